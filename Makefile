@@ -1,0 +1,32 @@
+# Two commands do everything on a machine with Python >= 3.11 and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: demo test test-slow check bench clean
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/dperm compare --out demo
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.installed
+	$(BIN)/python -m pytest -m slow
+
+check: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) demo build dist

@@ -1,0 +1,35 @@
+"""Public schemas, bounded encoding and named data sets. Nothing here is learned from records."""
+
+from dperm.datasets.dataset import Dataset
+from dperm.datasets.encode import encode, encode_target, feature_names
+from dperm.datasets.files import read_table
+from dperm.datasets.registry import (
+    dataset_names,
+    dataset_schema,
+    load_adult,
+    load_bank,
+    load_cps,
+    load_dataset,
+    load_ipums_br,
+    load_kddcup99,
+    load_mnist,
+)
+from dperm.datasets.schema import Schema
+
+__all__ = [
+    "Dataset",
+    "Schema",
+    "dataset_names",
+    "dataset_schema",
+    "encode",
+    "encode_target",
+    "feature_names",
+    "load_adult",
+    "load_bank",
+    "load_cps",
+    "load_dataset",
+    "load_ipums_br",
+    "load_kddcup99",
+    "load_mnist",
+    "read_table",
+]

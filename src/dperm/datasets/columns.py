@@ -1,0 +1,149 @@
+"""Columns of any kind of table as Arrow arrays of a declared kind. No message ever quotes a value."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.datasets.schema import Category
+from dperm.errors import InvalidInput
+
+UNKNOWN: Final = -1
+MISSING: Final = -2
+
+NUMBERS: Final = "numbers"
+TEXT: Final = "text"
+TRUTH_VALUES: Final = "truth values"
+
+
+def arrow_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
+    """The named columns of a table as Arrow chunked arrays of the same length; others are ignored.
+
+    The table is a PyArrow table, a pandas or polars frame, a dictionary of columns, or anything else
+    that speaks the Arrow PyCapsule interface.
+    """
+    import pyarrow as pa
+
+    if not isinstance(table, Mapping | pa.Table | pa.RecordBatch) and not hasattr(table, "__arrow_c_stream__"):
+        raise InvalidInput(
+            "A table with named columns was expected: PyArrow, pandas, polars or a dictionary of columns; "
+            f"got {type(table).__name__}."
+        )
+    if not isinstance(table, Mapping) and not (hasattr(table, "columns") and hasattr(table, "__getitem__")):
+        table = pa.table(table)
+    if isinstance(table, pa.Table | pa.RecordBatch):
+        held = Counter(table.schema.names)
+    else:
+        held = Counter(list(table if isinstance(table, Mapping) else table.columns))
+    columns = {}
+    for name in names:
+        if held[name] != 1:
+            problem = "more than one column" if held[name] else "no column"
+            raise InvalidInput(f"The table has {problem} named {name!r}, which the schema declares.")
+        columns[name] = _chunked(name, table[name])
+    if len({len(column) for column in columns.values()}) > 1:
+        raise InvalidInput("The columns of the table do not have the same length.")
+    return columns
+
+
+def _chunked(name: str, values: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        if isinstance(values, str | bytes):
+            raise TypeError
+        if hasattr(values, "__arrow_c_stream__"):
+            column = pa.chunked_array(values)
+        else:
+            column = pa.array(values, from_pandas=True)
+            column = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        raise InvalidInput(f"Column {name!r} does not hold values of one kind.") from None
+    return _plain(column)
+
+
+def _plain(column: Any) -> Any:
+    """Without dictionaries, and with one of the two text types that all compute functions know."""
+    import pyarrow as pa
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if kind == pa.string_view():
+        kind = pa.large_string()
+    return column if kind == column.type else column.cast(kind)
+
+
+def kind_of(column: Any) -> str | None:
+    """``NUMBERS``, ``TEXT`` or ``TRUTH_VALUES``; ``None`` for a column of nulls, which fits all three."""
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_null(kind):
+        return None
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return NUMBERS
+    if types.is_string(kind) or types.is_large_string(kind):
+        return TEXT
+    return TRUTH_VALUES if types.is_boolean(kind) else "values of another kind"
+
+
+def check_kind(name: str, column: Any, declared: str, marks: Sequence[str | float] = ()) -> None:
+    """Raise unless the column holds what was declared; marks of text let numbers come as text."""
+    found = kind_of(column)
+    text_is_fine = declared == NUMBERS and any(isinstance(mark, str) for mark in marks)
+    if found not in (None, declared, TEXT if text_is_fine else declared):
+        raise InvalidInput(
+            f"Column {name!r}: the schema declares {declared}, the table holds {found}. Change the "
+            "declaration or convert the column."
+        )
+
+
+def declared_kind(categories: Sequence[Category]) -> str:
+    """What a column of these categories holds."""
+    kinds: dict[type, str] = {str: TEXT, bool: TRUTH_VALUES, int: NUMBERS}
+    return kinds[type(categories[0])]
+
+
+def as_numbers(name: str, column: Any, marks: Sequence[str | float] = ()) -> NDArray[np.float64]:
+    """The column as floats, with NaN for null and for the marks."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if kind_of(column) == TEXT:
+        texts = pa.array([mark for mark in marks if isinstance(mark, str)], type=column.type)
+        column = pc.if_else(pc.is_in(column, value_set=texts), pa.scalar(None, column.type), column)
+    try:
+        values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
+    except pa.ArrowException:
+        raise InvalidInput(
+            f"Column {name!r}: the schema declares {NUMBERS}, the table holds text that is neither a "
+            "number nor a declared mark of a missing value."
+        ) from None
+    numbers = [mark for mark in marks if not isinstance(mark, str)]
+    return np.where(np.isin(values, numbers), np.nan, values) if numbers else values
+
+
+def as_codes(
+    name: str, column: Any, categories: Sequence[Category], marks: Sequence[str | float] = ()
+) -> NDArray[np.int64]:
+    """The position of each value among the categories, compared by value; else UNKNOWN or MISSING."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if declared_kind(categories) == NUMBERS:
+        values = as_numbers(name, column, marks)
+        known = np.asarray(categories, dtype=np.float64)
+        order = np.argsort(known)
+        found = order[np.searchsorted(known, values, sorter=order).clip(max=len(known) - 1)]
+        codes = np.where(known[found] == values, found, UNKNOWN)
+        codes[np.isnan(values)] = MISSING
+        return codes
+    if kind_of(column) is None:
+        return np.full(len(column), MISSING)
+    position = pc.index_in(column, value_set=pa.array(categories, type=column.type))
+    codes = position.cast(pa.int64()).fill_null(UNKNOWN).to_numpy().copy()
+    codes[pc.is_null(column).to_numpy()] = MISSING
+    if marks:
+        codes[pc.is_in(column, value_set=pa.array(marks, type=column.type)).to_numpy()] = MISSING
+    return codes

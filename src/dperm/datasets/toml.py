@@ -1,0 +1,72 @@
+"""Read a TOML file that may be hostile, and write one back."""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dperm.errors import InvalidInput
+
+MAX_BYTES = 1 << 20
+"""Largest file that is read."""
+
+# Strings and comments as a TOML reader meets them, in time linear in the text even when they never end.
+_OPAQUE = re.compile(
+    r'''"""(?:[^"\\]++|\\.|"(?!""))*+"{0,5}|"(?:[^"\\\n]++|\\.)*+"?|'''
+    r"""'''(?:[^']++|'(?!''))*+'{0,5}|'[^'\n]*+'?|#[^\n]*+""",
+    re.DOTALL,
+)
+# tomllib needs memory quadratic in the depth of a dotted key: 200 kB of dots would take the machine.
+_DEEP_KEY = re.compile(r'(?:\.[\w"-]*+){4}')
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file of at most :data:`MAX_BYTES`."""
+    if not path.is_file():
+        raise InvalidInput(f"{path.name}: there is no such file.")
+    with path.open("rb") as file:
+        raw = file.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise InvalidInput(f"{path.name}: the file is larger than {MAX_BYTES} bytes, the limit for a schema.")
+    try:
+        text = raw.decode("utf-8")
+        too_deep = _DEEP_KEY.search(re.sub(r"[ \t]+", "", _OPAQUE.sub('""', text))) is not None
+        tables = {} if too_deep else tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, tomllib.TOMLDecodeError) else type(error).__name__
+        raise InvalidInput(f"{path.name}: this is not a TOML file ({reason}).") from None
+    if too_deep:
+        raise InvalidInput(f"{path.name}: a key has too many dots.")
+    return tables
+
+
+def scalar(value: str | int | float) -> str:
+    """One value as TOML writes it (text in quotes)."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else scalar(name)
+
+
+def write(tables: Mapping[str, Mapping[str, Any]], prefix: str = "") -> str:
+    """Text of nested tables, ending in a newline."""
+    lines = []
+    for name, table in tables.items():
+        header = prefix + _key(name)
+        values = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
+        if values or not table:
+            lines.append(f"[{header}]\n")
+        for key, value in values.items():
+            shown = f"[{', '.join(map(scalar, value))}]" if isinstance(value, list) else scalar(value)
+            lines.append(f"{_key(key)} = {shown}\n")
+        lines.append("\n" if values else "")
+        inner = {key: value for key, value in table.items() if isinstance(value, Mapping)}
+        if inner:
+            lines.append(write(inner, f"{header}."))
+    return "".join(lines)

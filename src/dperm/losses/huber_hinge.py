@@ -1,0 +1,52 @@
+"""Huberised hinge: the smooth loss of our linear SVM."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dperm.errors import InvalidInput
+from dperm.losses.base import Array, Loss
+
+
+@dataclass(frozen=True)
+class HuberHinge(Loss):
+    r"""Hinge rounded over ``1 - width <= y m <= 1 + width``.
+
+    With z = y m and width h: 0 for z > 1 + h, :math:`(1 + h - z)^2 / 4h` in between, 1 - z below.
+    The derivative in z runs from -1 to 0 with slope 1/(2h); the curvature jumps at the two knots,
+    where the value of the middle piece is returned.
+    """
+
+    width: float = 0.5
+    name: ClassVar[str] = "huber-hinge"
+    sign_definite: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.width) and self.width > 0):
+            raise InvalidInput(f"width must be a positive number; got {self.width!r}. The usual choice is 0.5.")
+
+    @property
+    def lipschitz(self) -> float:
+        return 1.0
+
+    @property
+    def smoothness(self) -> float:
+        return 1.0 / (2.0 * self.width)
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        return (self.width,)
+
+    def value(self, margin: Array, y: Array) -> Array:
+        z = y * margin
+        rounded = np.clip(1 + self.width - z, 0, 2 * self.width)
+        return rounded * rounded / (4 * self.width) + np.maximum(1 - self.width - z, 0)
+
+    def slope(self, margin: Array, y: Array) -> Array:
+        z = y * margin
+        return -y * np.clip((1 + self.width - z) / (2 * self.width), 0, 1)
+
+    def curvature(self, margin: Array, y: Array) -> Array:
+        middle = np.abs(1 - y * margin) <= self.width
+        return middle.astype(margin.dtype) * margin.dtype.type(self.smoothness)

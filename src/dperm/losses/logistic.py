@@ -1,0 +1,38 @@
+"""Logistic loss."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dperm.losses.base import Array, Loss
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    r""":math:`\log(1 + e^{-ym})`; derivative in (-1, 0) along ``y * margin``, curvature at most 1/4."""
+
+    name: ClassVar[str] = "logistic"
+    sign_definite: ClassVar[bool] = True
+
+    @property
+    def lipschitz(self) -> float:
+        return 1.0
+
+    @property
+    def smoothness(self) -> float:
+        return 0.25
+
+    def value(self, margin: Array, y: Array) -> Array:
+        z = y * margin
+        return np.log1p(np.exp(-np.abs(z))) + np.maximum(-z, 0)
+
+    def slope(self, margin: Array, y: Array) -> Array:
+        # -y / (1 + exp(y m)) without overflow: only exp of a non-positive number is taken.
+        z = y * margin
+        decay = np.exp(-np.abs(z))
+        return -y * np.where(z >= 0, decay, 1) / (1 + decay)
+
+    def curvature(self, margin: Array, y: Array) -> Array:
+        decay = np.exp(-np.abs(margin))
+        return decay / (1 + decay) ** 2

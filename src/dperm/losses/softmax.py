@@ -1,0 +1,55 @@
+"""Cross-entropy over C classes: one loss for all classes, so one budget for all classes."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dperm.errors import InvalidInput
+from dperm.losses.base import Array, Labels, Loss
+
+
+@dataclass(frozen=True)
+class Softmax(Loss):
+    r""":math:`\log \sum_c e^{m_c} - m_y` with margins on the last axis and labels 0..C-1.
+
+    The derivative is softmax(m) - e_y, of norm below sqrt(2); the Hessian diag(s) - s s^T has norm at
+    most 1/2. ``curvature`` returns its diagonal s (1 - s).
+    """
+
+    n_classes: int = 2
+    name: ClassVar[str] = "softmax"
+    labels: ClassVar[Labels] = "classes"
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.n_classes, int) and self.n_classes >= 2):
+            raise InvalidInput(f"n_classes must be a whole number of at least 2; got {self.n_classes!r}.")
+        object.__setattr__(self, "outputs", self.n_classes)
+
+    @property
+    def lipschitz(self) -> float:
+        # sqrt(2) rounded up: the float nearest to sqrt(2) lies above it already.
+        return 1.4142135623730951
+
+    @property
+    def smoothness(self) -> float:
+        return 0.5
+
+    def _chosen(self, margin: Array, y: Array) -> Array:
+        return (np.asarray(y)[..., None] == np.arange(self.n_classes)).astype(margin.dtype)
+
+    def _probabilities(self, margin: Array) -> Array:
+        shifted = np.exp(margin - margin.max(axis=-1, keepdims=True))
+        return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))
+
+    def value(self, margin: Array, y: Array) -> Array:
+        top = margin.max(axis=-1, keepdims=True)
+        log_sum = np.log(np.exp(margin - top).sum(axis=-1)) + top[..., 0]
+        return np.asarray(log_sum - (margin * self._chosen(margin, y)).sum(axis=-1))
+
+    def slope(self, margin: Array, y: Array) -> Array:
+        return self._probabilities(margin) - self._chosen(margin, y)
+
+    def curvature(self, margin: Array, y: Array) -> Array:
+        s = self._probabilities(margin)
+        return s * (1 - s)

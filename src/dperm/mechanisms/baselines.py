@@ -1,0 +1,91 @@
+"""Baselines that are NOT private: the minimiser without noise, and the majority label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dperm.errors import InvalidInput, NotCertified
+from dperm.losses import Linear
+from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan, check_positive
+from dperm.mechanisms.minimiser import minimise_by_lbfgs
+from dperm.privacy import Budget
+from dperm.privacy.entropy import Entropy
+from dperm.problem import Problem
+
+if TYPE_CHECKING:
+    from dperm.engine import Table
+
+NO_GUARANTEE = "none: this baseline is not private"
+
+
+@dataclass(frozen=True)
+class _Baseline(Mechanism):
+    family: ClassVar[str] = "baseline"
+    private: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.accounting != "tight":
+            raise InvalidInput(f"mechanism {self.name!r} is not private, so it has no accounting to choose.")
+
+    def plan(self, problem: Problem, budget: Budget) -> Plan:
+        self.check_fits(problem)
+        return Plan(
+            mechanism=self, problem=problem, budget=budget, settings=self.settings, accountant=NO_GUARANTEE
+        )
+
+
+@dataclass(frozen=True)
+class NoPrivacy(_Baseline):
+    """The minimiser itself, by L-BFGS, to a gradient norm of at most ``tolerance``."""
+
+    tolerance: float = 1e-8
+
+    name: ClassVar[str] = "none"
+    title: ClassVar[str] = "exact minimiser, no noise"
+    source: ClassVar[str] = "L-BFGS"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("tolerance", self.tolerance)
+
+    def run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+        plan_of = {job.model: job.plan for job in jobs}
+        models = sorted(plan_of)
+        engine = table.select(models).open(storage=np.float64)
+        solution = minimise_by_lbfgs(engine, [plan_of[model].problem for model in models], self.tolerance)
+        if solution.reached > 100 * self.tolerance:
+            raise NotCertified("L-BFGS did not converge; raise l2 or tolerance.")
+        points = solution.points
+        return [
+            Outcome(weights=points[:, models.index(job.model)], record=None, certified=False) for job in jobs
+        ]
+
+
+@dataclass(frozen=True)
+class Majority(_Baseline):
+    """Zero weights and the sign of the more frequent label."""
+
+    name: ClassVar[str] = "majority"
+    title: ClassVar[str] = "always the more frequent label"
+    source: ClassVar[str] = "label counts"
+
+    def misfit(self, problem: Problem) -> str | None:
+        if problem.loss.labels != "binary":
+            return "it needs two classes"
+        if problem.intercept == 0:
+            return "it needs fit_intercept=True"
+        return super().misfit(problem)
+
+    def run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+        models = sorted({job.model for job in jobs})
+        engine = table.select(models).open()
+        label_sums = -engine.gradient_sum(Linear(), np.zeros((engine.n_columns, len(models))))[-1]
+        weights = np.zeros((engine.n_columns, len(models)))
+        weights[-1] = np.where(label_sums >= 0, 1.0, -1.0)
+        return [
+            Outcome(weights=weights[:, models.index(job.model)], record=None, certified=False) for job in jobs
+        ]

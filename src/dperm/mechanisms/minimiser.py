@@ -1,0 +1,62 @@
+"""Minimisers of the regularised mean loss, for a batch of models on one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.problem import Problem
+from dperm.solvers import Solution, lbfgs, newton
+
+if TYPE_CHECKING:
+    from dperm.engine import Engine
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+WIDEST_HESSIAN = 2000
+
+
+def minimise(engine: Engine, problems: Sequence[Problem], tolerance: float) -> Solution:
+    """Newton for all models at once, or L-BFGS one by one when the Hessian is too wide or may be singular."""
+    if engine.n_columns <= WIDEST_HESSIAN and all(problem.l2 > 0 for problem in problems):
+        return minimise_by_newton(engine, problems, tolerance)
+    return minimise_by_lbfgs(engine, problems, tolerance)
+
+
+def minimise_by_newton(engine: Engine, problems: Sequence[Problem], tolerance: float) -> Solution:
+    batch = _Objectives(engine, problems)
+    return newton(batch, batch.hessian, np.zeros((engine.n_columns, len(problems))), tolerance)
+
+
+def minimise_by_lbfgs(engine: Engine, problems: Sequence[Problem], tolerance: float) -> Solution:
+    start = np.zeros(engine.n_columns)
+    parts = []
+    for k, problem in enumerate(problems):
+        parts.append(lbfgs(_Objectives(engine.select([k]), [problem]), start, tolerance))
+        start = parts[-1].points[:, 0]  # models on nearly the same rows have nearly the same minimiser
+    return Solution(
+        points=np.hstack([part.points for part in parts]),
+        gradient_norms=np.concatenate([part.gradient_norms for part in parts]),
+    )
+
+
+class _Objectives:
+    """Regularised mean losses of K models as one function of a weight matrix."""
+
+    def __init__(self, engine: Engine, problems: Sequence[Problem]) -> None:
+        self.engine = engine
+        self.loss = problems[0].loss
+        self.n = np.array([problem.n_rows for problem in problems])
+        self.l2 = np.array([problem.l2 for problem in problems])
+
+    def __call__(self, W: Matrix) -> tuple[Vector, Matrix]:
+        values, gradients = self.engine.value_and_gradient_sum(self.loss, W)
+        return values / self.n + self.l2 / 2 * np.sum(W * W, axis=0), gradients / self.n + self.l2 * W
+
+    def hessian(self, k: int, w: Vector) -> Matrix:
+        curvature = self.engine.select([k]).curvature_sum(self.loss, w[:, None])[0]
+        return np.asarray(curvature / self.n[k] + self.l2[k] * np.eye(len(w)))

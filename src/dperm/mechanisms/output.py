@@ -1,0 +1,90 @@
+"""Noise on the exact minimiser (Chaudhuri, Monteleoni & Sarwate 2011), with a certified residual."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import NotCertified
+from dperm.mechanisms.base import Plan, check_positive
+from dperm.mechanisms.minimiser import minimise
+from dperm.mechanisms.output_family import OutputMechanism
+from dperm.mechanisms.pricing import TIGHT, price_worst_case
+from dperm.mechanisms.schedule import SLOPE_ERROR, UNIT_ROUNDOFF
+from dperm.privacy import Budget
+from dperm.privacy.classic import classic_gaussian_scale
+from dperm.privacy.entropy import Entropy
+from dperm.problem import Problem
+
+if TYPE_CHECKING:
+    from dperm.engine import Table
+
+
+@dataclass(frozen=True)
+class Output(OutputMechanism):
+    """Minimise, then add noise. ``tolerance`` is the gradient norm to reach, as a share of one row's weight R/n."""
+
+    tolerance: float = 1e-4
+
+    name: ClassVar[str] = "output"
+    title: ClassVar[str] = "exact minimiser, noise on the result"
+    source: ClassVar[str] = "Chaudhuri, Monteleoni & Sarwate (2011)"
+    needs_l2: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("tolerance", self.tolerance)
+
+    def residual(self, problem: Problem) -> float:
+        """The gradient norm that the computed minimiser must show."""
+        return self.tolerance * problem.gradient_bound / problem.n_rows
+
+    def minimiser_sensitivity(self, problem: Problem) -> float:
+        r"""How far the computed minimiser moves: :math:`g/(n\lambda)` and the two residuals over :math:`\lambda`."""
+        exact = problem.gradient_gap / (problem.n_rows * problem.l2)
+        return exact + 2 * (self.residual(problem) + gradient_error(problem)) / problem.l2
+
+    def plan(self, problem: Problem, budget: Budget) -> Plan:
+        self.check_fits(problem)
+        sensitivity = self.minimiser_sensitivity(problem)
+        paper = self.accounting == "paper"
+        noise, profile = price_worst_case(
+            problem, budget, sensitivity, (lambda: classic_gaussian_scale(sensitivity, budget)) if paper else None
+        )
+        return Plan(
+            mechanism=self,
+            problem=problem,
+            budget=budget,
+            settings=self.settings,
+            accountant="classic Gaussian formula" if paper else TIGHT,
+            noise=noise,
+            profile=profile,
+            sensitivities=np.array([sensitivity]),
+        )
+
+    def _train(
+        self, plans: Sequence[Plan], table: Table, entropy: Entropy
+    ) -> tuple[NDArray[np.float64], bool]:
+        engine = table.open(storage=np.float64)
+        problems = [plan.problem for plan in plans]
+        limit = min(self.residual(problem) for problem in problems)
+        solution = minimise(engine, problems, limit)
+        if not solution.reached <= limit:
+            raise NotCertified(
+                "the solver did not reach the gradient norm that the sensitivity was computed for, so nothing "
+                "is released; raise l2 or the mechanism's tolerance."
+            )
+        return solution.points, True
+
+
+def gradient_error(problem: Problem) -> float:
+    """Bound on the float64 error of the computed gradient at any minimiser, where the norm is at most R/l2."""
+    R, weight_bound = problem.gradient_bound, 2 * problem.gradient_bound / problem.l2
+    margin_error = 2 * problem.n_columns * UNIT_ROUNDOFF * problem.row_norm * weight_bound
+    slope_error = problem.loss.smoothness * margin_error + SLOPE_ERROR * problem.loss.lipschitz
+    sums = 2 * problem.n_rows * UNIT_ROUNDOFF * R
+    return problem.row_norm * slope_error + sums + 4 * UNIT_ROUNDOFF * problem.l2 * weight_bound

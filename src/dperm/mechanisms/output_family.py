@@ -1,0 +1,42 @@
+"""Output perturbation: train without noise, release the weights once."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
+from dperm.privacy import release_batch
+from dperm.privacy.entropy import Entropy
+
+if TYPE_CHECKING:
+    from dperm.engine import Table
+
+
+@dataclass(frozen=True)
+class OutputMechanism(Mechanism):
+    """Jobs on the same rows share one training; each then gets noise of its own at the gate."""
+
+    def run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+        plan_of = {job.model: job.plan for job in jobs}
+        models = sorted(plan_of)
+        points, certified = self._train([plan_of[model] for model in models], table.select(models), entropy)
+        column = {model: k for k, model in enumerate(models)}
+        values = points[:, [column[job.model] for job in jobs]]
+        noises = [job.plan.noise for job in jobs if job.plan.noise is not None]
+        weights, records = release_batch(values, noises, entropy, name=f"{self.name} weights")
+        return [
+            Outcome(weights=weights[:, k], record=record, certified=certified)
+            for k, record in enumerate(records)
+        ]
+
+    @abstractmethod
+    def _train(
+        self, plans: Sequence[Plan], table: Table, entropy: Entropy
+    ) -> tuple[NDArray[np.float64], bool]:
+        """Weights before noise, one column per plan, and whether the arithmetic was the certified one."""

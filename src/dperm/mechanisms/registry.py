@@ -1,0 +1,43 @@
+"""Names of mechanisms, for strings in estimators and on the command line."""
+
+from dataclasses import replace
+
+from dperm.errors import InvalidInput
+from dperm.mechanisms.base import Mechanism
+from dperm.mechanisms.baselines import Majority, NoPrivacy
+from dperm.mechanisms.bolt_on import BoltOn
+from dperm.mechanisms.output import Output
+from dperm.mechanisms.output_gd import OutputGD
+from dperm.mechanisms.rsgd import NSGD, RSGD, RSGDAR
+
+_MECHANISMS: dict[str, type[Mechanism]] = {}
+
+
+def register(mechanism: type[Mechanism]) -> type[Mechanism]:
+    """Make a mechanism known by its name; usable as a class decorator."""
+    known = _MECHANISMS.setdefault(mechanism.name, mechanism)
+    if known is not mechanism:
+        raise InvalidInput(f"a mechanism named {mechanism.name!r} is registered already; choose another name.")
+    return mechanism
+
+
+for _mechanism in (RSGDAR, RSGD, NSGD, OutputGD, BoltOn, Output, NoPrivacy, Majority):
+    register(_mechanism)
+
+
+def mechanism_names() -> tuple[str, ...]:
+    return tuple(_MECHANISMS)
+
+
+def resolve(mechanism: "str | Mechanism") -> Mechanism:
+    """A mechanism from its name, from ``name:paper`` or ``name:tight``, or as it is."""
+    if isinstance(mechanism, Mechanism):
+        return mechanism
+    if not isinstance(mechanism, str):
+        kind = type(mechanism).__name__
+        raise InvalidInput(f"mechanism must be a name or a mechanism object such as RSGDAR(); got a {kind}.")
+    name, _, accounting = mechanism.partition(":")
+    if name not in _MECHANISMS:
+        raise InvalidInput(f"no mechanism is named {name!r}; choose from {', '.join(_MECHANISMS)}.")
+    chosen = _MECHANISMS[name]()
+    return replace(chosen, accounting=accounting) if accounting else chosen

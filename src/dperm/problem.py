@@ -1,0 +1,75 @@
+"""The public facts of one learning task: all that a plan may look at before any row is read."""
+
+import math
+from dataclasses import dataclass
+
+from dperm.errors import InvalidInput
+from dperm.losses import Loss
+from dperm.neighbours import Neighbours
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    r"""Minimise :math:`\frac1n \sum_i \phi(\langle z_i, w\rangle, y_i) + \frac\lambda2 \lVert w\rVert^2`.
+
+    ``n_rows`` is public: the size of the table, or under add/remove its declared capacity. A row is
+    z = (x, b) with :math:`\lVert x \rVert \le` ``x_norm`` and b = ``intercept`` (0: no intercept
+    column), so the intercept is one more bounded, penalised, noised coordinate.
+    """
+
+    loss: Loss
+    l2: float
+    x_norm: float
+    n_rows: int
+    n_features: int
+    intercept: float = 0.0
+    neighbours: Neighbours = Neighbours.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        for name, value in (("l2", self.l2), ("intercept", self.intercept)):
+            if not (math.isfinite(value) and value >= 0):
+                raise InvalidInput(f"{name} must be a finite number of at least 0; got {value!r}.")
+        if not (math.isfinite(self.x_norm) and self.x_norm > 0):
+            raise InvalidInput(
+                f"x_norm must be a positive number; got {self.x_norm!r}. Choose it from what is publicly "
+                "known of the features; rows beyond it are scaled down."
+            )
+        for name, count in (("n_rows", self.n_rows), ("n_features", self.n_features)):
+            if count < 1:
+                raise InvalidInput(f"{name} must be at least 1; got {count}.")
+
+    @property
+    def n_columns(self) -> int:
+        """Features plus the intercept column."""
+        return self.n_features + (self.intercept > 0)
+
+    @property
+    def dimension(self) -> int:
+        """Number of released coefficients."""
+        return self.n_columns * self.loss.outputs
+
+    @property
+    def row_norm(self) -> float:
+        """Bound on the norm of a whole row, the intercept column inside it."""
+        if self.intercept == 0:
+            return self.x_norm
+        return math.nextafter(math.hypot(self.x_norm, self.intercept), math.inf)
+
+    @property
+    def gradient_bound(self) -> float:
+        """R: bound on the norm of one row's gradient, without the regulariser (it cancels)."""
+        return self.loss.lipschitz * self.row_norm
+
+    @property
+    def gradient_gap(self) -> float:
+        """How far the *sum* of gradients moves, at the same weights, between neighbours: 2R or R."""
+        return self.neighbours.rows_changed * self.gradient_bound
+
+    @property
+    def smoothness(self) -> float:
+        """L: smoothness of the regularised mean loss, on the whole data as on any batch."""
+        return self.loss.smoothness * self.row_norm**2 + self.l2
+
+    def contraction(self, step_size: float) -> float:
+        """Lipschitz constant of one gradient step w -> w - step_size * gradient, on any batch."""
+        return max(abs(1 - step_size * self.l2), abs(1 - step_size * self.smoothness))

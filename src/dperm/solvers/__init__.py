@@ -1,0 +1,7 @@
+"""Solvers: minimise smooth strongly convex functions given as callables. No data types, no privacy."""
+
+from dperm.solvers.base import Solution
+from dperm.solvers.lbfgs import lbfgs
+from dperm.solvers.newton import newton
+
+__all__ = ["Solution", "lbfgs", "newton"]
