@@ -18,15 +18,15 @@ TEXT: Final = "text"
 TRUTH_VALUES: Final = "truth values"
 
 
-def arrow_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
-    """The named columns of a table as Arrow chunked arrays of the same length; others are ignored.
+def check_columns(table: Any, names: Sequence[str]) -> Any:
+    """The table in a form that gives a column by its name, once it is known to have all of these.
 
     The table is a PyArrow table, a pandas or polars frame, a dictionary of columns, or anything else
     that speaks the Arrow PyCapsule interface.
     """
     import pyarrow as pa
 
-    if not isinstance(table, Mapping | pa.Table | pa.RecordBatch) and not hasattr(table, "__arrow_c_stream__"):
+    if not isinstance(table, Mapping) and not hasattr(table, "__arrow_c_stream__"):
         raise InvalidInput(
             "A table with named columns was expected: PyArrow, pandas, polars or a dictionary of columns; "
             f"got {type(table).__name__}."
@@ -37,12 +37,17 @@ def arrow_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
         held = Counter(table.schema.names)
     else:
         held = Counter(list(table if isinstance(table, Mapping) else table.columns))
-    columns = {}
     for name in names:
         if held[name] != 1:
             problem = "more than one column" if held[name] else "no column"
             raise InvalidInput(f"The table has {problem} named {name!r}, which the schema declares.")
-        columns[name] = _chunked(name, table[name])
+    return table
+
+
+def arrow_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
+    """The named columns as Arrow chunked arrays of one length; all other columns are ignored."""
+    table = check_columns(table, names)
+    columns = {name: _chunked(name, table[name]) for name in names}
     if len({len(column) for column in columns.values()}) > 1:
         raise InvalidInput("The columns of the table do not have the same length.")
     return columns
@@ -68,9 +73,13 @@ def _plain(column: Any) -> Any:
     """Without dictionaries, and with one of the two text types that all compute functions know."""
     import pyarrow as pa
 
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if kind == pa.string_view():
-        kind = pa.large_string()
+    encoded = pa.types.is_dictionary(column.type)
+    kind = column.type.value_type if encoded else column.type
+    kind = pa.large_string() if kind == pa.string_view() else kind
+    if encoded:
+        return pa.chunked_array(
+            [part.dictionary.cast(kind).take(part.indices) for part in column.chunks], kind
+        )
     return column if kind == column.type else column.cast(kind)
 
 
@@ -142,7 +151,7 @@ def as_codes(
     if kind_of(column) is None:
         return np.full(len(column), MISSING)
     position = pc.index_in(column, value_set=pa.array(categories, type=column.type))
-    codes = position.cast(pa.int64()).fill_null(UNKNOWN).to_numpy().copy()
+    codes = np.array(position.fill_null(UNKNOWN), dtype=np.int64)
     codes[pc.is_null(column).to_numpy()] = MISSING
     if marks:
         codes[pc.is_in(column, value_set=pa.array(marks, type=column.type)).to_numpy()] = MISSING

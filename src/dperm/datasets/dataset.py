@@ -59,7 +59,9 @@ class Dataset:
             raise InvalidInput(f"Dataset {self.name!r} was published without a split into parts.")
         rows = self.table.filter(pc.equal(self.table["split"], name))
         if rows.num_rows == 0:
-            raise InvalidInput(f"Dataset {self.name!r} has no part {name!r}; the usual parts are train and test.")
+            raise InvalidInput(
+                f"Dataset {self.name!r} has no part {name!r}; the usual parts are train and test."
+            )
         return replace(self, table=rows)
 
     def binary(self, negative: Category, positive: Category) -> "Dataset":

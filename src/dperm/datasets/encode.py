@@ -74,8 +74,9 @@ def _encode_numeric(feature: Numeric, column: Any, scale: float, out: NDArray[np
     values = np.clip(values, *feature.range)
     if feature.log:
         np.log1p(values, out=values)
-    values -= feature.origin
-    values *= scale * 0.5 / feature.reach
+    reach = feature.reach
+    values = np.clip(values - feature.origin, -reach, reach)  # the logarithm may round past the ends
+    values *= scale * 0.5 / reach
     values[missing] = 0.0
     out[:, 0] = values
     if feature.indicator:
@@ -104,10 +105,13 @@ def encode_target(table: Any, schema: Schema) -> NDArray[Any]:
         check_kind(target.name, column, NUMBERS)
         values = as_numbers(target.name, column)
         if np.isnan(values).any():
-            raise InvalidInput(f"Column {target.name!r}: the target must not be missing. Leave such rows out.")
-        if target.range is not None:
-            return np.clip(values, *target.range)
-        return np.asarray(target.labels)[(values > target.threshold).astype(np.intp)]
+            raise InvalidInput(
+                f"Column {target.name!r}: the target must not be missing. Leave such rows out."
+            )
+        if target.threshold is not None:
+            return np.asarray(target.labels)[(values > target.threshold).astype(np.intp)]
+        assert target.range is not None
+        return np.clip(values, *target.range)
     listed = target.classes[: -1 if target.rest else None]
     check_kind(target.name, column, declared_kind(listed))
     codes = as_codes(target.name, column, listed)

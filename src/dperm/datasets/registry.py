@@ -3,7 +3,6 @@
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +47,10 @@ _UCI = "CC BY 4.0 (UCI Machine Learning Repository)"
 _ENTRIES = {
     "cps": _Entry(
         file="cps.parquet",
-        sha256="",
+        sha256="588d3c539d06884b3b55057fd3a5455fac8165b061ed4b5f23de0aa3c0ab6c80",
         n_rows=61_395,
-        source="US Current Population Survey, March 2005 (Bureau of Labor Statistics and Census Bureau); CPSSW8 "
-        "of the R package AER, after Stock and Watson, Introduction to Econometrics (2007)",
+        source="US Current Population Survey, March 2005 (Bureau of Labor Statistics and Census Bureau); "
+        "CPSSW8 of the R package AER, after Stock and Watson, Introduction to Econometrics (2007)",
         licence="work of the US government, public domain in the United States",
     ),
     "adult": _Entry(
@@ -112,7 +111,7 @@ def _entry(name: str) -> _Entry:
 
 
 def _packaged(file: str) -> Path:
-    return Path(str(resources.files("dperm.datasets"))) / "data" / file
+    return Path(__file__).parent / "data" / file
 
 
 def dataset_schema(name: str) -> Schema:
@@ -151,16 +150,21 @@ def load_dataset(name: str, *, fetch: bool = True) -> Dataset:
 def _fetch(name: str, entry: _Entry, allowed: bool) -> Any:
     advice = f"Put {entry.file} into a folder and set {sources.FOLDER_VARIABLE} to it"
     if entry.fetch is None or not allowed:
-        raise DataUnavailable(f"The records of {name!r} were not found. {advice}, or use {BUNDLED!r}, which is bundled.")
+        raise DataUnavailable(
+            f"The records of {name!r} were not found. {advice}, or use {BUNDLED!r}, which is bundled."
+        )
     try:
         table = entry.fetch()
     except Exception as error:  # whatever the network, the cache or a missing pandas may throw
         raise DataUnavailable(
-            f"The records of {name!r} were not found and could not be fetched ({type(error).__name__}). {advice}, "
-            f"try again with a network connection and pandas installed, or use {BUNDLED!r}, which is bundled."
+            f"The records of {name!r} were not found and could not be fetched ({type(error).__name__}). "
+            f"{advice}, try again with a network connection and pandas installed, or use {BUNDLED!r}, which "
+            "is bundled."
         ) from error
     if table.num_rows != entry.n_rows:
-        raise DataUnavailable(f"The fetched {name!r} does not have the {entry.n_rows} published rows. {advice}.")
+        raise DataUnavailable(
+            f"The fetched {name!r} does not have the {entry.n_rows} published rows. {advice}."
+        )
     return table
 
 
@@ -170,7 +174,7 @@ def load_cps() -> Dataset:
 
 
 def load_adult(*, fetch: bool = True) -> Dataset:
-    """UCI Adult: yearly income above 50,000 dollars or not. ``part("train")`` and ``part("test")`` split it."""
+    """UCI Adult: yearly income above 50,000 dollars or not, published in parts ``train`` and ``test``."""
     return load_dataset("adult", fetch=fetch)
 
 
@@ -190,5 +194,5 @@ def load_kddcup99(*, fetch: bool = True) -> Dataset:
 
 
 def load_mnist(*, fetch: bool = True) -> Dataset:
-    """MNIST digits, ten classes. ``part("train")`` and ``part("test")`` split it, ``binary(3, 8)`` takes two."""
+    """MNIST: ten classes of digits, published in parts ``train`` and ``test``; ``binary(3, 8)`` takes two."""
     return load_dataset("mnist", fetch=fetch)

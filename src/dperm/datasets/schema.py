@@ -67,7 +67,9 @@ def _name(value: object) -> str:
 def _bounds(key: str, value: object) -> tuple[float, float]:
     numbers = [_number(key, bound) for bound in _list(key, value)]
     if len(numbers) != 2 or not numbers[0] < numbers[1]:
-        raise InvalidInput(f"{key} must be two numbers [low, high] with low < high; got {reprlib.repr(value)}.")
+        raise InvalidInput(
+            f"{key} must be two numbers [low, high] with low < high; got {reprlib.repr(value)}."
+        )
     return numbers[0], numbers[1]
 
 
@@ -85,7 +87,9 @@ def _categories(key: str, value: object) -> tuple[Category, ...]:
         if isinstance(item, str):
             _text(key, item)
         elif abs(item) > LARGEST_INTEGER:
-            raise InvalidInput(f"{key} must hold integers of at most 2**53 - 1 in size; got {reprlib.repr(item)}.")
+            raise InvalidInput(
+                f"{key} must hold integers of at most 2**53 - 1 in size; got {reprlib.repr(item)}."
+            )
     return tuple(values)
 
 
@@ -192,7 +196,9 @@ class Categorical:
         if self.missing_as is not None and (
             type(self.missing_as) is not kind or self.missing_as not in self.categories
         ):
-            raise InvalidInput(f"missing_as must be a declared category; got {reprlib.repr(self.missing_as)}.")
+            raise InvalidInput(
+                f"missing_as must be a declared category; got {reprlib.repr(self.missing_as)}."
+            )
 
     @property
     def column_names(self) -> list[str]:
@@ -303,7 +309,8 @@ class Schema:
             raise InvalidInput("features must declare at least one feature.")
         if self.n_columns > MAX_COLUMNS:
             raise InvalidInput(
-                f"features turn into {self.n_columns} columns; the limit is {MAX_COLUMNS}. Use fewer categories."
+                f"features turn into {self.n_columns} columns, more than the limit of {MAX_COLUMNS}. "
+                "Use fewer categories."
             )
         names = [feature.name for feature in self.features]
         if self.target.name in names:
@@ -344,16 +351,20 @@ class Schema:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, origin: str = "schema") -> "Schema":
         """Build a schema from nested dictionaries; ``origin`` is the file to name in errors."""
-        if not isinstance(data, Mapping) or set(data) != {"target", "features"}:
-            raise InvalidInput(f"{origin}: exactly two tables were expected, [target] and [features].")
-        if not isinstance(data["features"], Mapping):
-            raise InvalidInput(f"{origin}, [features]: a table of features was expected.")
+        if not isinstance(data, Mapping):
+            raise InvalidInput(f"{origin}: two tables were expected, [target] and [features].")
+        for key in data:
+            if key not in ("target", "features"):
+                raise InvalidInput(
+                    f"{origin}: unknown table {reprlib.repr(key)}; expected [target] and [features]."
+                )
+        for key in ("target", "features"):
+            if not isinstance(data.get(key), Mapping):
+                raise InvalidInput(f"{origin}: the table [{key}] is missing or is not a table.")
         where = f"{origin}, [target]"
         try:
-            about = data["target"]
-            if not isinstance(about, Mapping) or "name" not in about:
-                raise InvalidInput("name must be given.")
-            target = _build(Target, about["name"], {k: v for k, v in about.items() if k != "name"})
+            about = dict(data["target"])
+            target = _build(Target, about.pop("name", ""), about)
             features = []
             for name, table in data["features"].items():
                 where = f"{origin}, [features.{reprlib.repr(name)[1:-1] if isinstance(name, str) else name}]"

@@ -31,8 +31,8 @@ MAX_BYTES = 64 << 20
 _KINDS: dict[str, type[PrivateBinaryClassifier]] = {
     kind.__name__: kind for kind in (PrivateLogisticRegression, PrivateLinearSVC)
 }
-_LABEL_TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-_LABEL_TYPES += ("float32", "float64", "str", "object")
+_LABEL_TYPES = ["str", "object", "bool", "float32", "float64"]
+_LABEL_TYPES += [f"{sign}{bits}" for sign in ("int", "uint") for bits in (8, 16, 32, 64)]
 _KEYS = (
     "format",
     "version",
@@ -75,7 +75,9 @@ def save_model(
     labels = estimator.classes_
     label_type = "str" if labels.dtype.kind == "U" else labels.dtype.name
     if label_type not in _LABEL_TYPES:
-        raise InvalidInput(f"classes_ of type {label_type} cannot be saved; use text, numbers or truth values.")
+        raise InvalidInput(
+            f"classes_ of type {label_type} cannot be saved; use text, numbers or truth values."
+        )
     names = getattr(estimator, "feature_names_in_", None)
     document = {
         "format": FORMAT,
@@ -130,7 +132,9 @@ def _parse(raw: bytes) -> dict[str, Any]:
         raise ValueError(text)
 
     try:
-        document = json.loads(raw.decode("utf-8"), object_pairs_hook=_without_repeats, parse_constant=constant)
+        document = json.loads(
+            raw.decode("utf-8"), object_pairs_hook=_without_repeats, parse_constant=constant
+        )
     except InvalidInput:
         raise
     except (ValueError, RecursionError):
@@ -247,7 +251,9 @@ def _report(stored: object) -> PrivacyReport:
 
 def _check_columns(schema: Schema, n_features: int) -> None:
     if schema.n_columns != n_features:
-        raise InvalidInput(f"the schema has {schema.n_columns} columns and the model {n_features} coefficients.")
+        raise InvalidInput(
+            f"the schema has {schema.n_columns} columns and the model {n_features} coefficients."
+        )
 
 
 def _object(where: str, value: object, keys: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Shuffled K-fold splits that depend on the dataset and the repeat alone, and the batches they train in."""
 
 import zlib
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +32,10 @@ def assign_folds(dataset: str, repeat: int, n_rows: int, folds: int) -> NDArray[
 
 
 def training_mask(dataset: str, repeats: range, n_rows: int, folds: int) -> NDArray[np.bool_]:
-    """One column per (repeat, fold), repeats first: True where the row is trained on, False where held out."""
-    columns = [assign_folds(dataset, repeat, n_rows, folds)[:, None] != np.arange(folds) for repeat in repeats]
+    """One column per repeat and fold, fold by fold: True where a row is trained on, False where held out."""
+    columns = [
+        assign_folds(dataset, repeat, n_rows, folds)[:, None] != np.arange(folds) for repeat in repeats
+    ]
     return np.hstack(columns)
 
 
@@ -41,4 +44,4 @@ def group_repeats(repeats: int, folds: int) -> list[range]:
     most = max(1, WIDEST_BATCH // folds)
     n_groups = -(-repeats // most)
     edges = [repeats * group // n_groups for group in range(n_groups + 1)]
-    return [range(first, last) for first, last in zip(edges, edges[1:], strict=False)]
+    return [range(first, last) for first, last in pairwise(edges)]

@@ -8,8 +8,10 @@ from dperm.errors import NotCertified
 _LARGEST_JUMP = 512  # powers of two; the bracket may end 2**1023 away from the start
 
 
-def smallest_safe(excess: Callable[[float], float], start: float, tolerance: float = 1e-10) -> float:
-    """Smallest x > 0, to a relative ``tolerance``, with ``excess(x) <= 0``.
+def smallest_safe(
+    excess: Callable[[float], float], start: float, tolerance: float = 1e-10, lowest: float = 0.0
+) -> float:
+    """Smallest x > 0, to a relative ``tolerance``, with ``excess(x) <= 0``; never below ``lowest``.
 
     Guarantee
     ---------
@@ -24,7 +26,9 @@ def smallest_safe(excess: Callable[[float], float], start: float, tolerance: flo
     NotCertified
         If the sign of ``excess`` never changes around ``start``.
     """
-    unsafe, unsafe_excess, safe, safe_excess = _bracket(excess, start)
+    unsafe, unsafe_excess, safe, safe_excess = _bracket(excess, start, lowest)
+    if unsafe_excess <= 0:
+        return unsafe
     # The ITP method (Oliveira and Takahashi, 2020) on log x: no slower than bisection plus one step.
     log_unsafe, log_safe = math.log(unsafe), math.log(safe)
     longest = max(0, math.ceil(math.log2((log_safe - log_unsafe) / tolerance))) + 1
@@ -51,17 +55,19 @@ def smallest_safe(excess: Callable[[float], float], start: float, tolerance: flo
     return safe
 
 
-def _bracket(excess: Callable[[float], float], start: float) -> tuple[float, float, float, float]:
-    """(x, excess(x)) on the unsafe side, then the same on the safe side, in jumps that double."""
+def _bracket(
+    excess: Callable[[float], float], start: float, lowest: float
+) -> tuple[float, float, float, float]:
+    """(x, excess(x)) on the unsafe side or at ``lowest``, then on the safe side, in jumps that double."""
     here, value = start, excess(start)
     down = value <= 0
     jump = 1
     while jump <= _LARGEST_JUMP:
-        there = math.ldexp(here, -jump if down else jump)
+        there = max(math.ldexp(here, -jump if down else jump), lowest)
         if not 0 < there < math.inf:
             break
         there_value = excess(there)
-        if (there_value <= 0) != down:
+        if (there_value <= 0) != down or there == lowest:
             return (there, there_value, here, value) if down else (here, value, there, there_value)
         here, value, jump = there, there_value, jump * 2
     raise NotCertified(

@@ -9,6 +9,7 @@ from dperm.privacy.search import smallest_safe
 
 # The accountant convolves with floating-point Fourier transforms, whose error is about 1e-15 in delta.
 SMALLEST_DELTA = 1e-12
+SMALLEST_MULTIPLIER = 0.1
 
 
 def poisson_epsilon(
@@ -35,8 +36,11 @@ def poisson_epsilon(
     number, not by the size of the sample; empty samples are released too.
     """
     neighbours = Neighbours.parse(neighbours)
-    if not 0 < noise_multiplier < math.inf:
-        raise InvalidInput(f"noise_multiplier must be a positive number; got {noise_multiplier!r}.")
+    if not SMALLEST_MULTIPLIER <= noise_multiplier < math.inf:
+        raise InvalidInput(
+            f"noise_multiplier must be a finite number of at least {SMALLEST_MULTIPLIER:g}; got "
+            f"{noise_multiplier!r}. With less noise there is hardly any privacy."
+        )
     if not 0 < sampling_probability <= 1:
         raise InvalidInput(f"sampling_probability must lie in (0, 1]; got {sampling_probability!r}.")
     if isinstance(steps, bool) or steps != int(steps) or steps < 1:
@@ -46,6 +50,8 @@ def poisson_epsilon(
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution
 
+    # Fine enough for the loss of one step, coarse enough for its whole range to fit in memory.
+    interval = max(min(1e-4, 0.02 * sampling_probability / noise_multiplier), 1e-4 / noise_multiplier**2)
     loss = privacy_loss_distribution.from_gaussian_mechanism(
         noise_multiplier,
         sampling_prob=sampling_probability,
@@ -54,7 +60,7 @@ def poisson_epsilon(
             if neighbours is Neighbours.REPLACE_ONE
             else NeighboringRelation.ADD_OR_REMOVE_ONE
         ),
-        value_discretization_interval=min(1e-4, 0.01 * sampling_probability / noise_multiplier),
+        value_discretization_interval=interval,
     )
     return float(loss.self_compose(int(steps)).get_epsilon_for_delta(delta))
 
@@ -62,7 +68,7 @@ def poisson_epsilon(
 def poisson_noise_multiplier(
     sampling_probability: float, steps: int, budget: Budget, neighbours: Neighbours | str
 ) -> float:
-    """Smallest noise multiplier, rounded up, at which ``poisson_epsilon`` meets the budget."""
+    """Smallest noise multiplier from 0.1 up, rounded up, at which ``poisson_epsilon`` meets the budget."""
     budget.check_gaussian()
     _check_delta(budget.delta)
 
@@ -70,8 +76,8 @@ def poisson_noise_multiplier(
         reached = poisson_epsilon(noise_multiplier, sampling_probability, steps, budget.delta, neighbours)
         return reached - budget.epsilon
 
-    full_batch = math.sqrt(-2 * steps * math.log(budget.delta)) / budget.epsilon
-    return smallest_safe(excess, start=max(0.5, sampling_probability * full_batch), tolerance=1e-6)
+    start = max(0.5, sampling_probability * math.sqrt(-2 * steps * math.log(budget.delta)) / budget.epsilon)
+    return smallest_safe(excess, start, tolerance=1e-6, lowest=SMALLEST_MULTIPLIER)
 
 
 def _check_delta(delta: float) -> None:

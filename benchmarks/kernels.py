@@ -1,0 +1,150 @@
+"""How close the passes over rows come to what the machine allows. Run it: ``python benchmarks/kernels.py``.
+
+Every figure is a ratio of two timings that alternate in one run, so a slower machine or a busy
+neighbour moves both. The exit status is 1 if a target is missed.
+"""
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+from numba import njit
+
+from dperm.engine import Table
+from dperm.engine._threads import available_processors, in_order, split
+from dperm.engine.base import Engine
+from dperm.losses import Logistic
+
+LOSS = Logistic()
+
+
+@dataclass(frozen=True)
+class Result:
+    """One measured ratio and the most it may be (None: for information)."""
+
+    name: str
+    threads: int
+    milliseconds: float
+    reference: str
+    reference_milliseconds: float
+    ratio: float
+    target: float | None
+
+    @property
+    def missed(self) -> bool:
+        return self.target is not None and self.ratio > self.target
+
+
+@njit(fastmath={"reassoc", "contract", "nsz"}, error_model="numpy", nogil=True)
+def read_once(values: np.ndarray) -> np.float32:
+    """The best plain reader we know: one vectorised sum, no second pass."""
+    total = np.float32(0)
+    for i in range(values.size):
+        total += values[i]
+    return total
+
+
+def interleaved(
+    first: Callable[[], object], second: Callable[[], object], rounds: int
+) -> tuple[float, float, float]:
+    """Median milliseconds of both, and the median over rounds of their ratio."""
+    times = np.empty((rounds, 2))
+    first(), second()
+    for r in range(rounds):
+        for which in (0, 1) if r % 2 else (1, 0):
+            begin = time.perf_counter()
+            (first, second)[which]()
+            times[r, which] = 1e3 * (time.perf_counter() - begin)
+    middle = np.median(times, axis=0)
+    return float(middle[0]), float(middle[1]), float(np.median(times[:, 0] / times[:, 1]))
+
+
+def rows(n: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random float32 rows of norm below one, and balanced labels."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, columns), dtype=np.float32)
+    X *= 0.9 / np.linalg.norm(X, axis=1, keepdims=True)
+    return X, np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+def opened(X: np.ndarray, y: np.ndarray, threads: int, storage: type | None = None) -> Engine:
+    return Table(X, y, x_norm=1.0, intercept=0.0, n_rows=len(X)).open(threads=threads, storage=storage)
+
+
+def weights(columns: int, models: int) -> np.ndarray:
+    return np.random.default_rng(1).standard_normal((columns, models))
+
+
+def fused_pass(X: np.ndarray, y: np.ndarray, threads: int, rounds: int) -> Result:
+    engine, w = opened(X, y, threads), weights(X.shape[1], 1)
+    flat = X.reshape(-1)
+    parts = split(0, flat.size, 2 * threads)
+
+    def read() -> float:
+        return sum(in_order(lambda part: read_once(flat[slice(*part)]), parts, threads))
+
+    timed = interleaved(lambda: engine.gradient_sum(LOSS, w), read, rounds)
+    return Result("gradient pass, one model", threads, timed[0], "read X once", timed[1], timed[2], 1.5)
+
+
+def batched_models(X: np.ndarray, y: np.ndarray, threads: int, models: int, rounds: int) -> Result:
+    engine, one, many = opened(X, y, threads), weights(X.shape[1], 1), weights(X.shape[1], models)
+    timed = interleaved(
+        lambda: engine.gradient_sum(LOSS, many), lambda: engine.gradient_sum(LOSS, one), rounds
+    )
+    name = f"gradient pass per model, {models} models"
+    return Result(name, threads, timed[0] / models, "one model", timed[1], timed[2] / models, 0.2)
+
+
+def epoch(X: np.ndarray, y: np.ndarray, batch: int, rounds: int) -> Result:
+    engine, W = opened(X, y, 1), np.zeros((X.shape[1], 1))
+    count = len(X) // batch
+    sizes = np.diff(np.linspace(0, len(X), count + 1).astype(np.int64))[:, None]
+    edges, steps, l2 = engine.edges(sizes), np.full(sizes.shape, 0.1), np.array([1e-3])
+    timed = interleaved(
+        lambda: engine.descend(LOSS, W, edges, sizes, steps, l2), lambda: engine.gradient_sum(LOSS, W), rounds
+    )
+    return Result(f"epoch, batches of {batch}", 1, timed[0], "gradient pass", timed[1], timed[2], 1.3)
+
+
+def opening(X: np.ndarray, y: np.ndarray, rounds: int) -> Result:
+    table = Table(X, y, x_norm=1.0, intercept=0.0, n_rows=len(X))
+    order = np.random.default_rng(2).permutation(len(X))
+    timed = interleaved(lambda: table.open(order), lambda: X[order], rounds)
+    return Result("open in random order", 1, timed[0], "NumPy gather", timed[1], timed[2], None)
+
+
+def run() -> list[Result]:
+    """All measurements, some tens of seconds."""
+    X, y = rows(1_000_000, 120)
+    several = [threads for threads in (1, 2) if threads <= available_processors()]
+    results = [fused_pass(X, y, threads, 21) for threads in several]
+    results += [batched_models(X[:250_000], y[:250_000], threads, 128, 7) for threads in several]
+    results.append(opening(X, y, 3))
+    del X, y
+    X, y = rows(48_842, 124)
+    results.append(batched_models(X, y, 1, 128, 15))
+    results.append(epoch(X, y, 4_000, 101))
+    return results
+
+
+def main() -> int:
+    machine = platform.processor() or platform.machine()
+    print(f"{machine}, {os.cpu_count()} processors, Python {platform.python_version()}, ", end="")
+    print(f"NumPy {np.__version__}, numba {numba.__version__}")
+    results = run()
+    print(f"{'what':38} {'threads':>7} {'ms':>9}   {'against':14} {'ms':>9} {'ratio':>7} {'target':>7}")
+    for r in results:
+        timing = f"{r.threads:7d} {r.milliseconds:9.3f}   {r.reference:14} {r.reference_milliseconds:9.3f}"
+        target = "" if r.target is None else f"{r.target:7.3f}" + (" MISSED" if r.missed else "")
+        print(f"{r.name:38} {timing} {r.ratio:7.3f} {target}")
+    return int(any(r.missed for r in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

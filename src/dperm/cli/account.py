@@ -1,0 +1,163 @@
+"""``dperm account``: how much noise a promise costs, from public facts alone."""
+
+import math
+from dataclasses import asdict, replace
+from typing import Any
+
+import click
+from rich import box
+from rich.table import Table
+
+from dperm.cli.options import json_option, l2_option, loss_option, mechanism_option
+from dperm.cli.output import console, print_json
+from dperm.errors import InvalidInput
+from dperm.experiments.prices import Price, price
+from dperm.mechanisms import Mechanism, Plan, resolve
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget
+from dperm.problem import Problem
+
+_PASSES = ("epochs", "passes", "iterations")
+
+
+@click.command(short_help="How much noise a promise costs; no data needed.")
+@mechanism_option
+@click.option("--n", "n_rows", type=int, required=True, help="Number of rows (add-remove: capacity).")
+@click.option("--epsilon", type=float, required=True, help="Privacy budget ε; smaller is more private.")
+@click.option("--delta", type=float, required=True, help="Privacy budget δ; well below 1/rows.")
+@click.option("--features", type=int, default=100, show_default=True, help="Number of features.")
+@loss_option
+@l2_option
+@click.option(
+    "--x-norm", type=float, default=1.0, show_default=True, help="Bound on the norm of the features."
+)
+@click.option("--no-intercept", is_flag=True, help="Leave out the constant column.")
+@click.option(
+    "--neighbours",
+    type=click.Choice([relation.value for relation in Neighbours]),
+    default="replace-one",
+    show_default=True,
+    help="What is hidden: the content of a row, or also its presence.",
+)
+@click.option("--batch-size", type=int, help="Rows per batch.")
+@click.option("--epochs", type=int, help="Passes over the rows.")
+@click.option("--average-every", type=int, help="Epochs between averages (rsgd-ar).")
+@click.option("--step-size", type=float, help="First or constant step size; by default 1/smoothness.")
+@click.option(
+    "--accounting",
+    type=click.Choice(["tight", "paper", "both"]),
+    default="both",
+    show_default=True,
+    help="Our exact accounting, the paper's own, or both with others beside them.",
+)
+@json_option
+def account(
+    mechanism: str,
+    n_rows: int,
+    epsilon: float,
+    delta: float,
+    features: int,
+    loss: str,
+    l2: float,
+    x_norm: float,
+    no_intercept: bool,
+    neighbours: str,
+    batch_size: int | None,
+    epochs: int | None,
+    average_every: int | None,
+    step_size: float | None,
+    accounting: str,
+    as_json: bool,
+) -> None:
+    """Show the noise that an (ε, δ) promise needs, before any data is touched.
+
+    \b
+    Examples:
+      dperm account --n 50000 --epsilon 0.5 --delta 1e-8
+      dperm account --n 50000 --epsilon 0.5 --delta 1e-8 --mechanism bolt-on --batch-size 100
+    """
+    from dperm.estimators._base import INTERCEPT_SCALE
+    from dperm.experiments.compare import LOSSES
+
+    if ":" in mechanism:
+        raise click.UsageError("write --accounting paper instead of NAME:paper.")
+    chosen = _with_settings(
+        resolve(mechanism),
+        batch_size=batch_size,
+        epochs=epochs,
+        average_every=average_every,
+        step_size=step_size,
+    )
+    problem = Problem(
+        loss=LOSSES[loss],
+        l2=l2,
+        x_norm=x_norm,
+        n_rows=n_rows,
+        n_features=features,
+        intercept=0.0 if no_intercept else INTERCEPT_SCALE * x_norm,
+        neighbours=Neighbours.parse(neighbours),
+    )
+    plan, prices = price(chosen, problem, Budget(epsilon, delta))
+    wanted = [p for p in prices if accounting in ("both", p.accounting)]
+    settings = {key: value for key, value in plan.settings.items() if key != "accounting"}
+    if as_json:
+        public = {"mechanism": chosen.name, "epsilon": epsilon, "delta": delta, "n_rows": n_rows}
+        public |= {"neighbours": neighbours, "loss": loss, "l2": l2, "settings": settings}
+        print_json({**public, "prices": [asdict(p) for p in wanted]})
+    else:
+        _show(plan, settings, wanted)
+
+
+def _with_settings(mechanism: Mechanism, **given: Any) -> Mechanism:
+    """The mechanism with the settings that were given; --epochs is called passes or iterations by some."""
+    settings = {name: value for name, value in given.items() if value is not None}
+    if "epochs" in settings:
+        passes = settings.pop("epochs")
+        settings[next((name for name in _PASSES if name in mechanism.settings), "epochs")] = passes
+    for name in settings:
+        if name not in mechanism.settings:
+            known = ", ".join(sorted(mechanism.settings.keys() - {"accounting"}))
+            raise InvalidInput(f"mechanism {mechanism.name!r} has no setting {name}; it has {known}.")
+    return replace(mechanism, **settings)
+
+
+def _show(plan: Plan, settings: dict[str, Any], prices: list[Price]) -> None:
+    screen = console()
+    mechanism, problem, budget = plan.mechanism, plan.problem, plan.budget
+    facts = Table.grid(padding=(0, 3))
+    facts.add_row("mechanism", f"{mechanism.name}: {mechanism.title}")
+    facts.add_row("source", mechanism.source)
+    facts.add_row("promise", f"ε = {budget.epsilon:g}, δ = {budget.delta:g}, {problem.neighbours} neighbours")
+    norms = f"feature norm ≤ {problem.x_norm:g}, whole row ≤ {problem.row_norm:.4g}"
+    facts.add_row("rows", f"{problem.n_rows:,}; {norms}")
+    facts.add_row("loss", f"{problem.loss.name}, l2 = {problem.l2:g}, smoothness {problem.smoothness:.4g}")
+    facts.add_row("settings", ", ".join(f"{key} = {_short(value)}" for key, value in settings.items()))
+    screen.print(facts)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("accounting", no_wrap=True)
+    for name in ("sensitivity", "noise scale", "vs tight"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("how")
+    for row in prices:
+        ratio = "-" if row.ratio is None else f"{row.ratio:.3f}"
+        table.add_row(
+            row.accounting,
+            _short(row.sensitivity),
+            _short(row.noise_scale),
+            ratio,
+            row.reason or row.accountant,
+        )
+    screen.print(table)
+    scale = prices[0].noise_scale
+    if scale is not None:
+        length = scale * math.sqrt(problem.dimension)
+        screen.print(
+            f"Every coefficient gets Gaussian noise of this standard deviation; with {prices[0].accounting} "
+            f"accounting the noise on all {problem.dimension} is a vector of length about {length:.3g}."
+        )
+
+
+def _short(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

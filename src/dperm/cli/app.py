@@ -1,0 +1,68 @@
+"""The ``dperm`` command, and the one place where errors become messages and exit codes."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from dperm import __version__
+from dperm.cli.account import account
+from dperm.cli.compare import compare
+from dperm.cli.fit import fit
+from dperm.cli.predict import predict
+from dperm.errors import DpermError
+
+
+class _InOrder(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="dperm")
+def cli() -> None:
+    """Train linear classifiers with differential privacy.
+
+    Differential privacy is a promise to everyone in a table: whatever your row says, every published
+    result is about as likely as with any other row in its place, within a factor e^ε and up to a small
+    probability δ. Smaller ε means more privacy and more noise.
+
+    \b
+    Examples:
+      dperm compare
+      dperm account --n 50000 --epsilon 0.5 --delta 1e-8
+      dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 --output model.json
+      dperm predict model.json new_people.csv
+    """
+
+
+for command in (compare, account, fit, predict):
+    cli.add_command(command)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code: 0 done, 1 refused or failed, 2 usage, 130 interrupted."""
+    try:
+        code = cli.main(arguments, prog_name="dperm", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Abort:
+        return _fail("interrupted.", 130)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader (head, less) has gone; Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}", 1)
+    except DpermError as error:
+        return _fail(str(error), 1)
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo(f"dperm: {message}", err=True)
+    return code

@@ -1,0 +1,220 @@
+"""``dperm compare``: how accurate is each private method on this kind of data?"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from rich import box
+from rich.progress import Progress
+from rich.table import Table
+
+from dperm.cli.data import load
+from dperm.cli.options import json_option, l2_option, loss_option, schema_option, target_option
+from dperm.cli.output import console, print_json, progress_console
+from dperm.errors import InvalidInput, NotCertified
+from dperm.experiments.results import Curve, Skipped, Study, curves, label
+
+MECHANISMS = (
+    "rsgd-ar",
+    "rsgd-ar:paper",
+    "rsgd",
+    "nsgd",
+    "output-gd",
+    "bolt-on",
+    "output",
+    "none",
+    "majority",
+)
+EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
+NOT_A_RELEASE = (
+    "These figures are an evaluation on held-out rows, not a private release: no noise was added to them and "
+    "they come from many models on the same rows."
+)
+
+
+@click.command(short_help="How accurate is each private method?")
+@click.argument("data", default="cps")
+@target_option
+@schema_option
+@loss_option
+@click.option(
+    "--mechanism",
+    "mechanisms",
+    metavar="NAME",
+    multiple=True,
+    help=f"May be repeated; NAME:paper for the paper's accounting. [default: {', '.join(MECHANISMS)}]",
+)
+@click.option(
+    "--epsilon",
+    "epsilons",
+    type=float,
+    multiple=True,
+    help=f"May be repeated. [default: {', '.join(f'{e:g}' for e in EPSILONS)}]",
+)
+@click.option("--delta", type=float, help="[default: 1/n² rounded down to a power of ten]")
+@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Parts of each split.")
+@click.option("--repeats", type=click.IntRange(1), default=4, show_default=True, help="Splits to average.")
+@l2_option
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the noise.")
+@click.option(
+    "--out",
+    "folder",
+    metavar="DIR",
+    default="dperm-results",
+    show_default=True,
+    help="Folder for the files.",
+)
+@json_option
+def compare(
+    data: str,
+    target: str | None,
+    schema_path: str | None,
+    loss: str,
+    mechanisms: tuple[str, ...],
+    epsilons: tuple[float, ...],
+    delta: float | None,
+    folds: int,
+    repeats: int,
+    l2: float,
+    seed: int,
+    folder: str,
+    as_json: bool,
+) -> None:
+    """Compare private mechanisms by repeated cross-validation, at several ε, on the same splits.
+
+    DATA is the name of a data set (default: cps, bundled) or a CSV or Parquet file with --schema. Writes
+    results.parquet, one row per model, and curves.png.
+
+    \b
+    Examples:
+      dperm compare
+      dperm compare people.csv --schema people.toml --mechanism rsgd-ar --mechanism none --epsilon 1
+    """
+    from dperm.experiments.compare import compare as run_comparison
+
+    out = Path(folder)
+    if out.exists() and not out.is_dir():
+        raise InvalidInput(f"{out} is a file; --out takes a folder.")
+    if find_spec("matplotlib") is None:
+        raise InvalidInput("curves.png needs matplotlib. Install it with: pip install 'dperm[cli]'")
+    records = load(data, schema_path, target)
+    started = time.perf_counter()
+    with _progress(records.summary) as progress:
+        results = run_comparison(
+            records.X,
+            records.y,
+            dataset=records.name,
+            loss=loss,
+            mechanisms=mechanisms or MECHANISMS,
+            epsilons=epsilons or EPSILONS,
+            delta=default_delta(len(records.X)) if delta is None else delta,
+            folds=folds,
+            repeats=repeats,
+            l2=l2,
+            seed=seed,
+            progress=progress,
+        )
+    seconds = time.perf_counter() - started
+    study, found = Study.of(results), curves(results)
+    if not found:
+        reasons = "; ".join(dict.fromkeys(f"{part.mechanism}: {part.reason}" for part in study.skipped))
+        raise NotCertified(f"no mechanism could be used here. {reasons}")
+    files = _write(results, out)
+    if as_json:
+        summary = [row for curve in found for row in _summary(curve)]
+        print_json(
+            {**asdict(study), "summary": summary, "seconds": seconds, "files": [str(file) for file in files]}
+        )
+        return
+    screen = console()
+    setting = f"{loss} loss, l2 = {l2:g}, δ = {study.delta:g}, {repeats} repeats of {folds} folds"
+    screen.print(f"{records.summary}; {setting}\n")
+    screen.print(_table("Accuracy on held-out rows, %", found, "accuracy", 100.0, 1))
+    screen.print(_table("Regularised mean loss on training rows", found, "objective", 1.0, 3))
+    screen.print(f"Cells: mean ± standard deviation over the {repeats * folds} runs. {NOT_A_RELEASE}")
+    for part in _skipped_lines(study.skipped):
+        screen.print(part, style="yellow")
+    screen.print(f"Took {seconds:.1f} s. Wrote {' and '.join(map(str, files))}.")
+
+
+def default_delta(n_rows: int) -> float:
+    """1/n² rounded down to a power of ten, inside the certified range; n is public under replace-one."""
+    return 10.0 ** max(-15, min(-2, math.floor(-2 * math.log10(n_rows))))
+
+
+def _write(results: pa.Table, folder: Path) -> list[Path]:
+    import pyarrow.parquet as pq
+
+    from dperm.estimators.atomic import atomic_path
+    from dperm.experiments.figures import draw_curves
+
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / "results.parquet", folder / "curves.png"]
+    with atomic_path(files[0]) as parquet, atomic_path(files[1]) as figure:
+        pq.write_table(results, parquet)
+        draw_curves(results, figure)
+    return files
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    screen = progress_console()
+    with Progress(
+        *Progress.get_default_columns(), console=screen, transient=True, disable=not screen.is_terminal
+    ) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _table(title: str, found: Sequence[Curve], quantity: str, factor: float, digits: int) -> Table:
+    epsilons = sorted({float(epsilon) for curve in found for epsilon in curve.epsilons})
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("mechanism", no_wrap=True)
+    for epsilon in epsilons:
+        table.add_column(f"ε = {epsilon:g}", justify="right", no_wrap=True)
+    if quantity == "accuracy":
+        table.add_column("ms/model", justify="right", no_wrap=True)
+    for i, curve in enumerate(found):
+        cells = dict(zip(curve.epsilons.tolist(), getattr(curve, quantity), strict=True))
+        shown = [_cell(factor * cells[e], digits) if e in cells else "skipped" for e in epsilons]
+        if quantity == "accuracy":
+            shown.append(f"{1000 * curve.seconds:.1f}")
+        last_private = curve.private and i + 1 < len(found) and not found[i + 1].private
+        table.add_row(curve.label, *shown, end_section=last_private, style="" if curve.private else "dim")
+    return table
+
+
+def _cell(runs: NDArray[np.float64], digits: int) -> str:
+    return f"{runs.mean():.{digits}f} ±{runs.std():.{digits}f}"
+
+
+def _summary(curve: Curve) -> Iterator[dict[str, Any]]:
+    for epsilon, accuracy, objective in zip(curve.epsilons, curve.accuracy, curve.objective, strict=True):
+        yield {
+            "mechanism": curve.label,
+            "epsilon": float(epsilon),
+            "runs": len(accuracy),
+            "accuracy_mean": float(accuracy.mean()),
+            "accuracy_sd": float(accuracy.std()),
+            "objective_mean": float(objective.mean()),
+            "objective_sd": float(objective.std()),
+            "seconds_per_model": curve.seconds,
+        }
+
+
+def _skipped_lines(skipped: Sequence[Skipped]) -> Iterator[str]:
+    """One line per mechanism and reason, with the epsilons it holds for."""
+    merged: dict[tuple[str, str], list[float]] = {}
+    for part in skipped:
+        merged.setdefault((label(part.mechanism, part.accounting), part.reason), []).append(part.epsilon)
+    for (name, reason), epsilons in merged.items():
+        yield f"Skipped: {name} at ε = {', '.join(f'{epsilon:g}' for epsilon in epsilons)}: {reason}"

@@ -1,0 +1,68 @@
+"""What the commands take as DATA: the name of a data set, or a CSV or Parquet file with a schema."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.datasets import Schema, dataset_names, encode, encode_target, load_dataset, read_table
+from dperm.errors import InvalidInput
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Data:
+    """Encoded rows of norm at most 1, their labels, and the schema that made them."""
+
+    name: str
+    schema: Schema
+    X: NDArray[np.float64]
+    y: NDArray[Any]
+
+    @property
+    def summary(self) -> str:
+        return f"{self.name}: {self.X.shape[0]:,} rows, {self.X.shape[1]} features"
+
+
+def load(data: str, schema_path: str | None, target: str | None) -> Data:
+    """Read and encode DATA; ``target`` replaces the name of the target column in the schema."""
+    named = is_named(data)
+    if schema_path is None and not named:
+        raise click.UsageError(
+            f"{Path(data).name} is a file, so --schema is needed: a TOML file that declares the columns with "
+            "their ranges or categories, and the target. Nothing is learned from the rows themselves."
+        )
+    dataset = load_dataset(data) if named else None
+    schema = Schema.from_toml(schema_path) if schema_path is not None else dataset.schema if dataset else None
+    assert schema is not None
+    if target is not None:
+        schema = replace(schema, target=replace(schema.target, name=target))
+    if len(schema.classes) != 2:
+        raise InvalidInput(
+            f"the target {schema.target.name!r} must have two classes; the schema has {len(schema.classes)}."
+        )
+    table = dataset.table if dataset else read_table(data, schema)
+    return Data(
+        name=data if named else Path(data).stem,
+        schema=schema,
+        X=encode(table, schema),
+        y=encode_target(table, schema),
+    )
+
+
+def read_records(data: str, schema: Schema) -> Any:
+    """The table of DATA, for a model that brings its own schema."""
+    return load_dataset(data).table if is_named(data) else read_table(data, schema)
+
+
+def is_named(data: str) -> bool:
+    """Whether DATA names a data set; a file of the same name is reached as ./NAME."""
+    if data in dataset_names():
+        return True
+    if not Path(data).suffix and not Path(data).exists():
+        raise InvalidInput(
+            f"{data!r} is neither a file nor one of the data sets {', '.join(dataset_names())}."
+        )
+    return False

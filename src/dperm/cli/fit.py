@@ -1,0 +1,75 @@
+"""``dperm fit``: train one private model and save it."""
+
+from pathlib import Path
+
+import click
+
+from dperm.cli.data import load
+from dperm.cli.options import (
+    json_option,
+    l2_option,
+    loss_option,
+    mechanism_option,
+    schema_option,
+    target_option,
+)
+from dperm.cli.output import check_free, print_json
+from dperm.mechanisms import resolve
+from dperm.privacy import Budget
+
+
+@click.command(short_help="Train one private model and save it.")
+@click.argument("data")
+@target_option
+@schema_option
+@click.option("--epsilon", type=float, required=True, help="Privacy budget ε; smaller is more private.")
+@click.option("--delta", type=float, required=True, help="Privacy budget δ; well below 1/rows.")
+@mechanism_option
+@loss_option
+@l2_option
+@click.option("--output", "output_path", metavar="FILE", required=True, help="JSON file for the model.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@json_option
+def fit(
+    data: str,
+    target: str | None,
+    schema_path: str | None,
+    epsilon: float,
+    delta: float,
+    mechanism: str,
+    loss: str,
+    l2: float,
+    output_path: str,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Train one model with an (ε, δ) guarantee and save it with its schema and privacy report.
+
+    DATA is a CSV or Parquet file, or the name of a data set. Each run spends its budget anew: the budgets of
+    several models on the same people add up.
+
+    \b
+    Example:
+      dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 --output model.json
+    """
+    from dperm.estimators.logistic import PrivateLogisticRegression
+    from dperm.estimators.saved import save_model
+    from dperm.estimators.svm import PrivateLinearSVC
+
+    path = Path(output_path)
+    check_free(path, force)
+    Budget(epsilon, delta)
+    resolve(mechanism)
+    records = load(data, schema_path, target)
+    click.echo(f"Training on {records.summary}.", err=True)
+    kind = PrivateLinearSVC if loss == "svm" else PrivateLogisticRegression
+    classes = list(records.schema.classes)
+    model = kind(epsilon=epsilon, delta=delta, mechanism=mechanism, l2=l2, x_norm=1.0, classes=classes)
+    model.fit(records.X, records.y)
+    check_free(path, force)
+    save_model(model, path, schema=records.schema)
+    if as_json:
+        print_json({"model": str(path), "privacy": model.privacy_.to_dict()})
+    else:
+        click.echo(str(model.privacy_))
+    click.echo(f"Saved to {path}.", err=True)

@@ -1,0 +1,32 @@
+"""Options that several commands share."""
+
+import click
+
+from dperm.mechanisms import mechanism_names
+
+target_option = click.option(
+    "--target", metavar="COLUMN", help="Column to predict, if not the one that the schema names."
+)
+schema_option = click.option(
+    "--schema", "schema_path", metavar="FILE", help="TOML file that declares columns, ranges and classes."
+)
+loss_option = click.option(
+    "--loss",
+    type=click.Choice(["logistic", "svm"]),
+    default="logistic",
+    show_default=True,
+    help="Logistic regression or linear SVM.",
+)
+l2_option = click.option(
+    "--l2", type=float, default=1e-3, show_default=True, help="Weight of ½‖w‖² against the mean loss."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+_NAMES = ", ".join(mechanism_names())
+mechanism_option = click.option(
+    "--mechanism",
+    metavar="NAME",
+    default="rsgd-ar",
+    show_default=True,
+    help=f"How to train: {_NAMES}. NAME:paper uses the noise of the paper's own accounting.",
+)

@@ -1,0 +1,38 @@
+"""What the commands share when they write: a console, JSON, and files that must not be lost."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from dperm.errors import InvalidInput
+
+
+def console() -> Console:
+    """Standard output; into a pipe or file at least 100 columns, so that no table is cut there."""
+    screen = Console(highlight=False)
+    if not screen.is_terminal:
+        screen = Console(highlight=False, width=max(100, int(os.environ.get("COLUMNS", "0") or 0)))
+    return screen
+
+
+def progress_console() -> Console:
+    return Console(file=sys.stderr, highlight=False)
+
+
+def print_json(document: Any) -> None:
+    click.echo(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def check_free(path: Path, force: bool) -> None:
+    """Find out before the work whether the result can be written to ``path``."""
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a folder; give the name of a file in it.")
+    if not path.parent.is_dir():
+        raise InvalidInput(f"{path.parent} is not a folder; create it before writing {path.name} there.")
+    if path.exists() and not force:
+        raise InvalidInput(f"{path} exists already; use --force to replace it, or another name.")

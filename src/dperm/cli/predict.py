@@ -1,0 +1,79 @@
+"""``dperm predict``: use a saved model."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dperm.cli.data import read_records
+from dperm.cli.options import json_option
+from dperm.cli.output import check_free, print_json
+from dperm.errors import InvalidInput, Unsupported
+
+
+@click.command(short_help="Use a saved model.")
+@click.argument("model")
+@click.argument("data")
+@click.option("--output", "output_path", metavar="FILE", help="CSV or Parquet file to write to.")
+@click.option("--proba", is_flag=True, help="Also give the probability of each class (logistic loss).")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@json_option
+def predict(model: str, data: str, output_path: str | None, proba: bool, force: bool, as_json: bool) -> None:
+    """Predict a label for every row of DATA, in its order.
+
+    DATA is a CSV or Parquet file with the columns of the model's schema; the target column may be missing.
+    Predictions from a private model cost no further privacy for the people it was trained on.
+
+    \b
+    Example:
+      dperm predict model.json new_people.csv --proba --output predictions.csv
+    """
+    from dperm.datasets import encode
+    from dperm.estimators.saved import read_model
+
+    if output_path is not None:
+        check_free(Path(output_path), force)
+        if Path(output_path).suffix.lower() not in (".csv", ".parquet"):
+            raise InvalidInput(f"{output_path}: a name ending in .csv or .parquet was expected.")
+    estimator, schema = read_model(model)
+    if schema is None:
+        raise InvalidInput(
+            f"{Path(model).name} was saved without a schema, so records cannot be turned into features."
+        )
+    if proba and not hasattr(estimator, "predict_proba"):
+        raise Unsupported("this model is a linear SVM, which gives no probabilities; leave out --proba.")
+    X = encode(read_records(data, schema), schema)
+    columns: dict[str, Any] = {"prediction": estimator.predict(X).tolist()}
+    if proba:
+        for label, chances in zip(estimator.classes_, estimator.predict_proba(X).T, strict=True):
+            columns[f"probability of {label}"] = chances.tolist()
+    if output_path is not None:
+        _write(columns, Path(output_path))
+        click.echo(f"Wrote {len(X):,} predictions to {output_path}.", err=True)
+    elif as_json:
+        print_json(columns)
+    else:
+        click.echo(_csv(columns), nl=False)
+
+
+def _csv(columns: dict[str, Any]) -> bytes:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    text = io.BytesIO()
+    csv.write_csv(pa.table(columns), text, csv.WriteOptions(quoting_style="needed"))
+    return text.getvalue()
+
+
+def _write(columns: dict[str, Any], path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from dperm.estimators.atomic import atomic_path
+
+    with atomic_path(path) as file:
+        if path.suffix.lower() == ".csv":
+            file.write_bytes(_csv(columns))
+        else:
+            pq.write_table(pa.table(columns), file)

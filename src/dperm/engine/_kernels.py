@@ -1,0 +1,389 @@
+"""Compiled inner loops: plain functions over arrays, kept on disk between processes.
+
+Fast-math flags let sums be reordered and contracted, never assume that NaN or infinity are absent: the
+clip and the bounds must hold for every input. Functions whose roundings are counted one by one
+(``exponential``, ``bound_rows``) allow contraction only.
+"""
+
+import math
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
+
+LOGISTIC, HUBER_HINGE, SQUARED, LINEAR = range(4)
+
+FREE_ORDER = {"reassoc", "contract", "arcp", "nsz"}
+FIXED_ORDER = {"contract"}
+BLOCK = 16  # rows that the one-model kernel reads twice, the second time from the L1 cache
+CACHE_LINE = 64
+
+
+def compiled(fastmath):
+    def decorate(function):
+        options = {"fastmath": fastmath, "error_model": "numpy", "nogil": True}
+        try:
+            return njit(cache=True, **options)(function)
+        except RuntimeError:  # no directory for the cache can be written: compile in every process
+            return njit(**options)(function)
+
+    return decorate
+
+
+@intrinsic
+def prefetch(typing_context, address):
+    """Ask for the cache line at an address. Never faults, so any address will do."""
+
+    def generate(context, builder, signature, arguments):
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        name = "llvm.prefetch.p0" if str(byte) == "ptr" else "llvm.prefetch.p0i8"
+        function_type = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, function_type, name)
+        read, keep_close, data = word(0), word(3), word(1)
+        builder.call(function, [builder.inttoptr(arguments[0], byte), read, keep_close, data])
+        return context.get_dummy_value()
+
+    return types.void(types.intp), generate
+
+
+# e^x = 2^n e^f with |f| <= ln(2) / 2 and e^f by its Taylor series, even and odd terms apart. Adding ROUND
+# rounds to a whole number and leaves it in the low bits, from where a shift takes it to the exponent.
+# The remainders are below 2e-16 (float64) and 6e-9 (float32); LN2 is split so that n * high is exact.
+TERMS64 = tuple(1.0 / math.factorial(k) for k in range(14))
+TERMS32 = tuple(np.float32(term) for term in TERMS64[:8])
+ROUND64, ROUND32 = 1.5 * 2.0**52, np.float32(1.5 * 2.0**23)
+LN2_HIGH64, LN2_LOW64 = float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p-45")
+LN2_HIGH32, LN2_LOW32 = (
+    np.float32(float.fromhex("0x1.62ep-1")),
+    np.float32(float.fromhex("0x1.0bfbe8e7bcd5ep-15")),
+)
+INVERSE_LN2_64, INVERSE_LN2_32 = 1 / math.log(2), np.float32(1 / math.log(2))
+LOW64, HIGH64, LOW32, HIGH32 = -708.0, 709.0, np.float32(-87.0), np.float32(88.0)
+
+
+def exponential(x):
+    """e^x of a float32 or float64 scalar, cut off where it would underflow or overflow."""
+    raise NotImplementedError("compiled code only")
+
+
+@overload(exponential, jit_options={"error_model": "numpy", "fastmath": FIXED_ORDER})
+def exponential_by_type(x):
+    if x == types.float32:
+        return exponential32
+    return exponential64
+
+
+def exponential64(x):
+    x = min(max(x, LOW64), HIGH64)
+    shifted = np.float64(x * INVERSE_LN2_64 + ROUND64)
+    n = shifted - ROUND64
+    f = (x - n * LN2_HIGH64) - n * LN2_LOW64
+    s = f * f
+    t = TERMS64
+    even = t[0] + s * (t[2] + s * (t[4] + s * (t[6] + s * (t[8] + s * (t[10] + s * t[12])))))
+    odd = t[1] + s * (t[3] + s * (t[5] + s * (t[7] + s * (t[9] + s * (t[11] + s * t[13])))))
+    exponent = np.int64((shifted.view(np.int64) + np.int64(1023)) << np.int64(52))
+    return (even + f * odd) * exponent.view(np.float64)
+
+
+def exponential32(x):
+    x = min(max(x, LOW32), HIGH32)
+    shifted = np.float32(x * INVERSE_LN2_32 + ROUND32)
+    n = shifted - ROUND32
+    f = (x - n * LN2_HIGH32) - n * LN2_LOW32
+    s = f * f
+    t = TERMS32
+    even = t[0] + s * (t[2] + s * (t[4] + s * t[6]))
+    odd = t[1] + s * (t[3] + s * (t[5] + s * t[7]))
+    exponent = np.int32((shifted.view(np.int32) + np.int32(127)) << np.int32(23))
+    return (even + f * odd) * exponent.view(np.float32)
+
+
+# The four losses: ``one`` fixes the precision, ``a`` is the loss's own parameter.
+
+
+@compiled(FREE_ORDER)
+def logistic_slope(margin, y, one):
+    return -y / (one + exponential(y * margin))
+
+
+@compiled(FREE_ORDER)
+def huber_hinge_slope(margin, y, a, one):
+    return -y * min(max((one + a - y * margin) / (a + a), one - one), one)
+
+
+@compiled(FREE_ORDER)
+def squared_slope(margin, y, a):
+    return min(max(margin - y, -a), a)
+
+
+@compiled(FREE_ORDER)
+def huber_hinge_value(margin, y, a):
+    z = y * margin
+    rounded = min(max(1.0 + a - z, 0.0), 2.0 * a)
+    return rounded * rounded / (4.0 * a) + max(1.0 - a - z, 0.0)
+
+
+@compiled(FREE_ORDER)
+def squared_value(margin, y, a):
+    size = abs(margin - y)
+    inner = min(size, a)
+    return inner * (size - 0.5 * inner)
+
+
+# One model: slopes and values of up to BLOCK rows.
+
+
+@compiled(FREE_ORDER)
+def slopes_of_rows(kind, a, margin, y, first, count):
+    """Replace margins by slopes."""
+    if kind == LOGISTIC:
+        for i in range(count):
+            margin[i] = logistic_slope(margin[i], y[first + i], 1.0)
+    elif kind == HUBER_HINGE:
+        for i in range(count):
+            margin[i] = huber_hinge_slope(margin[i], y[first + i], a, 1.0)
+    elif kind == SQUARED:
+        for i in range(count):
+            margin[i] = squared_slope(margin[i], y[first + i], a)
+    else:
+        for i in range(count):
+            margin[i] = -y[first + i]
+
+
+@compiled(FREE_ORDER)
+def value_of_rows(kind, a, margin, y, weight, first, count):
+    """Weighted sum of the losses; for the logistic loss one logarithm serves all rows."""
+    total = 0.0
+    if kind == LOGISTIC:
+        product = 1.0
+        for i in range(count):
+            z = y[first + i] * margin[i]
+            total += weight[i] * max(-z, 0.0)
+            product *= 1.0 + weight[i] * exponential(-abs(z))
+        total += math.log(product)
+    elif kind == HUBER_HINGE:
+        for i in range(count):
+            total += weight[i] * huber_hinge_value(margin[i], y[first + i], a)
+    elif kind == SQUARED:
+        for i in range(count):
+            total += weight[i] * squared_value(margin[i], y[first + i], a)
+    else:
+        for i in range(count):
+            total -= weight[i] * y[first + i] * margin[i]
+    return total
+
+
+@compiled(FREE_ORDER)
+def one_model(X, y, inverse_norm, mask, w, first, last, kind, a, clip, want_value, want_gradient, gradient):
+    """Add the gradient over rows [first, last) to ``gradient`` and return the value, reading X once.
+
+    Arithmetic is float64 whatever X holds. An infinite ``clip`` means none, an empty ``mask`` every row.
+    The next block is prefetched one row at a time, between the pairs of rows of the current one: larger
+    bursts overrun the line-fill buffers.
+    """
+    columns = X.shape[1]
+    row_bytes = columns * X.itemsize
+    address = X.ctypes.data
+    masked, clipped = mask.shape[0] > 0, clip < np.inf
+    margin, weight = np.empty(BLOCK), np.ones(BLOCK)
+    value = 0.0
+    for b in range(first, last, BLOCK):
+        count = min(BLOCK, last - b)
+        paired = count - count % 2
+        ahead = address + (b + BLOCK) * row_bytes
+        for i in range(0, paired, 2):
+            for byte in range(0, row_bytes, CACHE_LINE):
+                prefetch(ahead + byte)
+            ahead += row_bytes
+            m0 = 0.0
+            m1 = 0.0
+            for j in range(columns):
+                m0 += np.float64(X[b + i, j]) * w[j]
+                m1 += np.float64(X[b + i + 1, j]) * w[j]
+            margin[i] = m0
+            margin[i + 1] = m1
+        if paired < count:
+            m0 = 0.0
+            for j in range(columns):
+                m0 += np.float64(X[b + paired, j]) * w[j]
+            margin[paired] = m0
+        if masked:
+            for i in range(count):
+                weight[i] = mask[b + i, 0]
+        if want_value:
+            value += value_of_rows(kind, a, margin, y, weight, b, count)
+        if not want_gradient:
+            continue
+        slopes_of_rows(kind, a, margin, y, b, count)
+        if clipped:
+            for i in range(count):
+                bound = clip * inverse_norm[b + i]
+                margin[i] = min(max(margin[i], -bound), bound)
+        if masked:
+            for i in range(count):
+                margin[i] *= weight[i]
+        for i in range(0, paired, 2):
+            for byte in range(0, row_bytes, CACHE_LINE):
+                prefetch(ahead + byte)
+            ahead += row_bytes
+            s0 = margin[i]
+            s1 = margin[i + 1]
+            for j in range(columns):
+                gradient[j] += s0 * np.float64(X[b + i, j]) + s1 * np.float64(X[b + i + 1, j])
+        if paired < count:
+            s0 = margin[paired]
+            for j in range(columns):
+                gradient[j] += s0 * np.float64(X[b + paired, j])
+    return value
+
+
+@compiled(FREE_ORDER)
+def one_model_epoch(X, y, inverse_norm, mask, w, edges, decay, rate, kind, a, keep_sum, iterate_sum):
+    """For each batch j: w <- decay[j] w - rate[j] * gradient sum over rows [edges[j], edges[j + 1])."""
+    gradient = np.empty(w.size)
+    for j in range(rate.size):
+        gradient[:] = 0.0
+        one_model(X, y, inverse_norm, mask, w, edges[j], edges[j + 1], kind, a, np.inf, False, True, gradient)
+        for c in range(w.size):
+            w[c] = decay[j] * w[c] - rate[j] * gradient[c]
+        if keep_sum:
+            for c in range(w.size):
+                iterate_sum[c] += w[c]
+
+
+# Many models: element-wise stages on a block Z (rows, padded models) of margins. Row i of Z is row
+# first + i of the table.
+
+
+@compiled(FREE_ORDER)
+def slopes_of_models(Z, count, models, y, inverse_norm, mask, first, kind, a, clip):
+    """Replace margins by slopes, clipped (``clip`` not empty) and masked (``mask`` not empty)."""
+    as_type = Z.dtype.type
+    one, a = as_type(1), as_type(a)
+    for i in range(count):
+        label = as_type(y[first + i])
+        if kind == LOGISTIC:
+            for k in range(models):
+                Z[i, k] = logistic_slope(Z[i, k], label, one)
+        elif kind == HUBER_HINGE:
+            for k in range(models):
+                Z[i, k] = huber_hinge_slope(Z[i, k], label, a, one)
+        elif kind == SQUARED:
+            for k in range(models):
+                Z[i, k] = squared_slope(Z[i, k], label, a)
+        else:
+            for k in range(models):
+                Z[i, k] = -label
+        if clip.size > 0:
+            inverse = as_type(inverse_norm[first + i])
+            for k in range(models):
+                bound = clip[k] * inverse
+                Z[i, k] = min(max(Z[i, k], -bound), bound)
+        if mask.shape[0] > 0:
+            for k in range(models):
+                Z[i, k] *= mask[first + i, k]
+
+
+@compiled(FREE_ORDER)
+def clear_outside(Z, count, models, first, start, stop, shared_start, shared_stop):
+    """Zero the entries of rows outside each model's own range; shared rows are inside every range."""
+    for i in range(count):
+        row = first + i
+        if row < shared_start or row >= shared_stop:
+            for k in range(models):
+                Z[i, k] *= (row >= start[k]) & (row < stop[k])
+
+
+@compiled(FREE_ORDER)
+def add_values(Z, count, models, y, mask, first, kind, a, total):
+    """Add the loss of each model's own rows to ``total``."""
+    product = np.ones(models)
+    weight = np.ones(models)
+    as_type = Z.dtype.type
+    zero = as_type(0)
+    for i in range(count):
+        label, y64 = as_type(y[first + i]), y[first + i]
+        if mask.shape[0] > 0:
+            for k in range(models):
+                weight[k] = mask[first + i, k]
+        if kind == LOGISTIC:
+            for k in range(models):
+                z = label * Z[i, k]
+                total[k] += weight[k] * np.float64(max(-z, zero))
+                product[k] *= 1.0 + weight[k] * np.float64(exponential(-abs(z)))
+            if i % 512 == 511 or i == count - 1:
+                for k in range(models):
+                    total[k] += math.log(product[k])
+                    product[k] = 1.0
+        elif kind == HUBER_HINGE:
+            for k in range(models):
+                total[k] += weight[k] * huber_hinge_value(np.float64(Z[i, k]), y64, a)
+        elif kind == SQUARED:
+            for k in range(models):
+                total[k] += weight[k] * squared_value(np.float64(Z[i, k]), y64, a)
+        else:
+            for k in range(models):
+                total[k] -= weight[k] * y64 * np.float64(Z[i, k])
+
+
+@compiled(FREE_ORDER)
+def add_correct(Z, count, models, y, mask, first, inside, outside):
+    """Count the rows where margin > 0 agrees with y > 0, inside and outside each model's own rows."""
+    for i in range(count):
+        positive = y[first + i] > 0
+        if mask.shape[0] > 0:
+            for k in range(models):
+                correct = np.int64((Z[i, k] > 0) == positive)
+                own = np.int64(mask[first + i, k])
+                inside[k] += correct & own
+                outside[k] += correct & ~own
+        else:
+            for k in range(models):
+                inside[k] += np.int64((Z[i, k] > 0) == positive)
+
+
+# Opening rows.
+
+
+@compiled(FREE_ORDER)
+def sum_of_squares(block, i, scale):
+    total = 0.0
+    for j in range(block.shape[1]):
+        value = np.float64(block[i, j]) * scale
+        total += value * value
+    return total
+
+
+@compiled(FIXED_ORDER)
+def bound_rows(block, position, x_norm, intercept, slack, shrink, floor, X, inverse_norm):
+    """Store bounded rows at their positions; return how many hold NaN or infinity and were not stored.
+
+    Rows whose squares overflow are scaled by a power of two first.
+    """
+    columns = block.shape[1]
+    bad = 0
+    for i in range(block.shape[0]):
+        scale = 1.0
+        squares = sum_of_squares(block, i, scale)
+        if not squares < np.inf:
+            scale = 2.0**-600
+            squares = sum_of_squares(block, i, scale)
+            if not squares < np.inf:
+                bad += 1
+                continue
+        factor = 1.0
+        norm = math.sqrt(squares * slack)
+        if scale != 1.0 or squares * slack > x_norm * x_norm:
+            factor = x_norm / math.sqrt(squares) * shrink
+            norm = x_norm
+        row = position[i]
+        for j in range(columns):
+            X[row, j] = (np.float64(block[i, j]) * scale) * factor
+        if X.shape[1] > columns:
+            X[row, columns] = intercept
+        longest = math.sqrt(norm * norm + intercept * intercept) * (1.0 + 2.0**-49) + floor
+        inverse_norm[row] = (1.0 - 2.0**-49) / longest
+    return bad

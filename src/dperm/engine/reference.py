@@ -1,0 +1,72 @@
+"""The oracle: slow, obvious NumPy, one model after the other, float64 throughout."""
+
+from typing import Any
+
+import numpy as np
+
+from dperm.engine.base import Engine, Floats, Integers, Rows
+from dperm.losses import Loss
+
+
+class ReferenceEngine(Engine):
+    """The plainest reading of every verb. All other engines are tested against it."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows)
+        self._X = rows.X.astype(np.float64)
+
+    def arithmetic(self, n_models: int) -> np.dtype[Any]:
+        return np.dtype(np.float64)
+
+    def margins(self, W: Floats) -> Floats:
+        return np.stack([self._X @ W[:, k] for k in range(W.shape[1])], axis=1)
+
+    def _own(self, k: int) -> Integers:
+        mask = self._rows.mask
+        return np.arange(self.n_rows) if mask is None else np.flatnonzero(mask[:, k])
+
+    def _sums(
+        self,
+        loss: Loss,
+        W: Floats,
+        start: Integers,
+        stop: Integers,
+        clip: Floats | None,
+        want_value: bool,
+        want_gradient: bool,
+    ) -> tuple[Floats, Floats]:
+        values, gradients = np.zeros(W.shape[1]), np.zeros_like(W)
+        for k in range(W.shape[1]):
+            own = self._own(k)
+            own = own[(own >= start[k]) & (own < stop[k])]
+            X, y = self._X[own], self._rows.y[own]
+            margin = X @ W[:, k]
+            if want_value:
+                values[k] = loss.value(margin, y).sum()
+            if want_gradient:
+                slope = loss.slope(margin, y)
+                if clip is not None:
+                    size = np.abs(slope) if loss.outputs == 1 else np.linalg.norm(slope, axis=-1)
+                    allowed = clip[k] * self._rows.inverse_norm[own]
+                    slope = (slope.T * (allowed / np.maximum(size, allowed))).T
+                gradients[:, k] = X.T @ slope
+        return values, gradients
+
+    def _curvatures(self, loss: Loss, W: Floats) -> Floats:
+        hessians = np.zeros((W.shape[1], self.n_columns, self.n_columns))
+        for k in range(W.shape[1]):
+            X, y = self._X[self._own(k)], self._rows.y[self._own(k)]
+            for x, curvature in zip(X, loss.curvature(X @ W[:, k], y), strict=True):
+                hessians[k] += curvature * np.outer(x, x)
+        return hessians
+
+    def _scores(self, loss: Loss, W: Floats) -> tuple[Floats, Integers, Integers]:
+        losses = np.zeros(W.shape[1])
+        inside, outside = np.zeros(W.shape[1], np.int64), np.zeros(W.shape[1], np.int64)
+        for k in range(W.shape[1]):
+            margin, y = self._X @ W[:, k], self._rows.y
+            correct = margin.argmax(axis=-1) == y if loss.outputs > 1 else (margin > 0) == (y > 0)
+            trains = np.isin(np.arange(self.n_rows), self._own(k))
+            losses[k] = loss.value(margin[trains], y[trains]).sum()
+            inside[k], outside[k] = correct[trains].sum(), correct[~trains].sum()
+        return losses, inside, outside

@@ -1,0 +1,232 @@
+"""Private rows as they came in, and the one pass that makes them safe to compute with."""
+
+import math
+from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from dperm.engine.base import Engine, Floats, Integers, Rows
+from dperm.engine.reference import ReferenceEngine
+from dperm.errors import InvalidInput
+
+_ROWS_AT_ONCE = 4096
+_UNIT = 2.0**-53
+# Bounds must leave room for squares (float64) and for rounding to the storage type (float32).
+_EXPONENT_LIMIT = {np.dtype(np.float32): 100, np.dtype(np.float64): 400}
+
+
+class Table:
+    """Rows and their declared bounds. Nothing is read until ``open``.
+
+    Parameters
+    ----------
+    X : array of shape (rows, features)
+        Any real dtype and memory layout. It may hold fewer rows than ``n_rows``: the missing ones are
+        empty rows, all zero (the intercept column too) with label +1, so their gradient is zero.
+    y : array of shape (rows,)
+        Encoded labels: -1/+1, real numbers, or 0..C-1.
+    x_norm : float
+        Public bound on the Euclidean norm of a row of features. Longer rows are scaled down.
+    intercept : float
+        Value of the constant last column; 0 for none.
+    n_rows : int
+        Public number of rows, or capacity.
+    mask : bool or 0/1 array of shape (n_rows, K), optional
+        Which rows each of K models trains on.
+    """
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        x_norm: float,
+        intercept: float,
+        n_rows: int,
+        mask: ArrayLike | None = None,
+    ) -> None:
+        self._X, self._y = np.asarray(X), np.asarray(y)
+        self._x_norm, self._intercept, self._n_rows = float(x_norm), float(intercept), int(n_rows)
+        self._mask = None if mask is None else np.asarray(mask)
+        self._check_shapes()
+
+    @property
+    def n_rows(self) -> int:
+        """The public number of rows, or capacity."""
+        return self._n_rows
+
+    def select(self, models: Sequence[int]) -> Self:
+        """The same rows, for some of the mask's models only."""
+        if self._mask is None:
+            return self
+        part = copy(self)
+        part._mask = self._mask[:, models]
+        return part
+
+    def open(
+        self,
+        order: ArrayLike | None = None,
+        storage: DTypeLike | None = None,
+        engine: str = "dense",
+        threads: int | None = None,
+    ) -> Engine:
+        """Copy the rows, bounded and in the given order, into an engine.
+
+        Parameters
+        ----------
+        order : permutation of ``range(n_rows)``, optional
+            Position i of the engine holds row ``order[i]``.
+        storage : float32 or float64, optional
+            By default float32 rows stay float32 and everything else becomes float64.
+        engine : "dense" or "reference"
+        threads : int, optional
+            Threads of the dense engine, by default one per available processor. Results do not depend on it.
+
+        Guarantee
+        ---------
+        The norm of every stored row of features, in exact arithmetic on the stored numbers, is at most
+        ``x_norm``. What is stored of a row depends on that row and the public bounds only.
+        """
+        dtype = self._storage(storage)
+        position = self._positions(order)
+        X, inverse_norm = self._bounded(dtype, position)
+        y = np.ones(self._n_rows)
+        y[position[: len(self._y)]] = self._labels()
+        mask = None
+        if self._mask is not None:
+            mask = np.empty(self._mask.shape, np.uint8)
+            mask[position] = self._mask
+        radius = math.nextafter(math.hypot(self._x_norm, self._intercept), math.inf)
+        rows = Rows(X, y, inverse_norm, mask, radius)
+        if engine == "reference":
+            return ReferenceEngine(rows)
+        if engine == "dense":
+            from dperm.engine.dense import DenseEngine
+
+            return DenseEngine(rows, threads)
+        raise InvalidInput(f"engine must be 'dense' or 'reference'; got {engine!r}.")
+
+    def _check_shapes(self) -> None:
+        if self._X.ndim != 2 or self._X.shape[1] < 1 or self._X.dtype.kind not in "biuf":
+            raise InvalidInput(
+                f"X must be a 2-D array of real numbers; got {self._X.dtype} of shape {self._X.shape}. "
+                "Encode text and categories first."
+            )
+        if self._y.shape != self._X.shape[:1] or self._y.dtype.kind not in "biuf":
+            raise InvalidInput("y must hold one number per row of X.")
+        if self._n_rows < 1 or len(self._X) > self._n_rows:
+            raise InvalidInput(
+                f"X has more rows than the declared n_rows = {self._n_rows}. Declare a larger n_rows, "
+                "chosen without looking at the data."
+            )
+        if self._mask is not None:
+            shape_ok = self._mask.ndim == 2 and len(self._mask) == self._n_rows and self._mask.shape[1] > 0
+            if (
+                not shape_ok
+                or self._mask.dtype.kind not in "biu"
+                or ((self._mask != 0) & (self._mask != 1)).any()
+            ):
+                raise InvalidInput(f"mask must hold 0 and 1 in shape ({self._n_rows}, models).")
+
+    def _storage(self, storage: DTypeLike | None) -> np.dtype[Any]:
+        if storage is None:
+            storage = np.float32 if self._X.dtype == np.float32 else np.float64
+        dtype = np.dtype(storage)
+        if dtype not in _EXPONENT_LIMIT:
+            raise InvalidInput(f"storage must be float32 or float64; got {dtype}.")
+        limit = 2.0 ** _EXPONENT_LIMIT[dtype]
+        if not 1 / limit <= self._x_norm <= limit:
+            raise InvalidInput(
+                f"x_norm must lie between {1 / limit:.3g} and {limit:.3g} with {dtype} storage; got "
+                f"{self._x_norm!r}. Rescale the features, or store them as float64."
+            )
+        if self._intercept != 0 and not 1 / limit <= self._intercept <= limit:
+            raise InvalidInput(
+                f"intercept must be 0 or lie between {1 / limit:.3g} and {limit:.3g} with {dtype} storage; "
+                f"got {self._intercept!r}."
+            )
+        return dtype
+
+    def _positions(self, order: ArrayLike | None) -> Integers:
+        """Where each row goes: the inverse of ``order``."""
+        everyone = np.arange(self._n_rows, dtype=np.int64)
+        if order is None:
+            return everyone
+        order = np.asarray(order)
+        position = np.full(self._n_rows, -1, np.int64)
+        if order.shape == (self._n_rows,) and order.dtype.kind in "iu" and order.min() >= 0:
+            position[order[order < self._n_rows]] = everyone[order < self._n_rows]
+        if position.min() < 0:
+            raise InvalidInput(f"order must be a permutation of range({self._n_rows}).")
+        return position
+
+    def _labels(self) -> Floats:
+        y = self._y.astype(np.float64)
+        if not np.isfinite(y).all():
+            raise InvalidInput("y holds NaN or infinite values. Drop those rows or repair the labels first.")
+        return y
+
+    def _bounded(self, dtype: np.dtype[Any], position: Integers) -> tuple[NDArray[np.floating[Any]], Floats]:
+        r"""One pass: convert, bound, append the intercept, reject what is not finite.
+
+        Why the bound holds. Let s be the computed sum of squares of a row of p numbers, u = 2^-53, and
+        v = 2^-24 for float32 storage, 0 for float64. In any order of summation s >= (1 - gamma_p) ||x||^2,
+        and storing a number multiplies it by at most 1 + v.
+
+        - A row is stored as it is only if s * slack <= x_norm^2 as computed, slack = 1 + 4 v + 4 (p + 8) u.
+          Two roundings are involved, so ||stored||^2 <= (1 + v)^2 s / (1 - gamma_p) <= x_norm^2.
+        - Any other row is multiplied by x_norm / sqrt(s) * shrink, shrink = 1 - 2 v - (p + 16) u. That takes
+          five roundings, so ||stored|| <= x_norm * shrink * (1 + v) (1 + 6 u) / sqrt(1 - gamma_p) <= x_norm.
+
+        Underflow while storing adds at most sqrt(p) 2^-150 (float32) or sqrt(p) 2^-1074 (float64) to a norm.
+        Against x_norm >= 2^-100 or 2^-400 that is far inside the unused half of both margins.
+        """
+        from dperm.engine._kernels import bound_rows
+
+        n_features = self._X.shape[1]
+        rounding = 2.0**-24 if dtype == np.float32 else 0.0
+        slack = 1 + 4 * rounding + 4 * (n_features + 8) * _UNIT
+        shrink = 1 - 2 * rounding - (n_features + 16) * _UNIT
+        # No stored norm is taken as smaller than this, so that underflow cannot spoil the clip.
+        floor = n_features * 2.0 ** -(_EXPONENT_LIMIT[dtype] + 20)
+
+        X = np.empty((self._n_rows, n_features + (self._intercept > 0)), dtype)
+        inverse_norm = np.empty(self._n_rows)
+        bad = 0
+        bounds = (self._x_norm, _below(self._intercept, dtype), slack, shrink, floor)
+        for first, block in self._blocks():
+            bad += bound_rows(block, position[first:], *bounds, X, inverse_norm)
+        if bad:
+            raise InvalidInput(self._not_finite())
+        empty = position[len(self._X) :]
+        X[empty] = 0
+        inverse_norm[empty] = 1 / floor
+        return X, inverse_norm
+
+    def _blocks(self) -> Iterator[tuple[int, NDArray[np.floating[Any]]]]:
+        """The rows as C-ordered float32 or float64 blocks; a view where they are that already."""
+        source: type[np.floating[Any]] = np.float32 if self._X.dtype == np.float32 else np.float64
+        for first in range(0, len(self._X), _ROWS_AT_ONCE):
+            rows = self._X[first : first + _ROWS_AT_ONCE]
+            with np.errstate(over="ignore"):
+                block = np.ascontiguousarray(rows, source)[:]
+            block.flags.writeable = False  # one compiled signature for writable and read-only arrays
+            yield first, block
+
+    def _not_finite(self) -> str:
+        columns = np.zeros(self._X.shape[1], bool)
+        for _, block in self._blocks():
+            columns |= ~np.isfinite(block).all(axis=0)
+        return (
+            f"X holds NaN or infinite values in {columns.sum()} of its {len(columns)} columns. Fill or drop "
+            "them first, by a rule that does not depend on the other rows."
+        )
+
+
+def _below(value: float, dtype: np.dtype[Any]) -> float:
+    """The largest number of ``dtype`` that is at most ``value``."""
+    rounded = dtype.type(value)
+    return float(np.nextafter(rounded, dtype.type(0)) if float(rounded) > value else rounded)

@@ -1,0 +1,80 @@
+"""A scikit-learn transformer that encodes tables by a public schema and learns nothing."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from dperm.datasets.columns import check_columns
+from dperm.datasets.encode import encode, feature_names
+from dperm.datasets.schema import Schema
+
+
+class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Encode tables with named columns into rows of norm at most 1, by their declared schema alone.
+
+    Parameters
+    ----------
+    schema : Schema, path of a TOML file, or dictionary
+        The declared features. Its target is not used.
+
+    Attributes
+    ----------
+    schema_ : Schema
+        The schema as read by ``fit``.
+    feature_names_in_ : array of str
+        The columns that are read, in the order of the schema.
+    n_features_in_ : int
+        How many they are.
+
+    Guarantee
+    ---------
+    An encoded row depends on its own record and on the schema only, so it can stand in front of a
+    private estimator without cost: ``fit`` looks at the names of the columns and at nothing else, and
+    ``transform`` gives the same rows with or without it.
+    """
+
+    def __init__(self, schema: Schema | str | os.PathLike[str] | Mapping[str, Any]) -> None:
+        self.schema = schema
+
+    def fit(self, X: Any, y: Any = None) -> "PublicEncoder":
+        """Read the schema and check that the table has its columns.
+
+        Parameters
+        ----------
+        X : PyArrow table, pandas or polars frame, or dictionary of columns
+        y : ignored
+        """
+        schema = Schema.parse(self.schema)
+        names = [feature.name for feature in schema.features]
+        check_columns(X, names)
+        self.schema_ = schema
+        self.feature_names_in_ = np.asarray(names, dtype=object)
+        self.n_features_in_ = len(names)
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Encode a table; see :func:`dperm.datasets.encode`."""
+        return encode(X, self._declared())
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the encoded columns. They come from the schema; ``input_features`` is ignored."""
+        return np.asarray(feature_names(self._declared()), dtype=object)
+
+    def _declared(self) -> Schema:
+        return self.schema_ if hasattr(self, "schema_") else Schema.parse(self.schema)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.two_d_array = False  # columns are found by name, which arrays do not have
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = True
+        return tags

@@ -1,0 +1,399 @@
+"""What a person sees: exit codes, messages, files. Commands run through the one place that catches errors."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dperm import __version__
+from dperm.cli.app import run
+from dperm.cli.compare import default_delta
+from dperm.estimators.saved import load_model
+from dperm.experiments.results import Study
+
+MARKER = "zyxwv"  # stands in one record of every file and must never be printed
+
+SCHEMA = """
+[target]
+name = "bought"
+classes = ["no", "yes"]
+
+[features.age]
+range = [18, 90]
+
+[features.town]
+categories = ["north", "south"]
+"""
+
+
+def records(n, seed=0):
+    rng = np.random.default_rng(seed)
+    age, town = rng.integers(18, 90, n), rng.choice(["north", "south"], n)
+    bought = np.where(age + 20 * (town == "south") + rng.normal(size=n) * 5 > 60, "yes", "no")
+    town[3] = MARKER[:5]
+    return {"age": age.tolist(), "town": town.tolist(), "bought": bought.tolist()}
+
+
+def write_csv(path, columns):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    (tmp_path / "people.toml").write_text(SCHEMA)
+    write_csv(tmp_path / "people.csv", records(300))
+    pq.write_table(pa.table(records(300)), tmp_path / "people.parquet")
+    return tmp_path
+
+
+@pytest.fixture
+def dperm(folder, capsys):
+    """Run a command line; give its exit code, output and errors, and check that no record was quoted."""
+
+    def call(line, *more):
+        code = run([*line.split(), *more])
+        out, err = capsys.readouterr()
+        assert MARKER not in out + err
+        assert "Traceback" not in err
+        return code, out, err
+
+    return call
+
+
+FIT = "fit people.csv --schema people.toml --epsilon 2 --delta 1e-5 --output model.json"
+COMPARE = "compare people.csv --schema people.toml --repeats 1 --folds 3 --mechanism output --mechanism none"
+
+
+def files(folder):
+    return {path.name for path in folder.rglob("*") if path.is_file()} - {
+        "people.toml",
+        "people.csv",
+        "people.parquet",
+    }
+
+
+def test_version_and_help(dperm):
+    assert dperm("--version") == (0, f"dperm, version {__version__}\n", "")
+    code, out, _ = dperm("--help")
+    assert code == 0
+    assert "Differential privacy is" in out
+    for command in ("compare", "account", "fit", "predict"):
+        assert f"  dperm {command}" in out  # an example of each
+        code, text, _ = dperm(f"{command} --help")
+        assert code == 0
+        assert "Example" in text
+
+
+def test_fit_then_predict_end_to_end(dperm, folder):
+    code, out, err = dperm(FIT)
+    assert code == 0
+    assert out.startswith("(2, 1e-05)-differentially private, replace-one neighbours")
+    assert "300 rows, 3 features" in err
+    assert "Saved to model.json" in err
+    model = load_model(folder / "model.json")
+    assert model.privacy_.guarantee == {"epsilon": 2.0, "delta": 1e-5}
+
+    for source in ("people.csv", "people.parquet"):
+        code, out, err = dperm(f"predict model.json {source}")
+        predictions = [row["prediction"] for row in csv.DictReader(io.StringIO(out))]
+        assert (code, len(predictions)) == (0, 300)
+        assert set(predictions) <= {"no", "yes"}
+    new = {key: value for key, value in records(50, seed=1).items() if key != "bought"}
+    write_csv(folder / "new.csv", new)
+    assert dperm("predict model.json new.csv --proba --output p.csv")[0] == 0
+    assert dperm("predict model.json new.csv --proba --output p.parquet")[0] == 0
+    table = pq.read_table(folder / "p.parquet")
+    assert table.column_names == ["prediction", "probability of no", "probability of yes"]
+    with (folder / "p.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["prediction"] for row in rows] == table["prediction"].to_pylist()
+    chances = table["probability of yes"].to_numpy()
+    assert [float(row["probability of yes"]) for row in rows] == chances.tolist()
+    assert ((chances > 0.5) == (np.array(table["prediction"].to_pylist()) == "yes")).all()
+    document = json.loads(dperm("predict model.json new.csv --json")[1])
+    assert document["prediction"] == table["prediction"].to_pylist()
+
+
+def test_predictions_are_good_without_noise(dperm, folder):
+    assert dperm(FIT.replace("--epsilon", "--mechanism none --l2 1e-4 --epsilon"))[0] == 0
+    predicted = json.loads(dperm("predict model.json people.csv --json")[1])["prediction"]
+    assert np.mean(np.array(predicted) == np.array(records(300)["bought"])) > 0.9
+
+
+def test_fit_json_and_target_option(dperm, folder):
+    columns = records(300)
+    columns["sold"] = columns.pop("bought")
+    write_csv(folder / "other.csv", columns)
+    code, out, _ = dperm(f"{FIT.replace('people.csv', 'other.csv')} --target sold --loss svm --json")
+    report = json.loads(out)
+    assert (code, report["model"]) == (0, "model.json")
+    assert report["privacy"]["guarantee"] == {"epsilon": 2.0, "delta": 1e-5}
+    assert json.loads((folder / "model.json").read_text())["schema"]["target"]["name"] == "sold"
+    code, _, err = dperm("predict model.json other.csv --proba")
+    assert code == 1
+    assert "no probabilities" in err
+
+
+def test_compare_writes_results_and_figure(dperm, folder):
+    code, out, err = dperm(f"{COMPARE} --mechanism output:paper --epsilon 0.5 --epsilon 2")
+    assert code == 0
+    assert err == ""  # no progress bar without a terminal
+    assert "Accuracy on held-out rows" in out
+    assert "not a private release" in out
+    assert "standard deviation over the 3 runs" in out
+    assert "Skipped: output:paper at ε = 2: " in out
+    assert files(folder) == {"results.parquet", "curves.png"}
+    assert (folder / "dperm-results" / "curves.png").read_bytes()[:4] == b"\x89PNG"
+    results = pq.read_table(folder / "dperm-results" / "results.parquet")
+    assert results.num_rows == 3 * (2 + 1 + 2)
+    study = Study.of(results)
+    assert (study.dataset, study.delta, study.folds) == ("people", default_delta(300), 3)
+
+
+def test_compare_json(dperm, folder):
+    code, out, _ = dperm(f"{COMPARE} --epsilon 1 --out here --json")
+    document = json.loads(out)
+    assert code == 0
+    assert [(row["mechanism"], row["epsilon"], row["runs"]) for row in document["summary"]] == [
+        ("output", 1.0, 3),
+        ("none", 1.0, 3),
+    ]
+    assert document["files"] == ["here/results.parquet", "here/curves.png"]
+    assert {"results.parquet", "curves.png"} == files(folder)
+
+
+def test_compare_of_the_bundled_data_set(dperm):
+    code, out, _ = dperm("compare --repeats 1 --folds 2 --mechanism majority --epsilon 1")
+    assert code == 0
+    assert "cps: 61,395 rows" in out
+    assert "δ = 1e-10" in out
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "delta"), [(61_395, 1e-10), (100_000, 1e-10), (1000, 1e-6), (3, 1e-2), (10**9, 1e-15)]
+)
+def test_default_delta_is_a_power_of_ten_below_one_over_n_squared(n_rows, delta):
+    assert default_delta(n_rows) == pytest.approx(delta)
+
+
+def test_account_shows_both_accountings(dperm):
+    code, out, _ = dperm("account --n 50000 --epsilon 0.5 --delta 1e-8")
+    assert code == 0
+    for name in ("tight", "paper", "worst batch alone", "Rényi + CKS"):
+        assert f"\n {name} " in out
+    code, out, _ = dperm("account --n 50000 --epsilon 0.5 --delta 1e-8 --json")
+    prices = {row["accounting"]: row for row in json.loads(out)["prices"]}
+    assert prices["tight"]["ratio"] == 1
+    scales = [prices[name]["noise_scale"] for name in ("tight", "worst batch alone", "paper")]
+    assert scales == sorted(scales)
+    assert (
+        prices["tight"]["noise_scale"] < prices["Rényi + CKS"]["noise_scale"] < prices["paper"]["noise_scale"]
+    )
+
+
+@pytest.mark.parametrize("name", ["rsgd-ar", "rsgd", "nsgd", "output-gd", "bolt-on", "output"])
+def test_account_of_every_private_mechanism(dperm, name):
+    code, out, _ = dperm(f"account --mechanism {name} --n 5000 --epsilon 0.5 --delta 1e-8 --json")
+    rows = json.loads(out)["prices"]
+    assert code == 0
+    assert [row["accounting"] for row in rows][:: len(rows) - 1] == ["tight", "paper"]
+    assert all(row["ratio"] >= 1 for row in rows)
+
+
+def test_account_options_change_what_they_name(dperm):
+    def price(options):
+        code, out, err = dperm(f"account --n 5000 --epsilon 0.5 --delta 1e-8 --json {options}")
+        assert code == 0, err
+        return json.loads(out)
+
+    base = price("")
+    assert [row["accounting"] for row in price("--accounting paper")["prices"]] == ["paper"]
+    half = price("--neighbours add-remove")["prices"][0]["sensitivity"]
+    assert half == pytest.approx(base["prices"][0]["sensitivity"] / 2, rel=1e-6)
+    for options in (
+        "--x-norm 2",
+        "--no-intercept",
+        "--l2 0.1",
+        "--loss svm",
+        "--epochs 5",
+        "--batch-size 100",
+    ):
+        assert price(options)["prices"][0]["noise_scale"] != base["prices"][0]["noise_scale"], options
+    assert price("--average-every 7 --step-size 0.5")["settings"]["average_every"] == 7
+    assert price("--mechanism bolt-on --epochs 3")["settings"]["passes"] == 3
+
+
+def test_account_says_why_the_paper_refuses(dperm):
+    code, out, _ = dperm("account --mechanism output --n 5000 --epsilon 3 --delta 1e-8")
+    assert code == 0
+    assert "classic" in out
+
+
+OTHER_SCHEMA = SCHEMA.replace("[features.age]", "[features.height]")
+
+REFUSED = {
+    "missing target": (f"{FIT} --target nowhere", 1, "no column named 'nowhere'"),
+    "missing file": (FIT.replace("people.csv", "nobody.csv"), 1, "nobody.csv: there is no such file"),
+    "unreadable file": (FIT.replace("people.csv", "broken.parquet"), 1, "broken.parquet: this is not"),
+    "unknown extension": (FIT.replace("people.csv", "people.xlsx"), 1, ".csv or .parquet"),
+    "neither file nor name": (FIT.replace("people.csv", "nothing"), 1, "neither a file nor one of"),
+    "no schema": (FIT.replace("--schema people.toml", ""), 2, "--schema is needed"),
+    "missing schema": (FIT.replace("people.toml", "none.toml"), 1, "none.toml: there is no such file"),
+    "broken schema": (FIT.replace("people.toml", "people.csv"), 1, "not a TOML file"),
+    "schema of other data": (FIT.replace("people.toml", "other.toml"), 1, "no column named 'height'"),
+    "numeric target": (FIT.replace("people.toml", "numeric.toml"), 1, "two classes"),
+    "ragged CSV": (FIT.replace("people.csv", "ragged.csv"), 1, "ragged.csv"),
+    "epsilon of zero": (FIT.replace("--epsilon 2", "--epsilon 0"), 1, "epsilon must be"),
+    "epsilon text": (FIT.replace("--epsilon 2", "--epsilon two"), 2, "not a valid float"),
+    "epsilon missing": (FIT.replace("--epsilon 2", ""), 2, "--epsilon"),
+    "delta of one": (FIT.replace("--delta 1e-5", "--delta 1"), 1, "delta must be"),
+    "epsilon too large": (FIT.replace("--epsilon 2", "--epsilon 51"), 1, "epsilon"),
+    "unknown mechanism": (f"{FIT} --mechanism magic", 1, "choose from rsgd-ar"),
+    "unknown loss": (f"{FIT} --loss hinge", 2, "'logistic', 'svm'"),
+    "existing output": (FIT.replace("model.json", "people.csv"), 1, "use --force"),
+    "output is a folder": (FIT.replace("model.json", "."), 1, "is a folder"),
+    "no folder for the output": (FIT.replace("model.json", "a/b.json"), 1, "is not a folder"),
+    "unknown command": ("train", 2, "No such command"),
+    "compare: wrong epsilon": (f"{COMPARE} --epsilon -1", 1, "epsilon must be"),
+    "compare: unknown mechanism": (f"{COMPARE} --mechanism magic", 1, "choose from rsgd-ar"),
+    "compare: one fold": (f"{COMPARE} --folds 1", 2, "--folds"),
+    "compare: too many folds": (f"{COMPARE} --folds 301", 1, "folds"),
+    "compare: out is a file": (f"{COMPARE} --out people.csv", 1, "is a file"),
+    "compare: nothing left": (f"{COMPARE} --l2 0 --epsilon 60", 1, "epsilon"),
+    "account: baseline": ("account --mechanism none --n 10 --epsilon 1 --delta 1e-5", 1, "baseline"),
+    "account: NAME:paper": ("account --mechanism rsgd:paper --n 9 --epsilon 1 --delta 1e-5", 2, "--accounting"),
+    "account: no such setting": (
+        "account --mechanism output --batch-size 5 --n 10 --epsilon 1 --delta 1e-5", 1, "it has tolerance",
+    ),
+    "account: no rows": ("account --n 0 --epsilon 1 --delta 1e-5", 1, "n_rows"),
+    "account: step too long": ("account --n 10 --epsilon 1 --delta 1e-5 --step-size 99", 1, "2/L"),
+    "predict: missing model": ("predict none.json people.csv", 1, "none.json"),
+    "predict: not a model": ("predict people.toml people.csv", 1, "not a usable model file"),
+    "predict: unknown output": ("predict people.toml people.csv --output p.txt", 1, ".csv or .parquet"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_have_a_message_an_exit_code_and_leave_no_file(dperm, folder, name):
+    (folder / "broken.parquet").write_bytes(b"PAR1" + MARKER.encode() * 20)
+    (folder / "people.xlsx").write_bytes(b"PK" + MARKER.encode())
+    (folder / "other.toml").write_text(OTHER_SCHEMA)
+    (folder / "numeric.toml").write_text(SCHEMA.replace('classes = ["no", "yes"]', "range = [0, 1]"))
+    (folder / "ragged.csv").write_text(
+        f"age,town,bought\n20,north,yes\n{MARKER},{MARKER},{MARKER},{MARKER}\n"
+    )
+    before = files(folder)
+    line, expected, says = REFUSED[name]
+    code, out, err = dperm(line)
+    assert (code, out) == (expected, "")
+    assert says in " ".join(err.split())
+    assert files(folder) == before
+
+
+def test_force_replaces_and_nothing_else_does(dperm, folder):
+    assert dperm(FIT)[0] == 0
+    first = (folder / "model.json").read_text()
+    assert dperm(FIT)[0] == 1
+    assert (folder / "model.json").read_text() == first
+    assert dperm(f"{FIT} --force")[0] == 0
+    assert (folder / "model.json").read_text() != first
+    assert dperm("predict model.json people.csv --output p.csv")[0] == 0
+    code, _, err = dperm("predict model.json people.csv --output p.csv")
+    assert code == 1
+    assert "use --force" in err
+
+
+def test_a_failure_half_way_leaves_no_file(dperm, folder, monkeypatch):
+    def torn(*args, **kwargs):
+        raise OSError(28, "No space left on device", "somewhere")
+
+    monkeypatch.setattr("dperm.estimators.atomic.os.replace", torn)
+    assert dperm(FIT)[::2] == (
+        1,
+        "Training on people: 300 rows, 3 features.\ndperm: somewhere: No space left on device\n",
+    )
+    assert files(folder) == set()
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("dperm.experiments.figures._panel", torn)
+    code, _, err = dperm(f"{COMPARE} --epsilon 1")
+    assert (code, err) == (1, "dperm: somewhere: No space left on device\n")
+    assert files(folder) == set()
+
+
+def test_a_record_that_does_not_fit_is_not_quoted(dperm, folder):
+    columns = records(300)
+    columns["bought"][7] = MARKER
+    write_csv(folder / "people.csv", columns)
+    for line in (FIT, COMPARE):
+        code, _, err = dperm(line)
+        assert code == 1
+        assert "'bought'" in err
+    columns["age"][7] = MARKER
+    write_csv(folder / "people.csv", columns)
+    code, _, err = dperm(FIT)
+    assert code == 1
+    assert "'age'" in err
+
+
+def test_predict_needs_the_columns_of_the_schema(dperm, folder):
+    assert dperm(FIT)[0] == 0
+    write_csv(folder / "new.csv", {"age": [30, 40]})
+    code, out, err = dperm("predict model.json new.csv")
+    assert (code, out) == (1, "")
+    assert "'town'" in err
+
+
+def test_a_model_without_a_schema_cannot_read_records(dperm, folder):
+    from dperm import PrivateLogisticRegression
+    from dperm.estimators.saved import save_model
+
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    save_model(PrivateLogisticRegression(mechanism="none").fit(X, X[:, 0] > 0), folder / "m.json")
+    code, _, err = dperm("predict m.json people.csv")
+    assert code == 1
+    assert "no schema" in err
+
+
+def python(code, **settings):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, **settings
+    )
+
+
+@pytest.mark.parametrize("missing", ["click", "rich"])
+def test_without_the_extra_the_command_says_what_to_install(missing):
+    done = python(f"import sys; sys.modules['{missing}'] = None; from dperm.cli import main; main()")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"needs {missing}. Install it with: pip install 'dperm[cli]'" in done.stderr
+
+
+def test_the_installed_entry_point_passes_exit_codes_on(folder):
+    line = "import sys; sys.argv = ['dperm', {}]; from dperm.cli import main; main()"
+    assert python(line.format("'--version'")).stdout == f"dperm, version {__version__}\n"
+    assert python(line.format("'nonsense'")).returncode == 2
+    refused = python(line.format("'predict', 'none.json', 'people.csv'"), cwd=folder)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == "dperm: none.json: No such file or directory\n"
+
+
+def test_a_reader_that_leaves_early_is_no_error_message(dperm, folder):
+    assert dperm(FIT)[0] == 0
+    write_csv(folder / "long.csv", records(20_000))
+    command = (
+        f"{sys.executable} -c 'from dperm.cli import main; main()' predict model.json long.csv | head -n 1"
+    )
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True, cwd=folder)
+    assert done.stdout == "prediction\n"
+    assert done.stderr == ""

@@ -1,0 +1,444 @@
+"""Every engine obeys the same laws and equals the oracle to the precision that its contract states."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from dperm.engine import Table
+from dperm.engine.base import Engine
+from dperm.errors import InvalidInput, Unsupported
+from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
+
+N, FEATURES, X_NORM, INTERCEPT = 2111, 10, 1.0, 0.5
+RADIUS = np.hypot(X_NORM, INTERCEPT)
+
+
+@dataclass(frozen=True)
+class LogCosh(Loss):
+    """A loss that the engines have never heard of."""
+
+    name: ClassVar[str] = "log-cosh"
+    labels: ClassVar = "real"
+    lipschitz = 1.0
+    smoothness = 1.0
+
+    def value(self, margin, y):
+        size = np.abs(margin - y)
+        return size + np.log1p(np.exp(-2 * size)) - np.log(margin.dtype.type(2))
+
+    def slope(self, margin, y):
+        return np.tanh(margin - y)
+
+    def curvature(self, margin, y):
+        return 1 - np.tanh(margin - y) ** 2
+
+
+class UncompiledLogistic(Logistic):
+    """The same formulas, but not the type that has compiled ones."""
+
+
+COMPILED = [Logistic(), HuberHinge(0.5), ClippedSquared(0.8), Linear()]
+LOSSES = [*COMPILED, LogCosh(), Softmax(3)]
+ENGINES = [("reference", "float64"), ("dense", "float32"), ("dense", "float64")]
+
+each_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+each_engine = pytest.mark.parametrize(("kind", "storage"), ENGINES, ids=lambda value: value)
+each_case = pytest.mark.parametrize("case", ["plain", "masks", "ranges", "clips", "everything"])
+each_count = pytest.mark.parametrize("models", [1, 7, 33])
+
+
+def gamma(k, unit):
+    return k * unit / (1 - k * unit)
+
+
+def tolerance(engine: Engine, loss: Loss, W, n=N):
+    """The contract's bound on the error of a gradient sum, in Euclidean norm, doubled for the oracle's own.
+
+    In float32 the worst case is never met, so as not to miss a bug much less is allowed: 16 roundings per sum.
+    """
+    columns = W.shape[0]
+    w_norm = np.linalg.norm(W.reshape(columns, -1), axis=0).max()
+    double = engine.arithmetic(W.shape[1]) == np.float64
+    unit, slope, chain = (2.0**-53, 1e-14, n) if double else (2.0**-24, 1e-6, 16)
+    slope_error = slope * loss.lipschitz + loss.smoothness * gamma(columns + 2, unit) * RADIUS * w_norm
+    return 2 * n * RADIUS * (slope_error + (gamma(chain, unit) + gamma(n, 2.0**-53)) * loss.lipschitz)
+
+
+def data(loss: Loss, n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, FEATURES)) * 0.4  # about two rows in three are longer than X_NORM
+    if loss.labels == "classes":
+        return X, rng.integers(loss.outputs, size=n).astype(float)
+    if loss.labels == "real":
+        return X, rng.standard_normal(n)
+    return X, np.where(rng.random(n) < 0.4, -1.0, 1.0)
+
+
+def weights(loss: Loss, models, seed=1):
+    shape = (FEATURES + 1, models) if loss.outputs == 1 else (FEATURES + 1, models, loss.outputs)
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def table(loss: Loss, models=None, n=N, capacity=None):
+    X, y = data(loss, n)
+    mask = None
+    if models is not None:
+        mask = np.random.default_rng(2).random((n, models)) < 0.8
+    return Table(X, y, x_norm=X_NORM, intercept=INTERCEPT, n_rows=capacity or n, mask=mask)
+
+
+def options(case, models):
+    rng = np.random.default_rng(3)
+    found = {}
+    if case in ("ranges", "everything"):
+        found["start"] = rng.integers(0, 700, models)
+        found["stop"] = rng.integers(900, N + 1, models)
+    if case in ("clips", "everything"):
+        found["clip"] = rng.uniform(0.1, 0.6, models)
+    return found
+
+
+@each_case
+@each_count
+@each_engine
+@each_loss
+def test_gradient_sum_equals_the_oracle(loss, kind, storage, models, case):
+    rows = table(loss, models if case in ("masks", "everything") else None)
+    engine = rows.open(storage=storage, engine=kind)
+    oracle = rows.open(storage=storage, engine="reference")
+    W = weights(loss, models)
+    found = engine.gradient_sum(loss, W, **options(case, models))
+    expected = oracle.gradient_sum(loss, W, **options(case, models))
+    assert found.shape == W.shape
+    assert found.dtype == np.float64
+    error = np.linalg.norm((found - expected).reshape(len(W), models, -1), axis=(0, 2))
+    assert error.max() <= tolerance(engine, loss, W)
+    assert np.linalg.norm(expected) > 500 * tolerance(engine, loss, W)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@each_count
+@each_engine
+@each_loss
+def test_values_and_scores_equal_the_oracle(loss, kind, storage, models, masked):
+    rows = table(loss, models if masked else None)
+    engine = rows.open(storage=storage, engine=kind)
+    oracle = rows.open(storage=storage, engine="reference")
+    W = weights(loss, models)
+    expected, gradient = oracle.value_and_gradient_sum(loss, W)
+    relative = 1e-13 if engine.arithmetic(models) == np.float64 else 2e-6
+    np.testing.assert_allclose(engine.value_sum(loss, W), expected, rtol=relative, atol=N * relative)
+    value, same_gradient = engine.value_and_gradient_sum(loss, W)
+    np.testing.assert_allclose(value, expected, rtol=relative, atol=N * relative)
+    assert np.linalg.norm(same_gradient - gradient, axis=0).max() <= tolerance(engine, loss, W)
+
+    margin = oracle.margins(W)
+    np.testing.assert_allclose(engine.margins(W), margin, rtol=1e-13, atol=1e-13)
+    gap = (
+        np.abs(margin) if loss.outputs == 1 else np.diff(np.sort(margin, axis=-1)[..., -2:], axis=-1)[..., 0]
+    )
+    close_calls = (gap < 1e-5).sum() if relative > 1e-9 else 0
+    found, expected_scores = engine.evaluate(loss, W), oracle.evaluate(loss, W)
+    np.testing.assert_allclose(found.training_loss, expected, rtol=relative, atol=N * relative)
+    np.testing.assert_array_equal(found.training_rows, expected_scores.training_rows)
+    np.testing.assert_array_equal(found.held_out_rows, expected_scores.held_out_rows)
+    assert np.abs(found.training_correct - expected_scores.training_correct).max() <= close_calls
+    assert np.abs(found.held_out_correct - expected_scores.held_out_correct).max() <= close_calls
+    correct, count = engine.count_correct(loss, W, "all")
+    np.testing.assert_array_equal(correct, found.training_correct + found.held_out_correct)
+    assert (count == N).all()
+    assert (0 < correct).all()
+    assert (correct < N).all()
+
+
+@pytest.mark.parametrize("models", [1, 3])
+@each_engine
+@pytest.mark.parametrize("loss", [*COMPILED[:3], LogCosh()], ids=lambda loss: loss.name)
+def test_curvature_sum_is_the_hessian(loss, kind, storage, models):
+    rows = table(loss, models)
+    engine = rows.open(storage=storage, engine=kind)
+    W = weights(loss, models)
+    found = engine.curvature_sum(loss, W)
+    oracle = rows.open(storage=storage, engine="reference")
+    expected = oracle.curvature_sum(loss, W)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+    step = 1e-6 * np.random.default_rng(4).standard_normal(W.shape)
+    moved = oracle.gradient_sum(loss, W + step) - oracle.gradient_sum(loss, W - step)
+    by_hessian = 2 * np.einsum("kij,jk->ik", found, step)
+    assert np.linalg.norm(moved - by_hessian) <= 2e-3 * np.linalg.norm(moved)
+
+
+def test_curvature_sum_needs_one_output():
+    with pytest.raises(Unsupported, match="one output"):
+        table(Softmax(3)).open().curvature_sum(Softmax(3), weights(Softmax(3), 1))
+
+
+@each_count
+@each_engine
+@each_loss
+def test_any_split_and_any_order_give_the_same_sum(loss, kind, storage, models):
+    rows = table(loss)
+    W = weights(loss, models)
+    order = np.random.default_rng(5).permutation(N)
+    engine, shuffled = (rows.open(order=o, storage=storage, engine=kind) for o in (None, order))
+    whole = engine.gradient_sum(loss, W)
+    cuts = [0, 5, 900, 901, N]
+    pieces = sum(
+        engine.gradient_sum(loss, W, np.full(models, a), np.full(models, b))
+        for a, b in zip(cuts, cuts[1:], strict=False)
+    )
+    bound = 2 * tolerance(engine, loss, W)
+    assert np.linalg.norm(pieces - whole, axis=0).max() <= bound
+    assert np.linalg.norm(shuffled.gradient_sum(loss, W) - whole, axis=0).max() <= bound
+    np.testing.assert_allclose(shuffled.margins(W), engine.margins(W)[order], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("models", [1, 7])
+@each_engine
+@each_loss
+def test_empty_rows_add_exactly_zero(loss, kind, storage, models):
+    empty = 333
+    rows = table(loss, capacity=N + empty)
+    order = np.random.default_rng(6).permutation(N + empty)
+    W = weights(loss, models)
+    engine = rows.open(storage=storage, engine=kind)
+    tail = engine.gradient_sum(loss, W, np.full(models, N), np.full(models, N + empty))
+    np.testing.assert_array_equal(tail, 0)
+    clipped = engine.gradient_sum(
+        loss, W, np.full(models, N), np.full(models, N + empty), np.full(models, 1e-3)
+    )
+    np.testing.assert_array_equal(clipped, 0)
+    full = table(loss).open(storage=storage, engine=kind).gradient_sum(loss, W)
+    shuffled = rows.open(order, storage=storage, engine=kind)
+    assert np.linalg.norm(shuffled.gradient_sum(loss, W) - full, axis=0).max() <= 2 * tolerance(
+        engine, loss, W
+    )
+    is_empty = (shuffled.margins(np.ones((FEATURES + 1, 1))) == 0)[:, 0]
+    np.testing.assert_array_equal(is_empty, order >= N)
+
+
+def exact_norm_squared(vector):
+    return sum(Fraction(float(v)) ** 2 for v in np.ravel(vector))
+
+
+@pytest.mark.parametrize("models", [1, 2])
+@each_engine
+@each_loss
+def test_one_row_adds_at_most_the_clip(loss, kind, storage, models):
+    engine = table(loss).open(storage=storage, engine=kind)
+    W = weights(loss, models)
+    bites = 0
+    for clip in (0.3, 1e-3, 7e-8):
+        for i in range(0, 60, 3):
+            here = np.full(models, i), np.full(models, i + 1)
+            found = engine.gradient_sum(loss, W, *here, np.full(models, clip))
+            free = engine.gradient_sum(loss, W, *here)
+            for k in range(models):
+                assert exact_norm_squared(found[:, k]) <= Fraction(clip) ** 2 * (1 + Fraction(2) ** -46)
+                bites += exact_norm_squared(free[:, k]) > Fraction(clip) ** 2
+    assert bites > 30  # the clip was needed
+
+
+@each_engine
+def test_a_clip_that_is_too_large_to_bite_changes_nothing(kind, storage):
+    loss, W = Logistic(), weights(Logistic(), 1)
+    engine = table(loss).open(storage=storage, engine=kind)
+    np.testing.assert_array_equal(engine.gradient_sum(loss, W, clip=[1e6]), engine.gradient_sum(loss, W))
+
+
+@pytest.mark.parametrize("storage", ["float32", "float64"])
+def test_one_row_moves_a_clipped_sum_by_at_most_its_bound(storage):
+    loss, clip, i = Logistic(), 0.25, 777
+    X, y = data(loss)
+    W = weights(loss, 1)
+    other = X.copy()
+    other[i] *= -50
+    without = np.delete(X, i, axis=0)
+    facts = {"x_norm": X_NORM, "intercept": INTERCEPT, "n_rows": N}
+    sums = [
+        Table(rows, labels, **facts).open(storage=storage).gradient_sum(loss, W, clip=[clip])
+        for rows, labels in ((X, y), (other, y), (without, np.delete(y, i)))
+    ]
+    slack = 2 * tolerance(table(loss).open(), loss, W)
+    replaced, removed = (np.linalg.norm(s - sums[0]) for s in sums[1:])
+    assert 0.5 * clip < replaced <= 2 * clip + slack
+    assert 0.5 * clip < removed <= clip + slack
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@each_count
+@each_engine
+@each_loss
+def test_an_epoch_equals_its_loop(loss, kind, storage, models, masked):
+    rows = table(loss, models if masked else None)
+    engine = rows.open(storage=storage, engine=kind)
+    counts = engine.evaluate(loss, weights(loss, models)).training_rows
+    sizes = np.stack([np.full(models, 500), np.full(models, 333), counts - 833])
+    edges = engine.edges(sizes)
+    rng = np.random.default_rng(7)
+    steps, l2 = rng.uniform(0.1, 0.5, sizes.shape), rng.uniform(0, 0.1, models)
+    start = weights(loss, models)
+
+    fast, total = start.copy(), np.ones_like(start)
+    engine.descend(loss, fast, edges, sizes, steps, l2, total)
+    oracle = rows.open(storage=storage, engine="reference")
+    slow, slow_total = start.copy(), np.ones_like(start)
+    for j in range(len(sizes)):
+        for k in range(models):
+            g = oracle.gradient_sum(loss, slow, edges[j], edges[j + 1])[:, k]
+            slow[:, k] = (1 - steps[j, k] * l2[k]) * slow[:, k] - steps[j, k] / sizes[j, k] * g
+        slow_total += slow
+    bound = 3 * tolerance(engine, loss, start) / 333
+    assert np.linalg.norm(fast - slow, axis=0).max() <= bound
+    assert np.linalg.norm(total - slow_total, axis=0).max() <= 3 * bound
+    assert np.linalg.norm(fast - start) > 100 * bound
+
+    alone = start.copy()
+    engine.descend(loss, alone, edges, sizes, steps, l2)
+    np.testing.assert_array_equal(alone, fast)
+
+
+@pytest.mark.parametrize("models", [1, 33])
+@pytest.mark.parametrize("storage", ["float32", "float64"])
+def test_a_loss_without_compiled_formulas_gives_the_same(storage, models):
+    rows = table(Logistic(), models)
+    engine = rows.open(storage=storage)
+    W = weights(Logistic(), models)
+    for case in ("masks", "everything"):
+        found = engine.gradient_sum(UncompiledLogistic(), W, **options(case, models))
+        expected = engine.gradient_sum(Logistic(), W, **options(case, models))
+        assert np.linalg.norm(found - expected, axis=0).max() <= tolerance(engine, Logistic(), W)
+    for found, expected in zip(
+        engine.evaluate(UncompiledLogistic(), W), engine.evaluate(Logistic(), W), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@each_engine
+@each_loss
+def test_margins_of_a_thousand_are_stable(loss, kind, storage):
+    engine = table(loss).open(storage=storage, engine=kind)
+    for models in (1, 2):
+        W = weights(loss, models)
+        W *= 1000 / np.abs(engine.margins(W)).max()
+        value, gradient = engine.value_and_gradient_sum(loss, W)
+        assert np.isfinite(value).all()
+        assert np.linalg.norm(gradient, axis=0).max() <= 1.000001 * N * RADIUS * loss.lipschitz
+        assert value.min() > 0 or loss.name == "linear"
+
+
+@pytest.mark.parametrize("models", [1, 33])
+@pytest.mark.parametrize("storage", ["float32", "float64"])
+def test_threads_do_not_change_a_bit(storage, models):
+    rng = np.random.default_rng(8)
+    n = 75_000 if models == 1 else 20_000
+    X, y = rng.standard_normal((n, 30)) / 6, np.where(rng.random(n) < 0.5, -1.0, 1.0)
+    rows = Table(X, y, x_norm=1.0, intercept=1.0, n_rows=n)
+    one, two = (rows.open(storage=storage, threads=t) for t in (1, 2))
+    W = rng.standard_normal((31, models))
+    for mine, other in zip(
+        one.value_and_gradient_sum(Logistic(), W), two.value_and_gradient_sum(Logistic(), W), strict=True
+    ):
+        np.testing.assert_array_equal(mine, other)
+    np.testing.assert_array_equal(
+        one.curvature_sum(Logistic(), W[:, :2]), two.curvature_sum(Logistic(), W[:, :2])
+    )
+    for mine, other in zip(one.evaluate(Logistic(), W), two.evaluate(Logistic(), W), strict=True):
+        np.testing.assert_array_equal(mine, other)
+    moved = [W.copy(), W.copy()]
+    cuts = one.edges(np.full((1, models), n))
+    for engine, w in zip((one, two), moved, strict=True):
+        engine.descend(Logistic(), w, cuts, np.full((1, models), n), np.ones((1, models)), np.zeros(models))
+    np.testing.assert_allclose(moved[0], moved[1], rtol=1e-12)
+
+
+def test_blas_threads_are_restored():
+    from threadpoolctl import ThreadpoolController
+
+    def threads():
+        return [library["num_threads"] for library in ThreadpoolController().select(user_api="blas").info()]
+
+    before = threads()
+    table(Logistic()).open().gradient_sum(Logistic(), weights(Logistic(), 7))
+    assert threads() == before
+
+    class Broken(UncompiledLogistic):
+        def slope(self, margin, y):
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        table(Logistic()).open().gradient_sum(Broken(), weights(Logistic(), 7))
+    assert threads() == before
+
+
+@each_engine
+def test_arithmetic_is_double_for_one_model(kind, storage):
+    engine = table(Logistic()).open(storage=storage, engine=kind)
+    assert engine.arithmetic(1) == np.float64
+    assert engine.arithmetic(2) == (np.float64 if kind == "reference" else np.dtype(storage))
+    assert (engine.n_rows, engine.n_columns) == (N, FEATURES + 1)
+
+
+def test_edges_cut_batches_of_exactly_these_sizes():
+    models = 5
+    rows = table(Logistic(), models)
+    engine = rows.open(order=np.random.default_rng(9).permutation(N))
+    counts = engine.evaluate(Logistic(), weights(Logistic(), models)).training_rows
+    sizes = np.stack([np.full(models, 1), np.full(models, 800), counts - 801])
+    edges = engine.edges(sizes)
+    mask = engine._rows.mask
+    for k in range(models):
+        for j in range(3):
+            assert mask[edges[j, k] : edges[j + 1, k], k].sum() == sizes[j, k]
+        assert (edges[0, k], edges[3, k]) == (0, N)
+    plain = table(Logistic()).open().edges([[11], [N - 11]])
+    np.testing.assert_array_equal(plain, [[0], [11], [N]])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [([[10], [20]], "must sum"), ([[0], [N]], "at least 1"), ([[0.5], [1.5]], "whole"), ([N], "shape")],
+)
+def test_edges_refuse_sizes_that_do_not_fit(sizes, message):
+    with pytest.raises(InvalidInput, match=message):
+        table(Logistic()).open().edges(sizes)
+
+
+def test_wrong_arguments_are_refused():
+    loss = Logistic()
+    engine = table(loss, 3).open()
+    W = weights(loss, 3)
+    for bad in (W.astype(np.float32), W[:-1], W[:, :2], W[:, 0], np.full_like(W, np.nan), W * 1e307):
+        with pytest.raises(InvalidInput):
+            engine.gradient_sum(loss, bad)
+    ok = np.array([0, 5, 9])
+    for start, stop in ((ok, ok - 1), (ok - 1, ok), (ok, ok + N), (ok[:2], ok[:2])):
+        with pytest.raises(InvalidInput, match="start and stop"):
+            engine.gradient_sum(loss, W, start, stop)
+    for clip in ([0.1, 0.2], [0.1, 0.2, 0.0], [0.1, np.inf, 0.1], [0.1, np.nan, 0.1]):
+        with pytest.raises(InvalidInput, match="clip"):
+            engine.gradient_sum(loss, W, clip=clip)
+    with pytest.raises(InvalidInput, match="rows must be"):
+        engine.count_correct(loss, W, "test")
+    edges = np.array([[0, 0, 0], [N, N, N]])
+    one = np.ones((1, 3))
+    for arguments in ((edges, one[:, :2], one, one[0]), (edges, 0 * one, one, one[0])):
+        with pytest.raises(InvalidInput):
+            engine.descend(loss, W, *arguments)
+    with pytest.raises(InvalidInput, match="iterate_sum"):
+        engine.descend(loss, W, edges, one, one, one[0], np.zeros(3))
+
+
+@pytest.mark.parametrize("models", [1, 3])
+def test_an_epoch_that_diverges_is_refused(models):
+    loss = Linear()
+    engine = table(loss).open()
+    W = np.zeros((FEATURES + 1, models))
+    sizes = np.full((1, models), N)
+    with pytest.raises(InvalidInput, match="not finite"):
+        engine.descend(
+            loss, W, engine.edges(sizes), sizes, np.full((1, models), np.finfo(float).max), np.zeros(models)
+        )

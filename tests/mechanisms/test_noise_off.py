@@ -1,0 +1,232 @@
+"""Noise off: each mechanism finds the point that plain NumPy, scipy or scikit-learn finds."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from output_cases import (
+    BUDGET,
+    FixedOrder,
+    descents,
+    plain_descent,
+    plain_rows,
+    plain_slope,
+    random_rows,
+    short,
+    train,
+)
+from sklearn.linear_model import LogisticRegression
+
+from dperm.engine import Table
+from dperm.losses import HuberHinge, Logistic, Loss
+from dperm.mechanisms import Job, Majority, NoPrivacy, Output
+from dperm.mechanisms.descent import DescentMechanism, descend
+from dperm.mechanisms.output import gradient_error
+from dperm.mechanisms.schedule import branch_sensitivities
+from dperm.neighbours import Neighbours
+from dperm.privacy import SeededEntropy
+from dperm.problem import Problem
+
+N, P = 103, 4
+ORDER = np.random.default_rng(3).permutation(N)
+
+
+def problem(loss: Loss, **facts: object) -> Problem:
+    defaults = {"l2": 0.02, "x_norm": 1.3, "n_rows": N, "n_features": P, "intercept": 0.7}
+    return Problem(loss=loss, **{**defaults, **facts})  # type: ignore[arg-type]
+
+
+LOSSES = [Logistic(), HuberHinge(0.5)]
+
+
+@pytest.mark.parametrize("mechanism", descents(N, step=None), ids=short)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_training_agrees_with_plain_numpy(loss: Loss, mechanism: DescentMechanism) -> None:
+    facts = problem(loss)
+    X, y = random_rows(N, P, seed=1)
+    assert (np.linalg.norm(X, axis=1) > facts.x_norm).any()  # some rows must be scaled down
+    want = plain_descent(mechanism, facts, X, y, ORDER)
+    got = train(mechanism, facts, X, y, ORDER)
+    assert np.linalg.norm(got - want) <= 1e-6 * np.linalg.norm(want)
+    assert np.linalg.norm(want) > 0.1
+
+
+@pytest.mark.parametrize("engine", ["dense", "reference"])
+@pytest.mark.parametrize("mechanism", descents(N, step=0.5)[::2], ids=short)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_descent_on_float64_rows_agrees_closely(loss: Loss, mechanism: DescentMechanism, engine: str) -> None:
+    facts = problem(loss, intercept=0.0)
+    X, y = random_rows(N, P, seed=2)
+    table = Table(X, y, x_norm=facts.x_norm, intercept=0.0, n_rows=N)
+    opened = table.open(order=ORDER if mechanism.permuted else None, storage=np.float64, engine=engine)
+    got = descend(opened, [mechanism.plan(facts, BUDGET)])[:, 0]
+    want = plain_descent(mechanism, facts, X, y, ORDER)
+    assert np.linalg.norm(got - want) <= 1e-10 * np.linalg.norm(want)
+
+
+@pytest.mark.parametrize("mechanism", [m for m in descents(N, step=None) if m.name != "nsgd"][::3], ids=short)
+def test_a_table_below_capacity_is_filled_with_rows_that_do_nothing(mechanism: DescentMechanism) -> None:
+    """Under add-remove every mean is divided by the capacity's batch, never by the rows that are there."""
+    facts = problem(Logistic(), neighbours=Neighbours.ADD_REMOVE)
+    X, y = random_rows(80, P, seed=4)
+    want = plain_descent(mechanism, facts, X, y, ORDER)
+    got = train(mechanism, facts, X, y, ORDER)
+    assert np.linalg.norm(got - want) <= 1e-6 * np.linalg.norm(want)
+
+
+# Minimisers.
+
+
+def sklearn_point(X: np.ndarray, y: np.ndarray, facts: Problem) -> np.ndarray:
+    rows = plain_rows(X, facts.x_norm, facts.intercept)
+    model = LogisticRegression(
+        C=1 / (facts.n_rows * facts.l2),
+        fit_intercept=False,
+        solver="newton-cholesky",
+        tol=1e-12,
+        max_iter=1000,
+    )
+    return model.fit(rows, y).coef_[0]
+
+
+@pytest.mark.parametrize("l2", [1e-3, 0.1])
+@pytest.mark.parametrize("intercept", [0.0, 0.7])
+def test_the_minimisers_agree_with_scikit_learn(intercept: float, l2: float) -> None:
+    facts = problem(Logistic(), l2=l2, intercept=intercept)
+    X, y = random_rows(N, P, seed=5)
+    want = sklearn_point(X, y, facts)
+    table = Table(X, y, x_norm=facts.x_norm, intercept=intercept, n_rows=N)
+    baseline = NoPrivacy(tolerance=1e-10)
+    (outcome,) = baseline.run([Job(plan=baseline.plan(facts, BUDGET))], table, SeededEntropy(0))
+    assert outcome.record is None
+    assert not outcome.certified
+    np.testing.assert_allclose(outcome.weights, want, rtol=1e-6, atol=1e-8)
+    output = train(Output(tolerance=1e-8), facts, X, y, ORDER, np.float64)
+    np.testing.assert_allclose(output, want, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(output, outcome.weights, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, HuberHinge(0.05)], ids=repr)
+def test_output_and_none_find_the_same_minimiser(loss: Loss) -> None:
+    facts = problem(loss, l2=1e-3)
+    X, y = random_rows(N, P, seed=6)
+    table = Table(X, y, x_norm=facts.x_norm, intercept=facts.intercept, n_rows=N)
+    baseline = NoPrivacy(tolerance=1e-9)
+    (outcome,) = baseline.run([Job(plan=baseline.plan(facts, BUDGET))], table, SeededEntropy(0))
+    point = train(Output(tolerance=1e-7), facts, X, y, ORDER, np.float64)
+    # Two points with gradients below 1e-7 and 1e-9 are this close by strong convexity.
+    assert np.linalg.norm(point - outcome.weights) <= (1e-7 + 1e-7) / facts.l2
+    rows = plain_rows(X, facts.x_norm, facts.intercept)
+    gradient = rows.T @ plain_slope(loss, rows @ point, y) / N + facts.l2 * point
+    assert np.linalg.norm(gradient) <= Output(tolerance=1e-7).residual(facts) + gradient_error(facts)
+
+
+def test_none_agrees_with_scikit_learn_through_the_estimator() -> None:
+    from dperm import PrivateLogisticRegression
+    from dperm.estimators._base import INTERCEPT_SCALE
+
+    X, y = random_rows(300, P, seed=7, spread=0.3)
+    model = PrivateLogisticRegression(
+        mechanism=NoPrivacy(tolerance=1e-10), l2=0.01, x_norm=1.0, fit_intercept=False, classes=(-1, 1)
+    ).fit(X, y)
+    facts = problem(Logistic(), l2=0.01, x_norm=1.0, intercept=0.0, n_rows=300)
+    np.testing.assert_allclose(model.coef_[0], sklearn_point(X, y, facts), rtol=1e-6, atol=1e-8)
+    assert model.privacy_.guarantee is None
+    with_intercept = PrivateLogisticRegression(
+        mechanism=NoPrivacy(tolerance=1e-10), l2=0.01, x_norm=1.0, classes=(-1, 1)
+    ).fit(X, y)
+    # The released column is b times its weight; scikit-learn sees the column b and gives the weight.
+    want = sklearn_point(X, y, dataclasses.replace(facts, intercept=INTERCEPT_SCALE))
+    np.testing.assert_allclose(with_intercept.coef_[0], want[:-1], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(with_intercept.intercept_, INTERCEPT_SCALE * want[-1:], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize(("positive", "sign"), [(60, 1.0), (40, -1.0)])
+def test_majority_is_the_sign_of_the_labels(positive: int, sign: float) -> None:
+    facts = problem(Logistic())
+    X, _ = random_rows(N, P, seed=8)
+    y = np.where(np.arange(N) < positive, 1.0, -1.0)
+    table = Table(X, y, x_norm=facts.x_norm, intercept=facts.intercept, n_rows=N)
+    baseline = Majority()
+    (outcome,) = baseline.run([Job(plan=baseline.plan(facts, BUDGET))], table, SeededEntropy(0))
+    assert outcome.weights.tolist() == [0.0] * P + [sign]
+
+
+# Rounding: what float64 really loses stays inside what the sensitivity has paid for.
+
+WIDER = np.longdouble
+
+
+def exact_descent(plan: object, rows: np.ndarray, y: np.ndarray, facts: Problem) -> np.ndarray:
+    """The same schedule in 64-bit mantissas on the stored rows."""
+    schedule = plan.detail  # type: ignore[attr-defined]
+    X, labels, l2 = rows.astype(WIDER), y.astype(WIDER), WIDER(facts.l2)
+    w, total, count = np.zeros(X.shape[1], WIDER), np.zeros(X.shape[1], WIDER), 0
+    edges = np.concatenate([[0], np.cumsum(schedule.batch_sizes)])
+    for steps, averaged in zip(schedule.step_sizes, schedule.averaged, strict=True):
+        for j, step in enumerate(steps.astype(WIDER)):
+            here = slice(edges[j], edges[j + 1])
+            z = labels[here] * (X[here] @ w)
+            slope = (
+                -labels[here] / (1 + np.exp(z))
+                if isinstance(facts.loss, Logistic)
+                else -labels[here]
+                * np.clip((1 + WIDER(facts.loss.width) - z) / (2 * WIDER(facts.loss.width)), 0, 1)
+            )
+            w = w - step * (slope @ X[here] / WIDER(edges[j + 1] - edges[j]) + l2 * w)
+            total, count = total + w, count + 1
+        if averaged:
+            w, total, count = total / WIDER(count), np.zeros_like(w), 0
+    return w
+
+
+@pytest.mark.skipif(np.finfo(WIDER).eps > 1e-18, reason="this machine has no wider floats to compare with")
+@pytest.mark.parametrize("engine", ["dense", "reference"])
+@pytest.mark.parametrize("mechanism", [descents(2000, None)[i] for i in (0, 9, 15, 17, 21)], ids=short)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_rounding_of_the_descent_is_within_what_was_added(
+    loss: Loss, mechanism: DescentMechanism, engine: str
+) -> None:
+    facts = problem(loss, n_rows=2000, n_features=40, l2=1e-4, x_norm=1.0)
+    X, y = random_rows(2000, 40, seed=9)
+    plan = mechanism.plan(facts, BUDGET)
+    opened = Table(X, y, x_norm=1.0, intercept=0.7, n_rows=2000).open(storage=np.float64, engine=engine)
+    stored = opened._rows.X
+    error = np.linalg.norm(descend(opened, [plan])[:, 0] - exact_descent(plan, stored, y, facts))
+    exact, rounded = (branch_sensitivities(plan.detail, facts, rounding=flag) for flag in (False, True))
+    paid_for_each_run = (rounded - exact).min() / 2
+    assert 0 < error <= paid_for_each_run
+
+
+@pytest.mark.skipif(np.finfo(WIDER).eps > 1e-18, reason="this machine has no wider floats to compare with")
+@pytest.mark.parametrize("engine", ["dense", "reference"])
+@pytest.mark.parametrize("loss", [*LOSSES, HuberHinge(0.01)], ids=repr)
+def test_rounding_of_the_gradient_is_within_its_bound(loss: Loss, engine: str) -> None:
+    facts = problem(loss, n_rows=5000, n_features=60, l2=1e-3, x_norm=1.0)
+    X, y = random_rows(5000, 60, seed=10)
+    opened = Table(X, y, x_norm=1.0, intercept=0.7, n_rows=5000).open(storage=np.float64, engine=engine)
+    rng = np.random.default_rng(0)
+    for size in (0.1, 10.0, 2 * facts.gradient_bound / facts.l2):
+        w = rng.normal(size=61)
+        w *= size / np.linalg.norm(w)
+        got = opened.value_and_gradient_sum(loss, w[:, None])[1][:, 0] / 5000 + facts.l2 * w
+        Z, labels = opened._rows.X.astype(WIDER), y.astype(WIDER)
+        z = labels * (Z @ w.astype(WIDER))
+        if isinstance(loss, Logistic):
+            slope = -labels / (1 + np.exp(z))
+        else:
+            h = WIDER(loss.width)
+            slope = -labels * np.clip((1 + h - z) / (2 * h), 0, 1)
+        want = slope @ Z / WIDER(5000) + WIDER(facts.l2) * w.astype(WIDER)
+        assert 0 < np.linalg.norm(got - want) <= gradient_error(facts)
+
+
+def test_entropy_is_not_needed_to_train_in_public_order() -> None:
+    facts = problem(Logistic())
+    X, y = random_rows(N, P, seed=1)
+    entropy = FixedOrder(ORDER)
+    for mechanism in descents(N, step=None):
+        if not mechanism.permuted:
+            table = Table(X, y, x_norm=facts.x_norm, intercept=facts.intercept, n_rows=N)
+            mechanism._train([mechanism.plan(facts, BUDGET)], table, entropy)
+    assert entropy.asked == []

@@ -1,0 +1,359 @@
+"""Plans: made from public facts alone, priced right by other people's arithmetic, refused where unproved."""
+
+import dataclasses
+import inspect
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from dperm.errors import InvalidInput, NotCertified, Unsupported
+from dperm.losses import HuberHinge, Linear, Logistic, Loss
+from dperm.mechanisms import (
+    NSGD,
+    RSGD,
+    RSGDAR,
+    BoltOn,
+    Majority,
+    Mechanism,
+    NoPrivacy,
+    Output,
+    OutputGD,
+    mechanism_names,
+    register,
+    resolve,
+)
+from dperm.mechanisms.bolt_on import RULES
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget
+from dperm.problem import Problem
+
+mp = mpmath.MPContext()
+mp.dps = 50
+
+MIXTURES: list[Mechanism] = [RSGDAR(), RSGD(), BoltOn(batch_size=400), RSGDAR(epochs=7, average_every=3)]
+SINGLE: list[Mechanism] = [NSGD(), OutputGD(), Output()]
+PRIVATE = [*MIXTURES, *SINGLE]
+BUDGETS = [Budget(0.05, 1e-8), Budget(1.0, 1e-6), Budget(8.0, 1e-5)]
+
+
+def problem(loss: Loss | None = None, **facts: object) -> Problem:
+    defaults = {"l2": 1e-3, "x_norm": 1.0, "n_rows": 10_301, "n_features": 20, "intercept": 1.0}
+    return Problem(loss=loss or Logistic(), **{**defaults, **facts})  # type: ignore[arg-type]
+
+
+def scale(mechanism: Mechanism, budget: Budget, facts: Problem) -> float:
+    noise = mechanism.plan(facts, budget).noise
+    assert noise is not None
+    return noise.scale
+
+
+def delta_of_mixture(share: list, mu: list, epsilon: float) -> mpmath.mpf:
+    """Delta of Gaussians behind a hidden branch, in 50 digits, straight from the definition."""
+
+    def one(m: mpmath.mpf) -> mpmath.mpf:
+        return mp.ncdf(-epsilon / m + m / 2) - mp.exp(epsilon) * mp.ncdf(-epsilon / m - m / 2)
+
+    return mp.fsum(mp.mpf(q) * one(mp.mpf(m)) for q, m in zip(share, mu, strict=True))
+
+
+def branches(mechanism: Mechanism, facts: Problem, sensitivities: np.ndarray) -> tuple[list, list]:
+    """Chance and sensitivity of each batch, worked out here from the numbers of rows and batches."""
+    if mechanism.name not in ("rsgd-ar", "rsgd", "bolt-on"):
+        return [1], [float(sensitivities.max())]
+    count = math.ceil(facts.n_rows / mechanism.batch_size)  # type: ignore[attr-defined]
+    sizes = [facts.n_rows // count + (k < facts.n_rows % count) for k in range(count)]
+    return [mp.mpf(size) / facts.n_rows for size in sizes], [float(s) for s in sensitivities]
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("mechanism", PRIVATE, ids=repr)
+def test_the_noise_meets_the_budget_in_fifty_digits(mechanism: Mechanism, budget: Budget) -> None:
+    facts = problem()
+    plan = mechanism.plan(facts, budget)
+    assert plan.noise is not None
+    assert plan.sensitivities is not None
+    assert plan.noise.sensitivity == plan.sensitivities.max()
+    assert plan.noise.dimension == 21
+    share, sensitivity = branches(mechanism, facts, plan.sensitivities)
+    reached = delta_of_mixture(share, [s / plan.noise.scale for s in sensitivity], budget.epsilon)
+    assert reached <= budget.delta
+    with_less = delta_of_mixture(share, [s / (0.999 * plan.noise.scale) for s in sensitivity], budget.epsilon)
+    assert with_less > budget.delta  # the calibration is not wasteful either
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("mechanism", SINGLE, ids=repr)
+def test_the_noise_meets_the_budget_by_dp_accounting(mechanism: Mechanism, budget: Budget) -> None:
+    from dp_accounting.pld import privacy_loss_distribution
+
+    plan = mechanism.plan(problem(), budget)
+    assert plan.noise is not None
+    multiplier = plan.noise.scale / plan.noise.sensitivity
+    distribution = privacy_loss_distribution.from_gaussian_mechanism(
+        multiplier, value_discretization_interval=budget.epsilon * 1e-4
+    )
+    epsilon = distribution.get_epsilon_for_delta(budget.delta)
+    assert 0.99 * budget.epsilon <= epsilon <= 1.001 * budget.epsilon  # its discretisation is pessimistic
+
+
+@pytest.mark.parametrize("mechanism", PRIVATE, ids=repr)
+def test_the_profile_carried_by_the_plan_is_the_one_of_its_noise(mechanism: Mechanism) -> None:
+    budget = Budget(1.0, 1e-8)
+    plan = mechanism.plan(problem(), budget)
+    assert plan.noise is not None
+    assert plan.profile is not None
+    assert plan.profile.delta(budget.epsilon) <= budget.delta
+    assert plan.profile.mu.max() >= plan.noise.sensitivity / plan.noise.scale
+    assert plan.profile.mu.max() <= plan.noise.sensitivity / plan.noise.scale * (1 + 1e-6)
+    assert plan.private
+
+
+# Tight against paper.
+
+
+@pytest.mark.parametrize("budget", [Budget(0.05, 1e-8), Budget(1.0, 1e-8), Budget(0.3, 1e-5)], ids=str)
+@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize(
+    "mechanism", [RSGDAR(), RSGD(), OutputGD(), Output(), *(BoltOn(rule=rule) for rule in RULES)], ids=repr
+)
+def test_tight_noise_is_never_above_paper_noise(
+    mechanism: Mechanism, relation: Neighbours, budget: Budget
+) -> None:
+    facts = problem(neighbours=relation)
+    paper = dataclasses.replace(mechanism, accounting="paper")
+    tight_scale, paper_scale = scale(mechanism, budget, facts), scale(paper, budget, facts)
+    assert tight_scale < 0.97 * paper_scale
+    assert paper.plan(facts, budget).accountant != mechanism.plan(facts, budget).accountant
+
+
+def test_tight_noise_of_nsgd_is_below_paper_noise() -> None:
+    facts, budget = problem(), Budget(1.0, 1e-8)
+    assert scale(NSGD(), budget, facts) < 0.9 * scale(NSGD(accounting="paper"), budget, facts)
+
+
+TABLE = {
+    0.05: (0.12856, 0.09342),
+    0.1: (0.06433, 0.04822),
+    0.5: (0.01294, 0.01037),
+    1.0: (0.006513, 0.005369),
+}
+
+
+@pytest.mark.parametrize("epsilon", TABLE)
+def test_known_noise_of_rsgd_ar(epsilon: float) -> None:
+    """m = 10, b = 4000, 20 epochs, averages every 10, step 0.5/h, l2 = 1e-3, R = 1, delta = 1e-8."""
+    facts = problem(n_rows=40_000, intercept=0.0)
+    mechanism = RSGDAR(epochs=20, batch_size=4000, step_size=0.5, average_every=10)
+    budget = Budget(epsilon, 1e-8)
+    paper, tight = TABLE[epsilon]
+    assert scale(mechanism, budget, facts) == pytest.approx(tight, rel=5e-4)
+    assert scale(dataclasses.replace(mechanism, accounting="paper"), budget, facts) == pytest.approx(
+        paper, rel=2e-4
+    )
+
+
+@pytest.mark.parametrize("mechanism", [OutputGD(), Output(), BoltOn()], ids=repr)
+def test_the_classic_formula_is_refused_above_epsilon_one(mechanism: Mechanism) -> None:
+    paper = dataclasses.replace(mechanism, accounting="paper")
+    assert scale(paper, Budget(1.0, 1e-8), problem()) > 0
+    with pytest.raises(NotCertified):
+        paper.plan(problem(), Budget(1.0001, 1e-8))
+    assert scale(mechanism, Budget(1.0001, 1e-8), problem()) > 0
+
+
+def test_a_paper_scale_that_is_too_small_is_refused() -> None:
+    """The paper's scale is checked against the exact profile, so a wrong constant cannot pass."""
+
+    class HalfNoise(RSGD):
+        def paper_scale(self, *args: object) -> float:
+            return super().paper_scale(*args) / 2  # type: ignore[arg-type]
+
+    with pytest.raises(NotCertified, match="paper"):
+        HalfNoise(accounting="paper").plan(problem(), Budget(1.0, 1e-8))
+
+
+# Monotone.
+
+
+@pytest.mark.parametrize("mechanism", PRIVATE, ids=repr)
+def test_noise_falls_with_epsilon_delta_and_rows_and_grows_with_the_bound(mechanism: Mechanism) -> None:
+    here = scale(mechanism, Budget(1.0, 1e-6), problem())
+    assert scale(mechanism, Budget(2.0, 1e-6), problem()) < here
+    assert scale(mechanism, Budget(1.0, 1e-5), problem()) < here
+    assert scale(mechanism, Budget(1.0, 1e-6), problem(n_rows=20_602)) < here
+    if "step_size" in mechanism.settings and not isinstance(mechanism, BoltOn):
+        mechanism = dataclasses.replace(
+            mechanism, step_size=0.5
+        )  # else the default step shrinks with the bound
+    grown = [scale(mechanism, Budget(1.0, 1e-6), problem(x_norm=r, intercept=r)) for r in (0.5, 1.0, 1.5)]
+    if not isinstance(mechanism, BoltOn):
+        assert grown == sorted(grown)
+        assert grown[0] < grown[-1]
+    halved = (
+        scale(mechanism, Budget(1.0, 1e-6), problem(neighbours=Neighbours.ADD_REMOVE))
+        if (Neighbours.ADD_REMOVE in mechanism.relations)
+        else None
+    )
+    if halved is not None:
+        assert halved < 0.51 * scale(mechanism, Budget(1.0, 1e-6), problem())
+
+
+# Refusals before any data.
+
+
+def test_a_misfit_is_said_before_any_data() -> None:
+    without = problem(l2=0.0)
+    assert Output().misfit(without) == "it needs l2 > 0"
+    for rule in RULES:
+        assert (BoltOn(rule=rule).misfit(without) is not None) == rule.startswith("strong")
+        assert BoltOn(rule=rule).misfit(problem()) is None
+    for mechanism in (Output(), BoltOn(), BoltOn(rule="strong-constant")):
+        with pytest.raises(Unsupported, match="l2 > 0"):
+            mechanism.plan(without, Budget(1.0, 1e-8))
+    for mechanism in (RSGDAR(), RSGD(), NSGD(), OutputGD(), BoltOn(rule="convex-sqrt")):
+        assert mechanism.plan(without, Budget(1.0, 1e-8)).noise is not None
+    assert Majority().misfit(problem(intercept=0.0)) is not None
+
+
+def test_public_order_is_refused_when_rows_may_be_removed() -> None:
+    """Without a secret order a removed row moves all later rows to other batches: that is not proved."""
+    facts = problem(neighbours=Neighbours.ADD_REMOVE)
+    with pytest.raises(Unsupported, match="add-remove"):
+        NSGD(batch_size=100).plan(facts, Budget(1.0, 1e-8))
+    for mechanism in (RSGD(), RSGDAR(), OutputGD(), Output(), BoltOn()):
+        assert mechanism.misfit(facts) is None
+
+
+@pytest.mark.parametrize("mechanism", [RSGDAR(), RSGD(), NSGD(), OutputGD()], ids=repr)
+def test_a_loss_without_curvature_needs_a_step_or_l2(mechanism: Mechanism) -> None:
+    flat = problem(Linear(), l2=0.0)
+    with pytest.raises((InvalidInput, Unsupported, NotCertified)):
+        mechanism.plan(flat, Budget(1.0, 1e-8))
+    given = dataclasses.replace(mechanism, step_size=1.0)
+    assert given.plan(flat, Budget(1.0, 1e-8)).noise is not None
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_paper_accounting_of_bolt_on_survives_a_linear_loss(rule: str) -> None:
+    """L = l2 makes the contraction of a constant step 1/L zero."""
+    plan = BoltOn(rule=rule, accounting="paper").plan(problem(Linear(), l2=0.1), Budget(1.0, 1e-8))
+    assert plan.noise is not None
+
+
+@pytest.mark.parametrize("n_rows", [10_000, 300_000, 3_000_000])
+def test_output_gd_is_certified_at_its_limit_for_large_tables(n_rows: int) -> None:
+    """The closed-form check must leave room for the rounding that the sensitivity itself includes."""
+    facts = problem(n_rows=n_rows, l2=1.0)
+    assert OutputGD(iterations=100).plan(facts, Budget(1.0, 1e-8)).noise is not None
+
+
+def test_a_residual_too_large_for_the_rounding_bound_is_refused() -> None:
+    """The bound on float64 errors assumes weights below 2R/l2, which a huge tolerance or a tiny l2 breaks."""
+    with pytest.raises(NotCertified):
+        Output(tolerance=1e9).plan(problem(), Budget(1.0, 1e-8))
+    with pytest.raises(NotCertified):
+        Output().plan(problem(l2=1e-16), Budget(1.0, 1e-8))
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong"),
+    [
+        (RSGDAR, {"average_every": 0}),
+        (RSGDAR, {"epochs": 2.5}),
+        (RSGD, {"epochs": True}),
+        (RSGD, {"batch_size": -3}),
+        (NSGD, {"step_size": 0.0}),
+        (NSGD, {"step_size": math.nan}),
+        (OutputGD, {"iterations": 0}),
+        (OutputGD, {"step_size": -1.0}),
+        (BoltOn, {"passes": 0}),
+        (BoltOn, {"rule": "fast"}),
+        (BoltOn, {"exponent": 1.0}),
+        (BoltOn, {"exponent": -0.1}),
+        (BoltOn, {"rule": "convex-sqrt", "step_size": 0.1}),
+        (Output, {"tolerance": 0.0}),
+        (Output, {"tolerance": math.inf}),
+        (Output, {"accounting": "loose"}),
+        (NoPrivacy, {"tolerance": -1.0}),
+        (NoPrivacy, {"accounting": "paper"}),
+        (Majority, {"accounting": "paper"}),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(make: type[Mechanism], wrong: dict) -> None:
+    with pytest.raises(InvalidInput):
+        make(**wrong)
+
+
+@pytest.mark.parametrize("mechanism", [RSGDAR(), Output(), BoltOn()], ids=repr)
+def test_budgets_that_gaussian_noise_cannot_meet_are_refused(mechanism: Mechanism) -> None:
+    with pytest.raises(InvalidInput):
+        mechanism.plan(problem(), Budget(1.0, 0.0))
+
+
+def test_baselines_promise_nothing() -> None:
+    for baseline in (NoPrivacy(), Majority()):
+        plan = baseline.plan(problem(), Budget(1.0, 1e-8))
+        assert not plan.private
+        assert plan.profile is None
+        assert not baseline.private
+        assert "not private" in plan.accountant
+
+
+# A plan sees no row.
+
+
+@pytest.mark.parametrize("name", mechanism_names())
+def test_a_plan_takes_no_data(name: str) -> None:
+    """Nothing can be tuned on rows: the plan is a function of the problem and the budget."""
+    mechanism = resolve(name)
+    assert list(inspect.signature(mechanism.plan).parameters) == ["problem", "budget"]
+    fields = {f.name: f.type for f in dataclasses.fields(Problem)}
+    assert set(fields) == {"loss", "l2", "x_norm", "n_rows", "n_features", "intercept", "neighbours"}
+    if mechanism.private:
+        first, second = (mechanism.plan(problem(), Budget(1.0, 1e-8)) for _ in range(2))
+        assert first.noise == second.noise
+
+
+def test_settings_of_the_plan_are_the_ones_used() -> None:
+    plan = RSGDAR(epochs=6).plan(problem(), Budget(1.0, 1e-8))
+    assert plan.settings["epochs"] == 6
+    assert plan.settings["batches"] == 3
+    assert plan.settings["batch_size"] == 3434
+    assert plan.settings["step_size"] == pytest.approx(1 / (0.25 * 2 + 1e-3))
+
+
+# Names.
+
+
+def test_mechanisms_are_found_by_name() -> None:
+    assert set(mechanism_names()) >= {
+        "rsgd-ar", "rsgd", "nsgd", "output-gd", "bolt-on", "output", "none", "majority",
+    }  # fmt: skip
+    for name in mechanism_names():
+        assert resolve(name).name == name
+    assert resolve("rsgd:paper") == RSGD(accounting="paper")
+    assert resolve("output:tight") == Output()
+    assert resolve(RSGD(epochs=3)) == RSGD(epochs=3)
+
+
+@pytest.mark.parametrize("wrong", ["sgd", "", "rsgd:loose", "none:paper", 3, None, RSGD])
+def test_unknown_names_are_refused(wrong: object) -> None:
+    with pytest.raises(InvalidInput):
+        resolve(wrong)  # type: ignore[arg-type]
+
+
+def test_a_name_is_given_once() -> None:
+    class Impostor(RSGD):
+        pass
+
+    assert register(RSGD) is RSGD
+    with pytest.raises(InvalidInput, match="registered already"):
+        register(Impostor)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge()], ids=repr)
+@pytest.mark.parametrize("mechanism", PRIVATE, ids=repr)
+def test_every_private_mechanism_plans_for_both_losses(mechanism: Mechanism, loss: Loss) -> None:
+    assert scale(mechanism, Budget(0.1, 1e-8), problem(loss)) > 0

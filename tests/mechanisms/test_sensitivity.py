@@ -1,0 +1,323 @@
+"""The sensitivity recurrence against slow independent code, closed forms and printed numbers."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dperm.errors import InvalidInput, NotCertified
+from dperm.losses import HuberHinge, Linear, Logistic, Loss
+from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Output, OutputGD
+from dperm.mechanisms.bolt_on import RULES
+from dperm.mechanisms.output_gd import closed_form_limit
+from dperm.mechanisms.schedule import Schedule, branch_sensitivities, split_rows
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget
+from dperm.problem import Problem
+
+
+def problem(loss: Loss | None = None, **settings: object) -> Problem:
+    facts = {"l2": 1e-3, "x_norm": 1.0, "n_rows": 40_000, "n_features": 50, **settings}
+    return Problem(loss=loss or Logistic(), **facts)  # type: ignore[arg-type]
+
+
+def naive_sensitivity(schedule: Schedule, facts: Problem, j: int) -> float:
+    """The distance of two runs whose rows differ in batch j, one update at a time, history kept."""
+    smooth = facts.loss.smoothness * facts.row_norm**2 + facts.l2
+    gap = {"replace-one": 2, "add-remove": 1}[facts.neighbours.value] * facts.loss.lipschitz * facts.row_norm
+    distance, history = 0.0, []
+    for epoch, averaged in enumerate(schedule.averaged):
+        for i, size in enumerate(schedule.batch_sizes):
+            step = float(schedule.step_sizes[epoch, i])
+            distance *= max(abs(1 - step * facts.l2), abs(1 - step * smooth))
+            if i == j:
+                distance += step * gap / size
+            history.append(distance)
+        if averaged:
+            distance, history = math.fsum(history) / len(history), []
+    return distance
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> tuple[Schedule, Problem]:
+    """Unequal batches, averages at any epoch, steps up to 2/L."""
+    loss = draw(st.sampled_from([Logistic(), HuberHinge(0.5), HuberHinge(0.1), Linear()]))
+    sizes = draw(st.lists(st.integers(1, 40), min_size=1, max_size=6))
+    facts = Problem(
+        loss=loss,
+        l2=draw(st.sampled_from([1e-4, 1e-2, 0.5])),
+        x_norm=draw(st.sampled_from([0.3, 1.0, 7.0])),
+        n_rows=sum(sizes),
+        n_features=5,
+        intercept=draw(st.sampled_from([0.0, 1.0])),
+        neighbours=draw(st.sampled_from(list(Neighbours))),
+    )
+    epochs = draw(st.integers(1, 7))
+    averaged = tuple(draw(st.lists(st.booleans(), min_size=epochs, max_size=epochs)))
+    share = st.floats(0.01, 1.0)
+    shares = draw(st.lists(share, min_size=epochs * len(sizes), max_size=epochs * len(sizes)))
+    steps = np.reshape(shares, (epochs, len(sizes))) * 2 / facts.smoothness
+    return Schedule(batch_sizes=tuple(sizes), step_sizes=steps, averaged=averaged), facts
+
+
+@settings(max_examples=300, deadline=None)
+@given(schedules())
+def test_recurrence_equals_the_naive_one(case: tuple[Schedule, Problem]) -> None:
+    schedule, facts = case
+    got = branch_sensitivities(schedule, facts, rounding=False)
+    want = [naive_sensitivity(schedule, facts, j) for j in range(len(schedule.batch_sizes))]
+    np.testing.assert_allclose(got, want, rtol=1e-13)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 2000), st.integers(1, 300), st.integers(1, 15), st.integers(1, 15))
+def test_the_schedule_of_rsgd_ar_equals_the_naive_recurrence(n: int, b: int, epochs: int, every: int) -> None:
+    """``average_every`` need not divide ``epochs``, nor the batch size the rows."""
+    facts = problem(n_rows=n)
+    schedule = RSGDAR(epochs=epochs, batch_size=b, average_every=every, step_size=1.7).schedule(facts)
+    assert schedule.averaged == tuple((epoch + 1) % every == 0 for epoch in range(epochs))
+    for epoch in range(epochs):
+        np.testing.assert_array_equal(schedule.step_sizes[epoch], 1.7 / (epoch % every + 1))
+    got = branch_sensitivities(schedule, facts, rounding=False)
+    for j in {0, len(got) // 2, len(got) - 1}:
+        assert got[j] == pytest.approx(naive_sensitivity(schedule, facts, j), rel=1e-13)
+
+
+@settings(max_examples=100, deadline=None)
+@given(schedules())
+def test_rounding_only_adds(case: tuple[Schedule, Problem]) -> None:
+    schedule, facts = case
+    exact, rounded = (branch_sensitivities(schedule, facts, rounding=flag) for flag in (False, True))
+    assert (rounded > exact).all()
+    assert (rounded <= exact * (1 + 1e-9)).all()  # a few hundred rows
+
+
+MECHANISMS = [
+    RSGDAR(),
+    RSGD(),
+    NSGD(),
+    OutputGD(),
+    BoltOn(),
+    BoltOn(rule="convex-sqrt"),
+    RSGDAR(batch_size=50),
+]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge()], ids=repr)
+def test_rounding_costs_next_to_nothing_at_ordinary_sizes(mechanism: RSGD, loss: Loss) -> None:
+    facts = problem(loss, n_features=120, intercept=1.0)
+    schedule = mechanism.schedule(facts)
+    exact, rounded = (branch_sensitivities(schedule, facts, rounding=flag) for flag in (False, True))
+    assert (exact < rounded).all()
+    assert (rounded <= exact * (1 + 5e-6)).all()
+    if mechanism in (RSGDAR(), RSGD(), NSGD(), OutputGD()):
+        assert (rounded <= exact * (1 + 1e-6)).all()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, 10**7), st.integers(1, 10**7))
+def test_rows_are_split_into_the_fewest_even_batches(n: int, b: int) -> None:
+    n_batches = -(-n // b)
+    if n_batches > 10**5:
+        n, n_batches = n // 1000 + 1, -(-(n // 1000 + 1) // b)
+    sizes = split_rows(n, b)
+    assert sum(sizes) == n
+    assert len(sizes) == n_batches
+    assert max(sizes) <= b
+    assert max(sizes) - min(sizes) <= 1
+    assert sorted(sizes, reverse=True) == list(sizes)
+
+
+def test_known_splits() -> None:
+    assert split_rows(103, 11) == (11, 11, 11) + (10,) * 7
+    assert split_rows(10, 100) == (10,)
+    assert split_rows(12, 4) == (4, 4, 4)
+
+
+# Numbers printed with the theory, so that a change of convention cannot pass unseen.
+
+
+def test_known_sensitivities_of_rsgd_and_rsgd_ar() -> None:
+    facts = problem()
+    settings = {"epochs": 20, "batch_size": 4000, "step_size": 0.5}
+    plain = branch_sensitivities(RSGD(**settings).schedule(facts), facts)
+    averaged = branch_sensitivities(RSGDAR(**settings, average_every=10).schedule(facts), facts)
+    assert plain.max() == pytest.approx(8.92e-4, rel=1e-3)
+    assert averaged.max() == pytest.approx(1.098e-3, rel=1e-3)
+    assert averaged.min() == pytest.approx(9.70e-4, rel=1e-3)
+
+
+@pytest.mark.parametrize(("passes", "want"), [(1, 1.98), (5, 3.67), (20, 3.92)])
+def test_known_sensitivities_of_bolt_on(passes: int, want: float) -> None:
+    """n/b = 50, l2 = 0.01, data smoothness 1: in units of R/b; the printed bound is 2R/(l2 n) = 4."""
+    facts = problem(HuberHinge(0.5), l2=0.01, n_rows=5000)
+    assert facts.smoothness == 1.01
+    mechanism = BoltOn(passes=passes, batch_size=100, rule="strong-decreasing")
+    reached = branch_sensitivities(mechanism.schedule(facts), facts).max() * 100
+    assert reached == pytest.approx(want, abs=6e-3)
+    assert mechanism.paper_sensitivity(facts) * 100 == pytest.approx(4.0)
+
+
+CLOSED_FORM_CASES = [
+    {"n_rows": 1000, "l2": 0.01},
+    {"n_rows": 103, "l2": 0.05, "x_norm": 2.0},
+    {"n_rows": 997, "l2": 1e-4, "intercept": 1.0},
+    {"n_rows": 500, "l2": 0.3, "neighbours": Neighbours.ADD_REMOVE},
+]
+
+
+@pytest.mark.parametrize("facts", CLOSED_FORM_CASES, ids=str)
+@pytest.mark.parametrize("passes", [1, 3, 40])
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge()], ids=repr)
+def test_closed_forms_of_bolt_on_are_never_below(loss: Loss, rule: str, passes: int, facts: dict) -> None:
+    mechanism, where = BoltOn(passes=passes, batch_size=10, rule=rule), problem(loss, **facts)
+    exact = branch_sensitivities(mechanism.schedule(where), where, rounding=False).max()
+    assert exact <= mechanism.paper_sensitivity(where) * (1 + 1e-12)
+
+
+def test_closed_form_of_the_convex_constant_rule_is_exact_without_l2() -> None:
+    facts = problem(l2=0.0, n_rows=1000)
+    mechanism = BoltOn(passes=7, batch_size=10, rule="convex-constant", step_size=8.0)  # 2/L
+    exact = branch_sensitivities(mechanism.schedule(facts), facts, rounding=False)
+    np.testing.assert_allclose(exact, mechanism.paper_sensitivity(facts), rtol=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99, 1.0, 1.5, 1.99])
+def test_closed_form_of_a_fixed_step_is_the_limit_of_the_recurrence(share: float) -> None:
+    facts = problem(n_rows=1000, l2=0.05)
+    step = share / facts.smoothness
+    limit = closed_form_limit(facts, step)
+    reached = [
+        branch_sensitivities(OutputGD(iterations=t, step_size=step).schedule(facts), facts, rounding=False)[0]
+        for t in (1, 10, 10_000)
+    ]
+    assert reached[0] < reached[1] < reached[2] * (1 + 1e-12)
+    assert reached[2] <= limit * (1 + 1e-12)
+    assert reached[2] >= 0.999 * limit
+    if step <= 2 / (facts.smoothness + facts.l2):
+        assert limit == pytest.approx(facts.gradient_gap / (facts.n_rows * facts.l2))
+
+
+@pytest.mark.parametrize("batch_size", [10, 50, 1000])
+def test_closed_form_for_batches_of_equal_size(batch_size: int) -> None:
+    """A fixed step over m batches: at most step * gap / (b (1 - ratio^m)) after any number of epochs."""
+    facts = problem(n_rows=1000, l2=0.05)
+    mechanism = BoltOn(passes=300, batch_size=batch_size, rule="convex-constant")
+    m, step = 1000 // batch_size, 1 / facts.smoothness
+    ratio = facts.contraction(step)
+    limit = step * facts.gradient_gap / (batch_size * (1 - ratio**m)) * ratio ** np.arange(m - 1, -1, -1)
+    exact = branch_sensitivities(mechanism.schedule(facts), facts, rounding=False)
+    assert (exact <= limit * (1 + 1e-12)).all()
+    np.testing.assert_allclose(exact, limit, rtol=1e-4)
+
+
+@pytest.mark.parametrize("mechanism", [RSGDAR(), RSGD(), NSGD(), OutputGD(), BoltOn()], ids=repr)
+def test_sensitivity_grows_with_steps_and_bounds_and_falls_with_rows(mechanism: RSGD) -> None:
+    def worst(mechanism: RSGD, **facts: object) -> float:
+        where = problem(**facts)
+        return float(branch_sensitivities(mechanism.schedule(where), where).max())
+
+    here = worst(mechanism)
+    assert worst(mechanism, n_rows=80_000) < here
+    assert worst(mechanism, neighbours=Neighbours.ADD_REMOVE) == pytest.approx(here / 2, rel=1e-6)
+    if isinstance(mechanism, BoltOn):
+        return
+    longer = {"iterations": 40} if isinstance(mechanism, OutputGD) else {"epochs": 40}
+    assert worst(dataclasses.replace(mechanism, **longer)) > here
+    fixed = dataclasses.replace(mechanism, step_size=1.0)
+    assert worst(dataclasses.replace(mechanism, step_size=2.0)) > worst(fixed)
+    assert worst(fixed, x_norm=1.2) > worst(fixed)
+
+
+def test_output_sensitivity_is_the_textbook_one_plus_its_residual() -> None:
+    facts = problem()
+    exact = 2 * 1.0 / (40_000 * 1e-3)
+    got = Output(tolerance=1e-4).minimiser_sensitivity(facts)
+    assert exact < got <= exact * (1 + 1.01e-4)
+    assert Output(tolerance=1e-2).minimiser_sensitivity(facts) > got
+
+
+# Guards.
+
+
+@pytest.mark.parametrize("share", [1.0 + 1e-6, 1.5, 100.0])
+@pytest.mark.parametrize(
+    "make", [RSGDAR, RSGD, NSGD, OutputGD, lambda **k: BoltOn(rule="convex-constant", **k)]
+)
+def test_steps_above_two_over_l_are_refused(make: type, share: float) -> None:
+    facts = problem()
+    allowed = make(step_size=2 / facts.smoothness)
+    assert allowed.plan(facts, Budget(1.0, 1e-8)).noise is not None
+    with pytest.raises(NotCertified, match="2/L"):
+        make(step_size=share * 2 / facts.smoothness).plan(facts, Budget(1.0, 1e-8))
+
+
+def test_strong_constant_needs_steps_of_at_most_one_over_l() -> None:
+    facts = problem()
+    with pytest.raises(NotCertified, match="1/L"):
+        BoltOn(rule="strong-constant", step_size=1.5 / facts.smoothness).plan(facts, Budget(1.0, 1e-8))
+
+
+@pytest.mark.parametrize(
+    "steps", [[[0.0]], [[-1.0]], [[math.nan]], [[math.inf]], [[1.0, 1.0]], [[1.0], [1.0]]]
+)
+def test_broken_schedules_are_refused(steps: list[list[float]]) -> None:
+    with pytest.raises(InvalidInput):
+        Schedule(batch_sizes=(5,), step_sizes=np.array(steps), averaged=(False,))
+
+
+# The constants of the problem that everything above rests on.
+
+
+def test_the_row_norm_holds_the_intercept() -> None:
+    assert problem(x_norm=3.0, intercept=0.0).row_norm == 3.0
+    assert problem(x_norm=3.0, intercept=4.0).row_norm >= 5.0
+    assert problem(x_norm=3.0, intercept=4.0).row_norm == pytest.approx(5.0, rel=1e-15)
+    assert problem(x_norm=1.0, intercept=1.0).gradient_bound == pytest.approx(math.sqrt(2), rel=1e-15)
+    assert problem(x_norm=1.0, intercept=1.0).row_norm ** 2 >= 2
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
+def test_the_row_norm_is_rounded_up(x_norm: float, intercept: float) -> None:
+    from fractions import Fraction
+
+    square = Fraction(problem(x_norm=x_norm, intercept=intercept).row_norm) ** 2
+    assert square >= Fraction(x_norm) ** 2 + Fraction(intercept) ** 2
+
+
+def test_the_contraction_is_that_of_the_eigenvalues() -> None:
+    facts = problem(l2=0.1)
+    for step in np.linspace(0.01, 2, 50) / facts.smoothness:
+        eigenvalues = np.linspace(facts.l2, facts.smoothness, 101)
+        assert facts.contraction(step) == pytest.approx(np.abs(1 - step * eigenvalues).max(), rel=1e-12)
+
+
+def test_the_gradient_gap_follows_the_relation() -> None:
+    facts = problem(HuberHinge(), x_norm=2.0, l2=5.0)
+    assert facts.gradient_bound == 2.0  # nothing of l2: the regulariser cancels between neighbours
+    assert facts.gradient_gap == 4.0
+    assert dataclasses.replace(facts, neighbours=Neighbours.ADD_REMOVE).gradient_gap == 2.0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"l2": -1e-9},
+        {"l2": math.nan},
+        {"x_norm": 0.0},
+        {"x_norm": math.inf},
+        {"intercept": -1.0},
+        {"n_rows": 0},
+        {"n_features": 0},
+    ],
+    ids=str,
+)
+def test_impossible_problems_are_refused(wrong: dict) -> None:
+    with pytest.raises(InvalidInput):
+        problem(**wrong)
