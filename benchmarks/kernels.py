@@ -1,43 +1,15 @@
-"""How close the passes over rows come to what the machine allows. Run it: ``python benchmarks/kernels.py``.
+"""How close the passes over rows come to what the machine allows."""
 
-Every figure is a ratio of two timings that alternate in one run, so a slower machine or a busy
-neighbour moves both. The exit status is 1 if a target is missed.
-"""
-
-import os
-import platform
-import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-
-import numba
 import numpy as np
 from numba import njit
 
+from benchmarks.timing import Result, interleaved
 from dperm.engine import Table
 from dperm.engine._threads import available_processors, in_order, split
 from dperm.engine.base import Engine
 from dperm.losses import Logistic
 
 LOSS = Logistic()
-
-
-@dataclass(frozen=True)
-class Result:
-    """One measured ratio and the most it may be (None: for information)."""
-
-    name: str
-    threads: int
-    milliseconds: float
-    reference: str
-    reference_milliseconds: float
-    ratio: float
-    target: float | None
-
-    @property
-    def missed(self) -> bool:
-        return self.target is not None and self.ratio > self.target
 
 
 @njit(fastmath={"reassoc", "contract", "nsz"}, error_model="numpy", nogil=True)
@@ -47,21 +19,6 @@ def read_once(values: np.ndarray) -> np.float32:
     for i in range(values.size):
         total += values[i]
     return total
-
-
-def interleaved(
-    first: Callable[[], object], second: Callable[[], object], rounds: int
-) -> tuple[float, float, float]:
-    """Median milliseconds of both, and the median over rounds of their ratio."""
-    times = np.empty((rounds, 2))
-    first(), second()
-    for r in range(rounds):
-        for which in (0, 1) if r % 2 else (1, 0):
-            begin = time.perf_counter()
-            (first, second)[which]()
-            times[r, which] = 1e3 * (time.perf_counter() - begin)
-    middle = np.median(times, axis=0)
-    return float(middle[0]), float(middle[1]), float(np.median(times[:, 0] / times[:, 1]))
 
 
 def rows(n: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
@@ -131,20 +88,3 @@ def run() -> list[Result]:
     results.append(batched_models(X, y, 1, 128, 15))
     results.append(epoch(X, y, 4_000, 101))
     return results
-
-
-def main() -> int:
-    machine = platform.processor() or platform.machine()
-    print(f"{machine}, {os.cpu_count()} processors, Python {platform.python_version()}, ", end="")
-    print(f"NumPy {np.__version__}, numba {numba.__version__}")
-    results = run()
-    print(f"{'what':38} {'threads':>7} {'ms':>9}   {'against':14} {'ms':>9} {'ratio':>7} {'target':>7}")
-    for r in results:
-        timing = f"{r.threads:7d} {r.milliseconds:9.3f}   {r.reference:14} {r.reference_milliseconds:9.3f}"
-        target = "" if r.target is None else f"{r.target:7.3f}" + (" MISSED" if r.missed else "")
-        print(f"{r.name:38} {timing} {r.ratio:7.3f} {target}")
-    return int(any(r.missed for r in results))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -17,7 +17,8 @@ from dperm.privacy import Budget
 from dperm.problem import Problem
 
 N, FOLDS = 403, 5
-COLUMNS = "dataset loss mechanism accounting epsilon delta repeat fold accuracy objective noise_scale seconds".split()
+COLUMNS = ["dataset", "loss", "mechanism", "accounting", "epsilon", "delta", "repeat", "fold"]
+COLUMNS += ["accuracy", "objective", "noise_scale", "seconds"]
 
 
 @pytest.fixture(scope="module")

@@ -150,7 +150,7 @@ def test_known_noise_of_rsgd_ar(epsilon: float) -> None:
     paper, tight = TABLE[epsilon]
     assert scale(mechanism, budget, facts) == pytest.approx(tight, rel=5e-4)
     assert scale(dataclasses.replace(mechanism, accounting="paper"), budget, facts) == pytest.approx(
-        paper, rel=2e-4
+        paper, rel=5e-4
     )
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -92,7 +93,7 @@ def test_rounding_only_adds(case: tuple[Schedule, Problem]) -> None:
     schedule, facts = case
     exact, rounded = (branch_sensitivities(schedule, facts, rounding=flag) for flag in (False, True))
     assert (rounded > exact).all()
-    assert (rounded <= exact * (1 + 1e-9)).all()  # a few hundred rows
+    assert (rounded <= exact + 1e-8 * exact.max()).all()  # a few hundred rows
 
 
 MECHANISMS = [
@@ -285,8 +286,6 @@ def test_the_row_norm_holds_the_intercept() -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
 def test_the_row_norm_is_rounded_up(x_norm: float, intercept: float) -> None:
-    from fractions import Fraction
-
     square = Fraction(problem(x_norm=x_norm, intercept=intercept).row_norm) ** 2
     assert square >= Fraction(x_norm) ** 2 + Fraction(intercept) ** 2
 

@@ -1,5 +1,6 @@
 """The ``dperm`` command, and the one place where errors become messages and exit codes."""
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -43,6 +44,9 @@ for command in (compare, account, fit, predict):
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code: 0 done, 1 refused or failed, 2 usage, 130 interrupted."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ε shows a question mark
     try:
         code = cli.main(arguments, prog_name="dperm", standalone_mode=False)
         sys.stdout.flush()

@@ -136,10 +136,12 @@ def compare(
         )
         return
     screen = console()
-    setting = f"{loss} loss, l2 = {l2:g}, δ = {study.delta:g}, {repeats} repeats of {folds} folds"
+    setting = f"{loss} loss, l2 = {l2:g}, δ = {study.delta:g}, {folds} folds, {repeats} times"
     screen.print(f"{records.summary}; {setting}\n")
-    screen.print(_table("Accuracy on held-out rows, %", found, "accuracy", 100.0, 1))
-    screen.print(_table("Regularised mean loss on training rows", found, "objective", 1.0, 3))
+    screen.print("Accuracy on held-out rows, %", style="bold")
+    screen.print(_table(found, "accuracy", 100.0, 1))
+    screen.print("Regularised mean loss on training rows", style="bold")
+    screen.print(_table(found, "objective", 1.0, 3))
     screen.print(f"Cells: mean ± standard deviation over the {repeats * folds} runs. {NOT_A_RELEASE}")
     for part in _skipped_lines(study.skipped):
         screen.print(part, style="yellow")
@@ -175,9 +177,9 @@ def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _table(title: str, found: Sequence[Curve], quantity: str, factor: float, digits: int) -> Table:
+def _table(found: Sequence[Curve], quantity: str, factor: float, digits: int) -> Table:
     epsilons = sorted({float(epsilon) for curve in found for epsilon in curve.epsilons})
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("mechanism", no_wrap=True)
     for epsilon in epsilons:
         table.add_column(f"ε = {epsilon:g}", justify="right", no_wrap=True)

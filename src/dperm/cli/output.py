@@ -25,7 +25,7 @@ def progress_console() -> Console:
 
 
 def print_json(document: Any) -> None:
-    click.echo(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+    click.echo(json.dumps(document, indent=1, allow_nan=False))
 
 
 def check_free(path: Path, force: bool) -> None:

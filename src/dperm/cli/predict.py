@@ -1,5 +1,6 @@
 """``dperm predict``: use a saved model."""
 
+import csv
 import io
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def predict(model: str, data: str, output_path: str | None, proba: bool, force: 
     if proba and not hasattr(estimator, "predict_proba"):
         raise Unsupported("this model is a linear SVM, which gives no probabilities; leave out --proba.")
     X = encode(read_records(data, schema), schema)
-    columns: dict[str, Any] = {"prediction": estimator.predict(X).tolist()}
+    columns: dict[str, list[Any]] = {"prediction": estimator.predict(X).tolist()}
     if proba:
         for label, chances in zip(estimator.classes_, estimator.predict_proba(X).T, strict=True):
             columns[f"probability of {label}"] = chances.tolist()
@@ -54,19 +55,18 @@ def predict(model: str, data: str, output_path: str | None, proba: bool, force: 
     elif as_json:
         print_json(columns)
     else:
-        click.echo(_csv(columns), nl=False)
+        click.echo(_csv(columns).encode(), nl=False)
 
 
-def _csv(columns: dict[str, Any]) -> bytes:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    text = io.BytesIO()
-    csv.write_csv(pa.table(columns), text, csv.WriteOptions(quoting_style="needed"))
+def _csv(columns: dict[str, list[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
     return text.getvalue()
 
 
-def _write(columns: dict[str, Any], path: Path) -> None:
+def _write(columns: dict[str, list[Any]], path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -74,6 +74,6 @@ def _write(columns: dict[str, Any], path: Path) -> None:
 
     with atomic_path(path) as file:
         if path.suffix.lower() == ".csv":
-            file.write_bytes(_csv(columns))
+            file.write_text(_csv(columns), encoding="utf-8")
         else:
             pq.write_table(pa.table(columns), file)

@@ -63,13 +63,11 @@ class DenseEngine(Engine):
         iterate_sum: Floats | None = None,
     ) -> None:
         kind = compiled_kind(loss)
-        batches_pay_threads = (
-            self._threads > 1 and len(self._fused_parts(0, self.n_rows // (len(edges) - 1))) > 1
-        )
-        if W.shape[1] > 1 or kind is None or batches_pay_threads:
+        decay, rate = self._check_schedule(loss, W, edges, sizes, steps, l2, iterate_sum)
+        batch_parts = self._fused_parts(0, self.n_rows // len(rate))
+        if W.shape[1] > 1 or kind is None or (self._threads > 1 and len(batch_parts) > 1):
             super().descend(loss, W, edges, sizes, steps, l2, iterate_sum)
             return
-        decay, rate = self._check_schedule(loss, W, edges, sizes, steps, l2, iterate_sum)
         for j in range(len(edges) - 1):
             self._check_range(1, edges[j], edges[j + 1])
         w = np.ascontiguousarray(W[:, 0])

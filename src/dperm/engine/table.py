@@ -112,7 +112,7 @@ class Table:
     def _check_shapes(self) -> None:
         if self._X.ndim != 2 or self._X.shape[1] < 1 or self._X.dtype.kind not in "biuf":
             raise InvalidInput(
-                f"X must be a 2-D array of real numbers; got {self._X.dtype} of shape {self._X.shape}. "
+                f"X must be a 2-D array of real numbers; got {self._X.dtype} in {self._X.ndim} dimensions. "
                 "Encode text and categories first."
             )
         if self._y.shape != self._X.shape[:1] or self._y.dtype.kind not in "biuf":

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -103,7 +104,9 @@ def compare(
         seed=seed,
     )
     skipped: list[Skipped] = []
-    grids = [_plan(mechanism, study, budgets, skipped) for mechanism in contenders]
+    problems = _problems(study)
+    grids = [_plan(mechanism, problems, budgets, skipped) for mechanism in contenders]
+    _warm_up(contenders, X, signs, study)
     groups = group_repeats(repeats, folds)
     rows: list[dict[str, Any]] = []
     finished = 0
@@ -151,6 +154,20 @@ def _open(X: NDArray[Any], signs: NDArray[np.float64], study: Study, repeats: ra
     )
 
 
+def _warm_up(
+    contenders: Sequence[Mechanism], X: NDArray[Any], signs: NDArray[np.float64], study: Study
+) -> None:
+    """Run every mechanism on a few rows, so that no compilation is timed."""
+    n = min(len(X), 64)
+    few = _open(X[:n], signs[:n], replace(study, n_rows=n, folds=2), range(1))
+    for mechanism in contenders:
+        with suppress(DpermError):
+            plans = {
+                problem.n_rows: mechanism.plan(problem, Budget(0.5, 1e-6)) for problem in _problems(few.study)
+            }
+            _train_and_judge(mechanism, {0.5: plans}, few, SeededEntropy(0))
+
+
 def _train_and_judge(
     mechanism: Mechanism, grid: PlanGrid, batch: _Batch, entropy: SystemEntropy | SeededEntropy
 ) -> list[dict[str, Any]]:
@@ -189,11 +206,11 @@ def _train_and_judge(
     return rows
 
 
-def _judge(batch: _Batch, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _judge(batch: _Batch, weights: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Accuracy on the held-out rows and regularised mean loss on the training rows, per model."""
     found = batch.referee.evaluate(LOSSES[batch.study.loss], weights)
     penalty = batch.study.l2 / 2 * np.sum(weights * weights, axis=0)
-    accuracy = np.asarray(found.held_out_correct / found.held_out_rows, np.float64)
+    accuracy = found.held_out_correct / found.held_out_rows
     return accuracy, found.training_loss / found.training_rows + penalty
 
 
@@ -201,7 +218,7 @@ def _signs(y: ArrayLike) -> NDArray[np.float64]:
     labels, positive = np.unique(np.asarray(y), return_inverse=True)
     if len(labels) != 2:
         raise InvalidInput(f"y must hold exactly two labels; it holds {len(labels)}.")
-    return 2.0 * positive.reshape(-1) - 1.0
+    return np.where(positive.reshape(-1) == 1, 1.0, -1.0)
 
 
 def _distinct(mechanisms: list[Mechanism]) -> list[Mechanism]:
@@ -213,30 +230,33 @@ def _distinct(mechanisms: list[Mechanism]) -> list[Mechanism]:
     return mechanisms
 
 
-def _plan(mechanism: Mechanism, study: Study, budgets: Sequence[Budget], skipped: list[Skipped]) -> PlanGrid:
+def _problems(study: Study) -> list[Problem]:
+    """The task for each number of training rows that occurs: folds differ by one row at most."""
+    n, folds = study.n_rows, study.folds
+    return [
+        Problem(
+            loss=LOSSES[study.loss],
+            l2=study.l2,
+            x_norm=study.x_norm,
+            n_rows=n_rows,
+            n_features=study.n_features,
+            intercept=INTERCEPT_SCALE * study.x_norm,
+        )
+        for n_rows in {n - n // folds, n - -(-n // folds)}
+    ]
+
+
+def _plan(
+    mechanism: Mechanism, problems: Sequence[Problem], budgets: Sequence[Budget], skipped: list[Skipped]
+) -> PlanGrid:
     """The plans that the mechanism does not refuse; the refusals are noted in ``skipped``."""
-    n = study.n_rows
     grid: PlanGrid = {}
     for budget in budgets:
         try:
-            grid[budget.epsilon] = {
-                n_rows: mechanism.plan(_problem(study, n_rows), budget)
-                for n_rows in {n - n // study.folds, n - -(-n // study.folds)}
-            }
+            grid[budget.epsilon] = {problem.n_rows: mechanism.plan(problem, budget) for problem in problems}
         except DpermError as error:
             skipped.append(_skip(mechanism, budget.epsilon, error))
     return grid
-
-
-def _problem(study: Study, n_rows: int) -> Problem:
-    return Problem(
-        loss=LOSSES[study.loss],
-        l2=study.l2,
-        x_norm=study.x_norm,
-        n_rows=n_rows,
-        n_features=study.n_features,
-        intercept=INTERCEPT_SCALE * study.x_norm,
-    )
 
 
 def _stream(seed: int, mechanism: Mechanism, group: int) -> SeededEntropy:

@@ -193,14 +193,13 @@ def calibrate_objective(problem: Problem, budget: Budget, mu_out: float = 0.0) -
         return objective_profile(problem, scale).compose_gaussian(mu_out)
 
     start = problem.gradient_gap / gaussian_mu(budget)
-    try:
-        return calibrate(profile, budget, start)
-    except NotCertified as error:
+    if profile(1e9 * start).delta(budget.epsilon) > budget.delta:
         raise NotCertified(
             f"No noise brings objective perturbation to epsilon = {budget.epsilon:g}, delta = {budget.delta:g}: the "
             f"Hessian alone may cost {log_determinant_bound(problem):.3g} and the output stage uses mu = {mu_out:.3g}. "
             "Raise l2 or epsilon, or spend less on the output stage."
-        ) from error
+        )
+    return calibrate(profile, budget, start)
 
 
 def output_sensitivity(problem: Problem, scale: float, residual: float) -> float:
@@ -222,9 +221,10 @@ def output_sensitivity(problem: Problem, scale: float, residual: float) -> float
 
 
 def published_profile_delta(problem: Problem, scale: float, epsilon: float) -> float:
-    r"""Delta of Redberg, Koskela & Wang (2023), for comparison; valid, but never below ``vertex_profile``.
+    r"""Delta of Redberg, Koskela & Wang (2023), for comparison.
 
-    They charge both ends of the gradient's segment and :math:`|\ln(1 - \beta/\Lambda)|`.
+    They charge both ends of the gradient's segment and :math:`|\ln(1 - \beta/\Lambda)|`: for a sign-definite loss
+    never less than ``vertex_profile`` once epsilon exceeds the offset.
     """
     _check_one_margin(problem)
     if problem.neighbours is not Neighbours.ADD_REMOVE:

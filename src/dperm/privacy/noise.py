@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 GRID_FRACTION = 1e-7
 ROUNDING_ALLOWANCE = 1e-9
 SENSITIVITY_RANGE = (1e-150, 1e150)
-LARGEST_MU = 20.0
+LARGEST_MU = 100.0
 
 
 def grid_exponent(sensitivity: float, dimension: int) -> int:

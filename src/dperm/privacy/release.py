@@ -12,7 +12,9 @@ from dperm.errors import InvalidInput
 from dperm.privacy.entropy import Entropy
 from dperm.privacy.noise import FloatArray, GaussianNoise, add_noise
 
+# OpenDP draws without holding the interpreter, so two threads help once there are a few columns.
 _THREADS = 2
+_FEWEST_COLUMNS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +69,7 @@ def release_batch(
         return pass_gate(values[:, column], noises[column], entropy, name)
 
     columns = range(len(noises))
-    if entropy.secure and len(noises) > 1:  # OpenDP draws without holding the interpreter
+    if entropy.secure and len(noises) >= _FEWEST_COLUMNS:
         with ThreadPoolExecutor(_THREADS) as threads:
             released = list(threads.map(one, columns))
     else:

@@ -1,0 +1,272 @@
+"""One test for each error found in the papers of this family or in their authors' code.
+
+Each fails if the error is made here. The proofs in docs/proofs say why each of them is one.
+"""
+
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from output_cases import BUDGET, FixedOrder, plain_descent, random_rows, train
+
+from dperm.engine import Table
+from dperm.losses import HuberHinge, Linear, Logistic
+from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Job, Output, OutputGD
+from dperm.mechanisms.schedule import Schedule, branch_sensitivities
+from dperm.neighbours import Neighbours
+from dperm.privacy import SystemEntropy
+from dperm.problem import Problem
+
+N, P = 103, 3
+PROBLEM = Problem(loss=Logistic(), l2=0.02, x_norm=1.0, n_rows=N, n_features=P, intercept=0.5)
+X, Y = random_rows(N, P, seed=1)
+ORDER = np.random.default_rng(0).permutation(N)
+
+
+def table(rows: np.ndarray = X, labels: np.ndarray = Y, facts: Problem = PROBLEM) -> Table:
+    return Table(rows, labels, x_norm=facts.x_norm, intercept=facts.intercept, n_rows=facts.n_rows)
+
+
+def test_steps_start_again_after_an_average_in_descent_and_sensitivity_alike() -> None:
+    mechanism = RSGDAR(epochs=7, average_every=3, batch_size=11, step_size=1.2)
+    schedule = mechanism.schedule(PROBLEM)
+    np.testing.assert_allclose(schedule.step_sizes[:, 0], 1.2 / np.array([1, 2, 3, 1, 2, 3, 1]))
+    want = plain_descent(mechanism, PROBLEM, X, Y, ORDER)
+    np.testing.assert_allclose(train(mechanism, PROBLEM, X, Y, ORDER), want, rtol=1e-5, atol=1e-6)
+    # A recurrence that forgets the restart claims far too little.
+    forgot = Schedule(
+        batch_sizes=schedule.batch_sizes,
+        step_sizes=np.repeat(1.2 / np.arange(1, 8)[:, None], 10, axis=1),
+        averaged=schedule.averaged,
+    )
+    assert branch_sensitivities(forgot, PROBLEM).max() < 0.8 * branch_sensitivities(schedule, PROBLEM).max()
+
+
+def test_the_regulariser_is_no_part_of_the_gradient_bound() -> None:
+    """It is the same function of the weights for both neighbours, so it cancels."""
+    heavy = replace(PROBLEM, loss=Linear(), l2=5.0)
+    assert heavy.gradient_bound == PROBLEM.gradient_bound == PROBLEM.row_norm
+    mechanism = OutputGD(iterations=4, step_size=0.1)
+    flipped = Y.copy()
+    flipped[7] *= -1
+    rows = X.copy()
+    rows[7] = [0.5, 0.0, 0.0]
+    moved = np.linalg.norm(
+        train(mechanism, heavy, rows, Y, ORDER) - train(mechanism, heavy, rows, flipped, ORDER)
+    )
+    exact = branch_sensitivities(mechanism.schedule(heavy), heavy, rounding=False)[0]
+    assert moved == pytest.approx(exact * np.hypot(0.5, 0.5) / heavy.row_norm, rel=1e-12)
+
+
+def test_the_worst_batch_is_the_last_without_averages_and_the_first_with_them() -> None:
+    facts = replace(PROBLEM, n_rows=100)
+    plain = RSGD(epochs=6, batch_size=10, step_size=1.0)
+    averaged = RSGDAR(epochs=6, average_every=3, batch_size=10, step_size=1.0)
+    assert np.argmax(branch_sensitivities(plain.schedule(facts), facts)) == 9
+    assert np.argmax(branch_sensitivities(averaged.schedule(facts), facts)) == 0
+    for mechanism in (plain, averaged, NSGD(epochs=6, batch_size=10, step_size=1.0)):
+        plan = mechanism.plan(facts, BUDGET)
+        assert plan.noise is not None
+        assert plan.noise.sensitivity == branch_sensitivities(mechanism.schedule(facts), facts).max()
+
+
+def test_batches_weigh_by_their_own_size_in_the_mixture_and_in_the_push() -> None:
+    mechanism = RSGD(epochs=1, batch_size=11, step_size=1.0)
+    plan = mechanism.plan(PROBLEM, BUDGET)
+    sizes = np.array([11] * 3 + [10] * 7)
+    assert plan.profile is not None
+    np.testing.assert_allclose(plan.profile.probability, sizes / N, rtol=1e-12)
+    ratio = PROBLEM.contraction(1.0)
+    want = 2 * PROBLEM.row_norm / sizes * ratio ** np.arange(9, -1, -1)
+    np.testing.assert_allclose(branch_sensitivities(plan.detail, PROBLEM, rounding=False), want, rtol=1e-12)
+
+
+def test_gradients_are_not_normalised() -> None:
+    """Mean gradients +x/(2b) and -x/(2b): a step parts the two by eta/b; normalised it would be 2 eta."""
+    b, eta = 100, 0.5
+    facts = Problem(loss=Linear(), l2=0.0, x_norm=1.0, n_rows=b, n_features=1)
+    rows = np.zeros((b, 1))
+    rows[0] = 0.5
+    labels = np.ones(b)
+    other = labels.copy()
+    other[0] = -1.0
+    for mechanism in (OutputGD(iterations=1, step_size=eta), RSGD(epochs=1, batch_size=b, step_size=eta)):
+        order = np.arange(b)
+        moved = abs(
+            train(mechanism, facts, rows, labels, order) - train(mechanism, facts, rows, other, order)
+        )[0]
+        assert moved == pytest.approx(eta / b, rel=1e-12)
+        assert moved <= 2 * eta / b
+
+
+def test_the_intercept_counts_in_the_norm_of_a_row() -> None:
+    """x of norm 1 and an intercept column of 1: a changed label moves the gradient by 2 sqrt(2), not 2."""
+    facts = Problem(loss=HuberHinge(), l2=0.0, x_norm=1.0, n_rows=N, n_features=P, intercept=1.0)
+    assert facts.gradient_gap >= 2 * np.sqrt(2) * (1 - 1e-15)
+    rows, flipped = X.copy(), Y.copy()
+    rows[0], flipped[0] = [1.0, 0.0, 0.0], -Y[0]
+    mechanism = OutputGD(iterations=1, step_size=0.01)
+    moved = np.linalg.norm(
+        train(mechanism, facts, rows, Y, ORDER) - train(mechanism, facts, rows, flipped, ORDER)
+    )
+    assert moved > 0.01 * 2.8 / N
+    assert moved <= mechanism.plan(facts, BUDGET).sensitivities.max()
+
+
+class Remembering(SystemEntropy):
+    def __init__(self) -> None:
+        self.orders: list[np.ndarray] = []
+
+    def permutation(self, n: int) -> np.ndarray:
+        self.orders.append(super().permutation(n))
+        return self.orders[-1]
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [RSGD(epochs=2, batch_size=11), RSGDAR(epochs=2, batch_size=11), BoltOn(passes=2, batch_size=11)],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_the_rows_are_really_permuted_and_differently_each_time(mechanism: RSGD) -> None:
+    entropy = Remembering()
+    plan = mechanism.plan(PROBLEM, BUDGET)
+    points = [mechanism._train([plan], table(), entropy)[0][:, 0] for _ in range(3)]
+    assert len(entropy.orders) == 3
+    for order, point in zip(entropy.orders, points, strict=True):
+        assert sorted(order) == list(range(N))
+        np.testing.assert_allclose(
+            point, plain_descent(mechanism, PROBLEM, X, Y, order), rtol=1e-5, atol=1e-6
+        )
+    for a in range(3):
+        for b in range(a):
+            assert (entropy.orders[a] != entropy.orders[b]).sum() > N / 2
+            assert np.linalg.norm(points[a] - points[b]) > 1e-6
+    # Public order would have given something else.
+    public = plain_descent(mechanism, PROBLEM, X, Y, np.arange(N))
+    assert min(np.linalg.norm(point - public) for point in points) > 1e-6
+
+
+def test_every_position_is_equally_likely() -> None:
+    """Where row 0 of twelve lands in 6,000 draws: chi-square, and a control with a biased shuffle."""
+    from scipy import stats
+
+    entropy = SystemEntropy()
+    places = [int(np.flatnonzero(entropy.permutation(12) == 0)[0]) for _ in range(6000)]
+    counts = np.bincount(places, minlength=12)
+    assert stats.chisquare(counts).pvalue > 1e-10
+    biased = np.where(np.arange(6000) % 5 == 0, 0, places)
+    assert stats.chisquare(np.bincount(biased, minlength=12)).pvalue < 1e-10
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 4, 7, 20])
+def test_the_restart_interval_is_the_one_asked_for(every: int) -> None:
+    mechanism = RSGDAR(epochs=7, average_every=every, batch_size=11, step_size=1.0)
+    averaged = mechanism.schedule(PROBLEM).averaged
+    assert [epoch + 1 for epoch, here in enumerate(averaged) if here] == list(range(every, 8, every))
+    np.testing.assert_allclose(
+        train(mechanism, PROBLEM, X, Y, ORDER),
+        plain_descent(mechanism, PROBLEM, X, Y, ORDER),
+        rtol=1e-5,
+        atol=1e-6,
+    )
+
+
+def test_an_average_takes_every_iterate_since_the_last_and_not_the_average_itself() -> None:
+    """Two epochs of two updates by hand, on one row per batch."""
+    facts = Problem(loss=Linear(), l2=0.0, x_norm=1.0, n_rows=2, n_features=1)
+    mechanism = RSGDAR(epochs=3, average_every=2, batch_size=1, step_size=1.0)
+    rows, labels = np.array([[0.5], [0.25]]), np.ones(2)
+    # Steps 1, 1/2, then 1 again: 0.5, 0.75, 1, 1.125; mean 0.84375; then +0.5 and +0.25.
+    assert train(mechanism, facts, rows, labels, np.arange(2))[0] == pytest.approx(0.84375 + 0.75, rel=1e-12)
+
+
+def test_unequal_batches_are_divided_by_their_own_size() -> None:
+    facts = Problem(loss=Linear(), l2=0.0, x_norm=1.0, n_rows=3, n_features=1)
+    mechanism = NSGD(epochs=1, batch_size=2, step_size=1.0)
+    rows = np.array([[0.5], [0.25], [0.125]])
+    assert mechanism.schedule(facts).batch_sizes == (2, 1)
+    assert train(mechanism, facts, rows, np.ones(3), np.arange(3))[0] == pytest.approx(
+        0.375 + 0.125, rel=1e-12
+    )
+
+
+def test_no_row_changes_how_another_is_stored() -> None:
+    """No minimum, maximum, mean or largest norm is taken from the data."""
+    wild = X.copy()
+    wild[50] = [1e9, -1e9, 3.0]
+    one, other = (table(rows).open(order=ORDER, storage=np.float32)._rows for rows in (X, wild))
+    moved = int(np.flatnonzero(ORDER == 50)[0])
+    keep = np.arange(N) != moved
+    np.testing.assert_array_equal(one.X[keep], other.X[keep])
+    np.testing.assert_array_equal(one.y, other.y)
+    norms = np.linalg.norm(other.X[:, :P].astype(np.longdouble), axis=1)
+    assert norms.max() <= PROBLEM.x_norm
+    assert norms[moved] > 0.999 * PROBLEM.x_norm
+
+
+def test_the_residual_of_the_minimiser_is_paid_for_twice() -> None:
+    """Both neighbours' minimisers are approximate."""
+    here, there = Output(tolerance=1e-3), Output(tolerance=2e-3)
+    step = there.minimiser_sensitivity(PROBLEM) - here.minimiser_sensitivity(PROBLEM)
+    assert step == pytest.approx(2 * here.residual(PROBLEM) / PROBLEM.l2, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        RSGDAR(epochs=2, batch_size=11),
+        NSGD(epochs=2, batch_size=11),
+        OutputGD(iterations=2),
+        BoltOn(passes=1),
+        Output(),
+    ],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_no_numpy_randomness_enters_a_private_run(mechanism: RSGD, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Order and noise come from the operating system: with numpy's generators broken, all still works."""
+
+    def forbidden(*args: object, **kwargs: object) -> None:
+        raise AssertionError("numpy randomness in a private run")
+
+    for name in ("default_rng", "seed", "normal", "standard_normal", "permutation", "shuffle", "RandomState"):
+        monkeypatch.setattr(np.random, name, forbidden)
+    asked: list[int] = []
+    real = os.urandom
+
+    def counted(n: int) -> bytes:
+        asked.append(n)
+        return real(n)
+
+    monkeypatch.setattr(os, "urandom", counted)
+    plan = mechanism.plan(PROBLEM, BUDGET)
+    outcomes = [mechanism.run([Job(plan=plan)], table(), SystemEntropy())[0] for _ in range(2)]
+    assert np.abs(outcomes[0].weights - outcomes[1].weights).min() > 0
+    assert all(outcome.record is not None and outcome.record.secure for outcome in outcomes)
+    if mechanism.name in ("rsgd-ar", "bolt-on"):
+        assert len(asked) >= 2
+        assert min(asked) >= 8 * N  # 64 bits for every row, not one byte for the whole run
+    else:
+        assert asked == []  # no order to draw, and OpenDP asks the system by itself
+
+
+def test_one_relation_is_used_from_the_plan_to_the_record() -> None:
+    for relation, share in ((Neighbours.REPLACE_ONE, 1.0), (Neighbours.ADD_REMOVE, 0.5)):
+        facts = replace(PROBLEM, neighbours=relation)
+        mechanism = RSGD(epochs=3, batch_size=11)
+        (outcome,) = mechanism.run(
+            [Job(plan=mechanism.plan(facts, BUDGET))], table(facts=facts), SystemEntropy()
+        )
+        assert outcome.record is not None
+        exact = branch_sensitivities(mechanism.schedule(PROBLEM), PROBLEM).max()
+        assert outcome.record.sensitivity == pytest.approx(share * exact, rel=1e-6)
+
+
+def test_the_trained_point_itself_is_never_returned() -> None:
+    """Every coordinate carries noise, the intercept too."""
+    for mechanism in (OutputGD(iterations=3), Output()):
+        plan = mechanism.plan(PROBLEM, BUDGET)
+        point = mechanism._train([plan], table(), FixedOrder(ORDER))[0][:, 0]
+        for _ in range(5):
+            (outcome,) = mechanism.run([Job(plan=plan)], table(), SystemEntropy())
+            assert (outcome.weights != point).all()

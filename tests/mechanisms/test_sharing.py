@@ -1,0 +1,259 @@
+"""Several jobs in one run: what they share, what they must not share, and what is refused."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from output_cases import BUDGET, FixedOrder, random_rows
+from scipy import stats
+
+from dperm.engine import Table
+from dperm.errors import DpermError, NotCertified
+from dperm.losses import HuberHinge, Logistic, Softmax
+from dperm.mechanisms import (
+    NSGD,
+    RSGD,
+    RSGDAR,
+    BoltOn,
+    Job,
+    Majority,
+    Mechanism,
+    NoPrivacy,
+    Output,
+    OutputGD,
+    output_family,
+)
+from dperm.mechanisms import output as output_module
+from dperm.privacy import Budget, SeededEntropy, SystemEntropy
+from dperm.problem import Problem
+from dperm.solvers import Solution
+
+N, P = 120, 3
+PROBLEM = Problem(loss=Logistic(), l2=0.02, x_norm=1.0, n_rows=N, n_features=P, intercept=0.5)
+X, Y = random_rows(N, P, seed=1)
+MECHANISMS: list[Mechanism] = [
+    RSGDAR(epochs=5, average_every=2, batch_size=25),
+    RSGD(epochs=4, batch_size=25),
+    NSGD(epochs=4, batch_size=25),
+    OutputGD(iterations=6),
+    BoltOn(passes=2, batch_size=25),
+    Output(),
+]
+IDS = [mechanism.name for mechanism in MECHANISMS]
+
+
+def table(mask: np.ndarray | None = None) -> Table:
+    return Table(X, Y, x_norm=1.0, intercept=0.5, n_rows=N, mask=mask)
+
+
+class Spy:
+    """Counts trainings and keeps the points before noise."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, mechanism: Mechanism) -> None:
+        self.points: list[np.ndarray] = []
+        real = type(mechanism)._train  # type: ignore[attr-defined]
+
+        def train(inner: Mechanism, plans: list, rows: Table, entropy: object) -> tuple[np.ndarray, bool]:
+            points, certified = real(inner, plans, rows, entropy)
+            self.points.append(points)
+            return points, certified
+
+        monkeypatch.setattr(type(mechanism), "_train", train)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
+def test_budgets_share_one_training_and_get_noise_of_their_own(
+    mechanism: Mechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spy = Spy(monkeypatch, mechanism)
+    plans = [mechanism.plan(PROBLEM, Budget(epsilon, 1e-6)) for epsilon in (0.1, 1.0, 1.0, 10.0)]
+    outcomes = mechanism.run([Job(plan=plan) for plan in plans], table(), SystemEntropy())
+    assert len(spy.points) == 1
+    assert spy.points[0].shape == (P + 1, 1)
+    point = spy.points[0][:, 0]
+    draws = [
+        (outcome.weights - point) / plan.noise.scale for outcome, plan in zip(outcomes, plans, strict=True)
+    ]
+    for k, outcome in enumerate(outcomes):
+        assert outcome.certified
+        assert outcome.record is not None
+        assert outcome.record.secure
+        assert outcome.record.noise_scale == plans[k].noise.scale
+        assert outcome.record.sensitivity == plans[k].noise.sensitivity
+        assert np.abs(draws[k]).max() < 10  # noise of the declared size: ten standard deviations
+        assert all(np.abs(draws[k] - draws[i]).min() > 1e-9 for i in range(k))
+
+
+def z_scores(draws: np.ndarray) -> tuple[float, float]:
+    """How far the mean and the mean square of unit normal draws are from 0 and 1, in standard errors."""
+    return float(draws.mean() * np.sqrt(draws.size)), float((draws**2).mean() - 1) * float(
+        np.sqrt(draws.size / 2)
+    )
+
+
+def test_the_noise_has_the_declared_size_on_every_coordinate_and_is_independent() -> None:
+    mechanism = OutputGD(iterations=6)
+    plan = mechanism.plan(PROBLEM, BUDGET)
+    point = mechanism._train([plan], table(), FixedOrder(range(N)))[0][:, 0]
+    outcomes = mechanism.run([Job(plan=plan)] * 1000, table(), SystemEntropy())
+    draws = np.array([outcome.weights - point for outcome in outcomes]) / plan.noise.scale
+    assert draws.shape == (1000, P + 1)
+    limit = stats.norm.isf(1e-11)
+    for coordinate in range(P + 1):  # the intercept is one of them
+        assert max(map(abs, z_scores(draws[:, coordinate]))) < limit
+    products = [draws[:, a] * draws[:, b] for a in range(P + 1) for b in range(a)]
+    products.append(draws[1:, 0] * draws[:-1, 0])
+    assert max(abs(z_scores(product)[0]) for product in products) < limit
+    # The control: noise a third too small or too large is told apart by the same numbers.
+    for wrong in (0.67, 1.33):
+        assert abs(z_scores(wrong * draws)[1]) > limit
+
+
+def masks() -> np.ndarray:
+    """Four models: three folds without another third each, and all rows."""
+    folds = [np.arange(N) % 3 != k for k in range(3)]
+    return np.column_stack([*folds, np.ones(N, bool)])
+
+
+def plans_for(mechanism: Mechanism, mask: np.ndarray) -> list:
+    return [
+        mechanism.plan(dataclasses.replace(PROBLEM, n_rows=int(mask[:, k].sum())), BUDGET)
+        for k in range(mask.shape[1])
+    ]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
+def test_masked_models_in_a_batch_equal_separate_runs(mechanism: Mechanism) -> None:
+    mask = masks()
+    order = np.random.default_rng(4).permutation(N)
+    plans = plans_for(mechanism, mask)
+    together, certified = mechanism._train(plans, table(mask), FixedOrder(order))  # type: ignore[attr-defined]
+    # Several models at once multiply in float32, which the plan does not account for.
+    assert certified == isinstance(mechanism, Output)
+    for k, plan in enumerate(plans):
+        alone, sure = mechanism._train([plan], table(mask).select([k]), FixedOrder(order))  # type: ignore[attr-defined]
+        assert sure
+        np.testing.assert_allclose(together[:, k], alone[:, 0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
+def test_a_masked_model_equals_a_run_on_its_rows_alone(mechanism: Mechanism) -> None:
+    """Nothing outside its rows can matter: the rest is replaced by rows that would spoil everything."""
+    mask = masks()[:, :1]
+    own = np.flatnonzero(mask[:, 0])
+    order = np.random.default_rng(4).permutation(N)
+    (plan,) = plans_for(mechanism, mask)
+    spoiled, labels = np.where(mask, X, 50.0), np.where(mask[:, 0], Y, -1.0)
+    elsewhere = Table(spoiled, labels, x_norm=1.0, intercept=0.5, n_rows=N, mask=mask)
+    masked, _ = mechanism._train([plan], elsewhere, FixedOrder(order))  # type: ignore[attr-defined]
+    rank = {int(row): i for i, row in enumerate(own)}
+    own_order = [rank[int(row)] for row in order if int(row) in rank]
+    subset = Table(X[own], Y[own], x_norm=1.0, intercept=0.5, n_rows=len(own))
+    alone, _ = mechanism._train([plan], subset, FixedOrder(own_order))  # type: ignore[attr-defined]
+    np.testing.assert_allclose(masked, alone, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("baseline", [NoPrivacy(tolerance=1e-9), Majority()], ids=repr)
+def test_baselines_train_on_their_rows_only(baseline: Mechanism) -> None:
+    mask = masks()
+    plans = plans_for(baseline, mask)
+    jobs = [Job(plan=plan, model=k) for k, plan in enumerate(plans)]
+    together = baseline.run(jobs, table(mask), SeededEntropy(0))
+    for k, plan in enumerate(plans):
+        own = mask[:, k]
+        rows = Table(X[own], Y[own], x_norm=1.0, intercept=0.5, n_rows=int(own.sum()))
+        (alone,) = baseline.run([Job(plan=plan)], rows, SeededEntropy(0))
+        np.testing.assert_allclose(together[k].weights, alone.weights, rtol=1e-5, atol=1e-6)
+
+
+def test_jobs_come_back_in_their_own_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_noise(values: np.ndarray, noises: list, entropy: object, name: str) -> tuple[np.ndarray, list]:
+        return values, [noise.scale for noise in noises]
+
+    monkeypatch.setattr(output_family, "release_batch", no_noise)
+    mechanism, mask = OutputGD(iterations=6), masks()
+    plans = plans_for(mechanism, mask)
+    wanted = [2, 0, 2, 3]
+    outcomes = mechanism.run([Job(plan=plans[k], model=k) for k in wanted], table(mask), SystemEntropy())
+    for outcome, k in zip(outcomes, wanted, strict=True):
+        alone, _ = mechanism._train([plans[k]], table(mask).select([k]), FixedOrder(range(N)))
+        np.testing.assert_allclose(outcome.weights, alone[:, 0], rtol=1e-4, atol=1e-5)
+        assert outcome.record == plans[k].noise.scale
+
+
+def test_schedules_of_different_shape_run_in_one_batch() -> None:
+    """Models with other row counts have other numbers of batches; each must follow its own schedule."""
+    mechanism = RSGDAR(epochs=5, average_every=2, batch_size=25)
+    mask = np.column_stack([np.arange(N) < size for size in (120, 30, 119, 31)])
+    plans = plans_for(mechanism, mask)
+    assert len({plan.detail.shape for plan in plans}) > 1
+    order = np.random.default_rng(4).permutation(N)
+    together, _ = mechanism._train(plans, table(mask), FixedOrder(order))
+    for k, plan in enumerate(plans):
+        alone, _ = mechanism._train([plan], table(mask).select([k]), FixedOrder(order))
+        np.testing.assert_allclose(together[:, k], alone[:, 0], rtol=1e-4, atol=1e-5)
+
+
+# A run that would train one thing and price another is refused.
+
+
+def test_jobs_on_one_model_with_different_trainings_are_refused() -> None:
+    """They would share one training, and the noise of one plan would cover the schedule of the other."""
+    careful, bold = RSGD(epochs=1, batch_size=25, step_size=0.01), RSGD(epochs=20, batch_size=25)
+    jobs = [Job(plan=careful.plan(PROBLEM, BUDGET)), Job(plan=bold.plan(PROBLEM, BUDGET))]
+    with pytest.raises(DpermError):
+        bold.run(jobs, table(), SystemEntropy())
+    other_l2 = bold.plan(dataclasses.replace(PROBLEM, l2=0.5), BUDGET)
+    with pytest.raises(DpermError):
+        bold.run([Job(plan=other_l2), jobs[1]], table(), SystemEntropy())
+
+
+def test_a_plan_of_another_mechanism_is_refused() -> None:
+    """A plan priced for a secret order must not run in the public one."""
+    plan = RSGD(epochs=4, batch_size=25).plan(PROBLEM, BUDGET)
+    with pytest.raises(DpermError):
+        NSGD(epochs=4, batch_size=25).run([Job(plan=plan)], table(), SystemEntropy())
+
+
+def test_jobs_with_different_losses_are_refused() -> None:
+    mechanism = OutputGD(iterations=6)
+    plans = [
+        mechanism.plan(dataclasses.replace(PROBLEM, loss=loss), BUDGET)
+        for loss in (Logistic(), HuberHinge(0.1))
+    ]
+    mask = np.ones((N, 2), bool)
+    with pytest.raises(DpermError):
+        mechanism.run([Job(plan=plan, model=k) for k, plan in enumerate(plans)], table(mask), SystemEntropy())
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
+@pytest.mark.parametrize("wrong", [{"x_norm": 2.0}, {"intercept": 1.0}, {"intercept": 0.0}], ids=str)
+def test_a_table_with_other_bounds_than_the_plan_is_refused(mechanism: Mechanism, wrong: dict) -> None:
+    bounds = {"x_norm": 1.0, "intercept": 0.5, **wrong}
+    rows = Table(X, Y, n_rows=N, **bounds)
+    with pytest.raises(DpermError):
+        mechanism.run([Job(plan=mechanism.plan(PROBLEM, BUDGET))], rows, SystemEntropy())
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS[:-1], ids=IDS[:-1])
+def test_a_table_with_other_rows_than_the_plan_is_refused(mechanism: Mechanism) -> None:
+    rows = Table(X[:100], Y[:100], x_norm=1.0, intercept=0.5, n_rows=100)
+    with pytest.raises(DpermError):
+        mechanism.run([Job(plan=mechanism.plan(PROBLEM, BUDGET))], rows, SystemEntropy())
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
+def test_a_loss_with_several_outputs_is_refused_before_any_data(mechanism: Mechanism) -> None:
+    """Training it would need weights of another shape than these mechanisms have."""
+    with pytest.raises(DpermError):
+        mechanism.plan(dataclasses.replace(PROBLEM, loss=Softmax(3)), BUDGET)
+
+
+def test_output_releases_nothing_when_the_solver_falls_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = Output()
+    plan = mechanism.plan(PROBLEM, BUDGET)
+    for norm in (1.001 * mechanism.residual(PROBLEM), np.inf, np.nan):
+        solution = Solution(points=np.zeros((P + 1, 1)), gradient_norms=np.array([norm]))
+        monkeypatch.setattr(output_module, "minimise", lambda *_, found=solution: found)
+        with pytest.raises(NotCertified):
+            mechanism.run([Job(plan=plan)], table(), SystemEntropy())
