@@ -163,6 +163,13 @@ def test_compare_writes_results_and_figure(dperm, folder):
     assert (study.dataset, study.delta, study.folds) == ("people", default_delta(300), 3)
 
 
+def test_a_file_name_is_printed_as_it_is(dperm, folder):
+    (folder / "people.csv").rename(folder / "[bold]$x_$.csv")
+    code, out, _ = dperm(COMPARE.replace("people.csv", "[bold]$x_$.csv"))
+    assert code == 0
+    assert out.startswith("[bold]$x_$: 300 rows")
+
+
 def test_compare_json(dperm, folder):
     code, out, _ = dperm(f"{COMPARE} --epsilon 1 --out here --json")
     document = json.loads(out)

@@ -37,7 +37,9 @@ def test_scikit_learn_conformance(Estimator):
     assert sum(r["status"] == "passed" for r in results) >= 40
 
 
-@pytest.mark.parametrize("mechanism", ["rsgd-ar", "rsgd", "nsgd", "output-gd", "bolt-on", "output", "none", "majority"])
+@pytest.mark.parametrize(
+    "mechanism", ["rsgd-ar", "rsgd", "nsgd", "output-gd", "bolt-on", "output", "none", "majority"]
+)
 @pytest.mark.parametrize("Estimator", ESTIMATORS)
 def test_every_mechanism_fits_and_reports(Estimator, mechanism, blobs):
     X, y = blobs
@@ -99,7 +101,9 @@ def test_probabilities_follow_the_margin(blobs):
 def test_no_noise_equals_scikit_learn(blobs):
     X, y = blobs
     ours = PrivateLogisticRegression(mechanism=NoPrivacy(tolerance=1e-10), fit_intercept=False).fit(X, y)
-    theirs = LogisticRegression(fit_intercept=False, C=1 / (len(y) * 1e-3), tol=1e-10, max_iter=10_000).fit(X, y)
+    theirs = LogisticRegression(fit_intercept=False, C=1 / (len(y) * 1e-3), tol=1e-10, max_iter=10_000).fit(
+        X, y
+    )
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-6)
 
 
@@ -107,7 +111,9 @@ def test_the_intercept_is_a_penalised_column_inside_the_row_norm(blobs):
     X, y = blobs
     ours = PrivateLogisticRegression(mechanism=NoPrivacy(tolerance=1e-10)).fit(X, y + 0)
     column = np.column_stack([X, np.full(len(X), INTERCEPT_SCALE)])
-    theirs = LogisticRegression(fit_intercept=False, C=1 / (len(y) * 1e-3), tol=1e-10, max_iter=10_000).fit(column, y)
+    theirs = LogisticRegression(fit_intercept=False, C=1 / (len(y) * 1e-3), tol=1e-10, max_iter=10_000).fit(
+        column, y
+    )
     np.testing.assert_allclose(ours.coef_[0], theirs.coef_[0, :-1], atol=1e-6)
     np.testing.assert_allclose(ours.intercept_, INTERCEPT_SCALE * theirs.coef_[0, -1], atol=1e-6)
     assert ours.privacy_.row_norm >= np.hypot(1, INTERCEPT_SCALE)
@@ -139,7 +145,12 @@ def test_accuracy_rises_with_epsilon(blobs):
     X, y = blobs
     X = X[:600]
     means = [
-        np.mean([PrivateLogisticRegression(epsilon=e, random_state=s).fit(X, y[:600]).score(X, y[:600]) for s in range(12)])
+        np.mean(
+            [
+                PrivateLogisticRegression(epsilon=e, random_state=s).fit(X, y[:600]).score(X, y[:600])
+                for s in range(12)
+            ]
+        )
         for e in (0.05, 0.5, 20)
     ]
     assert means[0] < means[1] < means[2]
@@ -158,7 +169,8 @@ def test_frames_and_feature_names(frame, blobs):
 def test_pipeline_clone_and_cross_validation(blobs):
     X, y = blobs
     pipeline = make_pipeline(
-        FunctionTransformer(), PrivateLogisticRegression(mechanism=RSGDAR(epochs=3, batch_size=500), epsilon=5)
+        FunctionTransformer(),
+        PrivateLogisticRegression(mechanism=RSGDAR(epochs=3, batch_size=500), epsilon=5),
     )
     copy = clone(pipeline)
     assert copy[-1].mechanism == pipeline[-1].mechanism
@@ -238,7 +250,9 @@ def bad_rows():
     yield "seed of a wrong type", {"random_state": "seed"}, X, y, "random_state"
 
 
-@pytest.mark.parametrize(("name", "params", "X", "y", "says"), list(bad_rows()), ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(
+    ("name", "params", "X", "y", "says"), list(bad_rows()), ids=lambda v: v if isinstance(v, str) else ""
+)
 @pytest.mark.parametrize("Estimator", ESTIMATORS)
 def test_bad_input_is_refused_clearly(Estimator, name, params, X, y, says):
     with pytest.raises((DpermError, ValueError, TypeError), match=f"(?i){says}") as caught:
@@ -256,7 +270,13 @@ def test_a_failed_fit_leaves_nothing_fitted():
 
 
 def test_mechanism_settings_are_checked_when_made():
-    for bad in ({"epochs": 0}, {"batch_size": -1}, {"average_every": 1.5}, {"step_size": 0.0}, {"step_size": float("nan")}):
+    for bad in (
+        {"epochs": 0},
+        {"batch_size": -1},
+        {"average_every": 1.5},
+        {"step_size": 0.0},
+        {"step_size": float("nan")},
+    ):
         with pytest.raises(InvalidInput):
             RSGDAR(**bad)
     with pytest.raises(InvalidInput):

@@ -198,7 +198,8 @@ def test_without_a_seed_two_runs_differ(rows):
     assert values(first, "output", "objective") != values(second, "output", "objective")
 
 
-def test_many_repeats_run_in_groups_with_streams_of_their_own(rows):
+def test_many_repeats_run_in_groups_with_streams_of_their_own(rows, monkeypatch):
+    monkeypatch.setattr("dperm.experiments.splits.WIDEST_BATCH", 20)
     found = run(rows, mechanisms=["output"], epsilons=[1.0], folds=20, repeats=3)
     assert found.num_rows == 60
     assert sorted(set(found["repeat"].to_pylist())) == [0, 1, 2]
@@ -227,11 +228,10 @@ def test_a_refusal_while_training_is_collected_too(rows):
     assert set(found["mechanism"].to_pylist()) == {"majority"}
 
 
-def test_progress_is_reported(rows):
+def test_progress_is_reported_for_every_mechanism_and_group(rows, monkeypatch):
+    monkeypatch.setattr("dperm.experiments.splits.WIDEST_BATCH", 5)
     seen = []
-    run(
-        rows, mechanisms=["majority", "output"], folds=20, repeats=2, progress=lambda *step: seen.append(step)
-    )
+    run(rows, mechanisms=["majority", "output"], repeats=2, progress=lambda *step: seen.append(step))
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 

@@ -96,6 +96,62 @@ def test_rounding_only_adds(case: tuple[Schedule, Problem]) -> None:
     assert (rounded <= exact + 1e-8 * exact.max()).all()  # a few hundred rows
 
 
+@settings(max_examples=60, deadline=None)
+@given(schedules())
+def test_rounding_covers_the_float64_errors_of_the_recurrence_itself(case: tuple[Schedule, Problem]) -> None:
+    """The recurrence in exact fractions, from the same floats, is not above the declared one."""
+    schedule, facts = case
+    declared = branch_sensitivities(schedule, facts)
+    l2, row_norm = Fraction(facts.l2), Fraction(facts.row_norm)
+    smooth = Fraction(facts.loss.smoothness) * row_norm**2 + l2
+    gap = facts.neighbours.rows_changed * Fraction(facts.loss.lipschitz) * row_norm
+    bits = 2**200  # enough digits to call it exact, few enough to be quick
+    for j in range(len(declared)):
+        distance, window, count = Fraction(0), Fraction(0), 0
+        for steps, averaged in zip(schedule.step_sizes, schedule.averaged, strict=True):
+            for i, step in enumerate(map(Fraction, steps)):
+                distance *= max(abs(1 - step * l2), abs(1 - step * smooth))
+                distance += step * gap / schedule.batch_sizes[i] if i == j else 0
+                distance = Fraction(math.ceil(distance * bits), bits)
+                window, count = window + distance, count + 1
+            if averaged:
+                distance, window, count = window / count, Fraction(0), 0
+        assert distance <= Fraction(float(declared[j]))
+
+
+def naive_with_rounding(schedule: Schedule, facts: Problem, j: int) -> float:
+    """The recurrence with the errors of docs/proofs/descent.md, Lemma 6, written out once more."""
+    u, r, R, p = 2.0**-53, facts.row_norm, facts.loss.lipschitz * facts.row_norm, facts.n_columns
+    steps, kappa = schedule.step_sizes, facts.loss.smoothness
+    bounded = facts.l2 > 0 and steps.max() * facts.l2 <= 1
+    W = min(R * steps.sum(), R / facts.l2) if bounded else R * steps.sum()
+    slope = 1e-14 * facts.loss.lipschitz
+    distance, window, count = 0.0, 0.0, 0
+    for epoch, averaged in enumerate(schedule.averaged):
+        for i, b in enumerate(schedule.batch_sizes):
+            eta = float(steps[epoch, i])
+            error = eta * (r * (2 * p * u * kappa * r * W + slope) + 2 * b * u * R) + 8 * u * (W + eta * R)
+            distance *= max(abs(1 - eta * facts.l2), abs(1 - eta * (kappa * r * r + facts.l2)))
+            distance += 2 * error + (eta * facts.gradient_gap / b if i == j else 0.0)
+            window, count = window + distance, count + 1
+        if averaged:
+            distance, window, count = window / count + 2 * (count + 1) * u * W, 0.0, 0
+    return distance
+
+
+@pytest.mark.parametrize("l2", [0.0, 1e-3])
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)], ids=repr)
+def test_rounding_is_what_the_proof_says(loss: Loss, l2: float) -> None:
+    """Batches so large and rows so wide that every term of the bound can be seen."""
+    facts = problem(loss, l2=l2, n_rows=103 * 10**6 + 3, n_features=10**6, intercept=1.0)
+    schedule = RSGDAR(epochs=7, batch_size=11 * 10**6, average_every=3).schedule(facts)
+    assert len(set(schedule.batch_sizes)) > 1
+    got = branch_sensitivities(schedule, facts)
+    want = [naive_with_rounding(schedule, facts, j) for j in range(len(got))]
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+    assert (got > 1.01 * branch_sensitivities(schedule, facts, rounding=False)).all()
+
+
 MECHANISMS = [
     RSGDAR(),
     RSGD(),

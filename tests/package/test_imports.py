@@ -65,7 +65,9 @@ def test_engine_is_the_only_part_that_compiles_or_opens_rows():
     users = {
         str(path.relative_to(SOURCE))
         for path in SOURCE.rglob("*.py")
-        if any(line.strip().startswith(("import numba", "from numba")) for line in path.read_text().splitlines())
+        if any(
+            line.strip().startswith(("import numba", "from numba")) for line in path.read_text().splitlines()
+        )
     }
     assert users
     assert all(user.startswith("engine/_") for user in users)
@@ -73,14 +75,32 @@ def test_engine_is_the_only_part_that_compiles_or_opens_rows():
 
 def test_import_is_light():
     code = "import sys, dperm; print(*sorted(m.split('.')[0] for m in sys.modules))"
-    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
-    heavy = {"numba", "opendp", "dp_accounting", "sklearn", "scipy", "pyarrow", "matplotlib", "pandas", "numpy"}
+    loaded = set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+    heavy = {
+        "numba",
+        "opendp",
+        "dp_accounting",
+        "sklearn",
+        "scipy",
+        "pyarrow",
+        "matplotlib",
+        "pandas",
+        "numpy",
+    }
     assert not loaded & heavy
 
 
 def test_estimators_do_not_load_what_only_noise_or_figures_need():
     code = "import sys, dperm; dperm.PrivateLogisticRegression; print(*sorted(m.split('.')[0] for m in sys.modules))"
-    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    loaded = set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
     assert "sklearn" in loaded
     # scikit-learn itself loads pandas, and that pyarrow, where they are installed
     assert not loaded & {"numba", "opendp", "dp_accounting", "matplotlib"}

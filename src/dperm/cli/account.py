@@ -22,14 +22,22 @@ _PASSES = ("epochs", "passes", "iterations")
 
 @click.command(short_help="How much noise a promise costs; no data needed.")
 @mechanism_option
-@click.option("--n", "n_rows", type=int, required=True, help="Number of rows (add-remove: capacity).")
+@click.option(
+    "--n",
+    "n_rows",
+    type=int,
+    required=True,
+    help="Number of rows; for add-remove a capacity that the table never exceeds.",
+)
 @click.option("--epsilon", type=float, required=True, help="Privacy budget ε; smaller is more private.")
-@click.option("--delta", type=float, required=True, help="Privacy budget δ; well below 1/rows.")
+@click.option(
+    "--delta", type=float, required=True, help="Privacy budget δ; far below one over the number of rows."
+)
 @click.option("--features", type=int, default=100, show_default=True, help="Number of features.")
 @loss_option
 @l2_option
 @click.option(
-    "--x-norm", type=float, default=1.0, show_default=True, help="Bound on the norm of the features."
+    "--x-norm", type=float, default=1.0, show_default=True, help="Bound on the norm of a row of features."
 )
 @click.option("--no-intercept", is_flag=True, help="Leave out the constant column.")
 @click.option(

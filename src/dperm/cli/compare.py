@@ -14,12 +14,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from rich import box
+from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
 from dperm.cli.data import load
 from dperm.cli.options import json_option, l2_option, loss_option, schema_option, target_option
-from dperm.cli.output import console, print_json, progress_console
+from dperm.cli.output import console, print_json
 from dperm.errors import InvalidInput, NotCertified
 from dperm.experiments.results import Curve, Skipped, Study, curves, label
 
@@ -61,17 +63,31 @@ NOT_A_RELEASE = (
     help=f"May be repeated. [default: {', '.join(f'{e:g}' for e in EPSILONS)}]",
 )
 @click.option("--delta", type=float, help="[default: 1/n² rounded down to a power of ten]")
-@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Parts of each split.")
-@click.option("--repeats", type=click.IntRange(1), default=4, show_default=True, help="Splits to average.")
+@click.option(
+    "--folds", type=click.IntRange(2), default=5, show_default=True, help="Folds of the cross-validation."
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="How often to cross-validate, each time with other folds.",
+)
 @l2_option
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the noise.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Seed of the noise and of the secret orders.",
+)
 @click.option(
     "--out",
     "folder",
     metavar="DIR",
     default="dperm-results",
     show_default=True,
-    help="Folder for the files.",
+    help="Folder for results.parquet and curves.png.",
 )
 @json_option
 def compare(
@@ -136,7 +152,7 @@ def compare(
         )
         return
     screen = console()
-    setting = f"{loss} loss, l2 = {l2:g}, δ = {study.delta:g}, {folds} folds, {repeats} times"
+    setting = f"{loss} loss, l2 = {l2:g}, δ = {study.delta:g}, {folds} folds × {repeats}"
     screen.print(f"{records.summary}; {setting}\n")
     screen.print("Accuracy on held-out rows, %", style="bold")
     screen.print(_table(found, "accuracy", 100.0, 1))
@@ -169,11 +185,11 @@ def _write(results: pa.Table, folder: Path) -> list[Path]:
 
 @contextmanager
 def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    screen = progress_console()
+    screen = Console(stderr=True)
     with Progress(
         *Progress.get_default_columns(), console=screen, transient=True, disable=not screen.is_terminal
     ) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(escape(what), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
@@ -182,9 +198,9 @@ def _table(found: Sequence[Curve], quantity: str, factor: float, digits: int) ->
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("mechanism", no_wrap=True)
     for epsilon in epsilons:
-        table.add_column(f"ε = {epsilon:g}", justify="right", no_wrap=True)
+        table.add_column(f"ε = {epsilon:g}", justify="right", overflow="fold")
     if quantity == "accuracy":
-        table.add_column("ms/model", justify="right", no_wrap=True)
+        table.add_column("ms/model", justify="right", overflow="fold")
     for i, curve in enumerate(found):
         cells = dict(zip(curve.epsilons.tolist(), getattr(curve, quantity), strict=True))
         shown = [_cell(factor * cells[e], digits) if e in cells else "skipped" for e in epsilons]

@@ -8,7 +8,15 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.datasets import Schema, dataset_names, encode, encode_target, load_dataset, read_table
+from dperm.datasets import (
+    Schema,
+    dataset_names,
+    dataset_schema,
+    encode,
+    encode_target,
+    load_dataset,
+    read_table,
+)
 from dperm.errors import InvalidInput
 
 
@@ -28,32 +36,27 @@ class Data:
 
 def load(data: str, schema_path: str | None, target: str | None) -> Data:
     """Read and encode DATA; ``target`` replaces the name of the target column in the schema."""
-    named = is_named(data)
-    if schema_path is None and not named:
+    if schema_path is not None:
+        schema = Schema.from_toml(schema_path)
+    elif is_named(data):
+        schema = dataset_schema(data)
+    else:
         raise click.UsageError(
             f"{Path(data).name} is a file, so --schema is needed: a TOML file that declares the columns with "
             "their ranges or categories, and the target. Nothing is learned from the rows themselves."
         )
-    dataset = load_dataset(data) if named else None
-    schema = Schema.from_toml(schema_path) if schema_path is not None else dataset.schema if dataset else None
-    assert schema is not None
     if target is not None:
         schema = replace(schema, target=replace(schema.target, name=target))
     if len(schema.classes) != 2:
         raise InvalidInput(
             f"the target {schema.target.name!r} must have two classes; the schema has {len(schema.classes)}."
         )
-    table = dataset.table if dataset else read_table(data, schema)
-    return Data(
-        name=data if named else Path(data).stem,
-        schema=schema,
-        X=encode(table, schema),
-        y=encode_target(table, schema),
-    )
+    table = read_records(data, schema)
+    return Data(name=Path(data).stem, schema=schema, X=encode(table, schema), y=encode_target(table, schema))
 
 
 def read_records(data: str, schema: Schema) -> Any:
-    """The table of DATA, for a model that brings its own schema."""
+    """The table of DATA, as far as the schema declares it."""
     return load_dataset(data).table if is_named(data) else read_table(data, schema)
 
 

@@ -23,7 +23,9 @@ from dperm.privacy import Budget
 @target_option
 @schema_option
 @click.option("--epsilon", type=float, required=True, help="Privacy budget ε; smaller is more private.")
-@click.option("--delta", type=float, required=True, help="Privacy budget δ; well below 1/rows.")
+@click.option(
+    "--delta", type=float, required=True, help="Privacy budget δ; far below one over the number of rows."
+)
 @mechanism_option
 @loss_option
 @l2_option

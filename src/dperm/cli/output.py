@@ -1,8 +1,6 @@
 """What the commands share when they write: a console, JSON, and files that must not be lost."""
 
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,10 @@ from dperm.errors import InvalidInput
 
 def console() -> Console:
     """Standard output; into a pipe or file at least 100 columns, so that no table is cut there."""
-    screen = Console(highlight=False)
+    screen = Console(highlight=False, markup=False)
     if not screen.is_terminal:
-        screen = Console(highlight=False, width=max(100, int(os.environ.get("COLUMNS", "0") or 0)))
+        screen.width = max(100, screen.width)
     return screen
-
-
-def progress_console() -> Console:
-    return Console(file=sys.stderr, highlight=False)
 
 
 def print_json(document: Any) -> None:

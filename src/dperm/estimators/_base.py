@@ -105,18 +105,17 @@ class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         budget = Budget(self.epsilon, self.delta)
         mechanism = resolve(self.mechanism)
         entropy = entropy_from(self.random_state)
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        check_classification_targets(y)
-        self.classes_ = self._label_set(y)
-        signs = _encode(y, self.classes_)
-        plan = mechanism.plan(self._problem(*X.shape), budget)
-        table = Table(
-            X, signs, x_norm=self.x_norm, intercept=plan.problem.intercept, n_rows=plan.problem.n_rows
-        )
+        rows, labels = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        check_classification_targets(labels)
+        self.classes_ = self._label_set(labels)
+        signs = _encode(labels, self.classes_)
+        problem = self._problem(*rows.shape)
+        plan = mechanism.plan(problem, budget)
+        table = Table(rows, signs, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows)
         (outcome,) = mechanism.run([Job(plan=plan)], table, entropy)
-        features, intercept = np.split(outcome.weights, [plan.problem.n_features])
+        features, intercept = np.split(outcome.weights, [problem.n_features])
         self.coef_ = features[None, :]
-        self.intercept_ = plan.problem.intercept * intercept if self.fit_intercept else np.zeros(1)
+        self.intercept_ = problem.intercept * intercept if self.fit_intercept else np.zeros(1)
         self.privacy_ = self._report(plan, outcome, entropy)
         return self
 
@@ -146,7 +145,9 @@ class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 f"that the table never exceeds; or use neighbours={Neighbours.REPLACE_ONE.value!r}."
             )
         if neighbours is Neighbours.REPLACE_ONE and self.max_rows is not None:
-            raise InvalidInput("max_rows belongs to neighbours='add-remove'; under replace-one the row count is public.")
+            raise InvalidInput(
+                "max_rows belongs to neighbours='add-remove'; under replace-one the row count is public."
+            )
         for name in ("l2", "x_norm"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -176,7 +177,9 @@ class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             return labels
         labels = np.asarray(self.classes)
         if labels.shape != (2,) or labels[0] == labels[1]:
-            raise InvalidInput(f"classes must hold two different labels; got an array of shape {labels.shape}.")
+            raise InvalidInput(
+                f"classes must hold two different labels; got an array of shape {labels.shape}."
+            )
         return labels
 
     def _report(self, plan: Plan, outcome: Outcome, entropy: Entropy) -> PrivacyReport:

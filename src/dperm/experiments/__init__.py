@@ -1,0 +1,1 @@
+"""Cross-validated comparisons and their figures: evaluations, never private releases."""

@@ -65,7 +65,7 @@ def draw_curves(results: pa.Table, path: str | os.PathLike[str]) -> None:
         others = [curve for curve in found if curve is not minimiser]
         _panel(right, others, lambda curve: [_excess(runs, least) for runs in curve.objective])
     title = f"{study.dataset}: {study.loss} loss, n = {study.n_rows:,}, {study.n_features} features"
-    figure.suptitle(title, x=0.04, y=0.97, ha="left", fontsize=13, fontweight="bold")
+    figure.suptitle(title, x=0.04, y=0.97, ha="left", fontsize=13, fontweight="bold", parse_math=False)
     note = (
         f"δ = {study.delta:g}, l2 = {study.l2:g}. Lines: mean over the folds of all repeats "
         f"({study.repeats} × {study.folds} runs); bands: {_BAND[0]}th to {_BAND[1]}th percentile. "

@@ -24,7 +24,9 @@ class HuberHinge(Loss):
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.width) and self.width > 0):
-            raise InvalidInput(f"width must be a positive number; got {self.width!r}. The usual choice is 0.5.")
+            raise InvalidInput(
+                f"width must be a positive number; got {self.width!r}. The usual choice is 0.5."
+            )
 
     @property
     def lipschitz(self) -> float:

@@ -31,8 +31,8 @@ class Logistic(Loss):
         # -y / (1 + exp(y m)) without overflow: only exp of a non-positive number is taken.
         z = y * margin
         decay = np.exp(-np.abs(z))
-        return -y * np.where(z >= 0, decay, 1) / (1 + decay)
+        return np.asarray(-y * np.where(z >= 0, decay, 1) / (1 + decay))
 
     def curvature(self, margin: Array, y: Array) -> Array:
         decay = np.exp(-np.abs(margin))
-        return decay / (1 + decay) ** 2
+        return np.asarray(decay / (1 + decay) ** 2)

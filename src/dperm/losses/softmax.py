@@ -36,7 +36,8 @@ class Softmax(Loss):
         return 0.5
 
     def _chosen(self, margin: Array, y: Array) -> Array:
-        return (np.asarray(y)[..., None] == np.arange(self.n_classes)).astype(margin.dtype)
+        chosen: Array = (np.asarray(y)[..., None] == np.arange(self.n_classes)).astype(margin.dtype)
+        return chosen
 
     def _probabilities(self, margin: Array) -> Array:
         shifted = np.exp(margin - margin.max(axis=-1, keepdims=True))

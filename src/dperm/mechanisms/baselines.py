@@ -19,6 +19,7 @@ from dperm.problem import Problem
 if TYPE_CHECKING:
     from dperm.engine import Table
 
+SIGN_ONLY = 1e-9
 NO_GUARANTEE = "none: this baseline is not private"
 
 
@@ -67,7 +68,7 @@ class NoPrivacy(_Baseline):
 
 @dataclass(frozen=True)
 class Majority(_Baseline):
-    """Zero weights and the sign of the more frequent label."""
+    """The sign of the more frequent label: an intercept so small that the loss is that of zero weights."""
 
     name: ClassVar[str] = "majority"
     title: ClassVar[str] = "always the more frequent label"
@@ -85,7 +86,7 @@ class Majority(_Baseline):
         engine = table.select(models).open()
         label_sums = -engine.gradient_sum(Linear(), np.zeros((engine.n_columns, len(models))))[-1]
         weights = np.zeros((engine.n_columns, len(models)))
-        weights[-1] = np.where(label_sums >= 0, 1.0, -1.0)
+        weights[-1] = np.where(label_sums >= 0, SIGN_ONLY, -SIGN_ONLY)
         return [
             Outcome(weights=weights[:, models.index(job.model)], record=None, certified=False) for job in jobs
         ]

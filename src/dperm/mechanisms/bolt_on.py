@@ -55,7 +55,9 @@ class BoltOn(DescentMechanism):
         if self.step_size is not None:
             check_positive("step_size", self.step_size)
             if not self.rule.endswith("-constant"):
-                raise InvalidInput(f"step_size belongs to the two constant rules; rule {self.rule!r} sets its own.")
+                raise InvalidInput(
+                    f"step_size belongs to the two constant rules; rule {self.rule!r} sets its own."
+                )
         if not 0 <= self.exponent < 1:
             raise InvalidInput(f"exponent must be at least 0 and below 1; got {self.exponent!r}.")
 
@@ -69,14 +71,18 @@ class BoltOn(DescentMechanism):
     def schedule(self, problem: Problem) -> Schedule:
         sizes = split_rows(problem.n_rows, self.batch_size)
         t = np.arange(1, self.passes * len(sizes) + 1).reshape(self.passes, len(sizes))
-        return Schedule(batch_sizes=sizes, step_sizes=self._steps(problem, t), averaged=(False,) * self.passes)
+        return Schedule(
+            batch_sizes=sizes, step_sizes=self._steps(problem, t), averaged=(False,) * self.passes
+        )
 
     def _steps(self, problem: Problem, t: NDArray[np.int64]) -> Vector:
         L, l2, offset = problem.smoothness, problem.l2, problem.n_rows**self.exponent
         if self.rule.endswith("-constant"):
             step = 1 / L if self.step_size is None else self.step_size
             if self.rule == "strong-constant" and step > (1 + 1e-12) / L:
-                raise NotCertified(f"rule 'strong-constant' needs step_size <= 1/L = {1 / L:.6g}; got {step:.6g}.")
+                raise NotCertified(
+                    f"rule 'strong-constant' needs step_size <= 1/L = {1 / L:.6g}; got {step:.6g}."
+                )
             return np.full(t.shape, step)
         if self.rule == "strong-decreasing":
             return np.minimum(1 / L, 1 / (l2 * t))

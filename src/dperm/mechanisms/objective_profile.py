@@ -20,13 +20,15 @@ from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import Logistic, Softmax
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianProfile, calibrate, gaussian_mu, grid_exponent
-from dperm.privacy.noise import GRID_FRACTION, ROUNDING_ALLOWANCE
+from dperm.privacy.noise import ROUNDING_ALLOWANCE
 from dperm.privacy.profile import RELATIVE_MARGIN
 from dperm.privacy.search import smallest_safe
 from dperm.problem import Problem
 
-# Noise beyond this many standard deviations has a probability that the profile's margin pays for.
-FARTHEST_NOISE = 16.0
+# The noise vector is longer than sqrt(p) + this many standard deviations with a chance that the profile's
+# margin on delta pays for.
+NOISE_REACH = 16.0
+# Pays for rounding errors of the constants, and for noise on a grid instead of the real line.
 _UP = 1 + ROUNDING_ALLOWANCE
 
 
@@ -104,37 +106,29 @@ class LogisticProfile(GaussianProfile):
         Gaussian parameters of the loss at a = 0 and at a = 1, for each vertex of the other row.
     bulge : float
         :math:`(\kappa - (r/\sigma)^2/2)_+`: how far the loss may rise above the chord of a segment.
-    grid_loss : float
-        Allowance for noise that lives on a grid.
     composed : float
         Gaussian parameter of all further releases.
     """
 
     segments: tuple[tuple[float, float], ...]
     bulge: float
-    grid_loss: float
     composed: float
 
     def compose_gaussian(self, mu: float) -> "LogisticProfile":
         rows = super().compose_gaussian(mu)
         composed = _hypot_up(self.composed, mu)
-        return LogisticProfile(
-            rows.probability, rows.offset, rows.mu, self.segments, self.bulge, self.grid_loss, composed
-        )
+        return LogisticProfile(rows.probability, rows.offset, rows.mu, self.segments, self.bulge, composed)
 
     def log_delta(self, epsilon: float) -> float:
         by_vertices = super().log_delta(epsilon)
-        left = epsilon - self.grid_loss
-        if left <= 0:
-            return by_vertices
         by_segments = [
-            self._segment(left, _hypot_up(start, self.composed), _hypot_up(end, self.composed))
+            self._segment(epsilon, _hypot_up(start, self.composed), _hypot_up(end, self.composed))
             for start, end in self.segments
         ]
         return min(by_vertices, float(np.logaddexp.reduce(by_segments)) + RELATIVE_MARGIN)
 
     def _segment(self, epsilon: float, start: float, end: float) -> float:
-        """Every gap in [0, epsilon] gives a bound; take the best of a few that leave the start little to pay."""
+        """Every gap in [0, epsilon] gives a bound; the best of a few that leave the start little to pay."""
         log_end = GaussianProfile.gaussian(end).log_delta(epsilon)
         gaps = set()
         for log_share in (1.0, 2.0, 4.0, 8.0):
@@ -161,9 +155,7 @@ def objective_profile(problem: Problem, scale: float) -> GaussianProfile:
     kappa = problem.row_norm**2 / strength(problem) * _UP
     segments = ((0.0, mu), (mu, 2 * mu)) if problem.neighbours is Neighbours.REPLACE_ONE else ((0.0, mu),)
     bulge = max(0.0, kappa - (mu / _UP) ** 2 / 2 / _UP)
-    return LogisticProfile(
-        rows.probability, rows.offset, rows.mu, segments, bulge, _grid_loss(problem, scale), 0.0
-    )
+    return LogisticProfile(rows.probability, rows.offset, rows.mu, segments, bulge, composed=0.0)
 
 
 def calibrate_objective(problem: Problem, budget: Budget, mu_out: float = 0.0) -> float:
@@ -195,9 +187,9 @@ def calibrate_objective(problem: Problem, budget: Budget, mu_out: float = 0.0) -
     start = problem.gradient_gap / gaussian_mu(budget)
     if profile(1e9 * start).delta(budget.epsilon) > budget.delta:
         raise NotCertified(
-            f"No noise brings objective perturbation to epsilon = {budget.epsilon:g}, delta = {budget.delta:g}: the "
-            f"Hessian alone may cost {log_determinant_bound(problem):.3g} and the output stage uses mu = {mu_out:.3g}. "
-            "Raise l2 or epsilon, or spend less on the output stage."
+            f"No noise brings objective perturbation to epsilon = {budget.epsilon:g} and delta = "
+            f"{budget.delta:g}: the Hessian alone may cost {log_determinant_bound(problem):.3g} and the "
+            f"output stage uses mu = {mu_out:.3g}. Raise l2 or epsilon, or spend less on the output stage."
         )
     return calibrate(profile, budget, start)
 
@@ -205,7 +197,9 @@ def calibrate_objective(problem: Problem, budget: Budget, mu_out: float = 0.0) -
 def output_sensitivity(problem: Problem, scale: float, residual: float) -> float:
     r"""How far two computed minimisers, D's and its neighbour's, can be apart for one exact minimiser.
 
-    Each is within (residual + distance of its noise vector from the ideal one) / :math:`\Lambda`.
+    Each is within (residual + distance of its noise vector from the real-valued one) / :math:`\Lambda`.
+    The noise vector lives on the grid of ``GaussianNoise(problem.gradient_gap, scale, problem.dimension)``
+    and is rounded to doubles.
 
     Parameters
     ----------
@@ -216,15 +210,16 @@ def output_sensitivity(problem: Problem, scale: float, residual: float) -> float
     if not 0 <= residual < math.inf:
         raise InvalidInput(f"residual must be a finite number of at least 0; got {residual!r}.")
     grid = math.ldexp(1.0, grid_exponent(problem.gradient_gap, problem.dimension))
-    rounding = math.sqrt(problem.dimension) * (grid / 2 + FARTHEST_NOISE * 2.0**-53 * scale)
+    root = math.sqrt(problem.dimension)
+    rounding = root * grid / 2 + (root + NOISE_REACH) * 2.0**-53 * scale
     return 2 * (residual + rounding) / strength(problem) * _UP
 
 
 def published_profile_delta(problem: Problem, scale: float, epsilon: float) -> float:
     r"""Delta of Redberg, Koskela & Wang (2023), for comparison.
 
-    They charge both ends of the gradient's segment and :math:`|\ln(1 - \beta/\Lambda)|`: for a sign-definite loss
-    never less than ``vertex_profile`` once epsilon exceeds the offset.
+    They charge both ends of the gradient's segment and :math:`|\ln(1 - \beta/\Lambda)|`: for a sign-definite
+    loss never less than ``vertex_profile`` once epsilon exceeds the offset.
     """
     _check_one_margin(problem)
     if problem.neighbours is not Neighbours.ADD_REMOVE:
@@ -354,13 +349,7 @@ def pure_plan(problem: Problem, epsilon: float, *, published: bool = False) -> P
 
 def _vertices(problem: Problem, scale: float, offset: float) -> GaussianProfile:
     mu = np.array([gradient_vertices(problem)]) * (problem.gradient_bound / scale * _UP)
-    return GaussianProfile(np.ones(1), np.array([offset + _grid_loss(problem, scale)]), mu)
-
-
-def _grid_loss(problem: Problem, scale: float) -> float:
-    """p (h / scale)**2 (T**2 + 1) / 24 with the largest step h that the grid of b can have."""
-    step = GRID_FRACTION * problem.gradient_gap / scale
-    return step**2 * (FARTHEST_NOISE**2 + 1) / 24 * _UP
+    return GaussianProfile(np.ones(1), np.array([offset]), mu)
 
 
 def _hypot_up(a: float, b: float) -> float:
@@ -386,4 +375,4 @@ def _check_one_margin(problem: Problem) -> None:
 
 def _check_delta(budget: Budget) -> None:
     if budget.delta == 0:
-        raise InvalidInput("Gaussian noise needs delta > 0; got delta = 0. Choose a small delta, or pure_plan.")
+        raise InvalidInput("Gaussian noise needs delta > 0; got delta = 0. Choose a small delta.")

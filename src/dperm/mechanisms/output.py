@@ -53,7 +53,10 @@ class Output(OutputMechanism):
         sensitivity = self.minimiser_sensitivity(problem)
         paper = self.accounting == "paper"
         noise, profile = price_worst_case(
-            problem, budget, sensitivity, (lambda: classic_gaussian_scale(sensitivity, budget)) if paper else None
+            problem,
+            budget,
+            sensitivity,
+            (lambda: classic_gaussian_scale(sensitivity, budget)) if paper else None,
         )
         return Plan(
             mechanism=self,

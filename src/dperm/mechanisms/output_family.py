@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.errors import InvalidInput
 from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
 from dperm.privacy import release_batch
 from dperm.privacy.entropy import Entropy
@@ -24,6 +25,10 @@ class OutputMechanism(Mechanism):
 
     def run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
         plan_of = {job.model: job.plan for job in jobs}
+        if any(job.plan.problem != plan_of[job.model].problem for job in jobs):
+            raise InvalidInput(
+                "jobs on the same rows share one training, so they may differ in their budget alone."
+            )
         models = sorted(plan_of)
         points, certified = self._train([plan_of[model] for model in models], table.select(models), entropy)
         column = {model: k for k, model in enumerate(models)}

@@ -17,7 +17,9 @@ def register(mechanism: type[Mechanism]) -> type[Mechanism]:
     """Make a mechanism known by its name; usable as a class decorator."""
     known = _MECHANISMS.setdefault(mechanism.name, mechanism)
     if known is not mechanism:
-        raise InvalidInput(f"a mechanism named {mechanism.name!r} is registered already; choose another name.")
+        raise InvalidInput(
+            f"a mechanism named {mechanism.name!r} is registered already; choose another name."
+        )
     return mechanism
 
 

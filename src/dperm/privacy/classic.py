@@ -25,7 +25,7 @@ def classic_gaussian_scale(sensitivity: float, budget: Budget) -> float:
         )
     if budget.epsilon > 1:
         raise NotCertified(
-            f"The classic formula is proved for epsilon up to 1; got {budget.epsilon:g}. Use calibrate or "
-            "gaussian_mu, which hold for every epsilon and add less noise."
+            f"The classic Gaussian formula is proved for epsilon up to 1; got {budget.epsilon:g}. Use "
+            "accounting='tight', which holds for every epsilon and adds less noise."
         )
     return sensitivity * math.sqrt(2 * math.log(1.25 / budget.delta)) / budget.epsilon
