@@ -241,6 +241,22 @@ def test_without_the_condition_on_kappa_logistic_costs_more_than_a_gaussian_rele
     assert exact <= objective_profile(make(Logistic(), 0.1), 4.0).delta(1.0)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "scale", "Lambda"), [(1, 6, 0.8), (0.3, 16, 2.5), (0.3, 24, 2.5), (2, 3, 0.4)]
+)
+def test_logistic_add_remove_when_kappa_exceeds_epsilon(epsilon, scale, Lambda):
+    """Against the cost if the row could choose its slope freely, which a plain Gaussian no longer bounds."""
+    x = np.linspace(-9, 9, 4001)
+    largest = np.full(x.shape, -np.inf)
+    for a in np.linspace(0, 1, 201):
+        largest = np.maximum(largest, a * x / scale + (a / scale) ** 2 / 2 + math.log1p(a * (1 - a) / Lambda))
+    exact = (norm.pdf(x) * gaussian_hockey_stick(0, epsilon - largest)).sum() * (x[1] - x[0])
+    bound = objective_profile(make(Logistic(), Lambda), scale).delta(epsilon)
+    assert 0.7 * bound < exact <= bound
+    assert exact > 1.1 * GaussianProfile.gaussian(1 / scale).delta(epsilon)
+    assert bound < 0.1 * vertex_profile(make(Logistic(), Lambda), scale).delta(epsilon)
+
+
 def relaxed_delta(kappa, s, epsilon, angle, *, composed=0.0):
     """Replace-one cost if the two rows could choose their slopes freely: what the segments must bound.
 
@@ -623,7 +639,7 @@ def test_table_of_amp(epsilon):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_amp_split_adds_up_and_is_private(loss):
     for epsilon in (0.05, 0.5, 3.0, 12.0):
-        budget = Budget(epsilon, 1e-6)
+        budget = Budget(epsilon, 1e-8)
         problem = make(loss, 1.0, REPLACE_ONE)
         split = amp_split(problem, budget)
         assert split.objective.epsilon + split.output.epsilon == pytest.approx(budget.epsilon, rel=1e-12)
@@ -634,10 +650,9 @@ def test_amp_split_adds_up_and_is_private(loss):
         assert GaussianProfile.gaussian(split.output_mu).delta(split.output.epsilon) <= split.output.delta
         published = amp_split(problem, budget, published=True)
         assert published.scale > split.scale
-        # The factor that the paper leaves out of the output noise is made good by its loose formula at small
-        # epsilon, but not beyond.
+        # Two computed minimisers are off, and the paper's output noise is for one:
         real = GaussianProfile.gaussian(published.output_mu).delta(split.output.epsilon)
-        assert (real > split.output.delta) == (epsilon > 0.1)
+        assert real > 10 * split.output.delta
 
 
 def test_published_gaussian_formula_of_amp_fails_at_large_epsilon():
@@ -666,8 +681,16 @@ def test_calibration_refuses_what_noise_cannot_reach():
         calibrate_objective(make(HuberHinge(0.5), 0.5), Budget(0.5, 1e-8))
     with pytest.raises(NotCertified, match="output stage"):
         calibrate_objective(make(Logistic(), 50.0), Budget(0.5, 1e-8), mu_out=1.0)
-    with pytest.raises(NotCertified, match="l2"):
-        strength(replace(make(Logistic(), 1.0), l2=0.0))
+    flat = replace(make(Linear(), 1.0), l2=0.0)
+    for refused in (
+        lambda: strength(flat),
+        lambda: kst_scale(flat, Budget(1, 1e-6)),
+        lambda: pure_plan(flat, 1.0),
+    ):
+        with pytest.raises(NotCertified, match="l2"):
+            refused()
+    with pytest.raises(InvalidInput, match="scale"):
+        objective_profile(make(Logistic(), 1.0), 0.0)
 
 
 def test_bounds_for_one_margin_refuse_softmax_and_the_wrong_relation():

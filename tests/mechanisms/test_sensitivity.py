@@ -219,6 +219,37 @@ def test_known_sensitivities_of_bolt_on(passes: int, want: float) -> None:
     assert mechanism.paper_sensitivity(facts) * 100 == pytest.approx(4.0)
 
 
+def test_printed_constants_of_full_gradient_descent() -> None:
+    """Five and three halves of what the recurrence gives: 5R(L + l2)/(n l2 L), and 3RT step/n without l2."""
+    facts = problem(HuberHinge(0.5), x_norm=2.0, l2=0.5, n_rows=1000)  # R = 2, L = 4.5
+    assert OutputGD().paper_sensitivity(facts) == pytest.approx(5 * 2 * (4.5 + 0.5) / (1000 * 0.5 * 4.5))
+    flat = dataclasses.replace(facts, l2=0.0)
+    assert OutputGD(iterations=7, step_size=0.1).paper_sensitivity(flat) == pytest.approx(
+        3 * 2 * 7 * 0.1 / 1000
+    )
+    for facts_here in (facts, flat):
+        mechanism = OutputGD(iterations=7)
+        exact = branch_sensitivities(mechanism.schedule(facts_here), facts_here).max()
+        assert exact < mechanism.paper_sensitivity(facts_here)
+
+
+def test_printed_constants_of_bolt_on() -> None:
+    """R = 2, L = 4.5, ten batches of a hundred rows, three passes."""
+    facts = problem(HuberHinge(0.5), x_norm=2.0, l2=0.5, n_rows=1000)
+    n_half = math.sqrt(1000)
+    want = {
+        "convex-constant": 2 * 3 * 2 * 0.1 / 100,
+        "convex-decreasing": 4 * 2 / (4.5 * 100) * sum(1 / (10 * s + 1 + n_half) for s in range(3)),
+        "convex-sqrt": 4 * 2 / (4.5 * 100) * sum(1 / (math.sqrt(10 * s + 1) + n_half) for s in range(3)),
+        "strong-constant": 2 * 0.1 * 2 / (100 * (1 - (1 - 0.1 * 0.5) ** 10)),
+        "strong-decreasing": 2 * 2 / (0.5 * 1000),
+    }
+    for rule, value in want.items():
+        step = 0.1 if rule.endswith("constant") else None
+        mechanism = BoltOn(passes=3, batch_size=100, rule=rule, step_size=step)
+        assert mechanism.paper_sensitivity(facts) == pytest.approx(value, rel=1e-12)
+
+
 CLOSED_FORM_CASES = [
     {"n_rows": 1000, "l2": 0.01},
     {"n_rows": 103, "l2": 0.05, "x_norm": 2.0},

@@ -252,6 +252,18 @@ def test_refusals(arguments, error, message):
         hidden_state_mu(*arguments)
 
 
+def test_rounding_counts_at_every_step_whichever_batch_holds_the_row():
+    c, s, g = np.full((3, 4), 0.9), np.full((3, 4), 0.5), np.full((3, 4), 0.7)
+    plain, rounded = noisy_cyclic_mu(c, s, g), noisy_cyclic_mu(c, s, g, rounding=1e-3)
+    assert (rounded > plain).all()
+    alone = np.full(12, 1e-3)
+    alone[2::4] += 0.5
+    assert rounded[2] == hidden_state_mu(c.ravel(), alone, g.ravel())
+    assert noisy_cyclic_mu(c, 0.0, g, rounding=1e-3) == pytest.approx(
+        hidden_state_mu(np.full(12, 0.9), 1e-3, 0.7)
+    )
+
+
 def test_cyclic_refuses_a_vector():
     with pytest.raises(InvalidInput, match="epochs, batches"):
         noisy_cyclic_mu(np.ones(3), 1.0, 1.0)

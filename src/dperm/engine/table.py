@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from dperm.engine.base import Engine, Floats, Integers, Rows
 from dperm.engine.reference import ReferenceEngine
 from dperm.errors import InvalidInput
+from dperm.problem import Problem
 
 _ROWS_AT_ONCE = 4096
 _UNIT = 2.0**-53
@@ -57,6 +58,15 @@ class Table:
     def n_rows(self) -> int:
         """The public number of rows, or capacity."""
         return self._n_rows
+
+    def check_matches(self, problem: Problem, model: int) -> None:
+        """Refuse a plan for other bounds or another number of rows than this table's."""
+        rows = self._n_rows if self._mask is None else int(self._mask[:, model].sum())
+        declared = (problem.x_norm, problem.intercept, problem.n_features, problem.n_rows)
+        if declared != (self._x_norm, self._intercept, self._X.shape[1], rows):
+            raise InvalidInput(
+                "the table's bounds, features or rows are not those of the plan; make both from the same Problem."
+            )
 
     def select(self, models: Sequence[int]) -> Self:
         """The same rows, for some of the mask's models only."""

@@ -34,5 +34,5 @@ class Logistic(Loss):
         return np.asarray(-y * np.where(z >= 0, decay, 1) / (1 + decay))
 
     def curvature(self, margin: Array, y: Array) -> Array:
-        decay = np.exp(-np.abs(margin))
+        decay = np.exp(-np.abs(y * margin))
         return np.asarray(decay / (1 + decay) ** 2)

@@ -87,6 +87,8 @@ class Mechanism(ABC):
             return f"it is not proved for the {problem.neighbours.value} relation"
         if self.needs_l2 and problem.l2 == 0:
             return "it needs l2 > 0"
+        if problem.loss.outputs > 1:
+            return "it is written for one margin per row"
         return None
 
     def check_fits(self, problem: Problem) -> None:
@@ -94,13 +96,26 @@ class Mechanism(ABC):
         if reason is not None:
             raise Unsupported(f"mechanism {self.name!r} cannot be used here: {reason}.")
 
-    @abstractmethod
     def plan(self, problem: Problem, budget: Budget) -> Plan:
         """Check the theorem's conditions and fix schedule, sensitivity and noise. No data."""
+        self.check_fits(problem)
+        return self._plan(problem, budget)
+
+    def run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+        """Train and release every job, each by the plan that this very mechanism made for this table."""
+        for job in jobs:
+            table.check_matches(job.plan.problem, job.model)
+            if job.plan.mechanism != self or job.plan.problem.loss != jobs[0].plan.problem.loss:
+                raise InvalidInput("the jobs of one run must have plans of this mechanism, for one loss.")
+        return self._run(jobs, table, entropy)
 
     @abstractmethod
-    def run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        """Train and release every job. Jobs that differ in their budget only share one training."""
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+        """The plan, for a problem that fits."""
+
+    @abstractmethod
+    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+        """The run, for jobs that match the table. Jobs that differ in their budget only may share a training."""
 
     @property
     def settings(self) -> dict[str, object]:

@@ -32,8 +32,7 @@ class _Baseline(Mechanism):
         if self.accounting != "tight":
             raise InvalidInput(f"mechanism {self.name!r} is not private, so it has no accounting to choose.")
 
-    def plan(self, problem: Problem, budget: Budget) -> Plan:
-        self.check_fits(problem)
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
         return Plan(
             mechanism=self, problem=problem, budget=budget, settings=self.settings, accountant=NO_GUARANTEE
         )
@@ -53,7 +52,7 @@ class NoPrivacy(_Baseline):
         super().__post_init__()
         check_positive("tolerance", self.tolerance)
 
-    def run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
         plan_of = {job.model: job.plan for job in jobs}
         models = sorted(plan_of)
         engine = table.select(models).open(storage=np.float64)
@@ -81,7 +80,7 @@ class Majority(_Baseline):
             return "it needs fit_intercept=True"
         return super().misfit(problem)
 
-    def run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
         models = sorted({job.model for job in jobs})
         engine = table.select(models).open()
         label_sums = -engine.gradient_sum(Linear(), np.zeros((engine.n_columns, len(models))))[-1]

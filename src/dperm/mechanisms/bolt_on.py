@@ -1,6 +1,5 @@
 """Bolt-on private SGD (Wu, Li, Kumar, Chaudhuri, Jha & Naughton 2017), all five step-size rules."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.base import check_count, check_positive
 from dperm.mechanisms.descent import DescentMechanism
-from dperm.mechanisms.schedule import Schedule, split_rows
+from dperm.mechanisms.schedule import Schedule, default_step, split_rows
 from dperm.privacy import Budget
 from dperm.privacy.classic import classic_gaussian_scale
 from dperm.problem import Problem
@@ -78,7 +77,7 @@ class BoltOn(DescentMechanism):
     def _steps(self, problem: Problem, t: NDArray[np.int64]) -> Vector:
         L, l2, offset = problem.smoothness, problem.l2, problem.n_rows**self.exponent
         if self.rule.endswith("-constant"):
-            step = 1 / L if self.step_size is None else self.step_size
+            step = default_step(problem) if self.step_size is None else self.step_size
             if self.rule == "strong-constant" and step > (1 + 1e-12) / L:
                 raise NotCertified(
                     f"rule 'strong-constant' needs step_size <= 1/L = {1 / L:.6g}; got {step:.6g}."
@@ -99,7 +98,7 @@ class BoltOn(DescentMechanism):
             "convex-constant": lambda: self.passes * gap * step / b,
             "convex-decreasing": lambda: 2 * gap / (L * b) * float(np.sum(1 / (first_update + offset))),
             "convex-sqrt": lambda: 2 * gap / (L * b) * float(np.sum(1 / (np.sqrt(first_update) + offset))),
-            "strong-constant": lambda: step * gap / (b * -math.expm1(m * math.log1p(-step * l2))),
+            "strong-constant": lambda: step * gap / (b * (1 - max(0.0, 1 - step * l2) ** m)),
             "strong-decreasing": lambda: gap / (l2 * b * m),
         }
         return forms[self.rule]()

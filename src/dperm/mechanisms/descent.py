@@ -50,8 +50,7 @@ class DescentMechanism(OutputMechanism):
     def paper_scale(self, problem: Problem, budget: Budget, share: Vector, sensitivities: Vector) -> float:
         """The noise scale that the paper's own calculation gives."""
 
-    def plan(self, problem: Problem, budget: Budget) -> Plan:
-        self.check_fits(problem)
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
         schedule = self.schedule(problem)
         schedule.check_steps(problem)
         sensitivities = branch_sensitivities(schedule, problem)

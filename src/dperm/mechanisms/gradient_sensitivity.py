@@ -29,7 +29,6 @@ def gradient_spread(s: float) -> float:
     Rounded up by at most a relative 1e-13. The logarithm of the maximand is concave in a with curvature
     at most -1, so its value at any a plus half the squared slope there bounds the maximum.
     """
-
     if _checked(s) > _LARGE:
         return 2.0
 
@@ -43,7 +42,6 @@ def gradient_spread(s: float) -> float:
 
 def remainder_spread(s: float) -> float:
     r"""H(s): the same for the remainders; :math:`\max_a \sqrt{1 - a^2} \tanh(s a / 2)`, from 0 to 1."""
-
     if _checked(s) < 1e-8:
         return s / 4 * _ROUND_UP  # tanh(t) <= t
     if s > _LARGE:

@@ -18,6 +18,7 @@ from scipy.special import log_ndtr
 
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import Logistic, Softmax
+from dperm.mechanisms.base import check_positive
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianProfile, calibrate, gaussian_mu, grid_exponent
 from dperm.privacy.noise import ROUNDING_ALLOWANCE
@@ -34,9 +35,7 @@ _UP = 1 + ROUNDING_ALLOWANCE
 
 def strength(problem: Problem) -> float:
     r""":math:`\Lambda = n\lambda`, the strong convexity of the sum."""
-    if problem.l2 == 0:
-        raise NotCertified("Objective perturbation needs a strongly convex objective: set l2 above 0.")
-    return problem.n_rows * problem.l2
+    return _check_strength(problem.n_rows * problem.l2)
 
 
 def curvature_bound(problem: Problem) -> float:
@@ -254,8 +253,10 @@ def kst_scale(problem: Problem, budget: Budget) -> KstPlan:
     _check_delta(budget)
     epsilon = budget.epsilon
     scale = problem.gradient_gap * math.sqrt(8 * math.log(2 / budget.delta) + 4 * epsilon) / epsilon
-    missing = 2 * curvature_bound(problem) / epsilon - problem.n_rows * problem.l2
-    return KstPlan(scale * _UP, max(0.0, missing) * _UP)
+    current = problem.n_rows * problem.l2
+    extra = max(0.0, 2 * curvature_bound(problem) / epsilon - current) * _UP
+    _check_strength(current + extra)
+    return KstPlan(scale * _UP, extra)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,11 +344,13 @@ def pure_plan(problem: Problem, epsilon: float, *, published: bool = False) -> P
     if charge >= epsilon:
         extra = max(0.0, beta / math.expm1(epsilon / (2 * charges)) * _UP - current)
         charge = epsilon / 2
+    _check_strength(current + extra)
     noise_epsilon = epsilon - charge
     return PurePlan(noise_epsilon, extra, problem.dimension, problem.gradient_gap / noise_epsilon * _UP)
 
 
 def _vertices(problem: Problem, scale: float, offset: float) -> GaussianProfile:
+    check_positive("scale", scale)
     mu = np.array([gradient_vertices(problem)]) * (problem.gradient_bound / scale * _UP)
     return GaussianProfile(np.ones(1), np.array([offset]), mu)
 
@@ -368,9 +371,18 @@ def _smallest_scale(
     return smallest_safe(lambda scale: profile_of_scale(scale).log_delta(budget.epsilon) - target, start)
 
 
+def _check_strength(strength: float) -> float:
+    if not strength > 0:
+        raise NotCertified("Objective perturbation needs a strongly convex objective: set l2 above 0.")
+    return strength
+
+
 def _check_one_margin(problem: Problem) -> None:
     if problem.loss.outputs != 1:
-        raise Unsupported(f"This bound is proved for losses of one margin; got {problem.loss.name!r}.")
+        raise Unsupported(
+            f"This bound is proved for losses of one margin; got {problem.loss.name!r}. For softmax use "
+            "objective_profile or calibrate_objective."
+        )
 
 
 def _check_delta(budget: Budget) -> None:

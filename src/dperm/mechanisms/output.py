@@ -48,8 +48,9 @@ class Output(OutputMechanism):
         exact = problem.gradient_gap / (problem.n_rows * problem.l2)
         return exact + 2 * (self.residual(problem) + gradient_error(problem)) / problem.l2
 
-    def plan(self, problem: Problem, budget: Budget) -> Plan:
-        self.check_fits(problem)
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+        if self.residual(problem) + gradient_error(problem) > problem.gradient_bound:
+            raise NotCertified("the tolerance is too large, or l2 too small, for weights to be bounded by 2R/l2.")
         sensitivity = self.minimiser_sensitivity(problem)
         paper = self.accounting == "paper"
         noise, profile = price_worst_case(

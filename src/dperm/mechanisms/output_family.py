@@ -23,12 +23,10 @@ if TYPE_CHECKING:
 class OutputMechanism(Mechanism):
     """Jobs on the same rows share one training; each then gets noise of its own at the gate."""
 
-    def run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
         plan_of = {job.model: job.plan for job in jobs}
         if any(job.plan.problem != plan_of[job.model].problem for job in jobs):
-            raise InvalidInput(
-                "jobs on the same rows share one training, so they may differ in their budget alone."
-            )
+            raise InvalidInput("jobs on the same rows share one training: they may differ in their budget alone.")
         models = sorted(plan_of)
         points, certified = self._train([plan_of[model] for model in models], table.select(models), entropy)
         column = {model: k for k, model in enumerate(models)}

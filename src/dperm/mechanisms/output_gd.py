@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dperm.errors import NotCertified
 from dperm.mechanisms.base import Plan, check_count, check_positive
 from dperm.mechanisms.descent import DescentMechanism
-from dperm.mechanisms.schedule import Schedule
+from dperm.mechanisms.schedule import Schedule, branch_sensitivities, default_step
 from dperm.privacy import Budget
 from dperm.privacy.classic import classic_gaussian_scale
 from dperm.problem import Problem
@@ -35,7 +35,7 @@ class OutputGD(DescentMechanism):
             check_positive("step_size", self.step_size)
 
     def _step(self, problem: Problem) -> float:
-        return 1 / problem.smoothness if self.step_size is None else self.step_size
+        return default_step(problem) if self.step_size is None else self.step_size
 
     def schedule(self, problem: Problem) -> Schedule:
         return Schedule(
@@ -44,10 +44,10 @@ class OutputGD(DescentMechanism):
             averaged=(False,) * self.iterations,
         )
 
-    def plan(self, problem: Problem, budget: Budget) -> Plan:
-        plan = super().plan(problem, budget)
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+        plan = super()._plan(problem, budget)
         limit = closed_form_limit(problem, self._step(problem))
-        if plan.noise is None or plan.noise.sensitivity > limit * (1 + 1e-6):
+        if branch_sensitivities(plan.detail, problem, rounding=False)[0] > limit * (1 + 1e-9):
             raise NotCertified(f"the sensitivity of {self.name} is above its closed-form limit {limit:.6g}.")
         return plan
 

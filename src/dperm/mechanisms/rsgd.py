@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from dperm.mechanisms.base import check_count, check_positive
 from dperm.mechanisms.descent import DescentMechanism
-from dperm.mechanisms.schedule import Schedule, split_rows
+from dperm.mechanisms.schedule import Schedule, default_step, split_rows
+from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.privacy.rdp import calibrate_rdp
 from dperm.problem import Problem
@@ -41,7 +42,7 @@ class _BatchSGD(DescentMechanism):
 
     def schedule(self, problem: Problem) -> Schedule:
         sizes = split_rows(problem.n_rows, self.batch_size)
-        first = 1 / problem.smoothness if self.step_size is None else self.step_size
+        first = default_step(problem) if self.step_size is None else self.step_size
         steps = first / self._epochs_since_restart()
         return Schedule(
             batch_sizes=sizes,
@@ -60,6 +61,8 @@ class NSGD(_BatchSGD):
     name: ClassVar[str] = "nsgd"
     title: ClassVar[str] = "SGD in public order, noise on the result"
     permuted: ClassVar[bool] = False
+    # Taking a row out of a public order moves all later rows to other places, and some to other batches.
+    relations: ClassVar[tuple[Neighbours, ...]] = (Neighbours.REPLACE_ONE,)
 
 
 @dataclass(frozen=True)

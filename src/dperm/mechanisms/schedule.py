@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.errors import InvalidInput, NotCertified
+from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.problem import Problem
 
 Vector = NDArray[np.float64]
@@ -19,6 +19,13 @@ def split_rows(n_rows: int, batch_size: int) -> tuple[int, ...]:
     n_batches = -(-n_rows // batch_size)
     small, larger = divmod(n_rows, n_batches)
     return (small + 1,) * larger + (small,) * (n_batches - larger)
+
+
+def default_step(problem: Problem) -> float:
+    """1/L: half of what keeps a gradient step from spreading weights apart."""
+    if problem.smoothness == 0:
+        raise Unsupported("a loss without curvature and l2 = 0 suggest no step size; give step_size.")
+    return 1 / problem.smoothness
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -69,15 +69,21 @@ def hidden_state_mu(
 
 
 def noisy_cyclic_mu(
-    contraction: ArrayLike, shift: ArrayLike, noise: ArrayLike, diameter: float = math.inf
+    contraction: ArrayLike,
+    shift: ArrayLike,
+    noise: ArrayLike,
+    diameter: float = math.inf,
+    rounding: ArrayLike = 0.0,
 ) -> FloatArray:
     """``hidden_state_mu`` for passes over the same batches: one parameter per batch of the differing row.
 
     Parameters
     ----------
-    contraction, shift, noise : array-like of shape (epochs, batches)
+    contraction, shift, noise, diameter : array-like of shape (epochs, batches), and a number
         As in ``hidden_state_mu``; ``shift[e, j]`` is what the row adds at epoch e if it lies in batch j,
         and batches are visited from left to right.
+    rounding : array-like of shape (epochs, batches)
+        What rounding adds to the distance of the two runs at each step, whichever batch holds the row.
 
     Returns
     -------
@@ -85,13 +91,14 @@ def noisy_cyclic_mu(
         For ``GaussianProfile.mixture`` with the share of rows in each batch, if the order of the rows is
         uniformly random and secret; otherwise use the largest.
     """
-    c, s, g = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in (contraction, shift, noise)))
+    arrays = (np.asarray(value, np.float64) for value in (contraction, shift, noise, rounding))
+    c, s, g, everywhere = np.broadcast_arrays(*arrays)
     if c.ndim != 2:
         raise InvalidInput(f"contraction, shift and noise must have shape (epochs, batches); got {c.shape}.")
     mu = np.empty(c.shape[1])
     for batch in range(c.shape[1]):
-        own = np.zeros_like(s)
-        own[:, batch] = s[:, batch]
+        own = everywhere.copy()
+        own[:, batch] += s[:, batch]
         mu[batch] = hidden_state_mu(c.ravel(), own.ravel(), g.ravel(), diameter)
     return mu
 
