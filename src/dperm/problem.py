@@ -7,6 +7,9 @@ from dperm.errors import InvalidInput
 from dperm.losses import Loss
 from dperm.neighbours import Neighbours
 
+UNIT_ROUNDOFF = 2.0**-53
+SLOPE_ERROR = 1e-14  # of a computed slope, relative to the loss's Lipschitz constant: the engine's contract
+
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
@@ -69,6 +72,12 @@ class Problem:
     def smoothness(self) -> float:
         """L: smoothness of the regularised mean loss, on the whole data as on any batch."""
         return self.loss.smoothness * self.row_norm**2 + self.l2
+
+    def gradient_error(self, n_rows: float, weight_norm: float) -> float:
+        """Float64 error of a computed gradient *mean* over n rows at weights of this norm (engine contract)."""
+        margin = 2 * self.n_columns * UNIT_ROUNDOFF * self.row_norm * weight_norm
+        slope = self.loss.smoothness * margin + SLOPE_ERROR * self.loss.lipschitz
+        return self.row_norm * slope + 2 * n_rows * UNIT_ROUNDOFF * self.gradient_bound
 
     def contraction(self, step_size: float) -> float:
         """Lipschitz constant of one gradient step w -> w - step_size * gradient, on any batch."""

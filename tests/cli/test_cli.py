@@ -283,7 +283,7 @@ REFUSED = {
     "account: baseline": ("account --mechanism none --n 10 --epsilon 1 --delta 1e-5", 1, "baseline"),
     "account: NAME:paper": ("account --mechanism rsgd:paper --n 9 --epsilon 1 --delta 1e-5", 2, "NAME:paper"),
     "account: no such setting": (
-        "account --mechanism output --batch-size 5 --n 10 --epsilon 1 --delta 1e-5", 1, "it has tolerance",
+        "account --mechanism output --batch-size 5 --n 10 --epsilon 1 --delta 1e-5", 1, "tolerance.",
     ),
     "account: no rows": ("account --n 0 --epsilon 1 --delta 1e-5", 1, "n_rows"),
     "account: step too long": ("account --n 10 --epsilon 1 --delta 1e-5 --step-size 99", 1, "2/L"),

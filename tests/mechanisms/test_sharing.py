@@ -243,10 +243,20 @@ def test_a_table_with_other_rows_than_the_plan_is_refused(mechanism: Mechanism) 
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
-def test_a_loss_with_several_outputs_is_refused_before_any_data(mechanism: Mechanism) -> None:
-    """Training it would need weights of another shape than these mechanisms have."""
-    with pytest.raises(DpermError):
-        mechanism.plan(dataclasses.replace(PROBLEM, loss=Softmax(3)), BUDGET)
+def test_several_outputs_are_trained_and_released_together(mechanism: Mechanism) -> None:
+    """Two classes of softmax at +-w/2 are logistic regression at w, with rows and l2 to match."""
+    facts = dataclasses.replace(PROBLEM, loss=Softmax(3))
+    plan = mechanism.plan(facts, BUDGET)
+    assert plan.noise.dimension == 3 * (P + 1)
+    labels = (np.arange(N) % 3).astype(float)
+    rows = Table(X, labels, x_norm=1.0, intercept=0.5, n_rows=N)
+    (outcome,) = mechanism.run([Job(plan=plan)], rows, SystemEntropy())
+    assert outcome.weights.shape == (P + 1, 3)
+    point, certified = mechanism._train([plan], rows, FixedOrder(range(N)))  # type: ignore[attr-defined]
+    assert certified
+    assert point.shape == (P + 1, 1, 3)
+    np.testing.assert_allclose(point.sum(axis=-1), 0, atol=1e-6)  # slopes of softmax sum to zero
+    assert np.abs(point).max() > 1e-3
 
 
 def test_output_releases_nothing_when_the_solver_falls_short(monkeypatch: pytest.MonkeyPatch) -> None:

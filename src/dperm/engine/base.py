@@ -172,6 +172,15 @@ class Engine(ABC):
     def margins(self, W: Floats) -> Floats:
         """<x_i, w_k> for every row, in float64: ``(n_rows, K)`` or ``(n_rows, K, C)``."""
 
+    def row_sum(self) -> Floats:
+        """Sum of each model's own rows, in float64: ``(n_columns, K)``, or one column without a mask."""
+        mask = np.ones((self.n_rows, 1), np.uint8) if self._rows.mask is None else self._rows.mask
+        total = np.zeros((self.n_columns, mask.shape[1]))
+        for first in range(0, self.n_rows, 4096):
+            block = slice(first, first + 4096)
+            total += self._rows.X[block].T.astype(np.float64) @ mask[block].astype(np.float64)
+        return total
+
     def evaluate(self, loss: Loss, W: Floats) -> Evaluation:
         """Training loss, and correct predictions inside and outside each model's own rows, in one pass.
 

@@ -76,6 +76,16 @@ class Table:
         part._mask = self._mask[:, models]
         return part
 
+    def centred(self, centre: Floats, radius: float) -> Self:
+        """A table of (x - centre) / radius, x bounded first; ``open`` bounds the result to ``x_norm`` again."""
+        part = copy(self)
+        with np.errstate(over="ignore"):
+            rows = self._X.astype(np.float64)
+            norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        rows *= np.minimum(1.0, self._x_norm / np.maximum(norms, self._x_norm))[:, None]
+        part._X = (rows - centre) / radius
+        return part
+
     def open(
         self,
         order: ArrayLike | None = None,

@@ -7,7 +7,7 @@ import numpy as np
 from dperm.errors import DpermError, InvalidInput
 from dperm.mechanisms import Mechanism, Plan
 from dperm.mechanisms.descent import DescentMechanism
-from dperm.mechanisms.pricing import TIGHT, price_worst_case
+from dperm.mechanisms.pricing import TIGHT, price_branches
 from dperm.privacy import Budget, calibrate_rdp
 from dperm.problem import Problem
 
@@ -48,7 +48,7 @@ def price(mechanism: Mechanism, problem: Problem, budget: Budget) -> tuple[Plan,
 
     prices = [row("tight", plan.accountant, sensitivity, scale)]
     if isinstance(mechanism, DescentMechanism) and mechanism.permuted:
-        alone, _ = price_worst_case(problem, budget, sensitivity)
+        alone, _ = price_branches(problem, budget, np.ones(1), np.array([sensitivity]))
         share = np.array(plan.detail.batch_sizes) / problem.n_rows
         cks = calibrate_rdp(share, np.asarray(plan.sensitivities), budget, "cks")
         prices.append(row("worst batch alone", TIGHT, sensitivity, alone.scale))

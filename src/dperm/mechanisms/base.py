@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, Unsupported
+from dperm.mechanisms.centring import Centring, plan_centring
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, GaussianNoise, GaussianProfile, ReleaseRecord
+from dperm.privacy import Budget, GaussianProfile, ReleaseRecord
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
 
@@ -22,12 +23,24 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 
 
+class Noise(Protocol):
+    """What every kind of noise declares: how far the value can move and how widely the noise spreads."""
+
+    @property
+    def sensitivity(self) -> float: ...
+
+    @property
+    def scale(self) -> float: ...
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan:
     """All that is decided without looking at a row, and all that the guarantee rests on.
 
-    ``noise`` and ``profile`` are None for the baselines, which carry no guarantee. ``settings`` are the
-    values really used, defaults filled in. ``detail`` is the mechanism's own business (its schedule).
+    ``noise`` is that of each of the ``releases`` passages through the gate; None for the baselines, which
+    carry no guarantee. ``profile`` is the exact price of all of them, centring included, where there is one.
+    ``settings`` are the values really used, defaults filled in. ``not_certified`` gives the reason why a
+    paper's own noise, kept for comparison, does not reach the budget. ``detail`` is the mechanism's business.
     """
 
     mechanism: Mechanism
@@ -35,10 +48,13 @@ class Plan:
     budget: Budget
     settings: Mapping[str, object]
     accountant: str
-    noise: GaussianNoise | None = None
+    noise: Noise | None = None
+    releases: int = 1
     profile: GaussianProfile | None = None
     sensitivities: Vector | None = None
+    centring: Centring | None = None
     assumptions: tuple[str, ...] = ()
+    not_certified: str | None = None
     detail: Any = None
 
     @property
@@ -56,50 +72,67 @@ class Job:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Outcome:
-    """One model as released. ``certified`` tells that the arithmetic was the one the plan accounts for."""
+    """One model as released: weights (p,), or (p, C) for C outputs, and a record of every passage of the gate.
+
+    ``certified`` tells that the arithmetic was the one that the plan accounts for.
+    """
 
     weights: Vector
-    record: ReleaseRecord | None
+    records: tuple[ReleaseRecord, ...]
     certified: bool
+
+    @property
+    def record(self) -> ReleaseRecord | None:
+        return self.records[-1] if self.records else None
 
 
 @dataclass(frozen=True)
 class Mechanism(ABC):
-    """Base of the mechanisms. Subclasses are frozen dataclasses whose fields are the user's settings."""
+    """Base of the mechanisms. Subclasses are frozen dataclasses whose fields are the user's settings.
+
+    ``accounting`` is "tight" or the "paper"'s own. ``center`` spends a part of the budget on the mean of the
+    rows and trains on the centred ones (docs/proofs/centring.md).
+    """
 
     name: ClassVar[str]
-    family: ClassVar[str] = "output"
+    family: ClassVar[str]
     title: ClassVar[str]
     source: ClassVar[str]
     private: ClassVar[bool] = True
     relations: ClassVar[tuple[Neighbours, ...]] = tuple(Neighbours)
+    labels: ClassVar[tuple[str, ...]] = ("binary", "real", "classes")
     needs_l2: ClassVar[bool] = False
 
     accounting: str = field(default="tight", kw_only=True)
+    center: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.accounting not in ("tight", "paper"):
             raise InvalidInput(f"accounting must be 'tight' or 'paper'; got {self.accounting!r}.")
+        if not isinstance(self.center, bool):
+            raise InvalidInput(f"center must be True or False; got {self.center!r}.")
 
     def misfit(self, problem: Problem) -> str | None:
         """Why the theorem does not cover this problem, or None when it does."""
         if problem.neighbours not in self.relations:
             return f"it is not proved for the {problem.neighbours.value} relation"
+        if problem.loss.labels not in self.labels:
+            return f"it does not cover the {problem.loss.name} loss"
         if self.needs_l2 and problem.l2 == 0:
             return "it needs l2 > 0"
-        if problem.loss.outputs > 1:
-            return "it is written for one margin per row"
+        if self.center and problem.intercept == 0:
+            return "center=True needs fit_intercept=True"
         return None
-
-    def check_fits(self, problem: Problem) -> None:
-        reason = self.misfit(problem)
-        if reason is not None:
-            raise Unsupported(f"mechanism {self.name!r} cannot be used here: {reason}.")
 
     def plan(self, problem: Problem, budget: Budget) -> Plan:
         """Check the theorem's conditions and fix schedule, sensitivity and noise. No data."""
-        self.check_fits(problem)
-        return self._plan(problem, budget)
+        reason = self.misfit(problem)
+        if reason is not None:
+            raise Unsupported(f"mechanism {self.name!r} cannot be used here: {reason}.")
+        if not self.center:
+            return self._plan(problem, budget, 0.0)
+        centring = plan_centring(problem, budget)
+        return replace(self._plan(problem, budget, centring.mu), centring=centring)
 
     def run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
         """Train and release every job, each by the plan that this very mechanism made for this table."""
@@ -107,11 +140,22 @@ class Mechanism(ABC):
             table.check_matches(job.plan.problem, job.model)
             if job.plan.mechanism != self or job.plan.problem.loss != jobs[0].plan.problem.loss:
                 raise InvalidInput("the jobs of one run must have plans of this mechanism, for one loss.")
-        return self._run(jobs, table, entropy)
+        if not self.center:
+            return self._run(jobs, table, entropy)
+        return [self._run_centred(job, table.select([job.model]), entropy) for job in jobs]
+
+    def _run_centred(self, job: Job, table: Table, entropy: Entropy) -> Outcome:
+        """Release the mean of the rows, train on the centred rows, and say the result in the rows as they came."""
+        centring = job.plan.centring
+        assert centring is not None
+        centre, record = centring.release(table, entropy)
+        (outcome,) = self._run([replace(job, model=0)], table.centred(centre, centring.radius), entropy)
+        weights = centring.undo(outcome.weights, centre)
+        return replace(outcome, weights=weights, records=(record, *outcome.records))
 
     @abstractmethod
-    def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        """The plan, for a problem that fits."""
+    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
+        """The plan for a problem that fits, with a Gaussian release of parameter ``beside`` in the same budget."""
 
     @abstractmethod
     def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:

@@ -29,10 +29,12 @@ class _Baseline(Mechanism):
     private: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.accounting != "tight":
-            raise InvalidInput(f"mechanism {self.name!r} is not private, so it has no accounting to choose.")
+        if self.accounting != "tight" or self.center:
+            raise InvalidInput(
+                f"mechanism {self.name!r} is not private, so it has no accounting or centring to choose."
+            )
 
-    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
         return Plan(
             mechanism=self, problem=problem, budget=budget, settings=self.settings, accountant=NO_GUARANTEE
         )
@@ -61,7 +63,7 @@ class NoPrivacy(_Baseline):
             raise NotCertified("L-BFGS did not converge; raise l2 or tolerance.")
         points = solution.points
         return [
-            Outcome(weights=points[:, models.index(job.model)], record=None, certified=False) for job in jobs
+            Outcome(weights=points[:, models.index(job.model)], records=(), certified=False) for job in jobs
         ]
 
 
@@ -87,5 +89,5 @@ class Majority(_Baseline):
         weights = np.zeros((engine.n_columns, len(models)))
         weights[-1] = np.where(label_sums >= 0, SIGN_ONLY, -SIGN_ONLY)
         return [
-            Outcome(weights=weights[:, models.index(job.model)], record=None, certified=False) for job in jobs
+            Outcome(weights=weights[:, models.index(job.model)], records=(), certified=False) for job in jobs
         ]

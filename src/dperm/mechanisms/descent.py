@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.mechanisms.base import Plan
-from dperm.mechanisms.output_family import OutputMechanism
+from dperm.mechanisms.output_family import OutputMechanism, weights_shape
 from dperm.mechanisms.pricing import TIGHT, TIGHT_MIXTURE, price_branches
 from dperm.mechanisms.schedule import Schedule, branch_sensitivities
 from dperm.privacy import Budget
@@ -50,7 +50,7 @@ class DescentMechanism(OutputMechanism):
     def paper_scale(self, problem: Problem, budget: Budget, share: Vector, sensitivities: Vector) -> float:
         """The noise scale that the paper's own calculation gives."""
 
-    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
         schedule = self.schedule(problem)
         schedule.check_steps(problem)
         sensitivities = branch_sensitivities(schedule, problem)
@@ -60,7 +60,7 @@ class DescentMechanism(OutputMechanism):
             share, branches = np.ones(1), sensitivities.max(keepdims=True)
         paper = partial(self.paper_scale, problem, budget, share, branches)
         noise, profile = price_branches(
-            problem, budget, share, branches, paper if self.accounting == "paper" else None
+            problem, budget, share, branches, beside, paper if self.accounting == "paper" else None
         )
         tight = TIGHT_MIXTURE if self.permuted else TIGHT
         return Plan(
@@ -84,7 +84,7 @@ class DescentMechanism(OutputMechanism):
     def _train(self, plans: Sequence[Plan], table: Table, entropy: Entropy) -> tuple[Matrix, bool]:
         order = entropy.permutation(table.n_rows) if self.permuted else None
         engine = table.open(order=order, storage=np.float32)
-        weights = np.zeros((engine.n_columns, len(plans)))
+        weights = np.zeros(weights_shape(engine.n_columns, plans))
         certified = True
         by_shape = sorted(range(len(plans)), key=lambda k: plans[k].detail.shape)
         for _, group in groupby(by_shape, key=lambda k: plans[k].detail.shape):
@@ -103,7 +103,7 @@ def descend(engine: Engine, plans: Sequence[Plan]) -> Matrix:
     sizes = np.array([schedule.batch_sizes for schedule in schedules]).T
     steps = np.stack([schedule.step_sizes for schedule in schedules], axis=-1)
     edges = engine.edges(sizes)
-    weights = np.zeros((engine.n_columns, len(plans)))
+    weights = np.zeros(weights_shape(engine.n_columns, plans))
     iterate_sum = np.zeros_like(weights)
     n_iterates = 0
     for epoch_steps, averaged in zip(steps, schedules[0].averaged, strict=True):

@@ -67,10 +67,8 @@ def gradient_gap(problem: Problem, weight_norm: float) -> float:
     if not isinstance(problem.loss, Logistic):
         return problem.gradient_gap
     s = _scaled_norm(problem, weight_norm)
-    if problem.neighbours is Neighbours.REPLACE_ONE:
-        spread = gradient_spread(s)
-    else:
-        spread = min(_sigmoid(s) * _ROUND_UP, 1.0)
+    replaced = problem.neighbours is Neighbours.REPLACE_ONE
+    spread = gradient_spread(s) if replaced else min(_sigmoid(s) * _ROUND_UP, 1.0)
     return min(problem.row_norm * spread * _ROUND_UP, problem.gradient_gap)
 
 
@@ -78,10 +76,8 @@ def remainder_gap(problem: Problem, weight_norm: float) -> float:
     """How far the sum of logistic remainders, tanh(m / 2) x / 2, moves between neighbours."""
     _check_logistic(problem)
     s = _scaled_norm(problem, weight_norm)
-    if problem.neighbours is Neighbours.REPLACE_ONE:
-        spread = remainder_spread(s)
-    else:
-        spread = min(math.tanh(s / 2) / 2 * _ROUND_UP, 0.5)
+    replaced = problem.neighbours is Neighbours.REPLACE_ONE
+    spread = remainder_spread(s) if replaced else min(math.tanh(s / 2) / 2 * _ROUND_UP, 0.5)
     return problem.row_norm * spread * _ROUND_UP
 
 

@@ -21,8 +21,9 @@ WIDEST_HESSIAN = 2000
 
 
 def minimise(engine: Engine, problems: Sequence[Problem], tolerance: float) -> Solution:
-    """Newton for all models at once, or L-BFGS one by one when the Hessian is too wide or may be singular."""
-    if engine.n_columns <= WIDEST_HESSIAN and all(problem.l2 > 0 for problem in problems):
+    """Newton for all models at once, or L-BFGS one by one when there is no Hessian or it may be singular."""
+    single = problems[0].loss.outputs == 1 and engine.n_columns <= WIDEST_HESSIAN
+    if single and all(problem.l2 > 0 for problem in problems):
         return minimise_by_newton(engine, problems, tolerance)
     return minimise_by_lbfgs(engine, problems, tolerance)
 
@@ -33,19 +34,20 @@ def minimise_by_newton(engine: Engine, problems: Sequence[Problem], tolerance: f
 
 
 def minimise_by_lbfgs(engine: Engine, problems: Sequence[Problem], tolerance: float) -> Solution:
-    start = np.zeros(engine.n_columns)
+    """Points of shape (p, K), or (p, K, C) for a loss with C outputs."""
+    start = np.zeros(engine.n_columns * problems[0].loss.outputs)
     parts = []
     for k, problem in enumerate(problems):
         parts.append(lbfgs(_Objectives(engine.select([k]), [problem]), start, tolerance))
         start = parts[-1].points[:, 0]  # models on nearly the same rows have nearly the same minimiser
-    return Solution(
-        points=np.hstack([part.points for part in parts]),
-        gradient_norms=np.concatenate([part.gradient_norms for part in parts]),
-    )
+    points = np.hstack([part.points for part in parts])
+    if problems[0].loss.outputs > 1:
+        points = np.moveaxis(points.reshape(engine.n_columns, -1, len(problems)), 1, -1)
+    return Solution(points=points, gradient_norms=np.concatenate([part.gradient_norms for part in parts]))
 
 
 class _Objectives:
-    """Regularised mean losses of K models as one function of a weight matrix."""
+    """Regularised mean losses of K models as one function of a weight matrix; several outputs are flattened."""
 
     def __init__(self, engine: Engine, problems: Sequence[Problem]) -> None:
         self.engine = engine
@@ -54,8 +56,11 @@ class _Objectives:
         self.l2 = np.array([problem.l2 for problem in problems])
 
     def __call__(self, W: Matrix) -> tuple[Vector, Matrix]:
-        values, gradients = self.engine.value_and_gradient_sum(self.loss, W)
-        return values / self.n + self.l2 / 2 * np.sum(W * W, axis=0), gradients / self.n + self.l2 * W
+        outputs, K = self.loss.outputs, W.shape[1]
+        shaped = W if outputs == 1 else np.moveaxis(W.reshape(-1, outputs, K), 1, -1)
+        values, gradients = self.engine.value_and_gradient_sum(self.loss, np.ascontiguousarray(shaped))
+        flat = gradients if outputs == 1 else np.moveaxis(gradients, -1, 1).reshape(W.shape)
+        return values / self.n + self.l2 / 2 * np.sum(W * W, axis=0), flat / self.n + self.l2 * W
 
     def hessian(self, k: int, w: Vector) -> Matrix:
         curvature = self.engine.select([k]).curvature_sum(self.loss, w[:, None])[0]

@@ -13,12 +13,11 @@ from dperm.errors import NotCertified
 from dperm.mechanisms.base import Plan, check_positive
 from dperm.mechanisms.minimiser import minimise
 from dperm.mechanisms.output_family import OutputMechanism
-from dperm.mechanisms.pricing import TIGHT, price_worst_case
-from dperm.mechanisms.schedule import SLOPE_ERROR, UNIT_ROUNDOFF
+from dperm.mechanisms.pricing import TIGHT, price_branches
 from dperm.privacy import Budget
 from dperm.privacy.classic import classic_gaussian_scale
 from dperm.privacy.entropy import Entropy
-from dperm.problem import Problem
+from dperm.problem import UNIT_ROUNDOFF, Problem
 
 if TYPE_CHECKING:
     from dperm.engine import Table
@@ -48,15 +47,19 @@ class Output(OutputMechanism):
         exact = problem.gradient_gap / (problem.n_rows * problem.l2)
         return exact + 2 * (self.residual(problem) + gradient_error(problem)) / problem.l2
 
-    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
         if self.residual(problem) + gradient_error(problem) > problem.gradient_bound:
-            raise NotCertified("the tolerance is too large, or l2 too small, for weights to be bounded by 2R/l2.")
+            raise NotCertified(
+                "the tolerance is too large, or l2 too small, for weights to be bounded by 2R/l2."
+            )
         sensitivity = self.minimiser_sensitivity(problem)
         paper = self.accounting == "paper"
-        noise, profile = price_worst_case(
+        noise, profile = price_branches(
             problem,
             budget,
-            sensitivity,
+            np.ones(1),
+            np.array([sensitivity]),
+            beside,
             (lambda: classic_gaussian_scale(sensitivity, budget)) if paper else None,
         )
         return Plan(
@@ -87,8 +90,7 @@ class Output(OutputMechanism):
 
 def gradient_error(problem: Problem) -> float:
     """Bound on the float64 error of the computed gradient at any minimiser, where the norm is at most R/l2."""
-    R, weight_bound = problem.gradient_bound, 2 * problem.gradient_bound / problem.l2
-    margin_error = 2 * problem.n_columns * UNIT_ROUNDOFF * problem.row_norm * weight_bound
-    slope_error = problem.loss.smoothness * margin_error + SLOPE_ERROR * problem.loss.lipschitz
-    sums = 2 * problem.n_rows * UNIT_ROUNDOFF * R
-    return problem.row_norm * slope_error + sums + 4 * UNIT_ROUNDOFF * problem.l2 * weight_bound
+    weight_bound = 2 * problem.gradient_bound / problem.l2
+    return (
+        problem.gradient_error(problem.n_rows, weight_bound) + 4 * UNIT_ROUNDOFF * problem.l2 * weight_bound
+    )

@@ -44,8 +44,8 @@ class OutputGD(DescentMechanism):
             averaged=(False,) * self.iterations,
         )
 
-    def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        plan = super()._plan(problem, budget)
+    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
+        plan = super()._plan(problem, budget, beside)
         limit = closed_form_limit(problem, self._step(problem))
         if branch_sensitivities(plan.detail, problem, rounding=False)[0] > limit * (1 + 1e-9):
             raise NotCertified(f"the sensitivity of {self.name} is above its closed-form limit {limit:.6g}.")

@@ -21,14 +21,16 @@ def price_branches(
     budget: Budget,
     probability: Vector,
     sensitivities: Vector,
+    beside: float = 0.0,
     paper_scale: Callable[[], float] | None = None,
 ) -> tuple[GaussianNoise, GaussianProfile]:
     r"""Noise for weights that move by ``sensitivities[j]`` in hidden branch j.
 
     Guarantee
     ---------
-    Weights plus the noise returned meet the budget: :math:`\delta(\varepsilon) \le \sum_j q_j\,
-    \delta_{\Delta_j/\sigma}(\varepsilon)` with the sensitivities padded for the noise grid
+    Weights plus the noise returned, together with a Gaussian release of parameter ``beside``, meet the budget:
+    :math:`\delta(\varepsilon) \le \sum_j q_j\,\delta_{\mu_j}(\varepsilon)` with :math:`\mu_j^2 =
+    (\Delta_j/\sigma)^2 + \mathrm{beside}^2` and the sensitivities padded for the noise grid
     (docs/proofs/accounting.md, docs/proofs/noise.md). A scale from a paper's formula is used only if it
     passes the same check.
     """
@@ -38,7 +40,7 @@ def price_branches(
     with_grid = padded(sensitivities, problem.dimension, grid)
 
     def profile(scale: float) -> GaussianProfile:
-        return GaussianProfile.mixture(probability, with_grid / scale)
+        return GaussianProfile.mixture(probability, with_grid / scale).compose_gaussian(beside)
 
     if paper_scale is None:
         scale = calibrate(profile, budget, start=float(with_grid.max()) / gaussian_mu(budget))
@@ -51,10 +53,3 @@ def price_branches(
             )
     noise = GaussianNoise(sensitivity=largest, scale=scale, dimension=problem.dimension)
     return noise, profile(scale)
-
-
-def price_worst_case(
-    problem: Problem, budget: Budget, sensitivity: float, paper_scale: Callable[[], float] | None = None
-) -> tuple[GaussianNoise, GaussianProfile]:
-    """Noise for weights that move by at most ``sensitivity``, with nothing hidden."""
-    return price_branches(problem, budget, np.ones(1), np.array([sensitivity]), paper_scale)

@@ -6,12 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified, Unsupported
-from dperm.problem import Problem
+from dperm.problem import UNIT_ROUNDOFF, Problem
 
 Vector = NDArray[np.float64]
-
-UNIT_ROUNDOFF = 2.0**-53
-SLOPE_ERROR = 1e-14  # the engine's contract, relative to the loss's Lipschitz constant
 
 
 def split_rows(n_rows: int, batch_size: int) -> tuple[int, ...]:
@@ -118,8 +115,6 @@ def _weight_bound(schedule: Schedule, problem: Problem) -> float:
 
 def _update_error(steps: Vector, sizes: Vector, weight_bound: float, problem: Problem) -> Vector:
     """Distance that float64 arithmetic can add in one update, both runs together."""
-    margin_error = 2 * problem.n_columns * UNIT_ROUNDOFF * problem.row_norm * weight_bound
-    slope_error = problem.loss.smoothness * margin_error + SLOPE_ERROR * problem.loss.lipschitz
-    gradient_error = problem.row_norm * slope_error + 2 * sizes * UNIT_ROUNDOFF * problem.gradient_bound
+    gradient_error = np.array([problem.gradient_error(n, weight_bound) for n in sizes])
     update_error = 8 * UNIT_ROUNDOFF * (weight_bound + steps * problem.gradient_bound)
     return np.asarray(2 * (steps * gradient_error + update_error))
