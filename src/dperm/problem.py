@@ -8,7 +8,7 @@ from dperm.losses import Loss
 from dperm.neighbours import Neighbours
 
 UNIT_ROUNDOFF = 2.0**-53
-SLOPE_ERROR = 1e-14  # of a computed slope, relative to the loss's Lipschitz constant: the engine's contract
+SLOPE_ERROR = 1e-14  # of a computed slope, relative to max(lipschitz, smoothness / 5): the engine's contract
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class Problem:
     def gradient_error(self, n_rows: float, weight_norm: float) -> float:
         """Float64 error of a computed gradient *mean* over n rows at weights of this norm (engine contract)."""
         margin = 2 * self.n_columns * UNIT_ROUNDOFF * self.row_norm * weight_norm
-        slope = self.loss.smoothness * margin + SLOPE_ERROR * self.loss.lipschitz
+        slope = self.loss.smoothness * margin + SLOPE_ERROR * max(self.loss.lipschitz, 0.2 * self.loss.smoothness)
         return self.row_norm * slope + 2 * n_rows * UNIT_ROUNDOFF * self.gradient_bound
 
     def contraction(self, step_size: float) -> float:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from dperm import NSGD, RSGDAR, BoltOn, NoPrivacy, PrivateLinearSVC, PrivateLogisticRegression, __version__
+from dperm import RSGD, RSGDAR, BoltOn, NoPrivacy, PrivateLinearSVC, PrivateLogisticRegression, __version__
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators import saved
@@ -43,7 +43,7 @@ def fitted(rows, labels=(0, 1), kind=PrivateLogisticRegression, **parameters):
         {"mechanism": "rsgd:paper", "epsilon": 0.5, "delta": 1e-5},
         {"mechanism": RSGDAR(epochs=np.int64(3), batch_size=100, accounting="paper")},
         {"mechanism": BoltOn(rule="strong-constant", step_size=0.125)},
-        {"mechanism": NSGD(), "neighbours": "add-remove", "max_rows": 500},
+        {"mechanism": RSGD(), "neighbours": "add-remove", "max_rows": 500},
         {"mechanism": NoPrivacy(tolerance=1e-6), "fit_intercept": False},
         {"mechanism": "none", "random_state": 7, "classes": np.array([0, 1]), "l2": np.float64(0.01)},
     ],

@@ -8,6 +8,7 @@ from output_cases import (
     BUDGET,
     FixedOrder,
     descents,
+    plain_batches,
     plain_descent,
     plain_rows,
     plain_slope,
@@ -18,8 +19,8 @@ from output_cases import (
 from sklearn.linear_model import LogisticRegression
 
 from dperm.engine import Table
-from dperm.losses import HuberHinge, Logistic, Loss
-from dperm.mechanisms import Job, Majority, NoPrivacy, Output
+from dperm.losses import HuberHinge, Logistic, Loss, Softmax
+from dperm.mechanisms import RSGDAR, Job, Majority, NoPrivacy, Output, OutputGD
 from dperm.mechanisms.descent import DescentMechanism, descend
 from dperm.mechanisms.output import gradient_error
 from dperm.mechanisms.schedule import branch_sensitivities
@@ -72,6 +73,77 @@ def test_a_table_below_capacity_is_filled_with_rows_that_do_nothing(mechanism: D
     want = plain_descent(mechanism, facts, X, y, ORDER)
     got = train(mechanism, facts, X, y, ORDER)
     assert np.linalg.norm(got - want) <= 1e-6 * np.linalg.norm(want)
+
+
+# Several classes: one weight vector each, one loss for all.
+
+
+def plain_softmax_gradient(rows: np.ndarray, classes: np.ndarray, W: np.ndarray) -> np.ndarray:
+    total = np.zeros_like(W)
+    for row, label in zip(rows, classes.astype(int), strict=True):
+        shares = np.exp(row @ W)
+        shares /= shares.sum()
+        shares[label] -= 1
+        total += np.outer(row, shares)
+    return total
+
+
+def softmax_problem() -> tuple[Problem, np.ndarray, np.ndarray]:
+    X, _ = random_rows(N, P, seed=12)
+    classes = np.argmax(X @ np.random.default_rng(0).normal(size=(P, 3)), axis=1).astype(float)
+    return problem(Softmax(3)), X, classes
+
+
+def test_descent_for_three_classes_agrees_with_plain_numpy() -> None:
+    facts, X, classes = softmax_problem()
+    mechanism = RSGDAR(epochs=5, average_every=2, batch_size=11, step_size=0.6)
+    rows, labels = plain_rows(X, facts.x_norm, facts.intercept)[ORDER], classes[ORDER]
+    W, iterates, h = np.zeros((P + 1, 3)), [], 0
+    for epoch in range(1, 6):
+        h += 1
+        for batch in plain_batches(N, 11):
+            gradient = plain_softmax_gradient(rows[batch], labels[batch], W) / len(batch)
+            W = W - 0.6 / h * (gradient + facts.l2 * W)
+            iterates.append(W)
+        if epoch % 2 == 0:
+            W, iterates, h = np.mean(iterates, axis=0), [], 0
+    np.testing.assert_allclose(train(mechanism, facts, X, classes, ORDER), W, rtol=1e-5, atol=1e-6)
+
+
+def test_the_minimiser_for_three_classes_agrees_with_scikit_learn() -> None:
+    facts, X, classes = softmax_problem()
+    rows = plain_rows(X, facts.x_norm, facts.intercept)
+    model = LogisticRegression(C=1 / (N * facts.l2), fit_intercept=False, tol=1e-12, max_iter=10_000)
+    want = model.fit(rows, classes).coef_.T
+    got = train(Output(tolerance=1e-5), facts, X, classes, ORDER, np.float64)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    gradient = plain_softmax_gradient(rows, classes, got) / N + facts.l2 * got
+    assert np.linalg.norm(gradient) <= Output(tolerance=1e-5).residual(facts) + gradient_error(facts)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [RSGDAR(epochs=4, average_every=2, batch_size=11), OutputGD(), Output()], ids=short
+)
+def test_neighbours_with_three_classes_stay_within_the_sensitivity(mechanism: DescentMechanism) -> None:
+    facts, X, classes = softmax_problem()
+    declared = mechanism.plan(facts, BUDGET).sensitivities
+    assert declared is not None
+    here = train(mechanism, facts, X, classes, ORDER)
+    used = []
+    for row in range(0, N, 9):
+        batch = 0
+        if len(declared) > 1:
+            position = int(np.flatnonzero(row == ORDER)[0])
+            batch = int(
+                np.searchsorted(np.cumsum(mechanism.schedule(facts).batch_sizes), position, side="right")
+            )
+        for label in range(3):
+            other_X, other = X.copy(), classes.copy()
+            other_X[row], other[row] = -3 * X[row], label
+            used.append(
+                np.linalg.norm(here - train(mechanism, facts, other_X, other, ORDER)) / declared[batch]
+            )
+    assert 0.1 < max(used) <= 1
 
 
 # Minimisers.

@@ -139,6 +139,15 @@ def naive_with_rounding(schedule: Schedule, facts: Problem, j: int) -> float:
     return distance
 
 
+@pytest.mark.parametrize("width", [0.5, 0.1, 1e-3, 1e-6])
+def test_rounding_allows_for_the_slopes_of_narrow_hinges(width: float) -> None:
+    """The engine promises slopes to 1e-14 max(1, 0.1 / width): 1 + width - z is divided by the width."""
+    facts = problem(HuberHinge(width))
+    slope = 1e-14 * max(1.0, 0.1 / width)
+    assert facts.gradient_error(1, 0.0) >= facts.row_norm * slope
+    assert facts.gradient_error(1, 0.0) <= facts.row_norm * slope * 1.1
+
+
 @pytest.mark.parametrize("l2", [0.0, 1e-3])
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)], ids=repr)
 def test_rounding_is_what_the_proof_says(loss: Loss, l2: float) -> None:

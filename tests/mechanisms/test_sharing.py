@@ -259,6 +259,16 @@ def test_several_outputs_are_trained_and_released_together(mechanism: Mechanism)
     assert np.abs(point).max() > 1e-3
 
 
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
+def test_labels_that_the_loss_does_not_know_are_refused(mechanism: Mechanism) -> None:
+    """A binary slope is multiplied by the label, so a label of 1000 would move the weights a thousandfold."""
+    labels = Y.copy()
+    labels[5] = 1000.0
+    rows = Table(X, labels, x_norm=1.0, intercept=0.5, n_rows=N)
+    with pytest.raises(DpermError):
+        mechanism.run([Job(plan=mechanism.plan(PROBLEM, BUDGET))], rows, SystemEntropy())
+
+
 def test_output_releases_nothing_when_the_solver_falls_short(monkeypatch: pytest.MonkeyPatch) -> None:
     mechanism = Output()
     plan = mechanism.plan(PROBLEM, BUDGET)

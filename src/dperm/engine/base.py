@@ -61,8 +61,8 @@ class Engine(ABC):
     float64 for one model, whatever the storage, and for several models over float64 rows:
 
     - a computed margin is within gamma_p ||x|| ||w|| of <x, w>, where p = ``n_columns``;
-    - the slope is within 1e-14 ``loss.lipschitz`` of exact *at the computed margin* (Huber hinge: times
-      max(1, 0.1 / width)) and the value within 1e-14 (1 + |value|); it is never above ``loss.lipschitz``
+    - the slope is within 1e-14 max(``loss.lipschitz``, ``loss.smoothness`` / 5) of exact *at the computed
+      margin* and the value within 1e-14 (1 + |value|); it is never above ``loss.lipschitz``
       by more than that;
     - a sum over n rows is within gamma_n sum_i |slope_i| ||x_i|| of the exact sum of the computed slopes
       times the rows;

@@ -200,6 +200,8 @@ class DenseEngine(Engine):
         n = int(
             np.clip(_BLOCK_BYTES // (dtype.itemsize * (self.n_columns + width)), _FEWEST_ROWS, _MOST_ROWS)
         )
+        length = part[1] - part[0]
+        n = max(1, -(-length // max(1, -(-length // n))))  # blocks of equal size
         for first in range(part[0], part[1], n):
             yield first, self._rows.X[first : min(first + n, part[1])].astype(dtype, copy=False)
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from dperm.engine.base import Engine, Floats, Integers, Rows
 from dperm.engine.reference import ReferenceEngine
 from dperm.errors import InvalidInput
+from dperm.losses import Loss
 from dperm.problem import Problem
 
 _ROWS_AT_ONCE = 4096
@@ -53,6 +54,7 @@ class Table:
         self._x_norm, self._intercept, self._n_rows = float(x_norm), float(intercept), int(n_rows)
         self._mask = None if mask is None else np.asarray(mask)
         self._check_shapes()
+        self._rows_of_model = None if self._mask is None else self._mask.sum(axis=0, dtype=np.int64)
 
     @property
     def n_rows(self) -> int:
@@ -61,12 +63,23 @@ class Table:
 
     def check_matches(self, problem: Problem, model: int) -> None:
         """Refuse a plan for other bounds or another number of rows than this table's."""
-        rows = self._n_rows if self._mask is None else int(self._mask[:, model].sum())
+        rows = self._n_rows if self._rows_of_model is None else int(self._rows_of_model[model])
         declared = (problem.x_norm, problem.intercept, problem.n_features, problem.n_rows)
         if declared != (self._x_norm, self._intercept, self._X.shape[1], rows):
             raise InvalidInput(
                 "the table's bounds, features or rows are not those of the plan; make both from the same Problem."
             )
+
+    def check_labels(self, loss: Loss) -> None:
+        """Refuse labels that the loss does not know: its constants hold for its own labels only."""
+        if loss.labels == "binary":
+            known = np.abs(self._y) == 1
+        elif loss.labels == "classes":
+            known = (self._y >= 0) & (self._y < loss.outputs) & (self._y == np.floor(self._y))
+        else:
+            known = np.isfinite(self._y)
+        if not known.all():
+            raise InvalidInput(f"y holds labels that the {loss.name} loss does not know; encode them first.")
 
     def select(self, models: Sequence[int]) -> Self:
         """The same rows, for some of the mask's models only."""
@@ -74,6 +87,7 @@ class Table:
             return self
         part = copy(self)
         part._mask = self._mask[:, models]
+        part._rows_of_model = part._mask.sum(axis=0, dtype=np.int64)
         return part
 
     def centred(self, centre: Floats, radius: float) -> Self:

@@ -6,10 +6,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-WIDEST_BATCH = 64
+WIDEST_BATCH = 112
 """Most models trained side by side.
 
-Matrix products with 32 to 64 columns run at several times the speed per model of narrow ones, and wider
+Matrix products with about a hundred columns run at several times the speed per model of narrow ones, and wider
 ones gain little more. Models of one batch share one secret permutation of the rows, so a study of many
 repeats should not be a single batch.
 """

@@ -140,6 +140,7 @@ class Mechanism(ABC):
             table.check_matches(job.plan.problem, job.model)
             if job.plan.mechanism != self or job.plan.problem.loss != jobs[0].plan.problem.loss:
                 raise InvalidInput("the jobs of one run must have plans of this mechanism, for one loss.")
+        table.check_labels(jobs[0].plan.problem.loss)
         if not self.center:
             return self._run(jobs, table, entropy)
         return [self._run_centred(job, table.select([job.model]), entropy) for job in jobs]
