@@ -135,7 +135,8 @@ def plain_descent(
     full = isinstance(mechanism, OutputGD)
     batches = plain_batches(n, n if full else mechanism.batch_size)  # type: ignore[attr-defined]
     epochs = {"output-gd": "iterations", "bolt-on": "passes"}.get(mechanism.name, "epochs")
-    first = mechanism.settings.get("step_size") or 1 / L
+    default = 1 / L if mechanism.name == "bolt-on" else min(2 / L, 4 / squared_norm)
+    first = mechanism.settings.get("step_size") or default
     w, iterates, t, since_restart = np.zeros(rows.shape[1]), [], 0, 0
     for epoch in range(1, int(mechanism.settings[epochs]) + 1):  # type: ignore[call-overload]
         since_restart += 1

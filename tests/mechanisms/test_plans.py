@@ -321,7 +321,7 @@ def test_settings_of_the_plan_are_the_ones_used() -> None:
     assert plan.settings["epochs"] == 6
     assert plan.settings["batches"] == 3
     assert plan.settings["batch_size"] == 3434
-    assert plan.settings["step_size"] == pytest.approx(1 / (0.25 * 2 + 1e-3))
+    assert plan.settings["step_size"] == pytest.approx(4 / 2)  # 4 over the squared row norm
 
 
 # Names.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.base import check_count, check_positive
 from dperm.mechanisms.descent import DescentMechanism
-from dperm.mechanisms.schedule import Schedule, default_step, split_rows
+from dperm.mechanisms.schedule import Schedule, split_rows
 from dperm.privacy import Budget
 from dperm.privacy.classic import classic_gaussian_scale
 from dperm.problem import Problem
@@ -77,7 +77,7 @@ class BoltOn(DescentMechanism):
     def _steps(self, problem: Problem, t: NDArray[np.int64]) -> Vector:
         L, l2, offset = problem.smoothness, problem.l2, problem.n_rows**self.exponent
         if self.rule.endswith("-constant"):
-            step = default_step(problem) if self.step_size is None else self.step_size
+            step = 1 / L if self.step_size is None else self.step_size
             if self.rule == "strong-constant" and step > (1 + 1e-12) / L:
                 raise NotCertified(
                     f"rule 'strong-constant' needs step_size <= 1/L = {1 / L:.6g}; got {step:.6g}."

@@ -19,10 +19,14 @@ def split_rows(n_rows: int, batch_size: int) -> tuple[int, ...]:
 
 
 def default_step(problem: Problem) -> float:
-    """1/L: half of what keeps a gradient step from spreading weights apart."""
+    """4 over the squared row norm, which is 1/L for logistic regression, but never above 2/L.
+
+    Chosen on Adult, BANK, IPUMS-BR and CPS among 0.3/L to 2/L. It does not depend on the budget, so models
+    that differ in their budget alone share one training.
+    """
     if problem.smoothness == 0:
         raise Unsupported("a loss without curvature and l2 = 0 suggest no step size; give step_size.")
-    return 1 / problem.smoothness
+    return min(2 / problem.smoothness, 4 / problem.row_norm**2)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
