@@ -1,13 +1,15 @@
 """How close the passes over rows come to what the machine allows."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import njit
 
 from benchmarks.timing import Result, interleaved
 from dperm.engine import Table
-from dperm.engine._threads import available_processors, in_order, split
+from dperm.engine._threads import available_processors, in_order, one_blas_thread, split
 from dperm.engine.base import Engine
-from dperm.losses import Logistic
+from dperm.losses import Logistic, Softmax
 
 LOSS = Logistic()
 
@@ -37,15 +39,15 @@ def weights(columns: int, models: int) -> np.ndarray:
     return np.random.default_rng(1).standard_normal((columns, models))
 
 
-def fused_pass(X: np.ndarray, y: np.ndarray, threads: int, rounds: int) -> Result:
-    engine, w = opened(X, y, threads), weights(X.shape[1], 1)
+def reader(X: np.ndarray, threads: int) -> Callable[[], float]:
     flat = X.reshape(-1)
     parts = split(0, flat.size, 2 * threads)
+    return lambda: sum(in_order(lambda part: read_once(flat[slice(*part)]), parts, threads))
 
-    def read() -> float:
-        return sum(in_order(lambda part: read_once(flat[slice(*part)]), parts, threads))
 
-    timed = interleaved(lambda: engine.gradient_sum(LOSS, w), read, rounds)
+def fused_pass(X: np.ndarray, y: np.ndarray, threads: int, rounds: int) -> Result:
+    engine, w = opened(X, y, threads), weights(X.shape[1], 1)
+    timed = interleaved(lambda: engine.gradient_sum(LOSS, w), reader(X, threads), rounds)
     return Result("gradient pass, one model", threads, timed[0], "read X once", timed[1], timed[2], 1.5)
 
 
@@ -69,6 +71,46 @@ def epoch(X: np.ndarray, y: np.ndarray, batch: int, rounds: int) -> Result:
     return Result(f"epoch, batches of {batch}", 1, timed[0], "gradient pass", timed[1], timed[2], 1.3)
 
 
+def softmax_pass(X: np.ndarray, classes: int, rounds: int) -> list[Result]:
+    """One certified model in float64, against reading X and against the usual two passes in float32."""
+    y = np.random.default_rng(3).integers(classes, size=len(X))
+    engine, loss = opened(X, y, 1), Softmax(classes)
+    one, many = (
+        np.random.default_rng(4).standard_normal((X.shape[1], models, classes)) for models in (1, 12)
+    )
+    narrow, everyone = one[:, 0].astype(np.float32), np.arange(len(X))
+
+    def two_passes() -> np.ndarray:
+        with one_blas_thread:
+            chances = X @ narrow
+            chances -= chances.max(axis=1, keepdims=True)
+            np.exp(chances, out=chances)
+            chances /= chances.sum(axis=1, keepdims=True)
+            chances[everyone, y] -= 1
+            return X.T @ chances
+
+    def ours() -> np.ndarray:
+        return engine.gradient_sum(loss, one)
+
+    name = f"softmax pass, {classes} classes, float64"
+    read = interleaved(ours, reader(X, 1), rounds)
+    usual = interleaved(ours, two_passes, rounds)
+    batched = interleaved(lambda: engine.gradient_sum(loss, many), reader(X, 1), max(3, rounds // 3))
+    return [
+        Result(name, 1, read[0], "read X once", read[1], read[2], 4.5),
+        Result(name, 1, usual[0], "NumPy two passes, float32", usual[1], usual[2], None),
+        Result(
+            "softmax pass per model, 12 models",
+            1,
+            batched[0] / 12,
+            "read X once",
+            batched[1],
+            batched[2] / 12,
+            None,
+        ),
+    ]
+
+
 def opening(X: np.ndarray, y: np.ndarray, rounds: int) -> Result:
     table = Table(X, y, x_norm=1.0, intercept=0.0, n_rows=len(X))
     order = np.random.default_rng(2).permutation(len(X))
@@ -87,4 +129,6 @@ def run() -> list[Result]:
     X, y = rows(48_842, 124)
     results.append(batched_models(X, y, 1, 128, 15))
     results.append(epoch(X, y, 4_000, 101))
+    del X, y
+    results += softmax_pass(rows(65_000, 784)[0], 10, 15)
     return results

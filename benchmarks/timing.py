@@ -30,6 +30,18 @@ class Result:
         return f"{self.name:40} {threads:>7} {timing} {self.ratio:7.3f} {target}"
 
 
+@dataclass(frozen=True)
+class Skipped:
+    """A comparison that could not be made, and why."""
+
+    name: str
+    reason: str
+    missed: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name:40} skipped: {self.reason}"
+
+
 HEADER = f"{'what':40} {'threads':>7} {'ms':>10}   {'against':24} {'ms':>10} {'ratio':>7}  target"
 
 

@@ -132,6 +132,65 @@ def test_predictions_are_good_without_noise(dperm, folder):
     assert np.mean(np.array(predicted) == np.array(records(300)["bought"])) > 0.9
 
 
+@pytest.fixture
+def three(folder):
+    """The records with three classes."""
+    columns = records(300)
+    age = np.array(columns["age"])
+    columns["bought"] = np.select([age < 40, age < 65], ["little", "some"], "much").tolist()
+    write_csv(folder / "three.csv", columns)
+    (folder / "three.toml").write_text(SCHEMA.replace('["no", "yes"]', '["little", "some", "much"]'))
+    return columns
+
+
+def test_more_than_two_classes_end_to_end(dperm, folder, three):
+    line = FIT.replace("people", "three").replace("--epsilon 2", "--epsilon 20")
+    code, out, _ = dperm(line)
+    assert code == 0
+    assert "softmax" in out
+    model = load_model(folder / "model.json")
+    assert model.coef_.shape == (3, 3)
+    assert dperm("predict model.json three.csv --proba --output p.parquet")[0] == 0
+    table = pq.read_table(folder / "p.parquet")
+    names = [f"probability of {label}" for label in ("little", "some", "much")]
+    assert table.column_names == ["prediction", *names]
+    chances = np.column_stack([table[name].to_numpy() for name in names])
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    largest = np.array(["little", "some", "much"])[chances.argmax(axis=1)]
+    assert table["prediction"].to_pylist() == largest.tolist()
+    assert dperm(f"{line} --mechanism none --l2 1e-4 --force")[0] == 0
+    predicted = json.loads(dperm("predict model.json three.csv --json")[1])["prediction"]
+    assert np.mean(np.array(predicted) == np.array(three["bought"])) > 0.8
+
+    code, out, _ = dperm(f"{COMPARE.replace('people', 'three')} --mechanism majority --epsilon 1")
+    assert code == 0
+    assert "softmax loss" in out
+    for refused in (f"{line} --loss svm --force", f"{COMPARE.replace('people', 'three')} --loss svm"):
+        code, out, err = dperm(refused)
+        assert (code, out) == (1, "")
+        assert "3" in err
+
+
+def test_compare_on_a_published_split(dperm, folder, monkeypatch):
+    code, _, err = dperm(f"{COMPARE} --published-split")
+    assert code == 1
+    assert "without a split" in err
+
+    import dperm.cli.data as data
+
+    published = pa.table({**records(300), "split": ["train"] * 200 + ["test"] * 100})
+    monkeypatch.setattr(data, "is_named", lambda name: True)
+    monkeypatch.setattr(data, "read_records", lambda name, schema: published)
+    code, out, _ = dperm(f"{COMPARE} --published-split --repeats 2 --epsilon 1")
+    assert code == 0
+    assert "published split × 2" in out
+    results = pq.read_table(folder / "dperm-results" / "results.parquet")
+    assert (results.num_rows, Study.of(results).folds) == (4, 1)
+    assert {round(100 * a) / 100 for a in results["accuracy"].to_pylist()} == set(
+        results["accuracy"].to_pylist()
+    )
+
+
 def test_fit_json_and_target_option(dperm, folder):
     columns = records(300)
     columns["sold"] = columns.pop("bought")

@@ -1,5 +1,6 @@
 """Every engine obeys the same laws and equals the oracle to the precision that its contract states."""
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -170,6 +171,35 @@ def test_curvature_sum_is_the_hessian(loss, kind, storage, models):
     moved = oracle.gradient_sum(loss, W + step) - oracle.gradient_sum(loss, W - step)
     by_hessian = 2 * np.einsum("kij,jk->ik", found, step)
     assert np.linalg.norm(moved - by_hessian) <= 2e-3 * np.linalg.norm(moved)
+
+
+@pytest.mark.parametrize("models", [None, 1, 3])
+@each_engine
+def test_row_sums_and_moments_are_within_the_contract(kind, storage, models):
+    """Over a table below capacity: empty rows add nothing. The expected sums are exact."""
+    n = 300
+    capacity = n if models else n + 7
+    rows = table(Logistic(), models, n=n, capacity=capacity)
+    engine = rows.open(storage=storage, engine=kind)
+    X = engine._rows.X.astype(np.float64)
+    mask = np.ones((capacity, 1), bool) if models is None else engine._rows.mask == 1
+    sums, moments = engine.row_sum(), engine.row_moments()
+    assert sums.shape == (FEATURES + 1, mask.shape[1])
+    assert moments.shape == (mask.shape[1], FEATURES + 1, FEATURES + 1)
+    assert moments.dtype == np.float64
+    np.testing.assert_array_equal(moments, moments.transpose(0, 2, 1))
+    for k in range(mask.shape[1]):
+        own = X[mask[:, k]]
+        exact_sum = np.array([math.fsum(column) for column in own.T])
+        exact = np.array([[_exact_dot(a, b) for b in own.T] for a in own.T])
+        lengths = np.linalg.norm(own, axis=1)
+        assert np.linalg.norm(sums[:, k] - exact_sum) <= gamma(n, 2.0**-53) * lengths.sum()
+        assert np.linalg.norm(moments[k] - exact) <= gamma(n, 2.0**-53) * (lengths**2).sum()
+        assert np.linalg.norm(exact - X.T @ X) > 1 or mask[:, k].all()
+
+
+def _exact_dot(a, b):
+    return float(sum(Fraction(float(x)) * Fraction(float(y)) for x, y in zip(a, b, strict=True)))
 
 
 def test_curvature_sum_needs_one_output():
@@ -347,6 +377,7 @@ def test_threads_do_not_change_a_bit(storage, models):
     np.testing.assert_array_equal(
         one.curvature_sum(Logistic(), W[:, :2]), two.curvature_sum(Logistic(), W[:, :2])
     )
+    np.testing.assert_array_equal(one.row_moments(), two.row_moments())
     for mine, other in zip(one.evaluate(Logistic(), W), two.evaluate(Logistic(), W), strict=True):
         np.testing.assert_array_equal(mine, other)
     moved = [W.copy(), W.copy()]
@@ -460,3 +491,45 @@ def test_an_epoch_that_diverges_is_refused(models):
         engine.descend(
             loss, W, engine.edges(sizes), sizes, np.full((1, models), np.finfo(float).max), np.zeros(models)
         )
+
+
+@pytest.mark.parametrize("models", [1, 3])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.9])
+@each_engine
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=lambda loss: loss.name)
+def test_a_sample_is_its_rows_and_no_others(loss, kind, storage, share, masked, models):
+    """Positions count among a model's own rows; none, few and most of them, with and without a mask."""
+    rng = np.random.default_rng(6)
+    rows = table(loss, models if masked else None)
+    X, y = data(loss)
+    mask = np.random.default_rng(2).random((N, models)) < 0.8 if masked else np.ones((N, models), bool)
+    positions = [np.flatnonzero(rng.random(mask[:, k].sum()) < share) for k in range(models)]
+    chosen = np.zeros((N, models), bool)
+    for k in range(models):
+        chosen[np.flatnonzero(mask[:, k])[positions[k]], k] = True
+    expected = Table(X, y, x_norm=X_NORM, intercept=INTERCEPT, n_rows=N, mask=chosen).open(
+        storage=storage, engine="reference"
+    )
+    whole = rows.open(storage=storage, engine=kind)
+    W, clip = weights(loss, models), np.full(models, 0.3)
+    found = whole.sample(positions)
+    for options_ in ({}, {"clip": clip}):
+        error = found.gradient_sum(loss, W, **options_) - expected.gradient_sum(loss, W, **options_)
+        assert np.linalg.norm(error) <= models * tolerance(found, loss, W)
+    if share == 0:
+        assert (found.gradient_sum(loss, W) == 0).all()
+    else:
+        other = whole.gradient_sum(loss, W) - found.gradient_sum(loss, W)
+        assert np.linalg.norm(other) > 100 * tolerance(found, loss, W)
+    assert whole.n_rows == N
+
+
+def test_a_sample_refuses_positions_outside_a_models_rows():
+    engine = table(Logistic(), 2).open()
+    counts = engine._own_counts(2)
+    for bad in ([[0], [counts[1]]], [[-1], [0]]):
+        with pytest.raises(InvalidInput, match="positions of model"):
+            engine.sample(bad)
+    with pytest.raises(InvalidInput, match="mask is for 2 models"):
+        engine.sample([[0]])

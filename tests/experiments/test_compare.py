@@ -260,7 +260,7 @@ def test_bad_settings_are_refused(rows, settings, says):
 
 def test_labels_and_shapes_are_checked(rows):
     X, y = rows
-    with pytest.raises(InvalidInput, match="exactly two labels; it holds 1"):
+    with pytest.raises(InvalidInput, match="at least two labels; it holds 1"):
         run((X, np.zeros(N)))
     with pytest.raises(InvalidInput, match="one row per label"):
         run((X[:-1], y))

@@ -19,7 +19,7 @@ LAYERS = [
     {"problem"},
     {"privacy", "engine", "solvers", "datasets"},
     {"mechanisms"},
-    {"estimators"},
+    {"estimators", "analysis"},
     {"experiments"},
     {"cli"},
 ]

@@ -10,7 +10,9 @@ import click
 from dperm import __version__
 from dperm.cli.account import account
 from dperm.cli.compare import compare
+from dperm.cli.curvature import curvature
 from dperm.cli.fit import fit
+from dperm.cli.mechanisms import mechanisms
 from dperm.cli.predict import predict
 from dperm.errors import DpermError
 
@@ -35,10 +37,12 @@ def cli() -> None:
       dperm account --n 50000 --epsilon 0.5 --delta 1e-8
       dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 --output model.json
       dperm predict model.json new_people.csv
+      dperm mechanisms
+      dperm curvature cps --l2 1e-4
     """
 
 
-for command in (compare, account, fit, predict):
+for command in (compare, account, fit, predict, mechanisms, curvature):
     cli.add_command(command)
 
 

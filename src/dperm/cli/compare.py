@@ -26,6 +26,7 @@ from dperm.errors import InvalidInput, NotCertified
 from dperm.experiments.results import Curve, Skipped, Study, curves, label
 
 MECHANISMS = (
+    "auto",
     "rsgd-ar",
     "rsgd-ar:paper",
     "rsgd",
@@ -73,6 +74,11 @@ NOT_A_RELEASE = (
     show_default=True,
     help="How often to cross-validate, each time with other folds.",
 )
+@click.option(
+    "--published-split",
+    is_flag=True,
+    help="Train and test on the published parts of the data set instead of folds.",
+)
 @l2_option
 @click.option(
     "--seed",
@@ -100,6 +106,7 @@ def compare(
     delta: float | None,
     folds: int,
     repeats: int,
+    published_split: bool,
     l2: float,
     seed: int,
     folder: str,
@@ -123,6 +130,10 @@ def compare(
     if find_spec("matplotlib") is None:
         raise InvalidInput("curves.png needs matplotlib. Install it with: pip install 'dperm[cli]'")
     records = load(data, schema_path, target)
+    if published_split and records.held_out is None:
+        raise InvalidInput(
+            f"{records.name} was published without a split into parts; leave out --published-split."
+        )
     started = time.perf_counter()
     with _progress(records.summary) as progress:
         results = run_comparison(
@@ -135,6 +146,7 @@ def compare(
             delta=default_delta(len(records.X)) if delta is None else delta,
             folds=folds,
             repeats=repeats,
+            held_out=records.held_out if published_split else None,
             l2=l2,
             seed=seed,
             progress=progress,
@@ -152,13 +164,16 @@ def compare(
         )
         return
     screen = console()
-    setting = f"{loss} loss, l2 = {l2:g}, δ = {study.delta:g}, {folds} folds × {repeats}"
+    split = "published split" if published_split else f"{folds} folds"
+    setting = f"{study.loss} loss, l2 = {l2:g}, δ = {study.delta:g}, {split} × {repeats}"
     screen.print(f"{records.summary}; {setting}\n")
     screen.print("Accuracy on held-out rows, %", style="bold")
     screen.print(_table(found, "accuracy", 100.0, 1))
     screen.print("Regularised mean loss on training rows", style="bold")
     screen.print(_table(found, "objective", 1.0, 3))
-    screen.print(f"Cells: mean ± standard deviation over the {repeats * folds} runs. {NOT_A_RELEASE}")
+    screen.print(
+        f"Cells: mean ± standard deviation over the {study.repeats * study.folds} runs. {NOT_A_RELEASE}"
+    )
     for part in _skipped_lines(study.skipped):
         screen.print(part, style="yellow")
     screen.print(f"Took {seconds:.1f} s. Wrote {' and '.join(map(str, files))}.")

@@ -22,12 +22,13 @@ from dperm.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Data:
-    """Encoded rows of norm at most 1, their labels, and the schema that made them."""
+    """Encoded rows of norm at most 1, their labels, the schema that made them, and the published test part."""
 
     name: str
     schema: Schema
     X: NDArray[np.float64]
     y: NDArray[Any]
+    held_out: NDArray[np.bool_] | None = None
 
     @property
     def summary(self) -> str:
@@ -47,12 +48,19 @@ def load(data: str, schema_path: str | None, target: str | None) -> Data:
         )
     if target is not None:
         schema = replace(schema, target=replace(schema.target, name=target))
-    if len(schema.classes) != 2:
+    if len(schema.classes) < 2:
         raise InvalidInput(
-            f"the target {schema.target.name!r} must have two classes; the schema has {len(schema.classes)}."
+            f"the target {schema.target.name!r} must have at least two classes; the schema has {len(schema.classes)}."
         )
     table = read_records(data, schema)
-    return Data(name=Path(data).stem, schema=schema, X=encode(table, schema), y=encode_target(table, schema))
+    published = is_named(data) and "split" in table.column_names
+    return Data(
+        name=Path(data).stem,
+        schema=schema,
+        X=encode(table, schema),
+        y=encode_target(table, schema),
+        held_out=table["split"].to_numpy() == "test" if published else None,
+    )
 
 
 def read_records(data: str, schema: Schema) -> Any:

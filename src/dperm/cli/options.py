@@ -26,7 +26,7 @@ _NAMES = ", ".join(mechanism_names())
 mechanism_option = click.option(
     "--mechanism",
     metavar="NAME",
-    default="rsgd-ar",
+    default="auto",
     show_default=True,
     help=f"How to train: {_NAMES}. NAME:paper uses the noise of the paper's own accounting.",
 )

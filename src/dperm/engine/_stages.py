@@ -5,9 +5,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.engine import _kernels
+from dperm.engine import _kernels, _kernels_softmax
 from dperm.engine.base import Floats, Integers, Rows
-from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss
+from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 
 Block = NDArray[np.floating[Any]]
 
@@ -21,8 +21,12 @@ _COMPILED: dict[type[Loss], int] = {
 
 
 def compiled_kind(loss: Loss) -> int | None:
-    """The number of a loss inside the kernels, or None if it has no compiled formulas."""
+    """The number of a loss of one margin inside the kernels, or None if it has no compiled formulas."""
     return _COMPILED.get(type(loss))
+
+
+def has_compiled_softmax(loss: Loss) -> bool:
+    return type(loss) is Softmax
 
 
 def parameter(loss: Loss) -> float:
@@ -85,6 +89,38 @@ class CompiledStage:
 
     def add_correct(self, Z: Block, first: int, inside: Integers, outside: Integers) -> None:
         _kernels.add_correct(Z, len(Z), self._models, self._rows.y, self._mask, first, inside, outside)
+
+
+class SoftmaxStage:
+    """The classes of a model lie side by side in Z; padding columns are left alone."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        loss: Loss,
+        start: Integers,
+        stop: Integers,
+        clip: Floats | None,
+        dtype: np.dtype[Any],
+    ) -> None:
+        self._rows, self._shape = rows, (len(start), loss.outputs)
+        self._range = start, stop
+        self._clip = np.empty(0) if clip is None else safe_clip(clip, loss.outputs, dtype).astype(np.float64)
+        self._mask = no_mask(len(start)) if rows.mask is None else rows.mask
+
+    def slopes(self, Z: Block, first: int) -> None:
+        rows = self._rows
+        _kernels_softmax.softmax_slopes(
+            Z, len(Z), *self._shape, rows.y, rows.inverse_norm, self._mask, first, self._clip, *self._range
+        )
+
+    def add_values(self, Z: Block, first: int, total: Floats) -> None:
+        _kernels_softmax.softmax_values(Z, len(Z), *self._shape, self._rows.y, self._mask, first, total)
+
+    def add_correct(self, Z: Block, first: int, inside: Integers, outside: Integers) -> None:
+        _kernels_softmax.softmax_correct(
+            Z, len(Z), *self._shape, self._rows.y, self._mask, first, inside, outside
+        )
 
 
 class NumpyStage:

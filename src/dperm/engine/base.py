@@ -105,6 +105,29 @@ class Engine(ABC):
         part._rows = replace(self._rows, mask=np.ascontiguousarray(self._rows.mask[:, models]))
         return part
 
+    def sample(self, positions: Sequence[ArrayLike]) -> Self:
+        """The rows at ``positions[k]`` among model k's own rows, for every model k; they may be none.
+
+        Rows are copied only when that makes passes shorter.
+        """
+        members = np.zeros((self.n_rows, len(positions)), np.uint8)
+        counts = self._own_counts(len(positions))
+        for k, chosen in enumerate(positions):
+            index = np.asarray(chosen, np.int64)
+            if index.size and not (index.min() >= 0 and index.max() < counts[k]):
+                raise InvalidInput(f"positions of model {k} must lie between 0 and {counts[k] - 1}.")
+            own = index if self._rows.mask is None else np.flatnonzero(self._rows.mask[:, k])[index]
+            members[own, k] = 1
+        part = copy(self)
+        used = np.flatnonzero(members.any(axis=1))
+        if 2 * len(used) > self.n_rows:
+            part._rows = replace(self._rows, mask=members)
+            return part
+        rows = self._rows
+        mask = None if len(positions) == 1 else members[used]
+        part._rows = Rows(rows.X[used], rows.y[used], rows.inverse_norm[used], mask, rows.radius)
+        return part
+
     def edges(self, batch_sizes: ArrayLike) -> Integers:
         """Row positions that cut each model's own rows into batches of exactly these sizes.
 
@@ -181,6 +204,13 @@ class Engine(ABC):
             total += self._rows.X[block].T.astype(np.float64) @ mask[block].astype(np.float64)
         return total
 
+    def row_moments(self) -> Floats:
+        """Sum of x x^T over each model's own rows: ``(K, n_columns, n_columns)``, one matrix without a mask.
+
+        In float64 whatever the storage; within gamma_n sum_i ||x_i||^2 of exact in Frobenius norm.
+        """
+        return self._moments(1 if self._rows.mask is None else self._rows.mask.shape[1])
+
     def evaluate(self, loss: Loss, W: Floats) -> Evaluation:
         """Training loss, and correct predictions inside and outside each model's own rows, in one pass.
 
@@ -245,6 +275,9 @@ class Engine(ABC):
 
     @abstractmethod
     def _curvatures(self, loss: Loss, W: Floats) -> Floats: ...
+
+    @abstractmethod
+    def _moments(self, n_models: int) -> Floats: ...
 
     @abstractmethod
     def _scores(self, loss: Loss, W: Floats) -> tuple[Floats, Integers, Integers]:

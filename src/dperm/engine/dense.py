@@ -6,13 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dperm.engine import _kernels
+from dperm.engine import _kernels, _kernels_softmax
 from dperm.engine._stages import (
     Block,
     CompiledStage,
     NumpyStage,
+    SoftmaxStage,
     Stage,
     compiled_kind,
+    has_compiled_softmax,
     no_mask,
     parameter,
     safe_clip,
@@ -91,7 +93,8 @@ class DenseEngine(Engine):
         want_value: bool,
         want_gradient: bool,
     ) -> tuple[Floats, Floats]:
-        if W.shape[1] == 1 and compiled_kind(loss) is not None:
+        self._check_classes(loss, int(start.min()), int(stop.max()))
+        if W.shape[1] == 1 and (compiled_kind(loss) is not None or has_compiled_softmax(loss)):
             return self._fused(loss, W, int(start[0]), int(stop[0]), clip, want_value, want_gradient)
 
         dtype = self.arithmetic(W.shape[1])
@@ -129,8 +132,23 @@ class DenseEngine(Engine):
         (hessians,) = self._add_up(pass_over, 0, self.n_rows, self.n_columns * W.shape[1])
         return np.asarray(hessians)
 
+    def _moments(self, n_models: int) -> Floats:
+        mask = self._rows.mask
+
+        def pass_over(part: Part) -> tuple[Floats]:
+            total = np.zeros((n_models, self.n_columns, self.n_columns))
+            for first, X in self._blocks(part, self.n_columns, np.dtype(np.float64)):
+                for k in range(n_models):
+                    own = X if mask is None else X[mask[first : first + len(X), k] == 1]
+                    total[k] += own.T @ own
+            return (total,)
+
+        (moments,) = self._add_up(pass_over, 0, self.n_rows, self.n_columns * n_models)
+        return np.asarray(moments)
+
     def _scores(self, loss: Loss, W: Floats) -> tuple[Floats, Integers, Integers]:
         start, stop = self._check_range(W.shape[1], None, None)
+        self._check_classes(loss, 0, self.n_rows)
         stage, weights = self._stage(loss, W, start, stop, None, self.arithmetic(W.shape[1]))
 
         def pass_over(part: Part) -> tuple[Floats, Integers, Integers]:
@@ -149,8 +167,14 @@ class DenseEngine(Engine):
         rows = self._rows
         return rows.X, rows.y, rows.inverse_norm, no_mask(1) if rows.mask is None else rows.mask
 
-    def _fused_parts(self, first: int, last: int) -> list[Part]:
-        return split(first, last, (last - first) * self.n_columns / _FUSED_WORK)
+    def _check_classes(self, loss: Loss, first: int, last: int) -> None:
+        """Refuse labels that a compiled softmax would take for a place outside its arrays."""
+        y = self._rows.y[first:last]
+        if has_compiled_softmax(loss) and len(y) and not (y.min() >= 0 and y.max() < loss.outputs):
+            raise InvalidInput(f"labels must be whole numbers from 0 to {loss.outputs - 1}.")
+
+    def _fused_parts(self, first: int, last: int, outputs: int = 1) -> list[Part]:
+        return split(first, last, (last - first) * self.n_columns * outputs / _FUSED_WORK)
 
     def _fused(
         self,
@@ -162,19 +186,28 @@ class DenseEngine(Engine):
         want_value: bool,
         want_gradient: bool,
     ) -> tuple[Floats, Floats]:
-        bound = np.inf if clip is None else float(safe_clip(clip, 1, W.dtype)[0])
-        settings = (compiled_kind(loss), parameter(loss), bound, want_value, want_gradient)
-        columns, w = self._columns(), np.ascontiguousarray(W[:, 0])
+        bound = np.inf if clip is None else float(safe_clip(clip, loss.outputs, W.dtype)[0])
+        wanted, columns = (bound, want_value, want_gradient), self._columns()
+        if has_compiled_softmax(loss):
+            weights = np.zeros((-(-loss.outputs // _kernels_softmax.TILE) * _kernels_softmax.TILE, len(W)))
+            weights[: loss.outputs] = W[:, 0].T
+            kernel = _kernels_softmax.one_softmax
+            settings: tuple[Any, ...] = (loss.outputs,)
+        else:
+            weights = np.ascontiguousarray(W[:, 0])
+            kernel, settings = _kernels.one_model, (compiled_kind(loss), parameter(loss))
 
         def pass_over(part: Part) -> tuple[float, Floats]:
-            gradient = np.zeros(self.n_columns)
-            return _kernels.one_model(*columns, w, *part, *settings, gradient), gradient
+            gradient = np.zeros(weights.shape)
+            return kernel(*columns, weights, *part, *settings, *wanted, gradient), gradient
 
-        total, value = np.zeros(self.n_columns), 0.0
-        for part_value, gradient in in_order(pass_over, self._fused_parts(first, last), self._threads):
+        total, value = np.zeros(weights.shape), 0.0
+        parts = self._fused_parts(first, last, loss.outputs)
+        for part_value, gradient in in_order(pass_over, parts, self._threads):
             value += part_value
             total += gradient
-        return np.array([value]), total[:, None]
+        own = total.reshape(-1, self.n_columns)[: loss.outputs]
+        return np.array([value]), np.ascontiguousarray(own.T).reshape(W.shape)
 
     def _stage(
         self,
@@ -187,13 +220,18 @@ class DenseEngine(Engine):
     ) -> tuple[Stage, Block]:
         """The element-wise stage, and the weights in its precision with all outputs side by side."""
         flat = W.reshape(len(W), -1).astype(dtype)
-        if compiled_kind(loss) is None:
+        kind: type[CompiledStage | SoftmaxStage]
+        if has_compiled_softmax(loss):
+            kind = SoftmaxStage
+        elif compiled_kind(loss) is not None:
+            kind = CompiledStage
+        else:
             return NumpyStage(self._rows, loss, start, stop, clip, dtype), flat
         # Matrix products run best on multiples of 16 columns; beyond an eighth more, padding costs more.
         spare = -flat.shape[1] % 16
         if spare * 8 <= flat.shape[1]:
             flat = np.pad(flat, ((0, 0), (0, spare)))
-        return CompiledStage(self._rows, loss, start, stop, clip, dtype), flat
+        return kind(self._rows, loss, start, stop, clip, dtype), flat
 
     def _blocks(self, part: Part, width: int, dtype: np.dtype[Any]) -> Iterator[tuple[int, Block]]:
         """Blocks of rows in the given precision, small enough for the cache beside ``width`` columns."""

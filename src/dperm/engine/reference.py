@@ -4,16 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from dperm.engine.base import Engine, Floats, Integers, Rows
+from dperm.engine.base import Engine, Floats, Integers
 from dperm.losses import Loss
 
 
 class ReferenceEngine(Engine):
     """The plainest reading of every verb. All other engines are tested against it."""
 
-    def __init__(self, rows: Rows) -> None:
-        super().__init__(rows)
-        self._X = rows.X.astype(np.float64)
+    @property
+    def _X(self) -> Floats:
+        return self._rows.X.astype(np.float64)
 
     def arithmetic(self, n_models: int) -> np.dtype[Any]:
         return np.dtype(np.float64)
@@ -59,6 +59,13 @@ class ReferenceEngine(Engine):
             for x, curvature in zip(X, loss.curvature(X @ W[:, k], y), strict=True):
                 hessians[k] += curvature * np.outer(x, x)
         return hessians
+
+    def _moments(self, n_models: int) -> Floats:
+        moments = np.zeros((n_models, self.n_columns, self.n_columns))
+        for k in range(n_models):
+            for x in self._X[self._own(k)]:
+                moments[k] += np.outer(x, x)
+        return moments
 
     def _scores(self, loss: Loss, W: Floats) -> tuple[Floats, Integers, Integers]:
         losses = np.zeros(W.shape[1])

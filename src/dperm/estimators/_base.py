@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from dperm.engine import Table
-from dperm.errors import InvalidInput, Unsupported
+from dperm.errors import InvalidInput
 from dperm.estimators.report import PrivacyReport
 from dperm.losses import Loss
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
@@ -22,57 +19,29 @@ from dperm.privacy import Budget, entropy_from
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
 
+Vector = NDArray[np.float64]
+
 INTERCEPT_SCALE = 0.3  # the intercept column as a share of x_norm: it grows the row norm by 4.4 % only
 
 
-class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A linear classifier of two classes, trained with differential privacy.
+class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+    """Parameters, the private fit and the report that all linear estimators share.
 
-    Parameters
-    ----------
-    epsilon, delta : float, default=1.0 and 1e-6
-        The privacy budget that this one fit spends. Smaller is more private and noisier; delta should be
-        well below one over the number of rows.
-    mechanism : str or mechanism object, default="rsgd-ar"
-        How to train: a name that ``dperm account --help`` lists, or an object such as
-        ``RSGDAR(epochs=20, batch_size=4000)`` to choose its settings.
-    l2 : float, default=1e-3
-        Weight of half the squared norm of all coefficients, the intercept's too, against the mean loss.
-    x_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row of features. Longer rows are scaled down to it.
-    classes : pair of labels, default=None
-        The two labels that may occur, the positive one second. None takes them from y, and the report
-        lists that among its assumptions.
-    fit_intercept : bool, default=True
-        Add a constant column inside the bounded row. Like every coefficient it is penalised and noised.
-    neighbours : {"replace-one", "add-remove"}, default="replace-one"
-        What the guarantee hides: the content of one row, or also whether it is there.
-    max_rows : int, default=None
-        For add-remove: a public number of rows that the table never exceeds.
-    random_state : int, Generator or RandomState, default=None
-        None draws all randomness from the operating system. Anything else makes the fit repeatable and
-        therefore NOT private; the report then says so.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (1, n_features)
-    intercept_ : ndarray of shape (1,)
-    classes_ : ndarray of shape (2,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str, when X has column names
-    privacy_ : PrivacyReport
-        What is guaranteed, how, and under which assumptions. Print it, or use ``to_dict()``.
+    A subclass says in ``_label_assumption`` what it takes for granted of y. Its ``fit`` validates and encodes
+    the targets, chooses a loss, calls ``_problem`` and ``_fit_weights``, and stores coefficients in its own
+    shape.
     """
+
+    privacy_: PrivacyReport
 
     def __init__(
         self,
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        mechanism: str | Mechanism = "rsgd-ar",
+        mechanism: str | Mechanism = "auto",
         l2: float = 1e-3,
         x_norm: float = 1.0,
-        classes: Sequence[Any] | None = None,
         fit_intercept: bool = True,
         neighbours: str = "replace-one",
         max_rows: int | None = None,
@@ -83,61 +52,41 @@ class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.mechanism = mechanism
         self.l2 = l2
         self.x_norm = x_norm
-        self.classes = classes
         self.fit_intercept = fit_intercept
         self.neighbours = neighbours
         self.max_rows = max_rows
         self.random_state = random_state
 
-    def _loss(self) -> Loss:
+    def _label_assumption(self) -> str:
+        """What the guarantee takes for granted of y."""
         raise NotImplementedError
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> PrivateBinaryClassifier:
-        """Plan from public facts, then train on the rows and release the weights once.
+    def _fit_weights(
+        self, rows: NDArray[Any], targets: NDArray[Any], problem: Problem
+    ) -> tuple[Vector, Vector]:
+        """Plan from public facts, train on the rows, release once, and store the report.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows with a Euclidean norm above ``x_norm`` are scaled down to it.
-        y : array-like of shape (n_samples,)
-            Labels, all of them in ``classes``.
+        Returns
+        -------
+        coefficients, intercept
+            Of shape (p,) and (), or (p, C) and (C,) for a loss with C outputs; the intercept as it is added
+            to a margin, zero without ``fit_intercept``.
         """
         budget = Budget(self.epsilon, self.delta)
         mechanism = resolve(self.mechanism)
         entropy = entropy_from(self.random_state)
-        rows, labels = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        check_classification_targets(labels)
-        self.classes_ = self._label_set(labels)
-        signs = _encode(labels, self.classes_)
-        problem = self._problem(*rows.shape)
         plan = mechanism.plan(problem, budget)
-        table = Table(rows, signs, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows)
+        table = Table(
+            rows, targets, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows
+        )
         (outcome,) = mechanism.run([Job(plan=plan)], table, entropy)
-        features, intercept = np.split(outcome.weights, [problem.n_features])
-        self.coef_ = features[None, :]
-        self.intercept_ = problem.intercept * intercept if self.fit_intercept else np.zeros(1)
+        coefficients = outcome.weights[: problem.n_features]
+        constant = outcome.weights[-1] if problem.intercept else np.zeros(outcome.weights.shape[1:])
         self.privacy_ = self._report(plan, outcome, entropy)
-        return self
+        return coefficients, np.asarray(problem.intercept * constant)
 
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Signed margin of each row: positive speaks for ``classes_[1]``."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return np.asarray(X @ self.coef_[0] + self.intercept_[0])
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The label on the side of each row's margin."""
-        positive = self.decision_function(X) > 0
-        return np.asarray(self.classes_[positive.astype(int)])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True  # at epsilon = 1 a few dozen rows teach little
-        tags.non_deterministic = True
-        return tags
-
-    def _problem(self, n_samples: int, n_features: int) -> Problem:
+    def _problem(self, n_samples: int, n_features: int, loss: Loss) -> Problem:
+        """The public facts of this fit."""
         neighbours = Neighbours.parse(self.neighbours)
         if neighbours is Neighbours.ADD_REMOVE and self.max_rows is None:
             raise InvalidInput(
@@ -148,47 +97,33 @@ class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             raise InvalidInput(
                 "max_rows belongs to neighbours='add-remove'; under replace-one the row count is public."
             )
-        for name in ("l2", "x_norm"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, numbers.Real):
-                raise InvalidInput(f"{name} must be a number; got {value!r}.")
+        x_norm = self._number("x_norm")
         return Problem(
-            loss=self._loss(),
-            l2=float(self.l2),
-            x_norm=float(self.x_norm),
+            loss=loss,
+            l2=self._number("l2"),
+            x_norm=x_norm,
             n_rows=n_samples if self.max_rows is None else self.max_rows,
             n_features=n_features,
-            intercept=INTERCEPT_SCALE * float(self.x_norm) if self.fit_intercept else 0.0,
+            intercept=INTERCEPT_SCALE * x_norm if self.fit_intercept else 0.0,
             neighbours=neighbours,
         )
 
-    def _label_set(self, y: NDArray[Any]) -> NDArray[Any]:
-        if self.classes is None:
-            labels = np.unique(y)
-            if len(labels) > 2:
-                raise Unsupported(
-                    "Only binary classification is supported. The type of the target is multiclass: "
-                    f"y holds {len(labels)} classes."
-                )
-            if len(labels) < 2:
-                raise InvalidInput(
-                    "y holds 1 class and two are needed; if the other class may occur, declare both with classes=."
-                )
-            return labels
-        labels = np.asarray(self.classes)
-        if labels.shape != (2,) or labels[0] == labels[1]:
-            raise InvalidInput(
-                f"classes must hold two different labels; got an array of shape {labels.shape}."
-            )
-        return labels
+    def _number(self, name: str) -> float:
+        """A parameter that must be a real number."""
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise InvalidInput(f"{name} must be a number; got {value!r}.")
+        return float(value)
 
     def _report(self, plan: Plan, outcome: Outcome, entropy: Entropy) -> PrivacyReport:
-        problem, record = plan.problem, outcome.record
+        problem = plan.problem
         reason = None
         if not plan.private:
             reason = f"mechanism {plan.mechanism.name!r} is a baseline without noise."
         elif not entropy.secure:
             reason = "random_state makes the noise predictable; leave it at None for a release."
+        elif plan.not_certified is not None:
+            reason = plan.not_certified
         elif not outcome.certified:
             reason = "the arithmetic was not the one that the plan accounts for."
         return PrivacyReport(
@@ -209,9 +144,12 @@ class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             row_norm=problem.row_norm,
             lipschitz=problem.loss.lipschitz,
             smoothness=problem.smoothness,
-            sensitivity=None if record is None else record.sensitivity,
-            noise_scale=None if record is None else record.noise_scale,
-            grid_exponent=None if record is None else record.grid_exponent,
+            noise_on=None if plan.noise is None else _noise_on(plan),
+            releases=0 if plan.noise is None else plan.releases,
+            sensitivity=None if plan.noise is None else plan.noise.sensitivity,
+            noise_scale=None if plan.noise is None else plan.noise.scale,
+            grid_exponent=None if outcome.record is None else outcome.record.grid_exponent,
+            centring_noise_scale=None if plan.centring is None else plan.centring.noise.scale,
             entropy=entropy.name,
             assumptions=(*self._assumptions(problem), *plan.assumptions),
         )
@@ -222,24 +160,21 @@ class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             if problem.neighbours is Neighbours.REPLACE_ONE
             else f"max_rows = {problem.n_rows} was chosen without looking at the data, and no table exceeds it."
         )
-        labels = (
-            "The label set was taken from y; it is public knowledge."
-            if self.classes is None
-            else "classes was chosen without looking at the data."
-        )
         return (
             "One person contributes one row.",
             rows,
-            labels,
+            self._label_assumption(),
             "x_norm, l2 and every other setting were chosen without looking at the data.",
             "Features were computed row by row, with nothing learned from other rows.",
         )
 
 
-def _encode(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
-    positive = y == classes[1]
-    if not (positive | (y == classes[0])).all():
-        raise InvalidInput(
-            "y holds labels outside classes; declare every label that may occur, with the positive class second."
-        )
-    return np.where(positive, 1.0, -1.0)
+def _noise_on(plan: Plan) -> str:
+    """What the plan's noise is added to; ``auto`` keeps the plan of the mechanism it chose."""
+    family = (plan.detail if isinstance(plan.detail, Plan) else plan).mechanism.family
+    return {
+        "output": f"the {plan.problem.dimension} coefficients, once",
+        "objective": f"a linear term of the objective, {plan.problem.dimension} numbers, once; a little on its minimiser",
+        "gradient": f"{plan.releases} steps, each of {plan.problem.dimension} numbers",
+        "statistics": "sums over the rows, once",
+    }.get(family, f"{plan.releases} releases")

@@ -26,9 +26,12 @@ class PrivacyReport:
     row_norm: float
     lipschitz: float
     smoothness: float
+    noise_on: str | None
+    releases: int
     sensitivity: float | None
     noise_scale: float | None
     grid_exponent: int | None
+    centring_noise_scale: float | None
     entropy: str
     assumptions: tuple[str, ...]
 
@@ -43,20 +46,34 @@ class PrivacyReport:
             head = f"NOT PRIVATE: {self.reason}"
         else:
             head = f"({self.epsilon:g}, {self.delta:g})-differentially private, {self.neighbours} neighbours"
-        used = ", ".join(f"{name}={_short(value)}" for name, value in self.settings.items())
+        chosen = {"mechanism", "why"} if "why" in self.settings else set()
+        used = ", ".join(
+            f"{name}={_short(value)}" for name, value in self.settings.items() if name not in chosen
+        )
+        name = (
+            f"{self.settings['mechanism']}, chosen by auto: {self.settings['why']}"
+            if chosen
+            else self.mechanism
+        )
         lines = [
             head,
-            f"  mechanism    {self.mechanism} ({used})",
+            f"  mechanism    {name}",
+            f"  settings     {used}",
             f"  accountant   {self.accountant}",
             f"  rows         {self.n_rows}, feature norm at most {self.x_norm:g}, whole row {self.row_norm:.6g}",
             f"  loss         {self.loss}, slope at most {self.lipschitz:g}, l2 = {self.l2:g}",
         ]
         if self.sensitivity is not None and self.noise_scale is not None:
             lines += [
-                f"  sensitivity  {self.sensitivity:.6g} in the Euclidean norm of {self.n_coefficients} coefficients",
-                f"  noise        Gaussian, standard deviation {self.noise_scale:.6g} on each",
+                f"  noise on     {self.noise_on}",
+                f"  sensitivity  {self.sensitivity:.6g} in the Euclidean norm",
+                f"  noise        scale {self.noise_scale:.6g} on each number",
                 f"  entropy      {self.entropy}",
             ]
+        if self.centring_noise_scale is not None:
+            lines.append(
+                f"  centring     mean of the rows, noise scale {self.centring_noise_scale:.6g} on each number"
+            )
         lines += ["  assumed"] + [f"    - {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dperm import __version__
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
-from dperm.estimators._base import PrivateBinaryClassifier
+from dperm.estimators._classifier import PrivateClassifier
 from dperm.estimators.atomic import atomic_path
 from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.estimators.report import PrivacyReport
@@ -28,7 +28,7 @@ FORMAT = "dperm model"
 VERSION = 1
 MAX_BYTES = 64 << 20
 
-_KINDS: dict[str, type[PrivateBinaryClassifier]] = {
+_KINDS: dict[str, type[PrivateClassifier]] = {
     kind.__name__: kind for kind in (PrivateLogisticRegression, PrivateLinearSVC)
 }
 _LABEL_TYPES = ["str", "object", "bool", "float32", "float64"]
@@ -50,7 +50,7 @@ _KEYS = (
 
 
 def save_model(
-    estimator: PrivateBinaryClassifier, path: str | os.PathLike[str], schema: Schema | None = None
+    estimator: PrivateClassifier, path: str | os.PathLike[str], schema: Schema | None = None
 ) -> None:
     """Write a fitted estimator to a JSON file, whole or not at all.
 
@@ -88,8 +88,8 @@ def save_model(
         "label_type": label_type,
         "classes": _plain("classes_", labels),
         "feature_names": None if names is None else [str(column) for column in names],
-        "coefficients": estimator.coef_[0].tolist(),
-        "intercept": float(estimator.intercept_[0]),
+        "coefficients": _per_class(estimator.coef_).tolist(),
+        "intercept": _per_class(estimator.intercept_).tolist(),
         "privacy": _plain("privacy_", estimator.privacy_.to_dict()),
         "schema": None if schema is None else schema.to_dict(),
     }
@@ -98,7 +98,7 @@ def save_model(
         file.write_text(text + "\n", encoding="utf-8")
 
 
-def load_model(path: str | os.PathLike[str]) -> PrivateBinaryClassifier:
+def load_model(path: str | os.PathLike[str]) -> PrivateClassifier:
     """Read a fitted estimator; its predictions are bit for bit those of the one that was saved.
 
     Assumes
@@ -114,7 +114,7 @@ def load_model(path: str | os.PathLike[str]) -> PrivateBinaryClassifier:
     return read_model(path)[0]
 
 
-def read_model(path: str | os.PathLike[str]) -> tuple[PrivateBinaryClassifier, Schema | None]:
+def read_model(path: str | os.PathLike[str]) -> tuple[PrivateClassifier, Schema | None]:
     """As :func:`load_model`, with the schema stored beside the model, if any."""
     path = Path(path)
     with path.open("rb") as file:
@@ -157,40 +157,66 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return table
 
 
-def _build(document: dict[str, Any]) -> tuple[PrivateBinaryClassifier, Schema | None]:
+def _build(document: dict[str, Any]) -> tuple[PrivateClassifier, Schema | None]:
     kind = document["estimator"]
     if not isinstance(kind, str) or kind not in _KINDS:
         raise InvalidInput(f"estimator must be one of {', '.join(_KINDS)}.")
     estimator = _KINDS[kind](**_parameters(document["parameters"]))
-    coefficients = document["coefficients"]
-    if not (isinstance(coefficients, list) and coefficients and all(map(_is_finite_float, coefficients))):
-        raise InvalidInput("coefficients must be a list of finite floats.")
-    if not _is_finite_float(document["intercept"]):
-        raise InvalidInput("intercept must be a finite float.")
-    if estimator.fit_intercept is False and document["intercept"] != 0:
-        raise InvalidInput("intercept must be 0 when fit_intercept is false.")
     if not isinstance(document["library"], str):
         raise InvalidInput("library must be text.")
-    estimator.classes_ = _labels(document["classes"], document["label_type"])
-    estimator.coef_ = np.array([coefficients])
-    estimator.intercept_ = np.array([document["intercept"]])
-    estimator.n_features_in_ = len(coefficients)
+    classes = _labels(document["classes"], document["label_type"])
+    if len(classes) > 2 and not estimator.multi_class:
+        raise InvalidInput(f"{kind} is for two classes.")
+    coefficients, intercept = _weights(document["coefficients"], document["intercept"], len(classes))
+    if estimator.fit_intercept is False and intercept.any():
+        raise InvalidInput("intercept must be 0 when fit_intercept is false.")
+    estimator.classes_, estimator.coef_, estimator.intercept_ = classes, coefficients, intercept
+    estimator.n_features_in_ = n_features = coefficients.shape[1]
     names = document["feature_names"]
     if names is not None:
         if not (isinstance(names, list) and all(isinstance(column, str) for column in names)):
             raise InvalidInput("feature_names must be null or a list of text.")
-        if len(names) != len(coefficients):
-            raise InvalidInput(f"{len(names)} feature names for {len(coefficients)} coefficients.")
+        if len(names) != n_features:
+            raise InvalidInput(f"{len(names)} feature names for {n_features} coefficients.")
         estimator.feature_names_in_ = np.array(names, dtype=object)
     estimator.privacy_ = _report(document["privacy"])
     schema = None if document["schema"] is None else Schema.from_dict(document["schema"])
     if schema is not None:
-        _check_columns(schema, len(coefficients))
+        _check_columns(schema, n_features)
     return estimator, schema
 
 
+def _per_class(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What the file holds: for two classes the one row itself, otherwise a row for each class."""
+    row: NDArray[np.float64] = values[0] if len(values) == 1 else values
+    return row
+
+
+def _weights(coefficients: Any, intercept: Any, n_classes: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """``coef_`` and ``intercept_`` from what the file holds."""
+    if n_classes == 2:
+        coefficients, intercept = [coefficients], [intercept]
+    n_rows = 1 if n_classes == 2 else n_classes
+    if not (
+        isinstance(coefficients, list)
+        and len(coefficients) == n_rows
+        and all(isinstance(row, list) and row and all(map(_is_finite_float, row)) for row in coefficients)
+        and len({len(row) for row in coefficients}) == 1
+    ):
+        raise InvalidInput(
+            "coefficients must be a list of finite floats, or for more than two classes one for each of them."
+        )
+    if not (
+        isinstance(intercept, list) and len(intercept) == n_rows and all(map(_is_finite_float, intercept))
+    ):
+        raise InvalidInput(
+            "intercept must be a finite float, or for more than two classes a list with one for each of them."
+        )
+    return np.array(coefficients), np.array(intercept)
+
+
 def _parameters(stored: object) -> dict[str, Any]:
-    hints = get_type_hints(PrivateBinaryClassifier.__init__)
+    hints = get_type_hints(PrivateClassifier.__init__)
     del hints["return"]
     parameters = {**_object("parameters", stored, hints)}
     parameters["mechanism"] = _mechanism(parameters["mechanism"])
@@ -222,16 +248,16 @@ def _mechanism(stored: object) -> str | Mechanism:
 def _labels(values: object, label_type: object) -> NDArray[Any]:
     if not isinstance(label_type, str) or label_type not in _LABEL_TYPES:
         raise InvalidInput(f"label_type must be one of {', '.join(_LABEL_TYPES)}.")
-    if not (isinstance(values, list) and len(values) == 2 and all(map(_is_label, values))):
-        raise InvalidInput("classes must be a list of two labels: text, numbers or truth values.")
+    if not (isinstance(values, list) and len(values) >= 2 and all(map(_is_label, values))):
+        raise InvalidInput("classes must be a list of at least two labels: text, numbers or truth values.")
     try:
         labels = np.array(values, dtype=label_type)
     except (ValueError, OverflowError):
         labels = np.array([])
     if labels.tolist() != values or [type(v) for v in labels.tolist()] != [type(v) for v in values]:
         raise InvalidInput("classes do not have the label_type that the file states.")
-    if values[0] == values[1]:
-        raise InvalidInput("classes must be two different labels.")
+    if len(set(values)) < len(values):
+        raise InvalidInput("classes must be different labels.")
     return labels
 
 

@@ -15,12 +15,13 @@ from dperm.errors import DpermError, InvalidInput
 from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.experiments.results import NOT_PRIVATE, Skipped, Study, make_results
 from dperm.experiments.splits import group_repeats, text_code, training_mask
-from dperm.losses import HuberHinge, Logistic, Loss
+from dperm.losses import HuberHinge, Logistic, Loss, Softmax
 from dperm.mechanisms import Job, Mechanism, Plan, resolve
 from dperm.privacy import Budget, SeededEntropy, SystemEntropy
 from dperm.problem import Problem
 
 LOSSES: dict[str, Loss] = {"logistic": Logistic(), "svm": HuberHinge()}
+"""For two classes. More take the softmax loss, which is the logistic one for many classes."""
 
 PlanGrid = dict[float, dict[int, Plan]]
 """Plans by epsilon and number of training rows."""
@@ -37,6 +38,7 @@ def compare(
     delta: float,
     folds: int = 5,
     repeats: int = 4,
+    held_out: ArrayLike | None = None,
     l2: float = 1e-3,
     x_norm: float = 1.0,
     seed: int | None = 0,
@@ -52,16 +54,20 @@ def compare(
     X : array of shape (n, p)
         Rows beyond ``x_norm`` are scaled down to it, in training and in testing.
     y : array of shape (n,)
-        Two labels; the larger one is the positive class.
+        Labels; of two, the larger one is the positive class.
     dataset : str
         A name. The splits follow it and the number of the repeat, nothing else.
     loss : {"logistic", "svm"}
+        With more than two labels "logistic" is the softmax loss, and called that in the results.
     mechanisms : list of str or mechanism objects
         As for the estimators; ``"name:paper"`` selects the paper's accounting. The baselines are trained
         once per fold and listed at every epsilon.
     epsilons, delta
         The budgets. Each model is planned for its own number of training rows.
     folds, repeats : int
+    held_out : array of bool of shape (n,), optional
+        Rows of a published test part. Every repeat then trains on the other rows and is judged on these, and
+        ``folds`` is not used.
     l2, x_norm : float
     seed : int or None
         Noise and secret orders follow the seed, the mechanism's name and the batch; the two accountings of a
@@ -76,42 +82,46 @@ def compare(
         the training rows; ``seconds`` is the time of the call that trained and released the model over the
         number of models it gave. ``Study.of(table)`` tells what was compared, and what was skipped and why.
     """
-    X, signs = np.asarray(X), _signs(y)
-    if X.ndim != 2 or len(X) != len(signs):
-        raise InvalidInput(
-            f"X must be a matrix with one row per label; got shapes {X.shape} and {signs.shape}."
-        )
-    if not 2 <= folds <= len(X):
-        raise InvalidInput(f"folds must lie between 2 and the number of rows, {len(X)}; got {folds}.")
-    if repeats < 1:
-        raise InvalidInput(f"repeats must be at least 1; got {repeats}.")
     if loss not in LOSSES:
         raise InvalidInput(f"loss must be one of {', '.join(LOSSES)}; got {loss!r}.")
+    X, (targets, n_classes) = np.asarray(X), _encode(y)
+    if X.ndim != 2 or len(X) != len(targets):
+        raise InvalidInput(
+            f"X must be a matrix with one row per label; got shapes {X.shape} and {targets.shape}."
+        )
+    if n_classes > 2 and loss != "logistic":
+        raise InvalidInput(f"loss {loss!r} is for two classes and y holds {n_classes}; use 'logistic'.")
+    if held_out is None and not 2 <= folds <= len(X):
+        raise InvalidInput(f"folds must lie between 2 and the number of rows, {len(X)}; got {folds}.")
+    tested = None if held_out is None else _check_part(held_out, len(X))
+    if repeats < 1:
+        raise InvalidInput(f"repeats must be at least 1; got {repeats}.")
     if not epsilons or not mechanisms:
         raise InvalidInput("at least one mechanism and one epsilon are needed.")
     budgets = [Budget(epsilon, delta) for epsilon in dict.fromkeys(epsilons)]
     contenders = _distinct([resolve(mechanism) for mechanism in mechanisms])
     study = Study(
         dataset=dataset,
-        loss=loss,
+        loss="softmax" if n_classes > 2 else loss,
         n_rows=len(X),
         n_features=X.shape[1],
         l2=float(l2),
         x_norm=float(x_norm),
         delta=float(delta),
-        folds=folds,
+        folds=folds if tested is None else 1,
         repeats=repeats,
         seed=seed,
+        n_classes=n_classes,
     )
     skipped: list[Skipped] = []
-    problems = _problems(study)
+    problems = _problems(study, tested)
     grids = [_plan(mechanism, problems, budgets, skipped) for mechanism in contenders]
-    _warm_up(contenders, X, signs, study)
-    groups = group_repeats(repeats, folds)
+    _warm_up(contenders, X, targets, study, tested is not None)
+    groups = group_repeats(repeats, study.folds, _loss(study).outputs)
     rows: list[dict[str, Any]] = []
     finished = 0
     for number, group in enumerate(groups):
-        batch = _open(X, signs, study, group)
+        batch = _open(X, targets, study, group, tested)
         for mechanism, grid in zip(contenders, grids, strict=True):
             entropy = SystemEntropy() if seed is None else _stream(seed, mechanism, number)
             try:
@@ -135,11 +145,20 @@ class _Batch:
     referee: Engine
 
 
-def _open(X: NDArray[Any], signs: NDArray[np.float64], study: Study, repeats: range) -> _Batch:
-    mask = training_mask(study.dataset, repeats, study.n_rows, study.folds)
+def _open(
+    X: NDArray[Any],
+    targets: NDArray[np.float64],
+    study: Study,
+    repeats: range,
+    tested: NDArray[np.bool_] | None = None,
+) -> _Batch:
+    if tested is None:
+        mask = training_mask(study.dataset, repeats, study.n_rows, study.folds)
+    else:
+        mask = np.repeat(~tested[:, None], len(repeats), axis=1)
     table = Table(
         X,
-        signs,
+        targets,
         x_norm=study.x_norm,
         intercept=INTERCEPT_SCALE * study.x_norm,
         n_rows=study.n_rows,
@@ -155,15 +174,23 @@ def _open(X: NDArray[Any], signs: NDArray[np.float64], study: Study, repeats: ra
 
 
 def _warm_up(
-    contenders: Sequence[Mechanism], X: NDArray[Any], signs: NDArray[np.float64], study: Study
+    contenders: Sequence[Mechanism],
+    X: NDArray[Any],
+    targets: NDArray[np.float64],
+    study: Study,
+    one_split: bool,
 ) -> None:
     """Run every mechanism on a few rows, so that no compilation is timed."""
     n = min(len(X), 64)
-    few = _open(X[:n], signs[:n], replace(study, n_rows=n, folds=2), range(1))
+    tested = np.arange(n) % 2 == 1 if one_split else None
+    repeats = range(min(2, study.repeats) if one_split else 1)
+    few_rows = replace(study, n_rows=n, folds=min(2, study.folds))
+    few = _open(X[:n], targets[:n], few_rows, repeats, tested)
     for mechanism in contenders:
         with suppress(DpermError):
             plans = {
-                problem.n_rows: mechanism.plan(problem, Budget(0.5, 1e-6)) for problem in _problems(few.study)
+                problem.n_rows: mechanism.plan(problem, Budget(0.5, 1e-6))
+                for problem in _problems(few_rows, tested)
             }
             _train_and_judge(mechanism, {0.5: plans}, few, SeededEntropy(0))
 
@@ -208,17 +235,30 @@ def _train_and_judge(
 
 def _judge(batch: _Batch, weights: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Accuracy on the held-out rows and regularised mean loss on the training rows, per model."""
-    found = batch.referee.evaluate(LOSSES[batch.study.loss], weights)
-    penalty = batch.study.l2 / 2 * np.sum(weights * weights, axis=0)
+    found = batch.referee.evaluate(_loss(batch.study), weights)
+    penalty = batch.study.l2 / 2 * np.sum(weights * weights, axis=(0, *range(2, weights.ndim)))
     accuracy = found.held_out_correct / found.held_out_rows
     return accuracy, found.training_loss / found.training_rows + penalty
 
 
-def _signs(y: ArrayLike) -> NDArray[np.float64]:
-    labels, positive = np.unique(np.asarray(y), return_inverse=True)
-    if len(labels) != 2:
-        raise InvalidInput(f"y must hold exactly two labels; it holds {len(labels)}.")
-    return np.where(positive.reshape(-1) == 1, 1.0, -1.0)
+def _loss(study: Study) -> Loss:
+    return Softmax(study.n_classes) if study.loss == "softmax" else LOSSES[study.loss]
+
+
+def _encode(y: ArrayLike) -> tuple[NDArray[np.float64], int]:
+    """-1 and +1 for two labels, the place among all labels for more; and how many labels there are."""
+    labels, places = np.unique(np.asarray(y), return_inverse=True)
+    if len(labels) < 2:
+        raise InvalidInput(f"y must hold at least two labels; it holds {len(labels)}.")
+    targets = places.reshape(-1).astype(np.float64)
+    return (2 * targets - 1 if len(labels) == 2 else targets), len(labels)
+
+
+def _check_part(held_out: ArrayLike, n_rows: int) -> NDArray[np.bool_]:
+    tested = np.asarray(held_out)
+    if tested.shape != (n_rows,) or tested.dtype != np.bool_ or not 0 < tested.sum() < n_rows:
+        raise InvalidInput("held_out must say for every row whether it is held out: some rows, and not all.")
+    return tested
 
 
 def _distinct(mechanisms: list[Mechanism]) -> list[Mechanism]:
@@ -230,19 +270,20 @@ def _distinct(mechanisms: list[Mechanism]) -> list[Mechanism]:
     return mechanisms
 
 
-def _problems(study: Study) -> list[Problem]:
+def _problems(study: Study, tested: NDArray[np.bool_] | None = None) -> list[Problem]:
     """The task for each number of training rows that occurs: folds differ by one row at most."""
     n, folds = study.n_rows, study.folds
+    counts = {n - n // folds, n - -(-n // folds)} if tested is None else {n - int(tested.sum())}
     return [
         Problem(
-            loss=LOSSES[study.loss],
+            loss=_loss(study),
             l2=study.l2,
             x_norm=study.x_norm,
             n_rows=n_rows,
             n_features=study.n_features,
             intercept=INTERCEPT_SCALE * study.x_norm,
         )
-        for n_rows in {n - n // folds, n - -(-n // folds)}
+        for n_rows in counts
     ]
 
 

@@ -46,7 +46,10 @@ class Skipped:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """What was compared; it travels with the table of results as metadata."""
+    """What was compared; it travels with the table of results as metadata.
+
+    ``folds`` is 1 when the rows were split once, into published parts for training and testing.
+    """
 
     dataset: str
     loss: str
@@ -58,6 +61,7 @@ class Study:
     folds: int
     repeats: int
     seed: int | None
+    n_classes: int = 2
     skipped: tuple[Skipped, ...] = ()
 
     @classmethod

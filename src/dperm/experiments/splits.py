@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 WIDEST_BATCH = 112
-"""Most models trained side by side.
+"""Most columns of weights trained side by side: models, or models times classes.
 
 Matrix products with about a hundred columns run at several times the speed per model of narrow ones, and wider
 ones gain little more. Models of one batch share one secret permutation of the rows, so a study of many
@@ -39,9 +39,9 @@ def training_mask(dataset: str, repeats: range, n_rows: int, folds: int) -> NDAr
     return np.hstack(columns)
 
 
-def group_repeats(repeats: int, folds: int) -> list[range]:
-    """The repeats in as few batches of at most :data:`WIDEST_BATCH` models as can be, evenly."""
-    most = max(1, WIDEST_BATCH // folds)
+def group_repeats(repeats: int, folds: int, outputs: int = 1) -> list[range]:
+    """The repeats in as few batches of at most :data:`WIDEST_BATCH` columns as can be, evenly."""
+    most = max(1, WIDEST_BATCH // (folds * outputs))
     n_groups = -(-repeats // most)
     edges = [repeats * group // n_groups for group in range(n_groups + 1)]
     return [range(first, last) for first, last in pairwise(edges)]

@@ -102,6 +102,7 @@ class Mechanism(ABC):
     relations: ClassVar[tuple[Neighbours, ...]] = tuple(Neighbours)
     labels: ClassVar[tuple[str, ...]] = ("binary", "real", "classes")
     needs_l2: ClassVar[bool] = False
+    released: ClassVar[str] = ""  # what leaves the gate, if not what is usual in the family (catalogue.py)
 
     accounting: str = field(default="tight", kw_only=True)
     center: bool = field(default=False, kw_only=True)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.losses import Linear
 from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan, check_positive
 from dperm.mechanisms.minimiser import minimise_by_lbfgs
+from dperm.mechanisms.output_family import weights_shape
 from dperm.privacy import Budget
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
@@ -69,25 +69,30 @@ class NoPrivacy(_Baseline):
 
 @dataclass(frozen=True)
 class Majority(_Baseline):
-    """The sign of the more frequent label: an intercept so small that the loss is that of zero weights."""
+    """The most frequent label: an intercept so small that the loss is that of zero weights."""
 
     name: ClassVar[str] = "majority"
-    title: ClassVar[str] = "always the more frequent label"
+    title: ClassVar[str] = "always the most frequent label"
     source: ClassVar[str] = "label counts"
+    labels: ClassVar[tuple[str, ...]] = ("binary", "classes")
 
     def misfit(self, problem: Problem) -> str | None:
-        if problem.loss.labels != "binary":
-            return "it needs two classes"
         if problem.intercept == 0:
             return "it needs fit_intercept=True"
         return super().misfit(problem)
 
     def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        models = sorted({job.model for job in jobs})
+        plan_of = {job.model: job.plan for job in jobs}
+        models = sorted(plan_of)
         engine = table.select(models).open()
-        label_sums = -engine.gradient_sum(Linear(), np.zeros((engine.n_columns, len(models))))[-1]
-        weights = np.zeros((engine.n_columns, len(models)))
-        weights[-1] = np.where(label_sums >= 0, SIGN_ONLY, -SIGN_ONLY)
+        loss = jobs[0].plan.problem.loss
+        weights = np.zeros(weights_shape(engine.n_columns, [plan_of[model] for model in models]))
+        # At zero weights every row pulls the intercept of its own label by the same amount.
+        pull = -engine.gradient_sum(loss, weights)[-1]
+        if loss.outputs == 1:
+            weights[-1] = np.where(pull >= 0, SIGN_ONLY, -SIGN_ONLY)
+        else:
+            weights[-1, np.arange(len(models)), pull.argmax(axis=1)] = SIGN_ONLY
         return [
             Outcome(weights=weights[:, models.index(job.model)], records=(), certified=False) for job in jobs
         ]

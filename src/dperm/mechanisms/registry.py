@@ -3,12 +3,29 @@
 from dataclasses import replace
 
 from dperm.errors import InvalidInput
+from dperm.mechanisms.adassp import AdaSSP
+from dperm.mechanisms.amp import AMP
+from dperm.mechanisms.auto import Auto
 from dperm.mechanisms.base import Mechanism
 from dperm.mechanisms.baselines import Majority, NoPrivacy
 from dperm.mechanisms.bolt_on import BoltOn
+from dperm.mechanisms.dp_agd import DPAGD
+from dperm.mechanisms.dp_cd import DPCD
+from dperm.mechanisms.dp_gd import DPGD
+from dperm.mechanisms.dp_sgd import DPSGD
+from dperm.mechanisms.dp_sgd_adv import DPSGDAdv
+from dperm.mechanisms.dp_svrg import DPSVRG
+from dperm.mechanisms.frank_wolfe import FrankWolfe
+from dperm.mechanisms.noisy_sgd import NoisySGD
+from dperm.mechanisms.objective import Objective
+from dperm.mechanisms.objective_kst import ObjectiveKST
+from dperm.mechanisms.objective_pure import ObjectivePure
 from dperm.mechanisms.output import Output
 from dperm.mechanisms.output_gd import OutputGD
+from dperm.mechanisms.psgd import PSGD
 from dperm.mechanisms.rsgd import NSGD, RSGD, RSGDAR
+from dperm.mechanisms.sgd_ma import SGDMA
+from dperm.mechanisms.ssp import SSP
 
 _MECHANISMS: dict[str, type[Mechanism]] = {}
 
@@ -23,7 +40,33 @@ def register(mechanism: type[Mechanism]) -> type[Mechanism]:
     return mechanism
 
 
-for _mechanism in (RSGDAR, RSGD, NSGD, OutputGD, BoltOn, Output, NoPrivacy, Majority):
+for _mechanism in (
+    Auto,
+    RSGDAR,
+    RSGD,
+    NSGD,
+    OutputGD,
+    BoltOn,
+    Output,
+    Objective,
+    ObjectivePure,
+    ObjectiveKST,
+    AMP,
+    DPGD,
+    DPSGD,
+    SGDMA,
+    DPAGD,
+    PSGD,
+    DPSGDAdv,
+    DPSVRG,
+    NoisySGD,
+    DPCD,
+    FrankWolfe,
+    SSP,
+    AdaSSP,
+    NoPrivacy,
+    Majority,
+):
     register(_mechanism)
 
 

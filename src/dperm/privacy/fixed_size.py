@@ -19,12 +19,13 @@ _LARGEST_GRID = 500_000
 
 
 def fixed_size_epsilon(
-    noise_multiplier: float, batch_size: int, n_rows: int, steps: int, delta: float
+    noise_multiplier: float, batch_size: int, n_rows: int, steps: int, delta: float, beside: float = 0.0
 ) -> float:
     """Epsilon at ``delta`` of ``steps`` noisy sums, each over a fresh sample of ``batch_size`` rows.
 
     Rows add vectors of norm at most C and the noise scale is ``noise_multiplier * C``. The relation is
-    replace-one. One uniformly drawn row per step is the case ``batch_size=1``.
+    replace-one. One uniformly drawn row per step is the case ``batch_size=1``. A Gaussian release over all
+    rows with parameter ``beside`` is paid too.
 
     Guarantee
     ---------
@@ -39,17 +40,25 @@ def fixed_size_epsilon(
     _check(noise_multiplier, batch_size, n_rows, steps)
     _check_delta(delta)
     mu, q = 2 / noise_multiplier, batch_size / n_rows
-    one_step = _loss_distribution(mu, q)
-    return float(one_step.self_compose(int(steps)).get_epsilon_for_delta(delta))
+    one_step, interval = _loss_distribution(mu, q)
+    total = one_step.self_compose(int(steps))
+    if beside > 0:
+        from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+
+        total = total.compose(from_gaussian_mechanism(1 / beside, value_discretization_interval=interval))
+    return float(total.get_epsilon_for_delta(delta))
 
 
-def fixed_size_noise_multiplier(batch_size: int, n_rows: int, steps: int, budget: Budget) -> float:
+def fixed_size_noise_multiplier(
+    batch_size: int, n_rows: int, steps: int, budget: Budget, beside: float = 0.0
+) -> float:
     """Smallest noise multiplier from 0.1 up, rounded up, at which ``fixed_size_epsilon`` meets the budget."""
     budget.check_gaussian()
     _check_delta(budget.delta)
 
     def excess(noise_multiplier: float) -> float:
-        return fixed_size_epsilon(noise_multiplier, batch_size, n_rows, steps, budget.delta) - budget.epsilon
+        reached = fixed_size_epsilon(noise_multiplier, batch_size, n_rows, steps, budget.delta, beside)
+        return reached - budget.epsilon
 
     full_batch = 2 * math.sqrt(-2 * steps * math.log(budget.delta)) / budget.epsilon
     start = max(1.0, batch_size / n_rows * full_batch)
@@ -73,8 +82,8 @@ def fixed_size_epsilon_rdp(
     return float(accountant.compose(one_step, steps).get_epsilon(delta))
 
 
-def _loss_distribution(mu: float, q: float) -> Any:
-    """Discrete privacy loss of one step, at least as bad as the true one in both directions.
+def _loss_distribution(mu: float, q: float) -> tuple[Any, float]:
+    """Discrete privacy loss of one step, at least as bad as the true one in both directions, and its grid.
 
     Positive losses come from (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1). Between two grid points the mass
     moves to the ends so that the mass under either distribution stays what it was ("connect the dots"), which
@@ -102,7 +111,7 @@ def _loss_distribution(mu: float, q: float) -> Any:
     index = range(1, size + 1)
     masses = {0: none, **dict(zip(index, positive.tolist(), strict=True))}
     masses |= {-i: p for i, p in zip(index, negative.tolist(), strict=True)}
-    return PrivacyLossDistribution.create_from_rounded_probability(masses, unbounded, step)
+    return PrivacyLossDistribution.create_from_rounded_probability(masses, unbounded, step), step
 
 
 def _log_ratio(loss: FloatArray, q: float) -> FloatArray:

@@ -1,0 +1,169 @@
+"""Labels in, coefficients and predictions out: what the private classifiers share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dperm.errors import InvalidInput, Unsupported
+from dperm.estimators._base import PrivateLinearModel
+from dperm.losses import Loss
+from dperm.mechanisms import Mechanism
+
+
+class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+    """A linear classifier, trained with differential privacy.
+
+    Parameters
+    ----------
+    epsilon, delta : float, default=1.0 and 1e-6
+        The privacy budget that this one fit spends. Smaller is more private and noisier; delta should be
+        well below one over the number of rows.
+    mechanism : str or mechanism object, default="auto"
+        How to train: "auto" chooses by a public rule; or a name that ``dperm mechanisms`` lists, or an object such as
+        ``RSGDAR(epochs=20, batch_size=4000)`` to choose its settings.
+    l2 : float, default=1e-3
+        Weight of half the squared norm of all coefficients, the intercept's too, against the mean loss.
+    x_norm : float, default=1.0
+        Public bound on the Euclidean norm of a row of features. Longer rows are scaled down to it.
+    classes : sequence of labels, default=None
+        The labels that may occur; of two, the positive one second. A label that does not occur gets its
+        coefficients like any other. None takes the labels from y, and the report lists that among its
+        assumptions.
+    fit_intercept : bool, default=True
+        Add a constant column inside the bounded row. Like every coefficient it is penalised and noised.
+    neighbours : {"replace-one", "add-remove"}, default="replace-one"
+        What the guarantee hides: the content of one row, or also whether it is there.
+    max_rows : int, default=None
+        For add-remove: a public number of rows that the table never exceeds.
+    random_state : int, Generator or RandomState, default=None
+        None draws all randomness from the operating system. Anything else makes the fit repeatable and
+        therefore NOT private; the report then says so.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features), or (n_classes, n_features) for more than two classes
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, when X has column names
+    privacy_ : PrivacyReport
+        What is guaranteed, how, and under which assumptions. Print it, or use ``to_dict()``.
+    """
+
+    multi_class: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        mechanism: str | Mechanism = "auto",
+        l2: float = 1e-3,
+        x_norm: float = 1.0,
+        classes: Sequence[Any] | None = None,
+        fit_intercept: bool = True,
+        neighbours: str = "replace-one",
+        max_rows: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            mechanism=mechanism,
+            l2=l2,
+            x_norm=x_norm,
+            fit_intercept=fit_intercept,
+            neighbours=neighbours,
+            max_rows=max_rows,
+            random_state=random_state,
+        )
+        self.classes = classes
+
+    def _loss(self, n_classes: int) -> Loss:
+        """The loss for this many classes: of one output for two, of one output per class for more."""
+        raise NotImplementedError
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> PrivateClassifier:
+        """Plan from public facts, then train on the rows and release the weights once.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows with a Euclidean norm above ``x_norm`` are scaled down to it.
+        y : array-like of shape (n_samples,)
+            Labels, all of them in ``classes``.
+        """
+        rows, labels = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        check_classification_targets(labels)
+        classes = self._label_set(labels)
+        loss = self._loss(len(classes))
+        places = _encode(labels, classes)
+        targets = 2.0 * places - 1.0 if loss.labels == "binary" else places
+        problem = self._problem(len(rows), rows.shape[1], loss)
+        coefficients, intercept = self._fit_weights(rows, targets, problem)
+        self.classes_ = classes
+        self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
+        self.intercept_ = np.atleast_1d(intercept)
+        return self
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Margins: of two classes one per row, positive for ``classes_[1]``; otherwise one column per class."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        margins = np.asarray(rows @ self.coef_.T + self.intercept_)
+        return margins[:, 0] if margins.shape[1] == 1 else margins
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The label on the side of each row's margin, or of its largest one."""
+        margins = self.decision_function(X)
+        places = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
+        return np.asarray(self.classes_[places])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.multi_class
+        tags.classifier_tags.poor_score = True  # at epsilon = 1 a few dozen rows teach little
+        tags.non_deterministic = True
+        return tags
+
+    def _label_set(self, y: NDArray[Any]) -> NDArray[Any]:
+        labels = np.unique(y) if self.classes is None else np.asarray(self.classes)
+        if self.classes is None and len(labels) < 2:
+            raise InvalidInput(
+                "y holds 1 class and two are needed; if another class may occur, declare all with classes=."
+            )
+        if labels.ndim != 1 or len(labels) < 2 or len(set(labels.tolist())) < len(labels):
+            raise InvalidInput(
+                f"classes must hold at least two different labels; got an array of shape {labels.shape}."
+            )
+        if len(labels) > 2 and not self.multi_class:
+            raise Unsupported(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"{'y holds' if self.classes is None else 'classes declares'} {len(labels)} classes. Use "
+                "PrivateLogisticRegression, which fits all of them in one budget."
+            )
+        return labels
+
+    def _label_assumption(self) -> str:
+        if self.classes is None:
+            return "The label set was taken from y; it is public knowledge."
+        return "classes was chosen without looking at the data."
+
+
+def _encode(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
+    """The place of each label among the classes."""
+    places = np.full(len(y), -1.0)
+    for place, label in enumerate(classes):
+        places[y == label] = place
+    if places.min() < 0:
+        raise InvalidInput(
+            "y holds labels outside classes; declare every label that may occur, of two the positive one second."
+        )
+    return places

@@ -1,0 +1,90 @@
+"""``auto``: a public rule picks the mechanism, from the size of the task and the budget, never from rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from dperm.errors import InvalidInput
+from dperm.losses import Logistic
+from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
+from dperm.mechanisms.dp_gd import DPGD
+from dperm.mechanisms.objective import Objective
+from dperm.mechanisms.ssp import SSP
+from dperm.privacy import Budget, gaussian_mu
+from dperm.privacy.entropy import Entropy
+from dperm.problem import Problem
+
+if TYPE_CHECKING:
+    from dperm.engine import Table
+
+FEW_FEATURES = 20  # below, centring costs more than it gains
+NOISY = 0.004  # noise level from which one-shot moments beat the perturbed objective
+MOST_MOMENTS = 400  # columns whose second moments are worth releasing
+
+
+@dataclass(frozen=True)
+class Auto(Mechanism):
+    """Plans and runs the mechanism that the rule of this module chooses; the report names it and says why."""
+
+    name: ClassVar[str] = "auto"
+    family: ClassVar[str] = "auto"
+    title: ClassVar[str] = "the mechanism that a public rule chooses"
+    source: ClassVar[str] = "this library"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.accounting != "tight" or self.center:
+            raise InvalidInput("mechanism 'auto' chooses accounting and centring itself.")
+
+    def plan(self, problem: Problem, budget: Budget) -> Plan:
+        chosen, why = choose(problem, budget)
+        inner = chosen.plan(problem, budget)
+        settings = {"mechanism": chosen.name, "why": why, **inner.settings}
+        return replace(inner, mechanism=self, settings=settings, detail=inner)
+
+    def run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+        """Jobs of one chosen mechanism run together."""
+        outcomes: dict[int, Outcome] = {}
+        for chosen in dict.fromkeys(job.plan.detail.mechanism for job in jobs):
+            mine = [i for i, job in enumerate(jobs) if job.plan.detail.mechanism == chosen]
+            inner = [Job(plan=jobs[i].plan.detail, model=jobs[i].model) for i in mine]
+            outcomes.update(zip(mine, chosen.run(inner, table, entropy), strict=True))
+        return [outcomes[i] for i in range(len(jobs))]
+
+    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
+        return self.plan(problem, budget)
+
+    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+        return self.run(jobs, table, entropy)
+
+
+def noise_level(problem: Problem, budget: Budget) -> float:
+    """Typical length of the noise that one private mean gradient would need."""
+    return math.sqrt(problem.dimension) * problem.gradient_gap / (problem.n_rows * gaussian_mu(budget))
+
+
+def choose(problem: Problem, budget: Budget) -> tuple[Mechanism, str]:
+    """The mechanism for a task and a budget, and the reason in words.
+
+    The limits were set on CPS, Adult, BANK, IPUMS-BR and MNIST and are constants since (docs/which-mechanism.md).
+    """
+    noisy = noise_level(problem, budget) >= NOISY
+    center = problem.intercept > 0 and problem.n_features > FEW_FEATURES
+    loss = problem.loss
+    if loss.labels == "real":
+        return DPGD(), "regression: noisy gradients fitted best at every budget"
+    if loss.labels == "classes":
+        return DPGD(), "several classes: noisy gradients cost least per coefficient"
+    if not center:
+        return (
+            Objective(),
+            f"at most {FEW_FEATURES} features or no intercept: a perturbed objective, not centred",
+        )
+    if not noisy:
+        return Objective(center=True), "the noise is small: a perturbed objective on centred rows"
+    if isinstance(loss, Logistic) and problem.n_columns <= MOST_MOMENTS:
+        return SSP(center=True), "the noise is large: moments of centred rows, released once"
+    return DPGD(center=True), "the noise is large: noisy gradients on centred rows"

@@ -1,0 +1,159 @@
+"""What the tests of the gradient mechanisms with several passages share: a watched gate and plain arithmetic."""
+
+import importlib
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from output_cases import plain_rows, plain_slope, random_rows
+from scipy.optimize import minimize_scalar
+from scipy.stats import norm
+
+from dperm.engine import Table
+from dperm.losses import Linear, Logistic, Loss
+from dperm.mechanisms import Job, Mechanism, Outcome
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget, GaussianNoise, SeededEntropy
+from dperm.privacy.noisy_min import NoisyMin
+from dperm.problem import Problem
+
+Array = NDArray[np.float64]
+BUDGET = Budget(1.0, 1e-6)
+N, P = 97, 4
+gate = importlib.import_module("dperm.privacy.release")
+selection = importlib.import_module("dperm.mechanisms.selection")
+
+
+def problem(loss: Loss | None = None, **facts: object) -> Problem:
+    defaults = {"l2": 0.02, "x_norm": 1.3, "n_rows": N, "n_features": P, "intercept": 0.7}
+    return Problem(loss=loss or Logistic(), **{**defaults, **facts})  # type: ignore[arg-type]
+
+
+def table(facts: Problem, X: Array, y: Array) -> Table:
+    return Table(X, y, x_norm=facts.x_norm, intercept=facts.intercept, n_rows=facts.n_rows)
+
+
+def data(seed: int = 1) -> tuple[Array, Array]:
+    """Rows as float32 numbers, so that storing them changes nothing."""
+    X, y = random_rows(N, P, seed=seed)
+    return X.astype(np.float32).astype(np.float64), y
+
+
+def fit(mechanism: Mechanism, facts: Problem, X: Array, y: Array, budget: Budget = BUDGET) -> Outcome:
+    plan = mechanism.plan(facts, budget)
+    (outcome,) = mechanism.run([Job(plan=plan)], table(facts, X, y), SeededEntropy(5))
+    return outcome
+
+
+@dataclass
+class Gate:
+    """Stands in for the noise: writes down what arrives and gives back chosen values.
+
+    Without ``replay`` a value leaves with noise of ``strength`` times its scale (0: unchanged), and choices take
+    the lowest score unless ``picks`` says otherwise. With ``replay`` the answers are those of another run, so
+    that a neighbour is trained along the same public trajectory.
+    """
+
+    monkeypatch: pytest.MonkeyPatch
+    strength: float = 0.0
+    replay: "Gate | None" = None
+    picks: list[int] | None = None
+    values: list[Array] = field(default_factory=list)
+    released: list[Array] = field(default_factory=list)
+    noises: list[GaussianNoise] = field(default_factory=list)
+    scores: list[Array] = field(default_factory=list)
+    choices: list[NoisyMin] = field(default_factory=list)
+    picked: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(9)
+        self.monkeypatch.setattr(gate, "add_noise", self._add_noise)
+        self.monkeypatch.setattr(selection, "noisy_min", self._noisy_min)
+
+    def _add_noise(self, values: Array, noise: GaussianNoise, entropy: object) -> Array:
+        noisy = values + self.strength * noise.scale * self.rng.normal(size=values.shape)
+        if self.replay is not None:
+            noisy = self.replay.released[len(self.released)]
+        self.values.append(values.copy())
+        self.noises.append(noise)
+        self.released.append(noisy)
+        return noisy.copy()
+
+    def _noisy_min(self, scores: Array, choice: NoisyMin, entropy: object) -> int:
+        if self.replay is not None:
+            pick = self.replay.picked[len(self.picked)]
+        elif self.picks is not None:
+            pick = self.picks[len(self.picked) % len(self.picks)]
+        else:
+            pick = int(np.argmin(scores))
+        self.scores.append(scores.copy())
+        self.choices.append(choice)
+        self.picked.append(pick)
+        return pick
+
+
+def neighbours_of(facts: Problem, X: Array, y: Array) -> list[tuple[Array, Array]]:
+    """The table with one row replaced: by its opposite, by a far one, by a flipped label; or emptied."""
+    others = []
+    for row in (0, N // 2, N - 1):
+        if facts.neighbours is Neighbours.ADD_REMOVE:
+            emptied = X.copy()
+            others.append((np.delete(emptied, row, axis=0), np.delete(y, row)))
+            continue
+        for change in range(3):
+            other_X, other_y = X.copy(), y.copy()
+            if change == 0:
+                other_y[row] = -y[row]
+            else:
+                other_X[row] = (-3 * X[row], 10 * np.eye(P)[row % P])[change - 1]
+            others.append((other_X, other_y))
+    return others
+
+
+def used_shares(
+    mechanism: Mechanism, facts: Problem, monkeypatch: pytest.MonkeyPatch, picks: list[int] | None = None
+) -> tuple[list[float], list[float]]:
+    """Movement over declared sensitivity at every passage, for neighbours on the same public trajectory.
+
+    For choices: half the range of the movements of the scores, since a common shift does not matter.
+    """
+    X, y = data()
+    here = Gate(monkeypatch, strength=1.0, picks=picks)
+    fit(mechanism, facts, X, y)
+    moved, ranged = [], []
+    for other_X, other_y in neighbours_of(facts, X, y):
+        there = Gate(monkeypatch, replay=here)
+        fit(mechanism, facts, other_X, other_y)
+        assert len(there.values) == len(here.values)
+        assert len(there.scores) == len(here.scores)
+        for one, two, noise in zip(here.values, there.values, here.noises, strict=True):
+            moved.append(float(np.linalg.norm(one - two)) / noise.sensitivity)
+        for one, two, choice in zip(here.scores, there.scores, here.choices, strict=True):
+            ranged.append(float(np.ptp(one - two)) / 2 / choice.sensitivity)
+    return moved, ranged
+
+
+# Plain prices, written apart from the package.
+
+
+def plain_gradient(facts: Problem, X: Array, y: Array, w: Array) -> Array:
+    """Sum over all rows, without the regulariser."""
+    rows = plain_rows(X, facts.x_norm, facts.intercept)
+    slopes = -y if isinstance(facts.loss, Linear) else plain_slope(facts.loss, rows @ w, y)
+    return np.asarray(rows.T @ slopes)
+
+
+def plain_delta(mu: float, epsilon: float) -> float:
+    return float(norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2))
+
+
+def plain_zcdp_epsilon(rho: float, delta: float) -> float:
+    """Canonne, Kamath and Steinke's conversion, minimised over the order."""
+
+    def at(log_excess: float) -> float:
+        a = 1 + math.exp(log_excess)
+        return a * rho + math.log((a - 1) / a) - (math.log(delta) + math.log(a)) / (a - 1)
+
+    return float(minimize_scalar(at, bounds=(-5, 15), method="bounded", options={"xatol": 1e-10}).fun)

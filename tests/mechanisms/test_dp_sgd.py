@@ -1,0 +1,223 @@
+"""DP-SGD and its Poisson batches: what is drawn is what is priced."""
+
+import math
+import os
+
+import numpy as np
+import pytest
+from gradient_cases import (
+    BUDGET,
+    N,
+    each_loss,
+    each_relation,
+    facts,
+    neighbour,
+    plain_descent,
+    replayed_distances,
+    rows_of,
+    run,
+    table_of,
+    without_noise,
+)
+from scipy import stats
+
+from dperm.errors import InvalidInput, NotCertified
+from dperm.losses import Logistic, Softmax
+from dperm.mechanisms.base import Job
+from dperm.mechanisms.dp_sgd import DPSGD
+from dperm.mechanisms.sampling import FixedSizeSampling, PoissonSampling
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget, SeededEntropy, SystemEntropy
+
+
+def drawn(mechanism, steps, seed=3, n=N):
+    """The batches that a run with this seed draws, when the gate draws nothing."""
+    entropy = SeededEntropy(seed)
+    return [PoissonSampling(mechanism.rate).draw(n, entropy) for _ in range(steps)]
+
+
+@pytest.mark.parametrize("clip", [None, 0.3])
+@each_loss
+def test_without_noise_it_is_a_plain_loop_over_the_batches(monkeypatch, loss, clip):
+    problem, (X, y) = facts(loss), rows_of(loss)
+    mechanism = DPSGD(steps=7, step_size=0.8, rate=0.2, clip=clip, momentum=0.3)
+    plan = mechanism.plan(problem, BUDGET)
+    without_noise(monkeypatch)
+    outcome = run(mechanism, problem, X, y)
+    expected = plain_descent(
+        problem,
+        X,
+        y,
+        drawn(mechanism, 7),
+        step_sizes=np.array([0.8] * 4 + [0.4] * 3),
+        divisor=0.2 * N,
+        l2=plan.settings["l2_used"],
+        momentum=0.3,
+        tail=2,
+        clip=clip,
+    )
+    np.testing.assert_allclose(outcome.weights, expected, rtol=1e-5, atol=1e-6)
+    assert np.linalg.norm(outcome.weights) > 0.01
+    assert outcome.certified
+
+
+@each_relation
+@pytest.mark.parametrize("center", [False, True])
+def test_the_noise_meets_the_budget_by_dp_accountings_own_ledger(neighbours, center):
+    from dp_accounting import DpEventBuilder, GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent
+    from dp_accounting.pld import PLDAccountant
+
+    problem = facts(Logistic(), neighbours=neighbours)
+    mechanism = DPSGD(steps=20, rate=0.1, center=center)
+    plan = mechanism.plan(problem, BUDGET)
+    replaced = neighbours is Neighbours.REPLACE_ONE
+    relation = NeighboringRelation.REPLACE_ONE if replaced else NeighboringRelation.ADD_OR_REMOVE_ONE
+
+    def epsilon(factor):
+        # one row adds half of what the sum moves by when a row is replaced
+        z = factor * plan.noise.scale / (plan.noise.padded(plan.noise.sensitivity) / (2 if replaced else 1))
+        builder = DpEventBuilder()
+        builder.compose(PoissonSampledDpEvent(0.1, GaussianDpEvent(z)), 20)
+        if center:
+            builder.compose(GaussianDpEvent((2 if replaced else 1) / plan.centring.mu))
+        return PLDAccountant(relation).compose(builder.build()).get_epsilon(BUDGET.delta)
+
+    assert epsilon(1.0) <= BUDGET.epsilon * (1 + 1e-3)
+    assert epsilon(0.95) > BUDGET.epsilon * (1 + 1e-3)
+    assert plan.releases == 20
+    assert plan.not_certified is None
+
+
+@each_relation
+@each_loss
+def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(monkeypatch, loss, neighbours):
+    """Under add-remove the missing row is the last: it is an empty one, and the others keep their places."""
+    problem, (X, y) = facts(loss, neighbours=neighbours), rows_of(loss)
+    mechanism = DPSGD(steps=6, rate=0.5, clip=0.5)
+    distance, declared = replayed_distances(
+        monkeypatch, mechanism, problem, (X, y), neighbour(problem, X, y, N - 1)
+    )
+    assert (distance <= declared).all()
+    met = [N - 1 in batch for batch in drawn(mechanism, 6)]
+    assert 0 < sum(met) < 6
+    np.testing.assert_array_equal(distance > 1e-9, met)
+
+
+def test_centring_works():
+    problem, (X, y) = facts(Softmax(3)), rows_of(Softmax(3))
+    outcome = run(DPSGD(steps=3, rate=0.3, center=True), problem, X, y)
+    assert outcome.weights.shape == (5, 3)
+    assert [record.name for record in outcome.records] == ["mean of the rows"] + ["dp-sgd gradient"] * 3
+
+
+def test_models_side_by_side_draw_batches_of_their_own(monkeypatch):
+    problem, (X, y) = facts(Logistic()), rows_of(Logistic())
+    mechanism = DPSGD(steps=3, rate=0.3)
+    job = Job(plan=mechanism.plan(problem, BUDGET))
+    without_noise(monkeypatch)
+    one, two = mechanism.run([job, job], table_of(problem, X, y), SeededEntropy(0))
+    assert np.linalg.norm(one.weights - two.weights) > 1e-3
+
+
+def test_an_empty_batch_is_noised_and_stepped_on():
+    problem, (X, y) = facts(Logistic(), n_rows=3), rows_of(Logistic(), n=3)
+    mechanism = DPSGD(steps=5, rate=0.01)
+    assert all(len(batch) == 0 for batch in drawn(mechanism, 5, n=3))
+    outcome = run(mechanism, problem, X, y)
+    assert len(outcome.records) == 5
+    assert np.abs(outcome.weights).min() > 0
+
+
+@pytest.mark.parametrize("entropy", [SeededEntropy(1), SystemEntropy()], ids=lambda entropy: entropy.name)
+def test_rows_join_on_their_own_with_the_declared_probability(entropy):
+    """Counts per row and per batch against the binomial law; a rate of 0.11 for 0.1 must be noticed."""
+    n, draws, rate = 50, 4000, 0.1
+
+    def smallest_p(sampling):
+        joined = np.zeros((draws, n), bool)
+        for i in range(draws):
+            joined[i, sampling.draw(n, entropy)] = True
+        total = stats.binomtest(int(joined.sum()), joined.size, rate).pvalue
+        rows = stats.chisquare(joined.sum(axis=0)).pvalue
+        sizes = np.bincount(joined.sum(axis=1), minlength=n + 1)[:13]
+        law = stats.binom.pmf(np.arange(13), n, rate)
+        size = stats.chisquare(sizes, sizes.sum() * law / law.sum()).pvalue
+        pairs = (joined[:, :-1] & joined[:, 1:]).sum()
+        pair = stats.binomtest(int(pairs), draws * (n - 1), rate**2).pvalue
+        return min(total, rows, size, pair)
+
+    assert smallest_p(PoissonSampling(rate)) > 1e-10
+    assert smallest_p(PoissonSampling(0.11)) < 1e-10
+    assert smallest_p(FixedSizeSampling(5)) < 1e-10
+
+
+def test_a_secure_source_asks_the_operating_system_every_time(monkeypatch):
+    asked = []
+    real = os.urandom
+    monkeypatch.setattr(os, "urandom", lambda n: asked.append(n) or real(n))
+    sampling = PoissonSampling(0.5)
+    one, two = sampling.draw(200, SystemEntropy()), sampling.draw(200, SystemEntropy())
+    assert asked == [1600, 1600]
+    assert not np.array_equal(one, two)
+
+
+def test_a_full_rate_takes_every_row_and_odd_sources_are_refused():
+    np.testing.assert_array_equal(PoissonSampling(1.0).draw(5, SystemEntropy()), np.arange(5))
+
+    class Strange:
+        name = "strange"
+        secure = False
+
+    for sampling in (PoissonSampling(0.5), FixedSizeSampling(2)):
+        with pytest.raises(InvalidInput, match="strange"):
+            sampling.draw(5, Strange())
+
+
+@pytest.mark.parametrize(
+    "bad", [{"rate": 0.0}, {"rate": 1.5}, {"rate": "x"}, {"steps": 0}, {"clip": 0}], ids=str
+)
+def test_bad_settings_are_refused(bad):
+    with pytest.raises(InvalidInput):
+        DPSGD(**bad)
+
+
+# Errors of the papers
+
+
+def test_the_papers_price_is_for_add_remove_and_marked_when_a_row_is_replaced():
+    """One relation per claim: noise for add-remove is about half of what replacing a row needs."""
+    budget = Budget(1.0, 1e-6)
+    plans = {
+        n: DPSGD(steps=20, accounting="paper").plan(facts(Logistic(), neighbours=n), budget)
+        for n in Neighbours
+    }
+    assert plans[Neighbours.ADD_REMOVE].not_certified is None
+    assert "accounting='tight'" in plans[Neighbours.REPLACE_ONE].not_certified
+    tight = DPSGD(steps=20).plan(facts(Logistic(), neighbours="add-remove"), budget)
+    assert tight.noise.scale < plans[Neighbours.ADD_REMOVE].noise.scale < 1.3 * tight.noise.scale
+
+
+def test_sampling_never_needs_less_noise_on_the_mean_than_full_batches():
+    from dperm.mechanisms.dp_gd import DPGD
+
+    problem, budget = facts(Logistic(), n_rows=40_000), Budget(0.5, 1e-8)
+    full = DPGD(steps=50).plan(problem, budget).noise.scale / 40_000
+    sampled = DPSGD(steps=50).plan(problem, budget).noise.scale / 4_000
+    assert full * (1 - 1e-3) <= sampled <= 1.1 * full
+
+
+def test_deltas_near_the_error_of_the_accountant_are_refused():
+    with pytest.raises(NotCertified, match="1e-12"):
+        DPSGD(steps=5).plan(facts(Logistic()), Budget(1.0, 1e-13))
+
+
+def test_the_sum_is_divided_by_the_expected_size(monkeypatch):
+    """Rows all alike: the first step is the batch's size over q n, not 1."""
+    problem = facts(Logistic(), l2=0.0)
+    X, y = np.tile([0.5, 0.0, 0.0, 0.0], (N, 1)), np.ones(N)
+    mechanism = DPSGD(steps=1, rate=0.2, step_size=1.0)
+    without_noise(monkeypatch)
+    outcome = run(mechanism, problem, X, y)
+    size = len(drawn(mechanism, 1)[0])
+    assert not math.isclose(size, 0.2 * N)
+    assert outcome.weights[0] == pytest.approx(0.25 * size / (0.2 * N), rel=1e-6)

@@ -1,0 +1,149 @@
+"""DP-SVRG: full gradients and corrections, in one price."""
+
+import numpy as np
+import pytest
+from output_cases import plain_rows, plain_slope
+from purse_cases import BUDGET, Gate, N, P, data, fit, plain_gradient, problem, table
+
+from dperm.errors import InvalidInput, NotCertified, Unsupported
+from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
+from dperm.mechanisms import Job
+from dperm.mechanisms.dp_svrg import DPSVRG, correction_bound
+from dperm.mechanisms.sampling import PoissonSampling
+from dperm.neighbours import Neighbours
+from dperm.privacy import SystemEntropy
+from dperm.problem import Problem
+
+SMALL = DPSVRG(outer=3, inner=3, rate=0.3)
+
+
+def fixed_batches(monkeypatch: pytest.MonkeyPatch, always: int | None = None) -> list[np.ndarray]:
+    """Batches that do not depend on the entropy; ``always`` is a row that joins each of them."""
+    rng, drawn = np.random.default_rng(4), []
+
+    def draw(self: PoissonSampling, n_rows: int, entropy: object) -> np.ndarray:
+        members = rng.random(n_rows) < self.rate
+        if always is not None:
+            members[always] = True
+        drawn.append(np.flatnonzero(members))
+        return drawn[-1]
+
+    monkeypatch.setattr(PoissonSampling, "draw", draw)
+    return drawn
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)], ids=repr)
+def test_without_noise_it_equals_a_plain_loop(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts, (X, y) = problem(loss), data()
+    Gate(monkeypatch)
+    batches = iter(drawn := fixed_batches(monkeypatch))
+    got = fit(DPSVRG(outer=3, inner=3, rate=0.3, step_size=0.9), facts, X, y)
+    rows = plain_rows(X, facts.x_norm, facts.intercept)
+    anchor = np.zeros(P + 1)
+    for _ in range(3):
+        v, w, inside = plain_gradient(facts, X, y, anchor) / N, anchor, []
+        for t in range(3):
+            u = np.zeros(P + 1)
+            if t > 0:
+                chosen = next(batches)
+                slopes = [plain_slope(loss, rows[chosen] @ point, y[chosen]) for point in (w, anchor)]
+                u = rows[chosen].T @ (slopes[0] - slopes[1]) / (0.3 * N)  # a public divisor
+            w = w - 0.9 * (u + v + facts.l2 * w)
+            inside.append(w)
+        anchor = np.mean(inside, axis=0)
+    np.testing.assert_allclose(got.weights, anchor, rtol=1e-8, atol=1e-10)
+    assert len(drawn) == 6
+    assert len(got.records) == 3 + 6 == SMALL.plan(facts, BUDGET).releases
+
+
+@pytest.mark.parametrize(
+    ("relation", "center"), [(Neighbours.REPLACE_ONE, False), (Neighbours.ADD_REMOVE, True)]
+)
+def test_the_accountant_of_another_library_finds_the_same_price(relation: Neighbours, center: bool) -> None:
+    """From the declared noise of a run, as events of dp-accounting's own composition."""
+    from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent
+    from dp_accounting.pld import PLDAccountant
+
+    facts, mechanism = problem(neighbours=relation), DPSVRG(outer=2, inner=2, rate=0.3, center=center)
+    plan, outcome = mechanism.plan(facts, BUDGET), fit(mechanism, facts, *data())
+    changed = 2 if relation is Neighbours.REPLACE_ONE else 1
+    kind = NeighboringRelation.REPLACE_ONE if changed == 2 else NeighboringRelation.ADD_OR_REMOVE_ONE
+    accountant = PLDAccountant(kind, value_discretization_interval=1e-4)
+    for record in outcome.records:
+        event = GaussianDpEvent(changed * record.noise_scale / record.padded_sensitivity)
+        correction = record.name == "dp-svrg correction"
+        accountant.compose(PoissonSampledDpEvent(0.3, event) if correction else event)
+    reached = accountant.get_epsilon(BUDGET.delta)
+    assert 0.97 * BUDGET.epsilon <= reached <= 1.002 * BUDGET.epsilon  # that grid is coarse and rounds up
+    assert plan.releases + center == len(outcome.records)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)], ids=repr)
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_neighbours_stay_within_the_sensitivity_when_the_row_is_drawn(
+    loss: Loss, relation: Neighbours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts, (X, y) = problem(loss, neighbours=relation), data()
+    moved = []
+    row = N - 1
+    X[row] *= 5
+    fixed_batches(monkeypatch, always=row)
+    here = Gate(monkeypatch, strength=1.0)
+    fit(SMALL, facts, X, y)
+    others = [(X[:row], y[:row])]
+    if relation is Neighbours.REPLACE_ONE:
+        others = [(X, np.append(y[:row], -y[row])), (np.vstack([X[:row], -X[row] + 1]), y)]
+    for other_X, other_y in others:
+        fixed_batches(monkeypatch, always=row)
+        there = Gate(monkeypatch, replay=here)
+        fit(SMALL, facts, other_X, other_y)
+        for one, two, noise in zip(here.values, there.values, here.noises, strict=True):
+            moved.append(float(np.linalg.norm(one - two)) / noise.sensitivity)
+    assert 0.2 < max(moved) <= 1
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.3), ClippedSquared(0.5)], ids=repr)
+def test_no_row_exceeds_the_bound_of_a_correction(loss: Loss) -> None:
+    facts: Problem = problem(loss, intercept=0.0)
+    rng = np.random.default_rng(0)
+    used = []
+    for _ in range(400):
+        w, anchor = rng.normal(size=(2, P)) * rng.choice([0.1, 1, 10])
+        x = w - anchor if rng.random() < 0.5 else rng.normal(size=P)
+        x *= facts.x_norm / np.linalg.norm(x)
+        y = np.array(rng.choice([-1.0, 1.0]))
+        difference = loss.slope(x @ w, y) - loss.slope(x @ anchor, y)
+        used.append(abs(float(difference)) * facts.x_norm / correction_bound(facts, w, anchor))
+    assert 0.8 < max(used) <= 1 + 1e-12
+
+
+def test_the_first_inner_step_is_free() -> None:
+    facts = problem()
+    one = DPSVRG(outer=4, inner=1).plan(facts, BUDGET)
+    assert one.releases == 4
+    assert one.detail.noise_multiplier == 0
+    assert len(fit(DPSVRG(outer=4, inner=1), facts, *data()).records) == 4
+
+
+def test_refusals() -> None:
+    for bad in (
+        {"outer": 0},
+        {"inner": 0},
+        {"rate": 0.0},
+        {"rate": 1.5},
+        {"full_share": 1.0},
+        {"step_size": 0.0},
+    ):
+        with pytest.raises(InvalidInput):
+            DPSVRG(**bad)  # type: ignore[arg-type]
+    with pytest.raises(NotCertified, match="constants"):
+        DPSVRG(accounting="paper").plan(problem(), BUDGET)
+    with pytest.raises(Unsupported, match="softmax"):
+        DPSVRG().plan(problem(Softmax(3)), BUDGET)
+
+
+def test_a_secure_run_is_certified() -> None:
+    facts = problem()
+    (outcome,) = SMALL.run([Job(plan=SMALL.plan(facts, BUDGET))], table(facts, *data()), SystemEntropy())
+    assert outcome.certified
+    assert all(record.secure for record in outcome.records)

@@ -1,0 +1,137 @@
+"""Private Frank-Wolfe: full gradients, two-sided choices, and their price."""
+
+import math
+
+import numpy as np
+import pytest
+from purse_cases import (
+    BUDGET,
+    Gate,
+    N,
+    P,
+    data,
+    fit,
+    plain_gradient,
+    plain_zcdp_epsilon,
+    problem,
+    table,
+    used_shares,
+)
+
+from dperm.errors import InvalidInput, Unsupported
+from dperm.losses import HuberHinge, Linear, Logistic, Loss, Softmax
+from dperm.mechanisms import Job
+from dperm.mechanisms.frank_wolfe import FrankWolfe
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget, SeededEntropy, SystemEntropy
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)], ids=repr)
+def test_without_noise_it_equals_a_plain_loop(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts, (X, y) = problem(loss), data()
+    gate = Gate(monkeypatch)
+    got = fit(FrankWolfe(steps=12, radius=6.0), facts, X, y)
+    c = 6.0 / facts.row_norm
+    corners = np.vstack([c * np.eye(P + 1), -c * np.eye(P + 1)])
+    w = np.zeros(P + 1)
+    for t in range(1, 13):
+        scores = corners @ (plain_gradient(facts, X, y, w) / N + facts.l2 * w)
+        np.testing.assert_allclose(gate.scores[t - 1], scores, rtol=1e-5, atol=1e-6)
+        w = w + 2 / (t + 2) * (corners[np.argmin(scores)] - w)
+    np.testing.assert_allclose(got.weights, w, rtol=1e-6, atol=1e-9)
+    assert np.abs(got.weights).sum() <= c * (1 + 1e-12)
+    assert len(got.records) == 12
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize("budget", [BUDGET, Budget(0.1, 1e-8)], ids=str)
+def test_the_choices_cost_no_more_than_the_budget(budget: Budget, relation: Neighbours) -> None:
+    """From the declared noise: range 2 * sensitivity / scale, rho = range**2 / 8, summed and converted."""
+    for center in (False, True):
+        facts = problem(neighbours=relation)
+        plan = FrankWolfe(steps=17, center=center).plan(facts, budget)
+        moved = 2 * plan.noise.sensitivity / plan.noise.scale
+        beside = plan.centring.mu if center else 0.0
+        rho = 17 * moved**2 / 8 + beside**2 / 2
+        reached = plain_zcdp_epsilon(rho, budget.delta)
+        assert reached <= budget.epsilon
+        assert reached >= 0.999 * budget.epsilon
+
+
+def test_without_delta_the_guarantee_is_pure() -> None:
+    plan = FrankWolfe().plan(problem(), Budget(1.0, 0.0))
+    assert plan.releases * 2 * plan.noise.sensitivity / plan.noise.scale <= 1.0
+    assert plan.accountant == "pure composition of the choices"
+
+
+@pytest.mark.parametrize("loss", [Linear(), Logistic()], ids=repr)
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_scores_of_neighbours_stay_within_the_sensitivity(
+    loss: Loss, relation: Neighbours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, ranged = used_shares(FrankWolfe(steps=6), problem(loss, neighbours=relation), monkeypatch)
+    assert 0.1 < max(ranged) <= 1
+
+
+def test_the_linear_loss_attains_the_sensitivity_in_both_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row along one axis, replaced by its opposite, moves the two corners of the axis 2 x_norm c / n each."""
+    facts, (X, y) = problem(Linear()), data()
+    X[3] = facts.x_norm * np.eye(P)[1]
+    gate = Gate(monkeypatch)
+    fit(FrankWolfe(steps=1), facts, X, y)
+    other = Gate(monkeypatch, replay=gate)
+    y[3] = -y[3]
+    fit(FrankWolfe(steps=1), facts, X, y)
+    change, declared = other.scores[0] - gate.scores[0], gate.choices[0].sensitivity
+    assert np.abs(change).max() == pytest.approx(declared, rel=1e-5)
+    assert change[1] == pytest.approx(-change[1 + P + 1])
+    assert not gate.choices[0].one_sided  # so the noise pays for twice the sensitivity
+
+
+def test_replacing_a_row_doubles_the_scale_of_adding_one() -> None:
+    replaced, added = (
+        FrankWolfe(steps=9).plan(problem(neighbours=relation), BUDGET).noise
+        for relation in (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE)
+    )
+    assert replaced.scale == pytest.approx(2 * added.scale, rel=1e-6)
+
+
+def test_every_score_is_over_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A published benchmark scored on a batch with noise for the whole table: most rows changed nothing."""
+    facts, (X, y) = problem(Linear()), data()
+    gate = Gate(monkeypatch)
+    fit(FrankWolfe(steps=3), facts, X, y)
+    for row in range(N):
+        other_y = y.copy()
+        other_y[row] = -y[row]
+        there = Gate(monkeypatch, replay=gate)
+        fit(FrankWolfe(steps=3), facts, X, other_y)
+        for one, two in zip(gate.scores, there.scores, strict=True):
+            assert np.abs(one - two).max() > 1e-4
+
+
+def test_the_papers_composition_is_certified_and_noisier() -> None:
+    facts = problem()
+    tight, paper = (FrankWolfe(accounting=kind).plan(facts, BUDGET) for kind in ("tight", "paper"))
+    assert paper.not_certified is None
+    assert paper.noise.scale > 1.3 * tight.noise.scale
+    T, printed = paper.releases, math.sqrt(8 * paper.releases * math.log(1e6)) / BUDGET.epsilon
+    assert paper.noise.scale / paper.noise.sensitivity == pytest.approx(printed, rel=1e-6)
+    assert tight.releases == T
+
+
+def test_refusals_and_several_models() -> None:
+    for bad in ({"steps": 0}, {"radius": -1.0}):
+        with pytest.raises(InvalidInput):
+            FrankWolfe(**bad)  # type: ignore[arg-type]
+    with pytest.raises(Unsupported, match="softmax"):
+        FrankWolfe().plan(problem(Softmax(3)), BUDGET)
+    facts, (X, y) = problem(), data()
+    mechanism = FrankWolfe()
+    plans = [mechanism.plan(facts, Budget(epsilon, 1e-6)) for epsilon in (30.0, 1.0)]
+    outcomes = mechanism.run([Job(plan=plan) for plan in plans], table(facts, X, y), SeededEntropy(0))
+    assert [len(outcome.records) for outcome in outcomes] == [plan.releases for plan in plans]
+    assert fit(FrankWolfe(center=True), facts, X, y).records[0].name == "mean of the rows"
+    (secure,) = mechanism.run([Job(plan=plans[1])], table(facts, X, y), SystemEntropy())
+    assert secure.certified
+    assert all(record.secure for record in secure.records)

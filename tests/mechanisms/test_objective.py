@@ -1,0 +1,482 @@
+"""Objective perturbation: minimiser, certificate, price, and everything that must not happen."""
+
+import math
+from dataclasses import replace
+from functools import partial
+from itertools import product
+
+import numpy as np
+import pytest
+from objective_cases import (
+    ADD_REMOVE,
+    BUDGET,
+    GATE,
+    LOSSES,
+    REPLACE_ONE,
+    N,
+    P,
+    Watch,
+    fit,
+    gradient,
+    make_problem,
+    make_rows,
+    make_table,
+)
+from scipy.optimize import minimize
+from scipy.special import ndtr
+
+from dperm.errors import InvalidInput, NotCertified, Unsupported
+from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
+from dperm.mechanisms import minimiser
+from dperm.mechanisms.amp import AMP
+from dperm.mechanisms.base import Job
+from dperm.mechanisms.objective import Objective
+from dperm.mechanisms.objective_family import OBJECTIVE_NOISE, gradient_limits
+from dperm.mechanisms.objective_kst import ObjectiveKST
+from dperm.mechanisms.objective_profile import log_determinant_bound, objective_profile
+from dperm.mechanisms.objective_pure import ObjectivePure
+from dperm.privacy import Budget, GaussianProfile, SeededEntropy, SystemEntropy, gaussian_mu
+from dperm.solvers import lbfgs, newton
+
+GAUSSIAN = [Objective(), ObjectiveKST(), AMP()]
+FAMILY = [*GAUSSIAN, ObjectivePure()]
+BUDGETS = [Budget(e, d) for e in (0.05, 0.5, 1.0, 8.0) for d in (1e-8, 1e-5)]
+
+
+# ---- the minimiser
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "loss"), [*product(GAUSSIAN, LOSSES), (Objective(), Softmax(3))], ids=repr
+)
+def test_without_noise_it_is_the_plain_minimiser(monkeypatch, mechanism, loss):
+    problem = make_problem(loss)
+    monkeypatch.setattr(GATE, "add_noise", lambda values, noise, entropy: values)
+    plan = mechanism.plan(problem, BUDGET)
+    rows = make_rows(problem)
+    got = fit(mechanism, problem, rows).weights
+    l2 = plan.settings["l2_used"]
+    X, y = np.column_stack([rows[0], np.full(N, 0.3)]), rows[1]
+
+    def plain(flat):
+        w = flat.reshape(got.shape)
+        value = loss.value(X @ w, y).sum() + N * l2 / 2 * np.sum(w * w)
+        return value, gradient(problem, l2, rows, w).ravel()
+
+    start = np.zeros(got.size)
+    # Of a strongly convex function, the gradient norm bounds the distance.
+    found = minimize(plain, start, jac=True, method="L-BFGS-B", options={"ftol": 0, "gtol": 1e-8}).x
+    distance = (np.linalg.norm(plain(found)[1]) + plan.detail.limit) / (N * l2)
+    assert distance < 1e-3
+    assert np.linalg.norm(got.ravel() - found) <= distance * (1 + 1e-6)
+    assert np.linalg.norm(got) > 100 * distance
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("loss", [*LOSSES, ClippedSquared(1.0), Softmax(3)], ids=repr)
+def test_the_returned_point_carries_its_gradient_certificate(monkeypatch, loss, relation):
+    """The gradient with the noise that was drawn, computed here, at the point before the gate."""
+    problem = make_problem(loss, neighbours=relation)
+    watch = Watch(monkeypatch)
+    plan = Objective().plan(problem, BUDGET)
+    rows = make_rows(problem)
+    fit(Objective(), problem, rows)
+    (drawn_name, nothing, b), (_, point, released) = watch.seen
+    assert drawn_name == OBJECTIVE_NOISE
+    assert not nothing.any()
+    shape = (P + 1,) if loss.outputs == 1 else (P + 1, loss.outputs)
+    residual = gradient(problem, plan.settings["l2_used"], rows, point.reshape(shape)).ravel() + b
+    reach = (math.sqrt(problem.dimension) + 16) * plan.noise.scale
+    limit, bound = gradient_limits(plan.detail.problem, reach, 1e-6)
+    assert limit == plan.detail.limit
+    assert np.linalg.norm(residual) <= bound <= 1.1 * 1e-6 * problem.gradient_bound
+    assert np.linalg.norm(b) > 1  # the certificate is for the perturbed problem, not for the plain one
+    assert 0 < np.linalg.norm(released - point) < 20 * plan.detail.output.scale * math.sqrt(problem.dimension)
+
+
+def test_the_output_sensitivity_is_two_residuals_over_the_strength():
+    plan = Objective().plan(make_problem(), BUDGET)
+    used = plan.detail.problem
+    one_point = plan.detail.limit / (N * used.l2)
+    assert plan.detail.output.sensitivity >= 2 * one_point
+    assert (
+        plan.detail.output.sensitivity <= 2.2 * one_point
+    )  # rounding and the grid of b are small against it
+
+
+@pytest.mark.parametrize("mechanism", FAMILY, ids=lambda m: m.name)
+def test_a_batch_gives_every_job_its_own_rows_noise_and_strength(monkeypatch, mechanism):
+    """Models and budgets side by side: each point solves its own problem."""
+    rng = np.random.default_rng(5)
+    mask = np.zeros((N, 3), np.uint8)
+    for k in range(3):
+        mask[rng.permutation(N)[:300], k] = 1
+    problem = make_problem(n_rows=300, l2=1e-4)
+    whole = replace(problem, n_rows=N)
+    X, y = make_rows(whole)
+    budgets = [Budget(0.1, 1e-6), Budget(2.0, 1e-6)]
+    jobs = [Job(plan=mechanism.plan(problem, b), model=k) for b in budgets for k in (2, 0, 1)]
+    seen = []
+    original = type(mechanism)._noisy
+
+    def watch(self, values, noises, entropy, name):
+        noisy, records = original(self, values, noises, entropy, name)
+        seen.append((values, noisy))
+        return noisy, records
+
+    monkeypatch.setattr(type(mechanism), "_noisy", watch)
+    outcomes = mechanism.run(jobs, make_table(whole, X, y, mask), SeededEntropy(0))
+    (_, b), (points, _) = seen
+    assert len({job.plan.settings["l2_used"] for job in jobs}) == 2
+    for k, job in enumerate(jobs):
+        own = mask[:, job.model] == 1
+        residual = gradient(problem, job.plan.settings["l2_used"], (X[own], y[own]), points[:, k]) + b[:, k]
+        assert np.linalg.norm(residual) <= job.plan.detail.limit * 1.01
+        assert len(outcomes[k].records) == 2
+    assert len({tuple(column) for column in b.T}) == len(jobs)  # nobody shares noise
+
+
+# ---- what must not happen
+
+
+@pytest.mark.parametrize(
+    ("loss", "solver"), [(Logistic(), newton), (Softmax(3), lbfgs)], ids=["newton", "lbfgs"]
+)
+def test_a_solver_cut_short_fails_closed_without_another_draw(monkeypatch, loss, solver):
+    problem = make_problem(loss)
+    watch = Watch(monkeypatch)
+    monkeypatch.setattr(minimiser, solver.__name__, partial(solver, max_iterations=1))
+    with pytest.raises(NotCertified, match="nothing is released"):
+        fit(Objective(), problem, make_rows(problem))
+    assert [name for name, _, _ in watch.seen] == [OBJECTIVE_NOISE]  # drawn once, nothing left
+
+
+def test_noise_is_drawn_once_and_before_any_row_is_looked_at(monkeypatch):
+    problem = make_problem()
+    watch = Watch(monkeypatch)
+    outcome = fit(Objective(), problem, make_rows(problem))
+    assert [name for name, _, _ in watch.seen] == [OBJECTIVE_NOISE, "objective weights"]
+    assert [record.name for record in outcome.records] == [OBJECTIVE_NOISE, "objective weights"]
+    first = watch.seen[0][2]
+    fit(Objective(), problem, make_rows(problem, seed=9))
+    np.testing.assert_array_equal(watch.seen[2][2], first)  # the same whatever the rows
+    record, plan = outcome.records[0], Objective().plan(problem, BUDGET)
+    assert (record.sensitivity, record.noise_scale) == (problem.gradient_gap, plan.noise.scale)
+
+
+def test_the_intercept_carries_noise_and_penalty(monkeypatch):
+    """Rows that say nothing: the minimiser is -b / strength in every coordinate, the intercept's too."""
+    problem = make_problem(neighbours=ADD_REMOVE)
+    watch = Watch(monkeypatch)
+    l2 = Objective().plan(problem, BUDGET).settings["l2_used"]
+    empty = (np.zeros((0, P)), np.zeros(0))
+    fit(Objective(), problem, empty)
+    b, point = watch.seen[0][2], watch.seen[1][1]
+    assert b.shape == (P + 1,)
+    assert (np.abs(b) > 0).all()
+    np.testing.assert_allclose(point, -b / (N * l2), rtol=1e-4)
+
+
+@pytest.mark.parametrize("mechanism", GAUSSIAN, ids=lambda m: m.name)
+def test_the_row_norm_counts_the_intercept(mechanism):
+    with_it, without = make_problem(intercept=1.0), make_problem(intercept=0.0)
+    noises = [mechanism.plan(problem, BUDGET).noise for problem in (with_it, without)]
+    assert noises[0].sensitivity == pytest.approx(math.sqrt(2) * noises[1].sensitivity)
+    assert noises[0].dimension == noises[1].dimension + 1
+
+
+# ---- neighbours
+
+
+def neighbours_of(problem, rows, rng):
+    """A row replaced by its opposite, or taken away."""
+    X, y = rows[0].copy(), rows[1].copy()
+    if problem.neighbours is ADD_REMOVE:
+        return X[1:], y[1:]
+    X[0] = -X[0] if rng.random() < 0.5 else rng.normal(size=X.shape[1])
+    X[0] *= 0.999 * problem.x_norm / max(np.linalg.norm(X[0]), problem.x_norm)
+    y[0] = -y[0] if problem.loss.labels == "binary" else (y[0] + 1) % problem.loss.outputs
+    return X, y
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("loss", [*LOSSES, Softmax(3)], ids=repr)
+def test_the_noise_that_explains_a_release_moves_by_at_most_the_gap(monkeypatch, loss, relation):
+    """The same point under D and its neighbour: the two noise vectors that lead to it are a gap apart."""
+    problem = make_problem(loss, neighbours=relation, n_rows=60)
+    rng = np.random.default_rng(3)
+    watch = Watch(monkeypatch)
+    plan = Objective().plan(problem, BUDGET)
+    l2, gap, longest = plan.settings["l2_used"], plan.noise.sensitivity, 0.0
+    for seed in range(5):
+        rows = make_rows(problem, seed)
+        rows[0][0] *= 0.999 / np.linalg.norm(rows[0][0])
+        fit(Objective(), problem, rows)
+        point = watch.seen[-1][1]
+        shape = (P + 1,) if loss.outputs == 1 else (P + 1, loss.outputs)
+        implied = [
+            -gradient(problem, l2, data, point.reshape(shape)).ravel()
+            for data in (rows, neighbours_of(problem, rows, rng))
+        ]
+        assert np.linalg.norm(implied[0] - watch.seen[-2][2]) <= 2 * plan.detail.limit
+        longest = max(longest, float(np.linalg.norm(implied[0] - implied[1])))
+    assert 0.3 * gap < longest <= gap
+
+
+@pytest.mark.parametrize("mechanism", [*GAUSSIAN, Objective(center=True)], ids=repr)
+def test_neighbours_stay_within_the_declared_sensitivity_at_the_gate(monkeypatch, mechanism):
+    """Given the exact minimiser both data sets know their own noise; what they then release is close."""
+    problem = make_problem(n_rows=200)
+    rows = make_rows(problem)
+    other = neighbours_of(problem, rows, np.random.default_rng(0))
+    watch = Watch(monkeypatch)
+    fit(mechanism, problem, rows)
+    passed = len(watch.seen)
+    plan = mechanism.plan(problem, BUDGET)
+    if mechanism.center:
+        mean, moved = plan.centring.noise, watch.seen[0][1]
+        fit(mechanism, problem, other)
+        assert 0 < np.linalg.norm(watch.seen[passed][1] - moved) <= mean.sensitivity
+        return
+    point, l2 = watch.seen[1][1], plan.settings["l2_used"]
+    implied = -gradient(
+        problem, l2, other, point
+    )  # the noise with which the neighbour's minimiser is this point
+
+    def planted(values, noise, entropy, name):
+        return (implied if name == OBJECTIVE_NOISE else values), None
+
+    monkeypatch.setattr(GATE, "pass_gate", planted)
+    (outcome,) = mechanism.run([Job(plan=plan)], make_table(problem, *other), SeededEntropy(0))
+    assert np.linalg.norm(outcome.weights - point) <= plan.detail.output.sensitivity
+
+
+# ---- the price
+
+
+def gaussian_delta(mu, epsilon):
+    return float(ndtr(-epsilon / mu + mu / 2) - math.exp(epsilon) * ndtr(-epsilon / mu - mu / 2))
+
+
+def vertex_delta(problem, scale, extra, epsilon):
+    """Theorem 1, written out again for losses of one sign."""
+    r, left = (
+        problem.gradient_bound,
+        epsilon - math.log1p(problem.loss.smoothness * problem.row_norm**2 / (problem.n_rows * problem.l2)),
+    )
+    lengths = [0, r, r, 2 * r] if problem.neighbours is REPLACE_ONE else [0, r]
+    return sum(gaussian_delta(math.hypot(length / scale, extra), left) for length in lengths)
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+def test_the_whole_meets_the_budget_by_a_second_route(budget, relation, center):
+    """Huber hinge, whose price is Theorem 1: all of it, and no more than needed."""
+    problem = make_problem(HuberHinge(0.5), neighbours=relation, n_rows=20_000, l2=1e-3)
+    plan = Objective(center=center).plan(problem, budget)
+    out = plan.detail.output
+    extra = math.hypot(out.padded(out.sensitivity) / out.scale, plan.centring.mu if center else 0.0)
+    assert vertex_delta(plan.detail.problem, plan.noise.scale, extra, budget.epsilon) <= budget.delta
+    assert vertex_delta(plan.detail.problem, plan.noise.scale / 1.002, extra, budget.epsilon) > budget.delta
+    assert plan.profile.delta(budget.epsilon) <= budget.delta
+    assert plan.not_certified is None
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("budget", BUDGETS[::3], ids=str)
+@pytest.mark.parametrize("mechanism", [ObjectiveKST(), ObjectiveKST(accounting="paper"), AMP()], ids=repr)
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_the_older_mechanisms_meet_their_budget_too(loss, center, mechanism, budget, relation):
+    problem = make_problem(loss, neighbours=relation, n_rows=20_000, l2=1e-5)
+    plan = replace(mechanism, center=center).plan(problem, budget)
+    out, used = plan.detail.output, plan.detail.problem
+    extra = math.hypot(out.padded(out.sensitivity) / out.scale, plan.centring.mu if center else 0.0)
+    if mechanism.accounting == "paper" and center:  # the formula sets nothing aside for the mean
+        assert (plan.not_certified is None) == (plan.profile.delta(budget.epsilon) <= budget.delta)
+        return
+    assert plan.not_certified is None
+    assert plan.profile.delta(budget.epsilon) <= budget.delta
+    assert used.n_rows * used.l2 * (1 + 1e-9) >= 2 * loss.smoothness * used.row_norm**2 / budget.epsilon
+    if center or isinstance(loss, HuberHinge):
+        assert vertex_delta(used, plan.noise.scale, extra, budget.epsilon) <= budget.delta
+
+
+def test_the_sharper_logistic_price_is_not_used_after_a_release():
+    """It is proved for releases after the minimiser only; a mean released before changes the rows."""
+    problem = make_problem(n_rows=20_000, l2=1e-3)
+    for center in (False, True):
+        plan = Objective(center=center).plan(problem, Budget(0.1, 1e-8))
+        sharp = type(plan.profile) is not GaussianProfile
+        assert sharp is not center
+
+
+def test_centring_leaves_less_for_the_objective():
+    problem, budget = make_problem(n_rows=20_000), Budget(0.5, 1e-6)
+    plain, centred = (Objective(center=c).plan(problem, budget).noise.scale for c in (False, True))
+    assert 1 / math.sqrt(0.85) * 0.99 < centred / plain < 1.15
+
+
+@pytest.mark.parametrize("mechanism", [replace(m, center=True) for m in GAUSSIAN], ids=repr)
+def test_centred_runs_release_the_mean_and_a_model_in_the_rows_as_they_came(mechanism):
+    problem = make_problem(n_rows=2000)
+    X, y = make_rows(problem)
+    outcome = fit(mechanism, problem, (X, y), Budget(8.0, 1e-5))
+    assert len(outcome.records) == 3
+    assert outcome.certified
+    correct = np.mean((X @ outcome.weights[:-1] + 0.3 * outcome.weights[-1] > 0) == (y > 0))
+    assert correct > 0.7
+
+
+# ---- the rule for l2
+
+
+def test_the_rule_keeps_the_noise_in_its_place():
+    problem = make_problem(n_rows=30_000, n_features=50, l2=0.0)
+    for epsilon, size in ((0.05, 10), (0.1, 10), (0.5, 20), (1.0, 20)):
+        budget = Budget(epsilon, 1e-8)
+        plan = Objective().plan(problem, budget)
+        want = math.sqrt(51) * problem.gradient_gap / (30_000 * gaussian_mu(budget) * size)
+        assert plan.settings["l2_used"] == pytest.approx(want, rel=1e-12)
+        # the noise alone then gives weights of about that size
+        assert math.sqrt(51) * plan.noise.scale / (30_000 * want) == pytest.approx(size, rel=0.1)
+
+
+def test_the_rule_follows_the_scale_of_the_rows():
+    budget = Budget(0.1, 1e-8)
+    small, large = (
+        Objective().plan(make_problem(n_rows=30_000, l2=0.0, x_norm=r, intercept=0.3 * r), budget)
+        for r in (1.0, 10.0)
+    )
+    assert large.settings["l2_used"] == pytest.approx(100 * small.settings["l2_used"])
+
+
+def test_few_coefficients_do_not_let_the_hessian_eat_the_budget():
+    for loss in (HuberHinge(0.05), Softmax(5)):
+        problem = make_problem(loss, n_features=1, l2=0.0, n_rows=20_000)
+        plan = Objective().plan(problem, Budget(0.05, 1e-8))
+        assert log_determinant_bound(plan.detail.problem) <= 0.05 / 4 * (1 + 1e-8)
+
+
+def test_the_users_l2_and_strength_are_respected():
+    budget = Budget(0.1, 1e-8)
+    problem = make_problem(n_rows=30_000, l2=0.5)
+    assert Objective().plan(problem, budget).settings["l2_used"] == 0.5
+    weak = replace(problem, l2=1e-9)
+    fixed = Objective(strength=0.02).plan(weak, budget)
+    assert fixed.settings["l2_used"] == fixed.settings["strength"] == 0.02
+    assert fixed.problem == weak
+    assert Objective(strength=1e-3).plan(problem, budget).settings["l2_used"] == 0.5
+    with pytest.raises(NotCertified, match="Raise l2"):
+        Objective(strength=1e-7).plan(weak, budget)
+
+
+# ---- known errors and refusals
+
+
+def test_the_smoothness_is_that_of_the_loss():
+    """The authors' code of AMP takes r^2 for a Huber hinge of width 0.1, where 5 r^2 is right."""
+    budget = Budget(0.5, 1e-6)
+    for mechanism in (AMP(), ObjectiveKST()):
+        wide, narrow = (
+            mechanism.plan(make_problem(HuberHinge(h), l2=1e-9), budget).settings["l2_used"]
+            for h in (0.5, 0.1)
+        )
+        assert narrow == pytest.approx(5 * wide, rel=1e-6)
+
+
+def test_amp_counts_both_minimisers_and_the_paper_does_not():
+    problem, budget = make_problem(n_rows=20_000, l2=1e-9), Budget(0.1, 1e-8)
+    tight, paper = (AMP(accounting=a).plan(problem, budget) for a in ("tight", "paper"))
+    assert tight.not_certified is None
+    assert "two may be off" in paper.not_certified
+    for plan in (tight, paper):
+        used = plan.detail.problem
+        # a tolerance of 1/n of R on the sum, and the rounding error that is part of both
+        assert plan.detail.limit == pytest.approx(used.gradient_bound / 20_000, rel=1e-9)
+        assert plan.detail.output.sensitivity > 2 * plan.detail.limit / (20_000 * used.l2)
+    for plan, enough in ((tight, True), (paper, False)):
+        out = plan.detail.output
+        mu = out.padded(out.sensitivity) / out.scale
+        assert (GaussianProfile.gaussian(mu).delta(0.01 * 0.1) <= 0.01 * 1e-8) is enough
+    # what the paper prints: tolerance over strength, once
+    multiplier = (1 + math.sqrt(2 * math.log(1 / (0.01 * 1e-8)))) / (0.01 * 0.1)
+    printed = multiplier / (20_000 * 20_000 * paper.settings["l2_used"]) * problem.gradient_bound
+    assert paper.settings["output_noise"] == pytest.approx(printed, rel=0.01)
+    assert tight.noise.scale < paper.noise.scale / 1.4
+
+
+def test_the_papers_noise_is_usable_but_never_called_certified():
+    problem = make_problem()
+    outcome = fit(AMP(accounting="paper"), problem, make_rows(problem))
+    assert not outcome.certified
+    assert fit(AMP(), problem, make_rows(problem)).certified
+
+
+def test_the_published_bound_of_redberg_koskela_and_wang():
+    problem = make_problem(neighbours=ADD_REMOVE, n_rows=20_000, l2=40 / 20_000)
+    budget = Budget(0.1, 1e-8)
+    paper, tight = (Objective(accounting=a).plan(problem, budget) for a in ("paper", "tight"))
+    used = paper.detail.problem
+    assert used == tight.detail.problem
+    assert paper.noise.scale > 1.03 * tight.noise.scale
+    assert paper.not_certified is None
+    assert objective_profile(used, paper.noise.scale).delta(0.1) < budget.delta
+    with pytest.raises(Unsupported, match="add-remove"):
+        Objective(accounting="paper").plan(replace(problem, neighbours=REPLACE_ONE), budget)
+    beside = Objective(accounting="paper", center=True).plan(problem, budget)
+    assert "does not reach" in beside.not_certified  # the paper's noise leaves nothing for the mean
+
+
+def test_kst_in_the_papers_own_noise():
+    problem, budget = make_problem(n_rows=20_000, l2=1e-9), Budget(0.1, 1e-8)
+    paper, tight = (ObjectiveKST(accounting=a).plan(problem, budget) for a in ("paper", "tight"))
+    printed = problem.gradient_gap * math.sqrt(8 * math.log(2 / 1e-8) + 4 * 0.1) / 0.1
+    assert paper.noise.scale == pytest.approx(printed, rel=1e-8)
+    assert paper.settings["l2_used"] * 20_000 == pytest.approx(2 * 0.25 * 1.09 / 0.1, rel=1e-6)
+    assert 1.3 < paper.noise.scale / tight.noise.scale < 3
+
+
+@pytest.mark.parametrize("mechanism", [ObjectiveKST(), AMP(), ObjectivePure()], ids=lambda m: m.name)
+def test_softmax_is_refused_where_it_is_not_proved(mechanism):
+    with pytest.raises(Unsupported, match="softmax"):
+        mechanism.plan(make_problem(Softmax(3)), BUDGET)
+
+
+@pytest.mark.parametrize("kind", [Objective, ObjectiveKST, AMP, ObjectivePure])
+@pytest.mark.parametrize(
+    "bad", [{"tolerance": 0.0}, {"tolerance": math.nan}, {"strength": -1.0}, {"strength": True}], ids=str
+)
+def test_bad_settings_are_refused(kind, bad):
+    with pytest.raises(InvalidInput, match=next(iter(bad))):
+        kind(**bad)
+
+
+@pytest.mark.parametrize("kind", [Objective, ObjectiveKST, ObjectivePure])
+@pytest.mark.parametrize("share", [0.0, 1.0, math.nan])
+def test_bad_shares_are_refused(kind, share):
+    with pytest.raises(InvalidInput, match="output_share"):
+        kind(output_share=share)
+
+
+def test_a_tolerance_that_bounds_nothing_is_refused():
+    with pytest.raises(NotCertified, match="tolerance"):
+        Objective(tolerance=1e9).plan(make_problem(), BUDGET)
+
+
+def test_a_tolerance_below_rounding_becomes_one_that_can_be_reached():
+    problem = make_problem()
+    plan = Objective(tolerance=1e-30).plan(problem, BUDGET)
+    assert 0 < plan.detail.limit < 1e-6
+    assert fit(Objective(tolerance=1e-30), problem, make_rows(problem)).certified
+
+
+def test_exact_noise_from_the_operating_system():
+    problem = make_problem()
+    plan = Objective().plan(problem, BUDGET)
+    table = make_table(problem, *make_rows(problem))
+    first, second = (Objective().run([Job(plan=plan)], table, SystemEntropy())[0] for _ in range(2))
+    assert first.certified
+    assert all(record.secure for record in first.records)
+    assert (first.weights != second.weights).all()

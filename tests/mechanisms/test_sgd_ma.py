@@ -1,0 +1,87 @@
+"""SGD-MA: constant steps on Poisson batches, and the limits of the moments accountant."""
+
+import math
+
+import numpy as np
+import pytest
+from gradient_cases import BUDGET, N, each_loss, facts, plain_descent, rows_of, run, without_noise
+
+from dperm.errors import NotCertified
+from dperm.losses import Logistic
+from dperm.mechanisms.sampling import PoissonSampling
+from dperm.mechanisms.sgd_ma import SGDMA, moments_epsilon
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget, SeededEntropy
+from dperm.privacy.subsampled import poisson_epsilon
+
+
+@each_loss
+def test_without_noise_it_is_a_plain_loop_over_the_batches(monkeypatch, loss):
+    problem, (X, y) = facts(loss), rows_of(loss)
+    mechanism = SGDMA(steps=6, step_size=0.8, rate=0.3, clip=0.6)
+    plan = mechanism.plan(problem, BUDGET)
+    without_noise(monkeypatch)
+    outcome = run(mechanism, problem, X, y)
+    entropy = SeededEntropy(3)
+    expected = plain_descent(
+        problem,
+        X,
+        y,
+        [PoissonSampling(0.3).draw(N, entropy) for _ in range(6)],
+        step_sizes=np.full(6, 0.8),
+        divisor=0.3 * N,
+        l2=plan.settings["l2_used"],
+        momentum=mechanism.momentum,
+        tail=2,
+        clip=0.6,
+    )
+    np.testing.assert_allclose(outcome.weights, expected, rtol=1e-5, atol=1e-6)
+    assert np.linalg.norm(outcome.weights) > 0.01
+
+
+def test_the_moments_are_those_of_the_mixture():
+    """One moment by numerical integration, and full batches by the closed form."""
+    z, q = 1.5, 0.2
+    x, width = np.linspace(-30, 30, 200_001, retstep=True)
+    ratio = (1 - q) + q * np.exp((2 * x - 1) / (2 * z * z))
+    density = np.exp(-x * x / (2 * z * z)) / (z * math.sqrt(2 * math.pi))
+    by_hand = min(
+        (10 * math.log((density * ratio ** (m + 1)).sum() * width) - math.log(1e-5)) / m for m in range(1, 33)
+    )
+    assert moments_epsilon(z, q, 10, 1e-5) == pytest.approx(by_hand, rel=1e-6)
+    full = min((5 * m * (m + 1) / (2 * 20.0**2) - math.log(1e-5)) / m for m in range(1, 33))
+    assert moments_epsilon(20.0, 1.0, 5, 1e-5) == pytest.approx(full, rel=1e-9)
+
+
+def test_the_moments_accountant_is_a_bound_for_add_remove():
+    for z, q, steps in ((1.2, 0.05, 100), (4.0, 0.3, 20)):
+        exact = poisson_epsilon(z, q, steps, 1e-5, Neighbours.ADD_REMOVE)
+        assert exact <= moments_epsilon(z, q, steps, 1e-5) <= 2 * exact
+
+
+def test_paper_noise_is_certified_for_add_remove_only():
+    budget = Budget(2.0, 1e-5)
+    plans = {
+        n: SGDMA(steps=30, accounting="paper").plan(facts(Logistic(), neighbours=n), budget)
+        for n in Neighbours
+    }
+    assert plans[Neighbours.ADD_REMOVE].not_certified is None
+    assert plans[Neighbours.REPLACE_ONE].not_certified is not None
+    z = plans[Neighbours.ADD_REMOVE].settings["noise_multiplier"]
+    assert moments_epsilon(z, 0.05, 30, 1e-5) <= 2.0 < moments_epsilon(0.99 * z, 0.05, 30, 1e-5)
+
+
+def test_thirty_two_moments_cannot_reach_a_small_epsilon():
+    """At delta = 1e-8 no noise goes below 0.576; the tight price has no such floor."""
+    budget, problem = Budget(0.5, 1e-8), facts(Logistic(), neighbours="add-remove")
+    assert moments_epsilon(1e9, 0.05, 30, 1e-8) == pytest.approx(-math.log(1e-8) / 32, rel=1e-6)
+    with pytest.raises(NotCertified, match="0.576"):
+        SGDMA(steps=30, accounting="paper").plan(problem, budget)
+    assert SGDMA(steps=30).plan(problem, budget).not_certified is None
+
+
+def test_centring_works():
+    problem, (X, y) = facts(Logistic()), rows_of(Logistic())
+    outcome = run(SGDMA(steps=3, rate=0.3, center=True), problem, X, y)
+    assert outcome.weights.shape == (5,)
+    assert len(outcome.records) == 4

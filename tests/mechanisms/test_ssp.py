@@ -1,0 +1,223 @@
+"""SSP: one joint release of two moments, and a quadratic solved from what was released."""
+
+import importlib
+import math
+
+import numpy as np
+import pytest
+
+from dperm.engine import Table
+from dperm.errors import InvalidInput, Unsupported
+from dperm.losses import ClippedSquared, HuberHinge, Logistic
+from dperm.mechanisms import Job
+from dperm.mechanisms.ssp import SSP, ridge_rule
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget, SeededEntropy, SystemEntropy, gaussian_mu
+from dperm.problem import Problem
+
+gate = importlib.import_module("dperm.privacy.release")
+BUDGET = Budget(0.5, 1e-8)
+RELATIONS = list(Neighbours)
+
+
+def task(n=400, p=4, **facts):
+    known = {"loss": Logistic(), "l2": 1e-3, "x_norm": 1.0, "intercept": 0.3, **facts}
+    return Problem(n_rows=n, n_features=p, **known)
+
+
+def rows(n=400, p=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) * rng.uniform(0.1, 0.9, size=(n, 1))
+    return X, np.where(X[:, 0] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+
+
+def table_of(problem, X, y, mask=None):
+    return Table(X, y, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows, mask=mask)
+
+
+@pytest.fixture
+def passed(monkeypatch):
+    """Noise off, and everything that came to the gate."""
+    seen = []
+
+    def unchanged(values, noise, entropy):
+        seen.append((values.copy(), noise))
+        return values
+
+    monkeypatch.setattr(gate, "add_noise", unchanged)
+    return seen
+
+
+def release(mechanism, problem, X, y, budget=BUDGET, entropy=None):
+    plan = mechanism.plan(problem, budget)
+    (outcome,) = mechanism.run([Job(plan=plan)], table_of(problem, X, y), entropy or SeededEntropy(0))
+    return plan, outcome
+
+
+def plain_ssp(problem, X, y, ridge):
+    """Row by row: sums of y z / 2 and z z^T, then the quadratic's minimiser."""
+    first, second = 0.0, 0.0
+    for x, label in zip(X, y, strict=True):
+        x = x * min(1, problem.x_norm / np.linalg.norm(x))
+        z = np.append(x, problem.intercept) if problem.intercept else x
+        first, second = first + label * z / 2, second + np.outer(z, z)
+    n = problem.n_rows
+    return np.linalg.solve(second / (4 * n) + ridge * np.eye(len(first)), first / n)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(("x_norm", "intercept"), [(1.0, 0.3), (5.0, 0.0)])
+@pytest.mark.parametrize("mechanism", [SSP(), SSP(weight=0.2, ridge=0.01)], ids=["default", "settings"])
+def test_noise_off_equals_plain_numpy(mechanism, x_norm, intercept, relation, passed):
+    X, y = rows()
+    problem = task(
+        450 if relation is Neighbours.ADD_REMOVE else 400,
+        x_norm=x_norm,
+        intercept=intercept,
+        neighbours=relation,
+    )
+    plan, outcome = release(mechanism, problem, X * x_norm, y)
+    expected = plain_ssp(problem, X * x_norm, y, plan.settings["l2_used"])
+    np.testing.assert_allclose(outcome.weights, expected, rtol=1e-9, atol=1e-12)
+    assert outcome.certified
+    (value, noise), p = passed[0], problem.n_columns
+    assert len(passed) == len(outcome.records) == plan.releases == 1
+    assert value.shape == (p + p * (p + 1) // 2,) == (noise.dimension,)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("weight", [0.2, 0.5, 2.0])
+def test_neighbours_stay_within_the_sensitivity_and_the_worst_pair_attains_it(weight, relation, passed):
+    problem = task(60, p=3, x_norm=2.0, intercept=0.0, neighbours=relation)
+    mechanism = SSP(weight=weight)
+    X, y = rows(60, 3)
+    rng = np.random.default_rng(1)
+    # The pair of rows that the proof names: unit vectors with inner product -1/(8 c^2), at least -1.
+    t = max(-1.0, -1 / (8 * weight**2))
+    worst = [(np.array([2.0, 0, 0]), 1.0), (2 * np.array([t, math.sqrt(1 - t * t), 0]), 1.0)]
+    pairs = [
+        [(5 * rng.normal(size=3), s), (5 * rng.normal(size=3), -s)] for s in (1.0, -1.0) for _ in range(10)
+    ]
+    largest = 0.0
+    for (x, label), (other, other_label) in [worst, *pairs]:
+        passed.clear()
+        release(mechanism, problem, np.vstack([X[1:], x]), np.append(y[1:], label))
+        if relation is Neighbours.ADD_REMOVE:
+            release(mechanism, problem, X[1:], y[1:])
+        else:
+            release(mechanism, problem, np.vstack([X[1:], other]), np.append(y[1:], other_label))
+        (one, noise), (two, _) = passed
+        largest = max(largest, np.linalg.norm(one - two))
+        assert np.linalg.norm(one - two) <= noise.sensitivity
+    assert largest >= noise.sensitivity * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
+def test_the_price_by_another_route_meets_the_budget(epsilon, center, relation):
+    from scipy.stats import norm
+
+    budget = Budget(epsilon, 1e-8)
+    plan = SSP(center=center).plan(task(neighbours=relation), budget)
+    c, r = 0.5, math.hypot(1, 0.3)
+    joint = (
+        math.sqrt(0.25 + c * c)
+        if relation is Neighbours.ADD_REMOVE
+        else math.sqrt(0.5 + 1 / (32 * c * c) + 2 * c * c)
+    )
+    assert plan.noise.sensitivity == pytest.approx(r * joint, rel=1e-8)
+    mean_sensitivity = (1 if relation is Neighbours.ADD_REMOVE else 2) / 400
+    mu_0 = mean_sensitivity / plan.centring.noise.scale if center else 0.0
+    mu = math.hypot(r * joint / plan.noise.scale, mu_0)
+    delta = norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
+    assert delta <= 1e-8 * (1 + 1e-6)
+    assert plan.profile.delta(epsilon) <= 1e-8
+    assert mu == pytest.approx(gaussian_mu(budget), rel=1e-5)  # and nothing is wasted
+
+
+def test_the_second_moment_is_free_up_to_the_root_of_an_eighth():
+    scales = [SSP(weight=c).plan(task(), BUDGET).noise.scale for c in (0.01, math.sqrt(1 / 8) - 1e-12, 0.5)]
+    assert scales[0] == pytest.approx(scales[1], rel=1e-6)
+    assert scales[2] > 1.05 * scales[1]
+
+
+def test_units_of_the_features_do_not_matter(passed):
+    X, y = rows()
+    small = release(SSP(), task(l2=0.0), X, y)[1].weights
+    large = release(SSP(), task(l2=0.0, x_norm=1000.0, intercept=300.0), 1000 * X, y)[1].weights
+    np.testing.assert_allclose(1000 * large, small, rtol=1e-9)
+
+
+def test_models_side_by_side_equal_models_alone(passed):
+    X, y = rows()
+    mask = np.random.default_rng(3).random((400, 3)) < 0.7
+    mechanism, jobs = SSP(), []
+    for k, budget in [(2, BUDGET), (0, BUDGET), (2, Budget(1.0, 1e-6)), (1, BUDGET)]:
+        jobs.append(Job(plan=mechanism.plan(task(int(mask[:, k].sum())), budget), model=k))
+    together = mechanism.run(jobs, table_of(task(), X, y, mask), SeededEntropy(0))
+    for job, outcome in zip(jobs, together, strict=True):
+        own = mask[:, job.model]
+        _, alone = release(mechanism, job.plan.problem, X[own], y[own], job.plan.budget)
+        np.testing.assert_allclose(outcome.weights, alone.weights, rtol=1e-9)
+
+
+def test_a_noisy_matrix_with_negative_eigenvalues_is_mended():
+    """At a tiny budget the noisy second moments are not positive; weights stay near those of the ridge alone."""
+    X, y = rows(50, 30)
+    problem = task(50, p=30)
+    for seed in range(20):
+        plan, outcome = release(SSP(), problem, X, y, Budget(0.01, 1e-8), SeededEntropy(seed))
+        first = 8 * math.sqrt(31) * plan.noise.scale + 50 * problem.row_norm
+        assert np.linalg.norm(outcome.weights) <= first / 50 / plan.settings["l2_used"]
+
+
+def test_exact_noise_runs_and_differs(passed, monkeypatch):
+    monkeypatch.undo()
+    X, y = rows()
+    first, second = (release(SSP(), task(), X, y, entropy=SystemEntropy())[1] for _ in range(2))
+    assert (first.weights != second.weights).all()
+    assert first.record.secure
+
+
+def test_accuracy_at_a_moderate_budget():
+    X, y = rows(20_000)
+    for mechanism in (SSP(), SSP(center=True)):
+        _, outcome = release(mechanism, task(20_000), X, y, Budget(1.0, 1e-8))
+        predicted = np.sign(np.column_stack([X, np.full(len(X), 0.3)]) @ outcome.weights)
+        assert (predicted == y).mean() > 0.77  # without noise 0.80
+    assert (y > 0).mean() < 0.6  # what a constant answer would reach
+    assert len(outcome.records) == 2
+
+
+def test_the_ridge_is_the_rule_unless_l2_or_the_user_asks_for_more():
+    mu = gaussian_mu(BUDGET)
+    rule = math.sqrt(5) * 2 * math.hypot(1, 0.3) ** 2 / (400 * mu * 5) / 2
+    assert ridge_rule(task(), mu) == pytest.approx(rule, rel=1e-12)
+    assert SSP().plan(task(), BUDGET).settings["l2_used"] == pytest.approx(rule, rel=1e-8)
+    assert SSP().plan(task(l2=3.0), BUDGET).settings["l2_used"] == 3.0
+    assert SSP(ridge=0.25).plan(task(l2=3.0), BUDGET).settings["l2_used"] == 0.25
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"weight": 0.0},
+        {"weight": -1.0},
+        {"weight": math.inf},
+        {"weight": "1"},
+        {"ridge": 0.0},
+        {"ridge": math.nan},
+        {"accounting": "paper"},
+        {"center": 1},
+    ],
+)
+def test_bad_settings_are_refused(settings):
+    with pytest.raises(InvalidInput):
+        SSP(**settings)
+
+
+@pytest.mark.parametrize("loss", [HuberHinge(), ClippedSquared()])
+def test_other_losses_are_refused(loss):
+    with pytest.raises(Unsupported, match="logistic"):
+        SSP().plan(task(loss=loss), BUDGET)

@@ -1,0 +1,71 @@
+"""Print the README's table of mechanisms from the registry, or put it into README.md.
+
+Run from the repository root: ``python tools/readme_table.py`` prints, ``--write`` replaces the text between the two
+marker comments of README.md.
+"""
+
+import sys
+from pathlib import Path
+
+from dperm.mechanisms.catalogue import LOSSES, Entry, catalogue
+from dperm.neighbours import Neighbours
+
+ROOT = Path(__file__).resolve().parents[1]
+BEGIN, END = "<!-- mechanisms -->\n", "<!-- /mechanisms -->\n"
+
+
+def table() -> str:
+    """One line per mechanism, grouped by family."""
+    lines = ["| family | name | what it does | losses | relations | source |", "|---|---|---|---|---|---|"]
+    family = None
+    for entry in catalogue():
+        first = entry.family if entry.family != family else ""
+        family = entry.family
+        cells = (first, _name(entry), _title(entry), _losses(entry), _relations(entry), entry.source)
+        lines.append(f"| {' | '.join(cells)} |")
+    legend = (
+        f"All losses: {', '.join(loss.name for loss in LOSSES)}. Both relations: {' and '.join(Neighbours)}."
+    )
+    return "\n".join([*lines, "", legend]) + "\n"
+
+
+def _name(entry: Entry) -> str:
+    """The name, with a link to the proof where a page has its name."""
+    page = f"docs/proofs/{entry.name}.md"
+    return f"[`{entry.name}`]({page})" if (ROOT / page).is_file() else f"`{entry.name}`"
+
+
+def _title(entry: Entry) -> str:
+    return entry.title if entry.private else f"{entry.title} (**not private**)"
+
+
+def _losses(entry: Entry) -> str:
+    return "all" if len(entry.losses) == len(LOSSES) else ", ".join(entry.losses)
+
+
+def _relations(entry: Entry) -> str:
+    return "both" if len(entry.relations) == len(Neighbours) else ", ".join(entry.relations)
+
+
+def parts(readme: str) -> tuple[str, str, str]:
+    """The README before, between and after the markers."""
+    before, _, rest = readme.partition(BEGIN)
+    between, marker, after = rest.partition(END)
+    if not marker:
+        raise SystemExit(f"README.md needs the markers {BEGIN.strip()} and {END.strip()}.")
+    return before, between, after
+
+
+def main() -> None:
+    if sys.argv[1:] == ["--write"]:
+        readme = ROOT / "README.md"
+        before, _, after = parts(readme.read_text(encoding="utf-8"))
+        readme.write_text(f"{before}{BEGIN}{table()}{END}{after}", encoding="utf-8")
+    elif sys.argv[1:]:
+        raise SystemExit("usage: python tools/readme_table.py [--write]")
+    else:
+        print(table(), end="")
+
+
+if __name__ == "__main__":
+    main()
