@@ -12,7 +12,8 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 demo: $(VENV)/.installed
-	$(BIN)/dperm compare --out demo
+	$(BIN)/dperm compare --loss logistic --out demo \
+		$(foreach name,auto ssp objective dp-gd rsgd-ar rsgd-ar:paper rsgd nsgd output-gd bolt-on output none majority,--mechanism $(name))
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest

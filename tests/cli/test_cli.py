@@ -73,7 +73,7 @@ def dperm(folder, capsys):
 
 
 FIT = "fit people.csv --schema people.toml --epsilon 2 --delta 1e-5 --output model.json"
-COMPARE = "compare people.csv --schema people.toml --repeats 1 --folds 3 --mechanism output --mechanism none"
+COMPARE = "compare --loss logistic people.csv --schema people.toml --repeats 1 --folds 3 --mechanism output --mechanism none"
 
 
 def files(folder):
@@ -327,14 +327,14 @@ REFUSED = {
     "epsilon missing": (FIT.replace("--epsilon 2", ""), 2, "--epsilon"),
     "delta of one": (FIT.replace("--delta 1e-5", "--delta 1"), 1, "delta must be"),
     "epsilon too large": (FIT.replace("--epsilon 2", "--epsilon 51"), 1, "epsilon"),
-    "unknown mechanism": (f"{FIT} --mechanism magic", 1, "choose from rsgd-ar"),
+    "unknown mechanism": (f"{FIT} --mechanism magic", 1, "choose from auto"),
     "unknown loss": (f"{FIT} --loss hinge", 2, "'logistic', 'svm'"),
     "existing output": (FIT.replace("model.json", "people.csv"), 1, "use --force"),
     "output is a folder": (FIT.replace("model.json", "."), 1, "is a folder"),
     "no folder for the output": (FIT.replace("model.json", "a/b.json"), 1, "is not a folder"),
     "unknown command": ("train", 2, "No such command"),
     "compare: wrong epsilon": (f"{COMPARE} --epsilon -1", 1, "epsilon must be"),
-    "compare: unknown mechanism": (f"{COMPARE} --mechanism magic", 1, "choose from rsgd-ar"),
+    "compare: unknown mechanism": (f"{COMPARE} --mechanism magic", 1, "choose from auto"),
     "compare: one fold": (f"{COMPARE} --folds 1", 2, "--folds"),
     "compare: too many folds": (f"{COMPARE} --folds 301", 1, "folds"),
     "compare: out is a file": (f"{COMPARE} --out people.csv", 1, "is a file"),

@@ -27,15 +27,16 @@ def wages():
     return X, 30 + 15 * X @ [1.0, -0.6, 0.3, 0.0] + rng.normal(size=6000)
 
 
-def test_scikit_learn_conformance():
-    results = check_estimator(PrivateLinearRegression(mechanism=AdaSSP()), on_fail=None, on_skip=None)
+@pytest.mark.parametrize("mechanism", ["auto", "adassp"])
+def test_scikit_learn_conformance(mechanism):
+    results = check_estimator(PrivateLinearRegression(mechanism=mechanism), on_fail=None, on_skip=None)
     failed = [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")]
     assert failed == []
     assert sum(r["status"] == "passed" for r in results) >= 40
 
 
-def test_the_default_mechanism_is_adassp():
-    assert PrivateLinearRegression().mechanism == AdaSSP.name
+def test_the_default_mechanism_is_auto():
+    assert PrivateLinearRegression().mechanism == "auto"
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ def replayed_distances(
     problem: Problem,
     one: tuple[Array, Array],
     other: tuple[Array, Array],
+    seed: int = 3,
 ) -> tuple[Array, Array]:
     """Distance at every passage when both tables see the same released numbers, and what was declared."""
     plan = mechanism.plan(problem, BUDGET)
@@ -92,10 +93,10 @@ def replayed_distances(
             return released[-1]
 
         gate = Gate(patch, with_noise)
-        run(mechanism, problem, *one)
+        run(mechanism, problem, *one, seed=seed)
         first = gate
         second = Gate(patch, lambda passage, values: released[passage])
-        run(mechanism, problem, *other)
+        run(mechanism, problem, *other, seed=seed)
     assert len(first.values) == len(second.values) == plan.releases + mechanism.center
     distance = [np.linalg.norm(a - b) for a, b in zip(first.values, second.values, strict=True)]
     assert [a.sensitivity for a in first.noises] == [b.sensitivity for b in second.noises]

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from dperm.engine import Table
-from dperm.losses import Linear, Logistic, Loss
+from dperm.losses import ClippedSquared, Linear, Logistic, Loss
 from dperm.mechanisms import Job, Mechanism, Outcome
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianNoise, SeededEntropy
@@ -141,8 +141,15 @@ def used_shares(
 def plain_gradient(facts: Problem, X: Array, y: Array, w: Array) -> Array:
     """Sum over all rows, without the regulariser."""
     rows = plain_rows(X, facts.x_norm, facts.intercept)
-    slopes = -y if isinstance(facts.loss, Linear) else plain_slope(facts.loss, rows @ w, y)
-    return np.asarray(rows.T @ slopes)
+    return np.asarray(rows.T @ plain_slopes(facts.loss, rows @ w, y))
+
+
+def plain_slopes(loss: Loss, margins: Array, y: Array) -> Array:
+    if isinstance(loss, Linear):
+        return -y
+    if isinstance(loss, ClippedSquared):
+        return np.clip(margins - y, -loss.residual_bound, loss.residual_bound)
+    return plain_slope(loss, margins, y)
 
 
 def plain_delta(mu: float, epsilon: float) -> float:

@@ -20,20 +20,20 @@ from purse_cases import (
 )
 
 from dperm.errors import InvalidInput, NotCertified, Unsupported
-from dperm.losses import HuberHinge, Linear, Logistic, Loss, Softmax
+from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.mechanisms import Job
 from dperm.mechanisms.dp_cd import DPCD
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, SystemEntropy
 
 
-@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)], ids=repr)
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5), ClippedSquared(0.5)], ids=repr)
 def test_without_noise_it_equals_a_plain_loop(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
     facts, (X, y) = problem(loss), data()
     Gate(monkeypatch)
     mechanism, order = DPCD(passes=3, step_size=0.8), np.array([2, 0, 4, 1, 3])
     (got,) = mechanism.run([Job(plan=mechanism.plan(facts, BUDGET))], table(facts, X, y), FixedOrder(order))
-    kappa = {"logistic": 0.25, "huber-hinge": 1.0}[loss.name]
+    kappa = {"logistic": 0.25, "huber-hinge": 1.0, "squared": 1.0}[loss.name]
     bounds = [1.3] * P + [0.7]
     w, iterates = np.zeros(P + 1), []
     for j in np.tile(order, 3):

@@ -50,7 +50,7 @@ def test_the_noise_is_the_theorems_and_its_exact_cost_is_below_the_budget():
     assert plan.not_certified is None
     unit = plan.noise.padded(plan.noise.sensitivity) / 2
     assert fixed_size_epsilon(plan.noise.scale / unit, 1, 100, T, 1e-5) < 0.5
-    tight = DPSGDAdv(steps=T).plan(problem, budget)
+    tight = DPSGDAdv(steps=T, accounting="tight").plan(problem, budget)
     assert tight.noise.scale < plan.noise.scale / 2
 
 
@@ -74,5 +74,5 @@ def test_advanced_composition_is_not_combined_with_centring_but_the_tight_price_
     problem, (X, y) = facts(Logistic()), rows_of(Logistic())
     with pytest.raises(Unsupported, match="centring"):
         DPSGDAdv(steps=200, accounting="paper", center=True).plan(problem, BUDGET)
-    outcome = run(DPSGDAdv(steps=10, center=True), problem, X, y)
+    outcome = run(DPSGDAdv(steps=10, center=True, accounting="tight"), problem, X, y)
     assert len(outcome.records) == 11

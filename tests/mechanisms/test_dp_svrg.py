@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from output_cases import plain_rows, plain_slope
-from purse_cases import BUDGET, Gate, N, P, data, fit, plain_gradient, problem, table
+from output_cases import plain_rows
+from purse_cases import BUDGET, Gate, N, P, data, fit, plain_gradient, plain_slopes, problem, table
 
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
@@ -32,7 +32,7 @@ def fixed_batches(monkeypatch: pytest.MonkeyPatch, always: int | None = None) ->
     return drawn
 
 
-@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)], ids=repr)
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5), ClippedSquared(0.5)], ids=repr)
 def test_without_noise_it_equals_a_plain_loop(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
     facts, (X, y) = problem(loss), data()
     Gate(monkeypatch)
@@ -46,7 +46,7 @@ def test_without_noise_it_equals_a_plain_loop(loss: Loss, monkeypatch: pytest.Mo
             u = np.zeros(P + 1)
             if t > 0:
                 chosen = next(batches)
-                slopes = [plain_slope(loss, rows[chosen] @ point, y[chosen]) for point in (w, anchor)]
+                slopes = [plain_slopes(loss, rows[chosen] @ point, y[chosen]) for point in (w, anchor)]
                 u = rows[chosen].T @ (slopes[0] - slopes[1]) / (0.3 * N)  # a public divisor
             w = w - 0.9 * (u + v + facts.l2 * w)
             inside.append(w)

@@ -19,14 +19,14 @@ from purse_cases import (
 )
 
 from dperm.errors import InvalidInput, Unsupported
-from dperm.losses import HuberHinge, Linear, Logistic, Loss, Softmax
+from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.mechanisms import Job
 from dperm.mechanisms.frank_wolfe import FrankWolfe
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, SeededEntropy, SystemEntropy
 
 
-@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)], ids=repr)
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5), ClippedSquared(0.5)], ids=repr)
 def test_without_noise_it_equals_a_plain_loop(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
     facts, (X, y) = problem(loss), data()
     gate = Gate(monkeypatch)

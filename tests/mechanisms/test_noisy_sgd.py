@@ -9,7 +9,7 @@ from output_cases import FixedOrder, plain_batches, plain_rows, plain_slope
 from purse_cases import BUDGET, N, P, data, gate, plain_delta, problem, table
 
 from dperm.errors import InvalidInput, NotCertified, Unsupported
-from dperm.losses import HuberHinge, Linear, Logistic, Loss
+from dperm.losses import HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.mechanisms import Job
 from dperm.mechanisms.noisy_sgd import NoisySGD
 from dperm.neighbours import Neighbours
@@ -78,6 +78,24 @@ def test_the_run_equals_a_plain_loop_with_the_same_noise(
     assert projected > 0
     assert frozen.hidden == 3 * 5 - 1  # the last step is noised at the gate, and there only
     assert len(frozen.last) == 1
+
+
+def test_three_classes_with_the_same_noise_equal_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts, (X, _) = problem(Softmax(3)), data()
+    classes = np.argmax(X[:, :3], axis=1).astype(float)
+    Frozen(monkeypatch, 0.1)
+    got = run(NoisySGD(epochs=2, batch_size=20, step_size=0.7, radius=1.0), facts, X, classes)
+    rows, labels = plain_rows(X, facts.x_norm, facts.intercept)[ORDER], classes[ORDER].astype(int)
+    rng, W = np.random.default_rng(8), np.zeros((P + 1, 3))
+    for _ in range(2):
+        for batch in plain_batches(N, 20):
+            W = W * min(1, 1 / max(np.linalg.norm(W), 1e-9))
+            shares = np.exp(rows[batch] @ W)
+            shares /= shares.sum(axis=1, keepdims=True)
+            shares -= np.eye(3)[labels[batch]]
+            W = W - 0.7 * (rows[batch].T @ shares / len(batch) + facts.l2 * W)
+            W = W + 0.1 * rng.normal(size=3 * (P + 1)).reshape(W.shape)
+    np.testing.assert_allclose(got, W, rtol=1e-5, atol=1e-6)
 
 
 def exact_mus(plan: object, facts: Problem) -> np.ndarray:

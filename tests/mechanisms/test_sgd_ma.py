@@ -18,7 +18,7 @@ from dperm.privacy.subsampled import poisson_epsilon
 @each_loss
 def test_without_noise_it_is_a_plain_loop_over_the_batches(monkeypatch, loss):
     problem, (X, y) = facts(loss), rows_of(loss)
-    mechanism = SGDMA(steps=6, step_size=0.8, rate=0.3, clip=0.6)
+    mechanism = SGDMA(steps=20, step_size=0.8, rate=0.1, clip=0.6)
     plan = mechanism.plan(problem, BUDGET)
     without_noise(monkeypatch)
     outcome = run(mechanism, problem, X, y)
@@ -27,12 +27,12 @@ def test_without_noise_it_is_a_plain_loop_over_the_batches(monkeypatch, loss):
         problem,
         X,
         y,
-        [PoissonSampling(0.3).draw(N, entropy) for _ in range(6)],
-        step_sizes=np.full(6, 0.8),
-        divisor=0.3 * N,
+        [PoissonSampling(0.1).draw(N, entropy) for _ in range(20)],
+        step_sizes=np.full(20, 0.8),
+        divisor=0.1 * N,
         l2=plan.settings["l2_used"],
         momentum=mechanism.momentum,
-        tail=2,
+        tail=5,
         clip=0.6,
     )
     np.testing.assert_allclose(outcome.weights, expected, rtol=1e-5, atol=1e-6)
@@ -59,21 +59,22 @@ def test_the_moments_accountant_is_a_bound_for_add_remove():
         assert exact <= moments_epsilon(z, q, steps, 1e-5) <= 2 * exact
 
 
-def test_paper_noise_is_certified_for_add_remove_only():
+def test_paper_noise_is_certified_only_where_the_exact_price_agrees():
+    """It is for add-remove. Over few steps it is loose enough for a replaced row as well; over many it is not."""
     budget = Budget(2.0, 1e-5)
-    plans = {
-        n: SGDMA(steps=30, accounting="paper").plan(facts(Logistic(), neighbours=n), budget)
-        for n in Neighbours
-    }
-    assert plans[Neighbours.ADD_REMOVE].not_certified is None
-    assert plans[Neighbours.REPLACE_ONE].not_certified is not None
-    z = plans[Neighbours.ADD_REMOVE].settings["noise_multiplier"]
-    assert moments_epsilon(z, 0.05, 30, 1e-5) <= 2.0 < moments_epsilon(0.99 * z, 0.05, 30, 1e-5)
+    for steps, rate, replaced in ((30, 0.05, True), (300, 0.1, False)):
+        mechanism = SGDMA(steps=steps, rate=rate, accounting="paper")
+        plans = {n: mechanism.plan(facts(Logistic(), neighbours=n), budget) for n in Neighbours}
+        z = plans[Neighbours.ADD_REMOVE].settings["noise_multiplier"]
+        assert moments_epsilon(z, rate, steps, 1e-5) <= 2.0 < moments_epsilon(0.99 * z, rate, steps, 1e-5)
+        for relation, enough in ((Neighbours.ADD_REMOVE, True), (Neighbours.REPLACE_ONE, replaced)):
+            assert (plans[relation].not_certified is None) is enough
+            assert (poisson_epsilon(z, rate, steps, 1e-5, relation) <= 2.0) is enough
 
 
 def test_thirty_two_moments_cannot_reach_a_small_epsilon():
     """At delta = 1e-8 no noise goes below 0.576; the tight price has no such floor."""
-    budget, problem = Budget(0.5, 1e-8), facts(Logistic(), neighbours="add-remove")
+    budget, problem = Budget(0.5, 1e-8), facts(Logistic(), neighbours=Neighbours.ADD_REMOVE)
     assert moments_epsilon(1e9, 0.05, 30, 1e-8) == pytest.approx(-math.log(1e-8) / 32, rel=1e-6)
     with pytest.raises(NotCertified, match="0.576"):
         SGDMA(steps=30, accounting="paper").plan(problem, budget)
@@ -82,6 +83,6 @@ def test_thirty_two_moments_cannot_reach_a_small_epsilon():
 
 def test_centring_works():
     problem, (X, y) = facts(Logistic()), rows_of(Logistic())
-    outcome = run(SGDMA(steps=3, rate=0.3, center=True), problem, X, y)
+    outcome = run(SGDMA(steps=20, rate=0.1, center=True), problem, X, y)
     assert outcome.weights.shape == (5,)
-    assert len(outcome.records) == 4
+    assert len(outcome.records) == 21

@@ -21,7 +21,7 @@ _PASSES = ("epochs", "passes", "iterations")
 
 
 @click.command(short_help="How much noise a promise costs; no data needed.")
-@mechanism_option
+@mechanism_option("rsgd-ar")
 @click.option(
     "--n",
     "n_rows",

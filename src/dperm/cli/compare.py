@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,23 +20,13 @@ from rich.progress import Progress
 from rich.table import Table
 
 from dperm.cli.data import load
-from dperm.cli.options import json_option, l2_option, loss_option, schema_option, target_option
+from dperm.cli.options import json_option, l2_option, schema_option, target_option
 from dperm.cli.output import console, print_json
 from dperm.errors import InvalidInput, NotCertified
 from dperm.experiments.results import Curve, Skipped, Study, curves, label
+from dperm.mechanisms import mechanism_names
 
-MECHANISMS = (
-    "auto",
-    "rsgd-ar",
-    "rsgd-ar:paper",
-    "rsgd",
-    "nsgd",
-    "output-gd",
-    "bolt-on",
-    "output",
-    "none",
-    "majority",
-)
+LOSSES = ("logistic", "svm")
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
 NOT_A_RELEASE = (
     "These figures are an evaluation on held-out rows, not a private release: no noise was added to them and "
@@ -48,13 +38,19 @@ NOT_A_RELEASE = (
 @click.argument("data", default="cps")
 @target_option
 @schema_option
-@loss_option
+@click.option(
+    "--loss",
+    "losses",
+    type=click.Choice(["logistic", "svm"]),
+    multiple=True,
+    help="Logistic regression or linear SVM; may be repeated. [default: both; softmax for more than two classes]",
+)
 @click.option(
     "--mechanism",
     "mechanisms",
     metavar="NAME",
     multiple=True,
-    help=f"May be repeated; NAME:paper for the paper's accounting. [default: {', '.join(MECHANISMS)}]",
+    help="May be repeated; NAME:paper for the paper's accounting. [default: all that apply, and rsgd-ar:paper]",
 )
 @click.option(
     "--epsilon",
@@ -93,14 +89,14 @@ NOT_A_RELEASE = (
     metavar="DIR",
     default="dperm-results",
     show_default=True,
-    help="Folder for results.parquet and curves.png.",
+    help="Folder for results.parquet and the figures.",
 )
 @json_option
 def compare(
     data: str,
     target: str | None,
     schema_path: str | None,
-    loss: str,
+    losses: tuple[str, ...],
     mechanisms: tuple[str, ...],
     epsilons: tuple[float, ...],
     delta: float | None,
@@ -115,7 +111,7 @@ def compare(
     """Compare private mechanisms by repeated cross-validation, at several ε, on the same splits.
 
     DATA is the name of a data set (default: cps, bundled) or a CSV or Parquet file with --schema. Writes
-    results.parquet, one row per model, and curves.png.
+    results.parquet, one row per model, and a figure per loss.
 
     \b
     Examples:
@@ -135,48 +131,70 @@ def compare(
             f"{records.name} was published without a split into parts; leave out --published-split."
         )
     started = time.perf_counter()
-    with _progress(records.summary) as progress:
-        results = run_comparison(
-            records.X,
-            records.y,
-            dataset=records.name,
-            loss=loss,
-            mechanisms=mechanisms or MECHANISMS,
-            epsilons=epsilons or EPSILONS,
-            delta=default_delta(len(records.X)) if delta is None else delta,
-            folds=folds,
-            repeats=repeats,
-            held_out=records.held_out if published_split else None,
-            l2=l2,
-            seed=seed,
-            progress=progress,
-        )
+    several = len(np.unique(records.y)) > 2
+    tables = []
+    for loss in losses or (("logistic",) if several else LOSSES):
+        with _progress(f"{records.summary}, {'softmax' if several else loss}") as progress:
+            results = run_comparison(
+                records.X,
+                records.y,
+                dataset=records.name,
+                loss=loss,
+                mechanisms=mechanisms or _all_mechanisms(),
+                epsilons=epsilons or EPSILONS,
+                delta=default_delta(len(records.X)) if delta is None else delta,
+                folds=folds,
+                repeats=repeats,
+                held_out=records.held_out if published_split else None,
+                l2=l2,
+                seed=seed,
+                progress=progress,
+            )
+        if not len(results):
+            study = Study.of(results)
+            reasons = "; ".join(dict.fromkeys(f"{part.mechanism}: {part.reason}" for part in study.skipped))
+            raise NotCertified(f"no mechanism could be used here. {reasons}")
+        tables.append(results)
     seconds = time.perf_counter() - started
-    study, found = Study.of(results), curves(results)
-    if not found:
-        reasons = "; ".join(dict.fromkeys(f"{part.mechanism}: {part.reason}" for part in study.skipped))
-        raise NotCertified(f"no mechanism could be used here. {reasons}")
-    files = _write(results, out)
+    files = _write(tables, out)
     if as_json:
-        summary = [row for curve in found for row in _summary(curve)]
-        print_json(
-            {**asdict(study), "summary": summary, "seconds": seconds, "files": [str(file) for file in files]}
-        )
+        summary = [
+            {"loss": Study.of(results).loss, **row}
+            for results in tables
+            for curve in curves(results)
+            for row in _summary(curve)
+        ]
+        skipped = [asdict(part) for results in tables for part in Study.of(results).skipped]
+        losses_shown = [Study.of(results).loss for results in tables]
+        facts = {**asdict(Study.of(tables[0])), "loss": losses_shown, "skipped": skipped}
+        print_json({**facts, "summary": summary, "seconds": seconds, "files": [str(file) for file in files]})
         return
-    screen = console()
     split = "published split" if published_split else f"{folds} folds"
-    setting = f"{study.loss} loss, l2 = {l2:g}, δ = {study.delta:g}, {split} × {repeats}"
-    screen.print(f"{records.summary}; {setting}\n")
+    for results in tables:
+        _print(results, f"{records.summary}; {{}} loss, l2 = {l2:g}, δ = {{:g}}, {split} × {repeats}")
+    screen = console()
+    runs = Study.of(tables[0]).repeats * Study.of(tables[0]).folds
+    screen.print(f"Cells: mean ± standard deviation over the {runs} runs. {NOT_A_RELEASE}")
+    screen.print(f"Took {seconds:.1f} s. Wrote {', '.join(map(str, files))}.")
+
+
+def _all_mechanisms() -> list[str]:
+    """Every registered mechanism, the baselines last, and the accounting of one paper beside the tight one."""
+    names = list(mechanism_names())
+    names.insert(names.index("rsgd-ar") + 1, "rsgd-ar:paper")
+    return names
+
+
+def _print(results: pa.Table, heading: str) -> None:
+    study, found, screen = Study.of(results), curves(results), console()
+    screen.print(heading.format(study.loss, study.delta) + "\n")
     screen.print("Accuracy on held-out rows, %", style="bold")
     screen.print(_table(found, "accuracy", 100.0, 1))
     screen.print("Regularised mean loss on training rows", style="bold")
     screen.print(_table(found, "objective", 1.0, 3))
-    screen.print(
-        f"Cells: mean ± standard deviation over the {study.repeats * study.folds} runs. {NOT_A_RELEASE}"
-    )
     for part in _skipped_lines(study.skipped):
         screen.print(part, style="yellow")
-    screen.print(f"Took {seconds:.1f} s. Wrote {' and '.join(map(str, files))}.")
+    screen.print()
 
 
 def default_delta(n_rows: int) -> float:
@@ -184,17 +202,22 @@ def default_delta(n_rows: int) -> float:
     return 10.0 ** max(-15, min(-2, math.floor(-2 * math.log10(n_rows))))
 
 
-def _write(results: pa.Table, folder: Path) -> list[Path]:
+def _write(tables: Sequence[pa.Table], folder: Path) -> list[Path]:
+    """One file of results and one figure per loss, all of them or none."""
     import pyarrow.parquet as pq
 
     from dperm.estimators.atomic import atomic_path
     from dperm.experiments.figures import draw_curves
 
     folder.mkdir(parents=True, exist_ok=True)
-    files = [folder / "results.parquet", folder / "curves.png"]
-    with atomic_path(files[0]) as parquet, atomic_path(files[1]) as figure:
-        pq.write_table(results, parquet)
-        draw_curves(results, figure)
+    names = ["curves.png"] if len(tables) == 1 else [f"curves-{Study.of(table).loss}.png" for table in tables]
+    files = [folder / name for name in ("results.parquet", *names)]
+    with ExitStack() as stack:
+        parquet, *figures = [stack.enter_context(atomic_path(file)) for file in files]
+        everything = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
+        pq.write_table(everything.replace_schema_metadata(tables[0].schema.metadata), parquet)
+        for table, figure in zip(tables, figures, strict=True):
+            draw_curves(table, figure)
     return files
 
 

@@ -26,7 +26,7 @@ from dperm.privacy import Budget
 @click.option(
     "--delta", type=float, required=True, help="Privacy budget δ; far below one over the number of rows."
 )
-@mechanism_option
+@mechanism_option("auto")
 @loss_option
 @l2_option
 @click.option("--output", "output_path", metavar="FILE", required=True, help="JSON file for the model.")

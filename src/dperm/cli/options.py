@@ -1,5 +1,8 @@
 """Options that several commands share."""
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
 
 from dperm.mechanisms import mechanism_names
@@ -22,11 +25,15 @@ l2_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 _NAMES = ", ".join(mechanism_names())
-mechanism_option = click.option(
-    "--mechanism",
-    metavar="NAME",
-    default="auto",
-    show_default=True,
-    help=f"How to train: {_NAMES}. NAME:paper uses the noise of the paper's own accounting.",
-)
+
+
+def mechanism_option(default: str) -> Callable[[Command], Command]:
+    return click.option(
+        "--mechanism",
+        metavar="NAME",
+        default=default,
+        show_default=True,
+        help=f"How to train: {_NAMES}. NAME:paper uses the noise of the paper's own accounting.",
+    )

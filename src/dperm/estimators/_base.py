@@ -174,7 +174,7 @@ def _noise_on(plan: Plan) -> str:
     family = (plan.detail if isinstance(plan.detail, Plan) else plan).mechanism.family
     return {
         "output": f"the {plan.problem.dimension} coefficients, once",
-        "objective": f"a linear term of the objective, {plan.problem.dimension} numbers, once; a little on its minimiser",
+        "objective": f"a linear term of the objective, {plan.problem.dimension} numbers; a little on its minimiser",
         "gradient": f"{plan.releases} steps, each of {plan.problem.dimension} numbers",
         "statistics": "sums over the rows, once",
     }.get(family, f"{plan.releases} releases")

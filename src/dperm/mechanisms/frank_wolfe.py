@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan, check_count, check_positive
 from dperm.mechanisms.dp_agd import purse_for
@@ -23,8 +22,6 @@ from dperm.problem import UNIT_ROUNDOFF, Problem
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Table
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

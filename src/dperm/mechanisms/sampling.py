@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from random import SystemRandom
 
 import numpy as np
@@ -52,6 +53,7 @@ class PoissonSampling:
             keys = _seeded(entropy).generator.integers(0, 2**64, size=n_rows, dtype=np.uint64)
         return np.flatnonzero(keys < np.uint64(math.floor(math.ldexp(self.rate, 64))))
 
+    @lru_cache(maxsize=256)  # noqa: B019 - the keys are small frozen objects; a search takes seconds
     def noise_multiplier(
         self, steps: int, budget: Budget, neighbours: Neighbours, beside: float = 0.0
     ) -> float:
@@ -85,6 +87,7 @@ class FixedSizeSampling:
             return np.array(SystemRandom().sample(range(n_rows), self.size), np.int64)
         return _seeded(entropy).generator.choice(n_rows, self.size, replace=False, shuffle=False)
 
+    @lru_cache(maxsize=256)  # noqa: B019 - as above
     def noise_multiplier(self, n_rows: int, steps: int, budget: Budget, beside: float = 0.0) -> float:
         return fixed_size_noise_multiplier(self.size, n_rows, steps, budget, beside)
 
