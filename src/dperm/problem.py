@@ -76,7 +76,9 @@ class Problem:
     def gradient_error(self, n_rows: float, weight_norm: float) -> float:
         """Float64 error of a computed gradient *mean* over n rows at weights of this norm (engine contract)."""
         margin = 2 * self.n_columns * UNIT_ROUNDOFF * self.row_norm * weight_norm
-        slope = self.loss.smoothness * margin + SLOPE_ERROR * max(self.loss.lipschitz, 0.2 * self.loss.smoothness)
+        slope = self.loss.smoothness * margin + SLOPE_ERROR * max(
+            self.loss.lipschitz, 0.2 * self.loss.smoothness
+        )
         return self.row_norm * slope + 2 * n_rows * UNIT_ROUNDOFF * self.gradient_bound
 
     def contraction(self, step_size: float) -> float:

@@ -73,7 +73,10 @@ def dperm(folder, capsys):
 
 
 FIT = "fit people.csv --schema people.toml --epsilon 2 --delta 1e-5 --output model.json"
-COMPARE = "compare --loss logistic people.csv --schema people.toml --repeats 1 --folds 3 --mechanism output --mechanism none"
+COMPARE = (
+    "compare --loss logistic people.csv --schema people.toml --repeats 1 --folds 3 "
+    "--mechanism output --mechanism none"
+)
 
 
 def files(folder):

@@ -194,6 +194,7 @@ def test_the_ridge_is_the_rule_unless_l2_or_the_user_asks_for_more():
     mu = gaussian_mu(BUDGET)
     rule = math.sqrt(5) * 2 * math.hypot(1, 0.3) ** 2 / (400 * mu * 5) / 2
     assert ridge_rule(task(), mu) == pytest.approx(rule, rel=1e-12)
+    assert ridge_rule(task(), mu, center=True) == pytest.approx(3 * rule, rel=1e-12)
     assert SSP().plan(task(), BUDGET).settings["l2_used"] == pytest.approx(rule, rel=1e-8)
     assert SSP().plan(task(l2=3.0), BUDGET).settings["l2_used"] == 3.0
     assert SSP(ridge=0.25).plan(task(l2=3.0), BUDGET).settings["l2_used"] == 0.25
