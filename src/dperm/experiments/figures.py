@@ -22,6 +22,7 @@ Runs = list[NDArray[np.float64]]
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 2)))
+_FILLS = ("full", "none", "left", "bottom")
 _GREY = "#666666"
 _BAND = (10, 90)
 _DPI = 160
@@ -48,10 +49,11 @@ def draw_curves(results: pa.Table, path: str | os.PathLike[str]) -> None:
     study, found = Study.of(results), curves(results)
     if not found:
         raise InvalidInput("there are no results to draw; every mechanism was skipped.")
-    figure = Figure(figsize=(13, 5.2), dpi=_DPI)
+    height = max(5.2, len(found) * _LABEL_GAP / 72 / 0.6)  # room for every label beside the axes
+    figure = Figure(figsize=(13, height), dpi=_DPI)
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
-    figure.subplots_adjust(left=0.04, right=0.89, bottom=0.175, top=0.83, wspace=0.4)
+    figure.subplots_adjust(left=0.04, right=0.88, bottom=0.175, top=0.83, wspace=0.4)
     left.set_title("Accuracy on held-out rows, %", loc="left", fontsize=11)
     _panel(left, found, lambda curve: [100 * runs for runs in curve.accuracy])
     minimiser = next((curve for curve in found if curve.label == "none"), None)
@@ -81,6 +83,14 @@ def _excess(runs: NDArray[np.float64], least: NDArray[np.float64]) -> NDArray[np
     return np.maximum(runs - reference, _SMALLEST_EXCESS)
 
 
+def _look(number: int) -> tuple[dict[str, Any], Any]:
+    """Colour, marker and dashes of the number-th mechanism; after each round of colours the others move on."""
+    turn, colour = divmod(number, len(_COLOURS))
+    marker, dashes = (colour + 3 * turn) % len(_MARKERS), (colour + 2 * turn) % len(_DASHES)
+    look = {"color": _COLOURS[colour], "marker": _MARKERS[marker], "fillstyle": _FILLS[turn % len(_FILLS)]}
+    return {**look, "markersize": 5}, _DASHES[dashes]
+
+
 def _panel(axes: Axes, found: Sequence[Curve], values: Callable[[Curve], Runs]) -> None:
     private = [curve for curve in found if curve.private]
     ends: list[tuple[float, str, dict[str, Any]]] = []
@@ -91,13 +101,12 @@ def _panel(axes: Axes, found: Sequence[Curve], values: Callable[[Curve], Runs]) 
             axes.axhline(mean[-1], color=_GREY, linestyle="--", linewidth=1, zorder=1)
             ends.append((mean[-1], curve.label, {"color": _GREY}))
             continue
-        number = private.index(curve) % len(_COLOURS)
-        look: dict[str, Any] = {"color": _COLOURS[number], "marker": _MARKERS[number], "markersize": 5}
+        look, dashes = _look(private.index(curve))
         low, high = np.array([np.percentile(some, _BAND) for some in runs]).T
         axes.fill_between(curve.epsilons, low, high, color=look["color"], alpha=0.1, linewidth=0)
         if len(mean) == 1:  # a band needs two points
             axes.vlines(curve.epsilons, low, high, color=look["color"], linewidth=1)
-        axes.plot(curve.epsilons, mean, linestyle=_DASHES[number], linewidth=1.6, **look)
+        axes.plot(curve.epsilons, mean, linestyle=dashes, linewidth=1.6, **look)
         ends.append((mean[-1], curve.label, look))
     every = np.unique(np.concatenate([curve.epsilons for curve in found]))
     axes.set_xscale("log")

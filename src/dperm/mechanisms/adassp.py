@@ -14,12 +14,11 @@ from scipy.special import ndtri
 from dperm.errors import InvalidInput
 from dperm.losses import ClippedSquared
 from dperm.mechanisms.base import Job, Outcome, Plan, check_positive
-from dperm.mechanisms.pricing import TIGHT
+from dperm.mechanisms.pricing import TIGHT, mu_left
 from dperm.mechanisms.statistics_family import (
     StatisticsMechanism,
     label_sum_error,
     moment_error,
-    mu_left,
     noise_for,
     pack,
     price,

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dperm.mechanisms.base import Plan
-from dperm.mechanisms.objective_family import ObjectiveMechanism, mu_left
+from dperm.mechanisms.objective_family import ObjectiveMechanism
 from dperm.mechanisms.objective_kst import several_margins
 from dperm.mechanisms.objective_profile import amp_split
+from dperm.mechanisms.pricing import mu_left
 from dperm.privacy import Budget, GaussianProfile
 from dperm.problem import Problem
 

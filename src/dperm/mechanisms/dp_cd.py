@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from dperm.errors import Unsupported
 from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan, check_count, check_positive
-from dperm.mechanisms.gradient_family import gaussian_price, mu_left, shortfall, sum_error
+from dperm.mechanisms.gradient_family import gaussian_price, shortfall, sum_error
+from dperm.mechanisms.pricing import mu_left
 from dperm.mechanisms.public_rules import path_length
 from dperm.privacy import (
     Budget,

@@ -20,13 +20,12 @@ from dperm.mechanisms.gradient_family import (
     check_share,
     gaussian_noise,
     gaussian_price,
-    mu_left,
     release_columns,
     shortfall,
     sum_error,
 )
 from dperm.mechanisms.gradient_sensitivity import gradient_gap, label_statistic_gap, remainder_gap
-from dperm.mechanisms.pricing import TIGHT
+from dperm.mechanisms.pricing import TIGHT, mu_left
 from dperm.privacy import Budget, GaussianNoise, ReleaseRecord
 from dperm.privacy.entropy import Entropy
 from dperm.privacy.printed import yu_gd_noise

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.mechanisms.base import Plan
-from dperm.mechanisms.gradient_family import mu_left
+from dperm.mechanisms.pricing import mu_left
 from dperm.mechanisms.sampled_gradient import SampledGradientMechanism, SampledSteps
 from dperm.mechanisms.sampling import PoissonSampling
 from dperm.privacy import Budget

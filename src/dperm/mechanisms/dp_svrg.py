@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan, check_count, check_positive
-from dperm.mechanisms.gradient_family import curvature, gaussian_noise, mu_left, sum_error
+from dperm.mechanisms.gradient_family import curvature, gaussian_noise, sum_error
+from dperm.mechanisms.pricing import mu_left
 from dperm.mechanisms.sampling import PoissonSampling
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianNoise, ReleaseRecord, release

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.errors import InvalidInput, NotCertified
+from dperm.errors import InvalidInput
 from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan, check_count, check_positive
 from dperm.mechanisms.output_family import weights_shape
 from dperm.privacy import (
@@ -20,7 +20,6 @@ from dperm.privacy import (
     GaussianNoise,
     GaussianProfile,
     ReleaseRecord,
-    gaussian_mu,
     grid_exponent,
     padded,
     release_batch,
@@ -227,14 +226,6 @@ def gaussian_noise(problem: Problem, sensitivity: float, mu: float) -> GaussianN
     grid = grid_exponent(sensitivity, problem.dimension)
     scale = padded(sensitivity, problem.dimension, grid) / mu
     return GaussianNoise(sensitivity=sensitivity, scale=scale, dimension=problem.dimension)
-
-
-def mu_left(budget: Budget, beside: float) -> float:
-    """The Gaussian parameter that the budget leaves beside a release of parameter ``beside``."""
-    whole = gaussian_mu(budget)
-    if not beside < whole:
-        raise NotCertified("the releases before training use up the whole budget; give them a smaller share.")
-    return math.sqrt((whole - beside) * (whole + beside)) * (1 - 1e-12)
 
 
 def gaussian_price(mu: float, beside: float) -> GaussianProfile:

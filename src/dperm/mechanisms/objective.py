@@ -11,10 +11,10 @@ from dperm.mechanisms.objective_family import (
     ObjectiveMechanism,
     calibrated_scale,
     check_share,
-    mu_left,
     rule_of_strength,
 )
 from dperm.mechanisms.objective_profile import published_profile_delta
+from dperm.mechanisms.pricing import mu_left
 from dperm.privacy import Budget
 from dperm.privacy.search import smallest_safe
 from dperm.problem import Problem

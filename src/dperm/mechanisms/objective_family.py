@@ -197,14 +197,6 @@ def calibrated_scale(problem: Problem, budget: Budget, mu_out: float, beside: fl
     return calibrate(lambda scale: perturbed_profile(problem, scale, mu_out, beside), budget, start)
 
 
-def mu_left(budget: Budget, beside: float) -> float:
-    """What a Gaussian release of parameter ``beside`` leaves of the budget's mu."""
-    mu = gaussian_mu(budget)
-    if beside >= mu:
-        raise NotCertified("the releases made beforehand use up the whole budget; nothing is left to train.")
-    return math.sqrt(mu**2 - beside**2)
-
-
 def gradient_limits(problem: Problem, noise_length: float, tolerance: float) -> tuple[float, float]:
     r"""Norm that the computed gradient of the perturbed sum must reach, and what the true one then is at most.
 

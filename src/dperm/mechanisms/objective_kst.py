@@ -9,8 +9,9 @@ from typing import ClassVar
 from dperm.losses import Loss
 from dperm.mechanisms.base import Plan
 from dperm.mechanisms.objective import TIGHT
-from dperm.mechanisms.objective_family import ObjectiveMechanism, calibrated_scale, check_share, mu_left
+from dperm.mechanisms.objective_family import ObjectiveMechanism, calibrated_scale, check_share
 from dperm.mechanisms.objective_profile import kst_scale
+from dperm.mechanisms.pricing import mu_left
 from dperm.privacy import Budget
 from dperm.problem import Problem
 

@@ -1,5 +1,6 @@
 """From sensitivities to a noise scale: the tight price and the papers' own."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -53,3 +54,11 @@ def price_branches(
             )
     noise = GaussianNoise(sensitivity=largest, scale=scale, dimension=problem.dimension)
     return noise, profile(scale)
+
+
+def mu_left(budget: Budget, beside: float) -> float:
+    """The Gaussian parameter that the budget leaves beside a release of parameter ``beside``."""
+    whole = gaussian_mu(budget)
+    if not beside < whole:
+        raise NotCertified("the releases before training use up the whole budget; give them a smaller share.")
+    return math.sqrt((whole - beside) * (whole + beside)) * (1 - 1e-12)

@@ -11,7 +11,8 @@ import numpy as np
 
 from dperm.errors import InvalidInput, Unsupported
 from dperm.mechanisms.base import Plan, check_count, check_positive
-from dperm.mechanisms.gradient_family import NOISE_WEIGHT, Descent, mu_left
+from dperm.mechanisms.gradient_family import NOISE_WEIGHT, Descent
+from dperm.mechanisms.pricing import mu_left
 from dperm.mechanisms.sampled_gradient import SampledGradientMechanism, SampledSteps
 from dperm.mechanisms.sampling import FixedSizeSampling
 from dperm.privacy import Budget, grid_exponent, padded

@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 from dperm.losses import Loss
 from dperm.mechanisms.base import Job, Mechanism
 from dperm.privacy import (
-    Budget,
     GaussianNoise,
     GaussianProfile,
-    calibrate,
-    gaussian_mu,
     grid_exponent,
     padded,
 )
@@ -74,15 +71,6 @@ def moment_error(problem: Problem) -> float:
 def label_sum_error(problem: Problem) -> float:
     """Float64 error of the *sum* of gradients at zero weights."""
     return problem.n_rows * problem.gradient_error(problem.n_rows, 0.0)
-
-
-def mu_left(budget: Budget, beside: float) -> float:
-    """The parameter of a Gaussian release that, with one of parameter ``beside``, meets the budget."""
-
-    def profile(scale: float) -> GaussianProfile:
-        return GaussianProfile.gaussian(1 / scale).compose_gaussian(beside)
-
-    return 1 / calibrate(profile, budget, start=1 / gaussian_mu(budget))
 
 
 def noise_for(sensitivity: float, dimension: int, mu: float) -> GaussianNoise:
