@@ -43,7 +43,8 @@ def test_scikit_learn_conformance(Estimator):
 @pytest.mark.parametrize("Estimator", ESTIMATORS)
 def test_every_mechanism_fits_and_reports(Estimator, mechanism, blobs):
     X, y = blobs
-    model = Estimator(mechanism=mechanism, classes=[0, 1]).fit(X, y)
+    # At epsilon = 20 the noise of every mechanism is far below the weights, so the score cannot fail by chance.
+    model = Estimator(mechanism=mechanism, epsilon=20.0, classes=[0, 1]).fit(X, y)
     assert model.coef_.shape == (1, 5)
     assert model.intercept_.shape == (1,)
     assert np.isfinite(model.coef_).all()
@@ -51,8 +52,8 @@ def test_every_mechanism_fits_and_reports(Estimator, mechanism, blobs):
     json.dumps(report)
     private = mechanism not in ("none", "majority")
     assert report["mechanism"] == mechanism
-    assert (report["guarantee"] == {"epsilon": 1.0, "delta": 1e-6}) is private
-    assert str(model.privacy_).startswith("(1, 1e-06)-differentially private" if private else "NOT PRIVATE")
+    assert (report["guarantee"] == {"epsilon": 20.0, "delta": 1e-6}) is private
+    assert str(model.privacy_).startswith("(20, 1e-06)-differentially private" if private else "NOT PRIVATE")
     if mechanism != "majority":
         assert model.score(X, y) > 0.8
 
