@@ -1,5 +1,4 @@
 import math
-import timeit
 
 import mpmath
 import numpy as np
@@ -198,11 +197,3 @@ def test_refusals(bad):
             function(bad)
     with pytest.raises(InvalidInput, match="norm"):
         gradient_gap(problem(Neighbours.REPLACE_ONE), bad)
-
-
-def test_quick():
-    for function in (gradient_spread, remainder_spread):
-        seconds = min(timeit.repeat(lambda f=function: [f(s) for s in NORMS], number=20, repeat=20)) / (
-            20 * len(NORMS)
-        )
-        assert seconds < 20e-6

@@ -1,5 +1,4 @@
 import math
-import time
 
 import numpy as np
 import pytest
@@ -131,17 +130,6 @@ def test_the_search_ends_on_the_safe_side(root, start, power, cap):
 def test_the_search_stops_at_its_floor():
     assert smallest_safe(lambda x: -1.0, 5.0, lowest=2.0) == 2.0
     assert smallest_safe(lambda x: 3.0 - x, 5.0, lowest=2.0) == pytest.approx(3.0)
-
-
-@pytest.mark.parametrize(("branches", "limit"), [(10, 0.005), (1000, 0.05)])
-def test_calibration_is_quick(branches, limit):
-    probability, sensitivity = np.full(branches, 1 / branches), np.linspace(0.9, 1.1, branches)
-    times = []
-    for _ in range(20):
-        began = time.process_time()
-        calibrate(lambda s: GaussianProfile.mixture(probability, sensitivity / s), Budget(1, 1e-8), 5.5)
-        times.append(time.process_time() - began)
-    assert min(times) < limit
 
 
 # The noise of averaged, restarted, permuted SGD under four accountants.
