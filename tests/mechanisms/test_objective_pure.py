@@ -11,8 +11,9 @@ from dperm.errors import NotCertified, Unsupported
 from dperm.losses import HuberHinge, Logistic
 from dperm.mechanisms import minimiser
 from dperm.mechanisms.base import Job
-from dperm.mechanisms.objective_pure import GammaNormNoise, ObjectivePure, uniforms
+from dperm.mechanisms.objective_pure import ObjectivePure
 from dperm.privacy import Budget, SeededEntropy, SystemEntropy
+from dperm.privacy.gamma_norm import GammaNormNoise, uniforms
 from dperm.solvers import newton
 
 PURE = Budget(1.0, 0.0)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.losses import Softmax
-from dperm.mechanisms.base import Job, Mechanism, Noise, Outcome, Plan, check_positive
+from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan, check_positive
 from dperm.mechanisms.minimiser import minimise
 from dperm.mechanisms.objective_profile import (
     NOISE_REACH,
@@ -27,7 +27,6 @@ from dperm.privacy import (
     Budget,
     GaussianNoise,
     GaussianProfile,
-    ReleaseRecord,
     calibrate,
     gaussian_mu,
     grid_exponent,
@@ -35,6 +34,7 @@ from dperm.privacy import (
     release_batch,
 )
 from dperm.privacy.entropy import Entropy
+from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.problem import UNIT_ROUNDOFF, Problem
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class Perturbation:
     """
 
     problem: Problem
-    objective: Noise
-    output: Noise
+    objective: GaussianNoise | GammaNormNoise
+    output: GaussianNoise | GammaNormNoise
     limit: float
 
 
@@ -145,10 +145,10 @@ class ObjectiveMechanism(Mechanism):
     def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
         parts: list[Perturbation] = [job.plan.detail for job in jobs]
         nothing = np.zeros((parts[0].problem.dimension, len(jobs)))
-        b, drawn = self._noisy(nothing, [part.objective for part in parts], entropy, OBJECTIVE_NOISE)
+        b, drawn = release_batch(nothing, [part.objective for part in parts], entropy, OBJECTIVE_NOISE)
         points = perturbed_minimisers(parts, table.select([job.model for job in jobs]), b)
         outputs = [part.output for part in parts]
-        released, passed = self._noisy(points, outputs, entropy, f"{self.name} weights")
+        released, passed = release_batch(points, outputs, entropy, f"{self.name} weights")
         classes = parts[0].problem.loss.outputs
         return [
             Outcome(
@@ -158,11 +158,6 @@ class ObjectiveMechanism(Mechanism):
             )
             for k, job in enumerate(jobs)
         ]
-
-    def _noisy(
-        self, values: Matrix, noises: Sequence[Any], entropy: Entropy, name: str
-    ) -> tuple[Matrix, list[ReleaseRecord]]:
-        return release_batch(values, noises, entropy, name)
 
 
 def perturbed_minimisers(parts: Sequence[Perturbation], table: Table, b: Matrix) -> Matrix:

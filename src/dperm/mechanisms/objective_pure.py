@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
-from dperm.errors import InvalidInput
 from dperm.mechanisms.base import Plan
 from dperm.mechanisms.objective_family import (
     ObjectiveMechanism,
@@ -22,8 +18,8 @@ from dperm.mechanisms.objective_family import (
 )
 from dperm.mechanisms.objective_kst import several_margins
 from dperm.mechanisms.objective_profile import pure_plan, strength
-from dperm.privacy import Budget, ReleaseRecord
-from dperm.privacy.entropy import Entropy, SeededEntropy
+from dperm.privacy import Budget
+from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.privacy.noise import ROUNDING_ALLOWANCE
 from dperm.problem import Problem
 
@@ -33,31 +29,6 @@ FLOATING_POINT = (
     "the noise of Gamma norm is drawn in floating point, and its pattern may give away what exact noise would hide; "
     "use mechanism='objective' for a release."
 )
-SMALLEST_FLOAT = -1074  # exponent of the finest grid that holds all doubles
-LEFT_OUT = 70.0  # a longer noise vector has a chance below exp(-70)
-
-
-@dataclass(frozen=True)
-class GammaNormNoise:
-    r"""A vector of uniform direction whose norm is Gamma(``dimension``, ``scale``) distributed.
-
-    Its density is proportional to :math:`e^{-\lVert b\rVert/s}` with s = ``scale``, so it costs
-    epsilon = ``sensitivity / scale`` in real arithmetic.
-    """
-
-    sensitivity: float
-    scale: float
-    dimension: int
-
-    @property
-    def reach(self) -> float:
-        """Bound on the norm: Chernoff's, with a chance of exp(-70) to fail."""
-        return 2 * (self.dimension + LEFT_OUT) * self.scale
-
-    def draw(self, entropy: Entropy) -> Matrix:
-        direction = ndtri(uniforms(self.dimension, entropy))
-        norm = -self.scale * np.log(uniforms(self.dimension, entropy)).sum()
-        return np.asarray(direction * (norm / np.linalg.norm(direction)))
 
 
 @dataclass(frozen=True)
@@ -120,34 +91,3 @@ class ObjectivePure(ObjectiveMechanism):
             not_certified=FLOATING_POINT,
             detail=Perturbation(problem=used, objective=objective, output=output, limit=limit),
         )
-
-    def _noisy(
-        self, values: Matrix, noises: Sequence[Any], entropy: Entropy, name: str
-    ) -> tuple[Matrix, list[ReleaseRecord]]:
-        """As the gate does, with the noise that it does not know."""
-        noisy = np.stack([v + noise.draw(entropy) for v, noise in zip(values.T, noises, strict=True)], axis=1)
-        records = [
-            ReleaseRecord(
-                name=f"{name} (norm Gamma distributed)",
-                sensitivity=noise.sensitivity,
-                padded_sensitivity=noise.sensitivity,
-                noise_scale=noise.scale,
-                grid_exponent=SMALLEST_FLOAT,
-                dimension=noise.dimension,
-                entropy=entropy.name,
-                secure=entropy.secure,
-            )
-            for noise in noises
-        ]
-        return noisy, records
-
-
-def uniforms(n: int, entropy: Entropy) -> Matrix:
-    """Numbers strictly between 0 and 1."""
-    if isinstance(entropy, SeededEntropy):
-        bits = entropy.generator.integers(0, 2**52, size=n, dtype=np.uint64)
-    elif entropy.secure:
-        bits = np.frombuffer(os.urandom(8 * n), dtype=np.uint64) >> np.uint64(12)
-    else:
-        raise InvalidInput(f"the source {entropy.name!r} is neither secure nor a SeededEntropy.")
-    return np.asarray((bits + 0.5) * 2.0**-52)

@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
 from dperm.privacy.entropy import Entropy
+from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.privacy.noise import FloatArray, GaussianNoise, add_noise
 
 # OpenDP draws without holding the interpreter, so two threads help once there are a few columns.
 _THREADS = 2
 _FEWEST_COLUMNS = 4
+
+Noise = GaussianNoise | GammaNormNoise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +59,7 @@ def release(
 
 
 def release_batch(
-    values: NDArray[Any], noises: Sequence[GaussianNoise], entropy: Entropy, name: str
+    values: NDArray[Any], noises: Sequence[Noise], entropy: Entropy, name: str
 ) -> tuple[FloatArray, list[ReleaseRecord]]:
     """Release each column of ``values``, shape (d, K), with its own noise; K separate releases."""
     values = _real(values)
@@ -79,11 +82,12 @@ def release_batch(
 
 
 def pass_gate(
-    values: FloatArray, noise: GaussianNoise, entropy: Entropy, name: str
+    values: FloatArray, noise: Noise, entropy: Entropy, name: str
 ) -> tuple[FloatArray, ReleaseRecord]:
     """Every release comes through here, looked up at call time: the one place a replay has to watch."""
+    gamma = isinstance(noise, GammaNormNoise)
     record = ReleaseRecord(
-        name=name,
+        name=f"{name} (norm Gamma distributed)" if gamma else name,
         sensitivity=noise.sensitivity,
         padded_sensitivity=noise.padded(noise.sensitivity),
         noise_scale=noise.scale,
@@ -92,6 +96,8 @@ def pass_gate(
         entropy=entropy.name,
         secure=entropy.secure,
     )
+    if isinstance(noise, GammaNormNoise):
+        return noise.add(values, entropy), record
     return add_noise(values, noise, entropy), record
 
 
