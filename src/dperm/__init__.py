@@ -7,11 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dperm import plot
     from dperm.estimators.encoder import PublicEncoder
     from dperm.estimators.linear import PrivateLinearRegression
     from dperm.estimators.logistic import PrivateLogisticRegression
+    from dperm.estimators.pipeline_check import Finding, check_pipeline
     from dperm.estimators.report import PrivacyReport
+    from dperm.estimators.search import PrivateSearchCV
     from dperm.estimators.svm import PrivateLinearSVC
+    from dperm.ledger import Ledger
     from dperm.mechanisms import (
         AMP,
         DPAGD,
@@ -55,7 +59,9 @@ _HOME = {
     "DPSGD": "dperm.mechanisms",
     "DPSGDAdv": "dperm.mechanisms",
     "DPSVRG": "dperm.mechanisms",
+    "Finding": "dperm.estimators.pipeline_check",
     "FrankWolfe": "dperm.mechanisms",
+    "Ledger": "dperm.ledger",
     "Majority": "dperm.mechanisms",
     "NSGD": "dperm.mechanisms",
     "NoPrivacy": "dperm.mechanisms",
@@ -70,11 +76,13 @@ _HOME = {
     "PrivateLinearRegression": "dperm.estimators.linear",
     "PrivateLinearSVC": "dperm.estimators.svm",
     "PrivateLogisticRegression": "dperm.estimators.logistic",
+    "PrivateSearchCV": "dperm.estimators.search",
     "PublicEncoder": "dperm.estimators.encoder",
     "RSGD": "dperm.mechanisms",
     "RSGDAR": "dperm.mechanisms",
     "SGDMA": "dperm.mechanisms",
     "SSP": "dperm.mechanisms",
+    "check_pipeline": "dperm.estimators.pipeline_check",
 }
 
 __all__ = [
@@ -95,7 +103,9 @@ __all__ = [
     "BoltOn",
     "Budget",
     "DPSGDAdv",
+    "Finding",
     "FrankWolfe",
+    "Ledger",
     "Majority",
     "NoPrivacy",
     "NoisySGD",
@@ -108,11 +118,16 @@ __all__ = [
     "PrivateLinearRegression",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
+    "PrivateSearchCV",
     "PublicEncoder",
+    "check_pipeline",
+    "plot",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plot":
+        return import_module("dperm.plot")
     if name not in _HOME:
         raise AttributeError(f"module 'dperm' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

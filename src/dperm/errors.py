@@ -1,4 +1,4 @@
-"""Every error that dperm raises on purpose.
+"""Every error that dperm raises on purpose, and its one warning.
 
 Each message says what was expected, what came and a way out, and never quotes a record.
 """
@@ -22,3 +22,15 @@ class Unsupported(DpermError, ValueError):
 
 class DataUnavailable(DpermError, RuntimeError):
     """A named dataset is neither bundled nor found; the message says how to get it."""
+
+
+class PrivacyWarning(UserWarning):
+    """The fit is private, but something around it learned from the rows outside the guarantee."""
+
+
+class BudgetExceeded(BaseException):
+    """A ledger refused a charge: the release was not made, and nothing was spent.
+
+    It derives from BaseException, like KeyboardInterrupt, and not from DpermError. Scikit-learn's searches catch every
+    Exception of a fit, score it as nan and go on to the next one; an empty purse has to stop them.
+    """

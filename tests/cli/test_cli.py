@@ -80,7 +80,8 @@ COMPARE = (
 
 
 def files(folder):
-    return {path.name for path in folder.rglob("*") if path.is_file()} - {
+    """What a command has written, the finished batches of a comparison apart."""
+    return {path.name for path in folder.rglob("*") if path.is_file() and "parts" not in path.parts} - {
         "people.toml",
         "people.csv",
         "people.parquet",

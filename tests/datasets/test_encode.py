@@ -1,5 +1,6 @@
 """Encoded rows: computed by hand, bounded whatever comes, and learned from nothing."""
 
+import dataclasses
 import datetime
 import decimal
 import math
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dperm.datasets import Schema, encode, encode_target, feature_names
+from dperm.datasets.schema import Numeric, Target
 from dperm.errors import InvalidInput
 
 MARKER = "SECRET-4711"
@@ -378,3 +380,25 @@ def test_the_bound_is_reached():
     )
     worst = encode({"a": [7], "b": [0], "c": [100], "d": ["y"]}, schema)
     assert 1 - 1e-8 < np.linalg.norm(worst) <= 1
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.1])
+def test_norm_share_lengthens_rows_and_shortens_those_beyond(share):
+    features = tuple(Numeric(name=f"x{i}", range=(0, 1), centre=0) for i in range(16))
+    schema = Schema(target=Target(name="y", classes=(0, 1)), features=features, norm_share=share)
+    whole = dataclasses.replace(schema, norm_share=1.0)
+    table = {f"x{i}": [0.0, 0.05, 1.0] for i in range(16)}
+    rows, plain = encode(table, schema), encode(table, whole)
+    norms = np.linalg.norm(rows, axis=1)
+    assert np.array_equal(rows[0], np.zeros(16))
+    np.testing.assert_allclose(rows[1], plain[1] / share, rtol=1e-12)
+    assert (norms <= 1).all()
+    assert norms[2] == pytest.approx(1, rel=1e-8)
+    assert Schema.from_dict(schema.to_dict()) == schema
+
+
+@pytest.mark.parametrize("share", [0, -1, 1.5, 1e-6, math.nan, "half", True])
+def test_norm_share_is_checked(share):
+    features = (Numeric(name="x", range=(0, 1)),)
+    with pytest.raises(InvalidInput, match="norm_share"):
+        Schema(target=Target(name="y", classes=(0, 1)), features=features, norm_share=share)

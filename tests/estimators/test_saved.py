@@ -7,7 +7,17 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from dperm import RSGD, RSGDAR, BoltOn, NoPrivacy, PrivateLinearSVC, PrivateLogisticRegression, __version__
+from dperm import (
+    DPGD,
+    RSGD,
+    RSGDAR,
+    BoltOn,
+    NoPrivacy,
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    __version__,
+)
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators import saved
@@ -58,10 +68,61 @@ def test_round_trip_is_exact(rows, tmp_path, kind, parameters):
     assert copy.intercept_.tobytes() == model.intercept_.tobytes()
     assert copy.decision_function(rows[0]).tobytes() == model.decision_function(rows[0]).tobytes()
     assert copy.privacy_ == model.privacy_
+    assert copy.certificate_ == model.certificate_
     expected = {**model.get_params(), "classes": None if model.classes is None else list(model.classes)}
     assert copy.get_params() == expected
     refitted = copy.set_params(random_state=3).fit(rows[0], model.predict(rows[0]))
     assert refitted.coef_.shape == model.coef_.shape
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"mechanism": "adassp", "y_range": (0, 10)},
+        {"mechanism": "output", "residual_bound": 0.5, "y_range": (-2.5, 1.0), "fit_intercept": False},
+        {"mechanism": DPGD(steps=3), "neighbours": "add-remove", "max_rows": 500},
+        {"mechanism": "none", "random_state": 3},
+    ],
+    ids=lambda p: str(p["mechanism"])[:8],
+)
+def test_a_regression_comes_back_as_it_was(rows, tmp_path, parameters):
+    X, _ = rows
+    model = PrivateLinearRegression(**parameters).fit(X, X[:, 0])
+    save_model(model, tmp_path / "model.json")
+    copy = load_model(tmp_path / "model.json")
+    assert type(copy) is PrivateLinearRegression
+    assert copy.coef_.shape == model.coef_.shape
+    assert copy.predict(X).tobytes() == model.predict(X).tobytes()
+    assert copy.get_params() == model.get_params()
+    assert copy.privacy_ == model.privacy_
+    assert copy.certificate_ == model.certificate_
+    assert copy.set_params(random_state=3).fit(X, X[:, 0]).coef_.shape == model.coef_.shape
+
+
+REGRESSION = [
+    ("classes", [0, 1]),
+    ("label_type", "str"),
+    ("coefficients", [[1.0, 2.0, 3.0]]),
+    ("intercept", [0.0]),
+    ("intercept", None),
+    ("parameters/y_range", [0.0]),
+    ("parameters/y_range", [0.0, 1.0, 2.0]),
+    ("parameters/y_range", "ab"),
+    ("parameters/y_range", [0.0, "1"]),
+    ("parameters/residual_bound", None),
+    ("parameters/classes", None),
+    ("estimator", "PrivateLinearSVC"),
+    ("certificate/targets/low", "0"),
+]
+
+
+@pytest.mark.parametrize(("place", "value"), REGRESSION, ids=[f"{p}={v}" for p, v in REGRESSION])
+def test_hostile_regressions_are_refused(rows, tmp_path, place, value):
+    path = tmp_path / "bad.json"
+    save_model(PrivateLinearRegression(mechanism="adassp").fit(rows[0], rows[0][:, 0]), path)
+    path.write_text(json.dumps(changed(json.loads(path.read_text()), place, value)))
+    with pytest.raises(InvalidInput, match=r"^bad\.json is not a usable model file: "):
+        load_model(path)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +157,7 @@ def test_feature_names_and_schema_travel(rows, tmp_path):
     assert copy.feature_names_in_.tolist() == list(frame.columns)
     assert copy.predict(frame).tolist() == model.predict(frame).tolist()
     document = json.loads((tmp_path / "m.json").read_text())
-    assert (document["format"], document["version"], document["library"]) == ("dperm model", 1, __version__)
+    assert (document["format"], document["version"], document["library"]) == ("dperm model", 2, __version__)
 
 
 def test_a_schema_of_another_width_is_refused(rows, tmp_path):
@@ -173,9 +234,10 @@ def changed(document, place, value):
 
 HOSTILE = [
     ("format", "pickle"),
-    ("version", 2),
+    ("version", 1),
+    ("version", 3),
     ("version", True),
-    ("version", "1"),
+    ("version", "2"),
     ("estimator", "os.system"),
     ("estimator", ["PrivateLinearSVC"]),
     ("estimator", KeyError),
@@ -222,15 +284,29 @@ HOSTILE = [
     ("parameters/mechanism/settings/epochs", "2"),
     ("parameters/mechanism/settings/step_size", "large"),
     ("parameters/mechanism/settings/extra", 1),
-    ("privacy", None),
-    ("privacy/guarantee", None),
-    ("privacy/guarantee", {"epsilon": 0.1, "delta": 1e-6}),
-    ("privacy/guarantee", "yes"),
-    ("privacy/epsilon", KeyError),
-    ("privacy/assumptions", "none"),
-    ("privacy/assumptions", [1]),
-    ("privacy/settings", {"epochs": [1]}),
-    ("privacy/n_rows", 1e6),
+    ("certificate", None),
+    ("certificate", {}),
+    ("certificate/digest", "0" * 64),
+    ("certificate/guarantee", None),
+    ("certificate/guarantee", {"epsilon": 0.1, "delta": 1e-6}),
+    ("certificate/guarantee", "yes"),
+    ("certificate/budget/epsilon", KeyError),
+    ("certificate/budget/epsilon", 10**400),
+    ("certificate/assumptions", "none"),
+    ("certificate/assumptions", [1]),
+    ("certificate/mechanism/used", {"epochs": [1]}),
+    ("certificate/mechanism/asked", {"name": "rsgd"}),
+    ("certificate/problem/n_rows", 1e6),
+    ("certificate/releases", [{}]),
+    ("certificate/releases", {}),
+    ("certificate/targets", {"kind": "classes"}),
+    ("certificate/targets/kind", ["classes"]),
+    ("certificate/entropy/secure", 1),
+    ("certificate/model/sha256", "0" * 64),
+    ("certificate/model/sha256", None),
+    ("certificate/libraries/numpy", 2),
+    ("certificate/version", True),
+    ("certificate/extra", 1),
     ("schema", []),
     ("schema/features", {"a": {"range": [0, 1]}}),
     ("schema/target", {}),
@@ -253,7 +329,21 @@ def test_the_unchanged_document_loads(document, tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"{", b"null", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"a": 1, "a": 2}', b"1" * 5000, b"{'a': 1}"],
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"a": 1, "a": 2}',
+        b'{"a": 1, "\\u0061": 2}',
+        b"1" * 5000,
+        b"{'a': 1}",
+        b"[" * 25 + b"]" * 25,
+        b'{"format": "\\ud800"}',
+        b"\xef\xbb\xbf{}",
+    ],
     ids=lambda t: str(t[:8]),
 )
 def test_what_is_not_a_model_is_refused(tmp_path, text):
@@ -277,3 +367,21 @@ def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
     path.write_bytes(b" " * ((1 << 20) + 1))
     with pytest.raises(InvalidInput, match="larger than 1 MiB"):
         load_model(path)
+
+
+def test_every_cut_of_a_file_is_refused(document, tmp_path):
+    text = json.dumps(document).encode()
+    path = tmp_path / "bad.json"
+    for length in range(0, len(text), 97):
+        path.write_bytes(text[:length])
+        with pytest.raises(InvalidInput, match="not a usable model file"):
+            load_model(path)
+
+
+def test_half_a_character_is_refused(document, tmp_path):
+    path = tmp_path / "bad.json"
+    for place in ("classes", "feature_names", "parameters/classes", "certificate/assumptions"):
+        value = ["no", "\ud800"] if "classes" in place else ["a", "b", "\udfff"]
+        path.write_text(json.dumps(changed(document, place, value)))
+        with pytest.raises(InvalidInput, match="not a usable model file"):
+            load_model(path)

@@ -18,7 +18,7 @@ from dperm.problem import Problem
 
 N, FOLDS = 403, 5
 COLUMNS = ["dataset", "loss", "mechanism", "accounting", "epsilon", "delta", "repeat", "fold"]
-COLUMNS += ["accuracy", "objective", "noise_scale", "seconds"]
+COLUMNS += ["accuracy", "objective", "noise_scale", "seconds", "label", "tuning", "settings"]
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +232,7 @@ def test_progress_is_reported_for_every_mechanism_and_group(rows, monkeypatch):
     monkeypatch.setattr("dperm.experiments.splits.WIDEST_BATCH", 5)
     seen = []
     run(rows, mechanisms=["majority", "output"], repeats=2, progress=lambda *step: seen.append(step))
-    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert seen == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,10 @@ LAYERS = [
     {"problem"},
     {"privacy", "engine", "solvers", "datasets"},
     {"mechanisms"},
-    {"estimators", "analysis"},
+    {"ledger", "certificate", "audit", "analysis"},
+    {"estimators"},
     {"experiments"},
-    {"cli"},
+    {"cli", "plot"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

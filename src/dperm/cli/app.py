@@ -9,12 +9,18 @@ import click
 
 from dperm import __version__
 from dperm.cli.account import account
+from dperm.cli.audit import audit
 from dperm.cli.compare import compare
 from dperm.cli.curvature import curvature
 from dperm.cli.fit import fit
+from dperm.cli.ledger import ledger
 from dperm.cli.mechanisms import mechanisms
+from dperm.cli.plot import plot
 from dperm.cli.predict import predict
-from dperm.errors import DpermError
+from dperm.cli.report import report
+from dperm.cli.reproduce import reproduce
+from dperm.cli.verify import verify
+from dperm.errors import BudgetExceeded, DpermError
 
 
 class _InOrder(click.Group):
@@ -37,12 +43,27 @@ def cli() -> None:
       dperm account --n 50000 --epsilon 0.5 --delta 1e-8
       dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 --output model.json
       dperm predict model.json new_people.csv
+      dperm verify model.json
+      dperm report model.json --html report.html
       dperm mechanisms
       dperm curvature cps --l2 1e-4
     """
 
 
-for command in (compare, account, fit, predict, mechanisms, curvature):
+for command in (
+    compare,
+    plot,
+    reproduce,
+    account,
+    fit,
+    predict,
+    verify,
+    report,
+    mechanisms,
+    curvature,
+    audit,
+    ledger,
+):
     cli.add_command(command)
 
 
@@ -67,7 +88,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}", 1)
-    except DpermError as error:
+    except (DpermError, BudgetExceeded) as error:
         return _fail(str(error), 1)
 
 

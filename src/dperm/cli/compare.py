@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -16,15 +16,23 @@ from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from dperm.cli.data import load
-from dperm.cli.options import json_option, l2_option, schema_option, target_option
+from dperm.cli.entrants import SYNTAX, import_modules, parse_entrants
+from dperm.cli.options import html_option, json_option, l2_option, schema_option, target_option
 from dperm.cli.output import console, print_json
 from dperm.errors import InvalidInput, NotCertified
-from dperm.experiments.results import Curve, Skipped, Study, curves, label
-from dperm.mechanisms import mechanism_names
+from dperm.experiments.results import Curve, Skipped, Study, combine, curves
+from dperm.mechanisms import mechanism_names, resolve
 
 LOSSES = ("logistic", "svm")
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
@@ -50,7 +58,29 @@ NOT_A_RELEASE = (
     "mechanisms",
     metavar="NAME",
     multiple=True,
-    help="May be repeated; NAME:paper for the paper's accounting. [default: all that apply, and rsgd-ar:paper]",
+    help="May be repeated; NAME:paper for the paper's accounting, 'NAME SETTING=VALUE ...' for settings. "
+    "[default: all that apply, and rsgd-ar:paper]",
+)
+@click.option(
+    "--search",
+    "searches",
+    metavar="GRID",
+    multiple=True,
+    help=f"{SYNTAX}: settings chosen privately, paid from the same budget. Slow.",
+)
+@click.option(
+    "--oracle",
+    "oracles",
+    metavar="GRID",
+    multiple=True,
+    help=f"{SYNTAX}: the settings that are best on the test rows. Not private.",
+)
+@click.option(
+    "--import",
+    "modules",
+    metavar="MODULE",
+    multiple=True,
+    help="Python module or .py file that registers mechanisms of your own.",
 )
 @click.option(
     "--epsilon",
@@ -89,8 +119,10 @@ NOT_A_RELEASE = (
     metavar="DIR",
     default="dperm-results",
     show_default=True,
-    help="Folder for results.parquet and the figures.",
+    help="Folder for results.parquet, the figures and the finished batches.",
 )
+@html_option
+@click.option("--fresh", is_flag=True, help="Run all batches, also those that are finished in the folder.")
 @json_option
 def compare(
     data: str,
@@ -98,6 +130,9 @@ def compare(
     schema_path: str | None,
     losses: tuple[str, ...],
     mechanisms: tuple[str, ...],
+    searches: tuple[str, ...],
+    oracles: tuple[str, ...],
+    modules: tuple[str, ...],
     epsilons: tuple[float, ...],
     delta: float | None,
     folds: int,
@@ -106,17 +141,21 @@ def compare(
     l2: float,
     seed: int,
     folder: str,
+    html: bool,
+    fresh: bool,
     as_json: bool,
 ) -> None:
     """Compare private mechanisms by repeated cross-validation, at several ε, on the same splits.
 
     DATA is the name of a data set (default: cps, bundled) or a CSV or Parquet file with --schema. Writes
-    results.parquet, one row per model, and a figure per loss.
+    results.parquet, one row per model, and a figure per loss. Finished batches are kept: the same command goes
+    on where it was stopped. `dperm plot DIR` draws the figures again.
 
     \b
     Examples:
       dperm compare
       dperm compare people.csv --schema people.toml --mechanism rsgd-ar --mechanism none --epsilon 1
+      dperm compare --mechanism rsgd --oracle 'rsgd step_size=0.3,1,3' --epsilon 1
     """
     from dperm.experiments.compare import compare as run_comparison
 
@@ -130,17 +169,19 @@ def compare(
         raise InvalidInput(
             f"{records.name} was published without a split into parts; leave out --published-split."
         )
+    import_modules(modules)
+    entrants = parse_entrants(mechanisms or _all_mechanisms(), searches, oracles)
     started = time.perf_counter()
     several = len(np.unique(records.y)) > 2
-    tables = []
+    tables, kept, total = [], 0, 0
     for loss in losses or (("logistic",) if several else LOSSES):
-        with _progress(f"{records.summary}, {'softmax' if several else loss}") as progress:
+        with _progress(f"{records.summary}, {'softmax' if several else loss}", out) as bar:
             results = run_comparison(
                 records.X,
                 records.y,
                 dataset=records.name,
                 loss=loss,
-                mechanisms=mechanisms or _all_mechanisms(),
+                mechanisms=entrants,
                 epsilons=epsilons or EPSILONS,
                 delta=default_delta(len(records.X)) if delta is None else delta,
                 folds=folds,
@@ -148,53 +189,68 @@ def compare(
                 held_out=records.held_out if published_split else None,
                 l2=l2,
                 seed=seed,
-                progress=progress,
+                folder=out / "parts",
+                fresh=fresh,
+                progress=bar,
             )
+        kept, total = kept + bar.kept, total + bar.total
         if not len(results):
             study = Study.of(results)
-            reasons = "; ".join(dict.fromkeys(f"{part.mechanism}: {part.reason}" for part in study.skipped))
+            reasons = "; ".join(dict.fromkeys(f"{part.name}: {part.reason}" for part in study.skipped))
             raise NotCertified(f"no mechanism could be used here. {reasons}")
         tables.append(results)
     seconds = time.perf_counter() - started
-    files = _write(tables, out)
+    files = _write(tables, out, html)
     if as_json:
-        summary = [
-            {"loss": Study.of(results).loss, **row}
-            for results in tables
+        print_json({**_facts(tables), "seconds": seconds, "files": [str(file) for file in files]})
+        return
+    show(tables)
+    before = f" {kept} of {total} batches were finished before; --fresh runs them again." if kept else ""
+    console().print(f"Took {seconds:.1f} s.{before} Wrote {', '.join(map(str, files))}.")
+
+
+def _facts(tables: Sequence[pa.Table]) -> dict[str, Any]:
+    studies = [Study.of(results) for results in tables]
+    return {
+        **asdict(studies[0]),
+        "loss": [study.loss for study in studies],
+        "identity": [study.identity for study in studies],
+        "skipped": [asdict(part) for study in studies for part in study.skipped],
+        "summary": [
+            {"loss": study.loss, **row}
+            for study, results in zip(studies, tables, strict=True)
             for curve in curves(results)
             for row in _summary(curve)
-        ]
-        skipped = [asdict(part) for results in tables for part in Study.of(results).skipped]
-        losses_shown = [Study.of(results).loss for results in tables]
-        facts = {**asdict(Study.of(tables[0])), "loss": losses_shown, "skipped": skipped}
-        print_json({**facts, "summary": summary, "seconds": seconds, "files": [str(file) for file in files]})
-        return
-    split = "published split" if published_split else f"{folds} folds"
-    for results in tables:
-        _print(results, f"{records.summary}; {{}} loss, l2 = {l2:g}, δ = {{:g}}, {split} × {repeats}")
-    screen = console()
-    runs = Study.of(tables[0]).repeats * Study.of(tables[0]).folds
-    screen.print(f"Cells: mean ± standard deviation over the {runs} runs. {NOT_A_RELEASE}")
-    screen.print(f"Took {seconds:.1f} s. Wrote {', '.join(map(str, files))}.")
+        ],
+    }
 
 
 def _all_mechanisms() -> list[str]:
     """Every registered mechanism, the baselines last, and the accounting of one paper beside the tight one."""
-    names = list(mechanism_names())
+    names = sorted(mechanism_names(), key=lambda name: not resolve(name).private)
     names.insert(names.index("rsgd-ar") + 1, "rsgd-ar:paper")
     return names
 
 
-def _print(results: pa.Table, heading: str) -> None:
-    study, found, screen = Study.of(results), curves(results), console()
-    screen.print(heading.format(study.loss, study.delta) + "\n")
-    screen.print("Accuracy on held-out rows, %", style="bold")
-    screen.print(_table(found, "accuracy", 100.0, 1))
-    screen.print("Regularised mean loss on training rows", style="bold")
-    screen.print(_table(found, "objective", 1.0, 3))
-    for part in _skipped_lines(study.skipped):
-        screen.print(part, style="yellow")
-    screen.print()
+def show(tables: Sequence[pa.Table]) -> None:
+    """The tables of accuracy and objective of every study, and what was skipped."""
+    screen = console()
+    for results in tables:
+        study, found = Study.of(results), curves(results)
+        split = "published split" if study.folds == 1 else f"{study.folds} folds"
+        screen.print(
+            f"{study.dataset}: {study.n_rows:,} rows, {study.n_features} features; {study.loss} loss, "
+            f"l2 = {study.l2:g}, δ = {study.delta:g}, {split} × {study.repeats}\n"
+        )
+        screen.print("Accuracy on held-out rows, %", style="bold")
+        screen.print(_table(found, "accuracy", 100.0, 1))
+        screen.print("Regularised mean loss on training rows", style="bold")
+        screen.print(_table(found, "objective", 1.0, 3))
+        for part in _skipped_lines(study.skipped):
+            screen.print(part, style="yellow")
+        screen.print()
+    runs = Study.of(tables[0]).repeats * Study.of(tables[0]).folds
+    screen.print(f"Cells: mean ± standard deviation over the {runs} runs. {NOT_A_RELEASE}")
 
 
 def default_delta(n_rows: int) -> float:
@@ -202,33 +258,78 @@ def default_delta(n_rows: int) -> float:
     return 10.0 ** max(-15, min(-2, math.floor(-2 * math.log10(n_rows))))
 
 
-def _write(tables: Sequence[pa.Table], folder: Path) -> list[Path]:
-    """One file of results and one figure per loss, all of them or none."""
+def _write(tables: Sequence[pa.Table], folder: Path, html: bool) -> list[Path]:
+    """The results and the figures, all of them or none."""
     import pyarrow.parquet as pq
 
     from dperm.estimators.atomic import atomic_path
+
+    results = folder / "results.parquet"
+    with atomic_path(results) as unfinished:
+        pq.write_table(combine(tables), unfinished)
+        return [results, *draw(tables, folder, html)]
+
+
+def draw(tables: Sequence[pa.Table], folder: Path, html: bool = False) -> list[Path]:
+    """One figure per study, and the page if wanted, all of them or none."""
+    from dperm.estimators.atomic import atomic_path
     from dperm.experiments.figures import draw_curves
 
-    folder.mkdir(parents=True, exist_ok=True)
     names = ["curves.png"] if len(tables) == 1 else [f"curves-{Study.of(table).loss}.png" for table in tables]
-    files = [folder / name for name in ("results.parquet", *names)]
+    files = [folder / name for name in names]
     with ExitStack() as stack:
-        parquet, *figures = [stack.enter_context(atomic_path(file)) for file in files]
-        everything = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
-        pq.write_table(everything.replace_schema_metadata(tables[0].schema.metadata), parquet)
+        figures = [stack.enter_context(atomic_path(file)) for file in files]
         for table, figure in zip(tables, figures, strict=True):
             draw_curves(table, figure)
+        if html:
+            from dperm.experiments.html import write_html
+
+            title = f"Private mechanisms on {Study.of(tables[0]).dataset}"
+            files.append(write_html(tables, folder / "report.html", title=title))
     return files
 
 
+class _Bar:
+    """Shows finished batches; those that were finished before do not count for the time left."""
+
+    def __init__(self, bar: Progress, what: str) -> None:
+        self._bar, self._task = bar, bar.add_task(escape(what), total=None)
+        self.kept, self.total = 0, 0
+        self._started = False
+
+    def __call__(self, done: int, total: int) -> None:
+        if not self._started:
+            self.kept, self.total, self._started = done, total, True
+            self._bar.reset(self._task, total=total, completed=done)
+        else:
+            self._bar.update(self._task, completed=done)
+
+
 @contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+def _progress(what: str, folder: Path) -> Iterator[_Bar]:
     screen = Console(stderr=True)
-    with Progress(
-        *Progress.get_default_columns(), console=screen, transient=True, disable=not screen.is_terminal
-    ) as bar:
-        task = bar.add_task(escape(what), total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    try:
+        with Progress(
+            *columns,
+            console=screen,
+            transient=True,
+            disable=not screen.is_terminal,
+            speed_estimate_period=3600,
+        ) as bar:
+            yield _Bar(bar, what)
+    except KeyboardInterrupt:
+        click.echo(
+            f"Finished batches are kept in {folder / 'parts'}; the same command goes on from there.", err=True
+        )
+        raise
 
 
 def _table(found: Sequence[Curve], quantity: str, factor: float, digits: int) -> Table:
@@ -271,6 +372,6 @@ def _skipped_lines(skipped: Sequence[Skipped]) -> Iterator[str]:
     """One line per mechanism and reason, with the epsilons it holds for."""
     merged: dict[tuple[str, str], list[float]] = {}
     for part in skipped:
-        merged.setdefault((label(part.mechanism, part.accounting), part.reason), []).append(part.epsilon)
+        merged.setdefault((part.name, part.reason), []).append(part.epsilon)
     for (name, reason), epsilons in merged.items():
         yield f"Skipped: {name} at ε = {', '.join(f'{epsilon:g}' for epsilon in epsilons)}: {reason}"

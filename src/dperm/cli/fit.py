@@ -29,6 +29,8 @@ from dperm.privacy import Budget
 @mechanism_option("auto")
 @loss_option
 @l2_option
+@click.option("--ledger", "ledger_path", metavar="FILE", help="Charge this ledger (see dperm ledger).")
+@click.option("--dataset-name", metavar="NAME", help="Dataset of the ledger, if not its default one.")
 @click.option("--output", "output_path", metavar="FILE", required=True, help="JSON file for the model.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @json_option
@@ -41,6 +43,8 @@ def fit(
     mechanism: str,
     loss: str,
     l2: float,
+    ledger_path: str | None,
+    dataset_name: str | None,
     output_path: str,
     force: bool,
     as_json: bool,
@@ -48,7 +52,7 @@ def fit(
     """Train one model with an (ε, δ) guarantee and save it with its schema and privacy report.
 
     DATA is a CSV or Parquet file, or the name of a data set. Each run spends its budget anew: the budgets of
-    several models on the same people add up.
+    several models on the same people add up. A ledger counts them and refuses a run that would exceed its cap.
 
     \b
     Example:
@@ -57,16 +61,27 @@ def fit(
     from dperm.estimators.logistic import PrivateLogisticRegression
     from dperm.estimators.saved import save_model
     from dperm.estimators.svm import PrivateLinearSVC
+    from dperm.ledger import Ledger
 
     path = Path(output_path)
     check_free(path, force)
     Budget(epsilon, delta)
     resolve(mechanism)
+    ledger = None if ledger_path is None else Ledger(ledger_path)
     records = load(data, schema_path, target)
     click.echo(f"Training on {records.summary}.", err=True)
     kind = PrivateLinearSVC if loss == "svm" else PrivateLogisticRegression
     classes = list(records.schema.classes)
-    model = kind(epsilon=epsilon, delta=delta, mechanism=mechanism, l2=l2, x_norm=1.0, classes=classes)
+    model = kind(
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=mechanism,
+        l2=l2,
+        x_norm=1.0,
+        classes=classes,
+        ledger=ledger,
+        dataset=dataset_name,
+    )
     model.fit(records.X, records.y)
     check_free(path, force)
     save_model(model, path, schema=records.schema)

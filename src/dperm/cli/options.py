@@ -23,6 +23,11 @@ loss_option = click.option(
 l2_option = click.option(
     "--l2", type=float, default=1e-3, show_default=True, help="Weight of ½‖w‖² against the mean loss."
 )
+html_option = click.option(
+    "--html",
+    is_flag=True,
+    help="Also write report.html into the folder: interactive, one file, works offline.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -15,7 +15,7 @@ from dperm.datasets.columns import (
     check_kind,
     declared_kind,
 )
-from dperm.datasets.schema import Categorical, Feature, Numeric, Schema
+from dperm.datasets.schema import ROUNDING_SLACK, Categorical, Feature, Numeric, Schema
 from dperm.errors import InvalidInput
 
 BLOCK_ROWS = 16_384
@@ -58,6 +58,9 @@ def encode(table: Any, schema: Schema) -> NDArray[np.float64]:
             part = columns[feature.name].slice(start, BLOCK_ROWS)
             _encode_feature(feature, part, scale, block[:, first : first + feature.n_columns])
             first += feature.n_columns
+        if schema.norm_share < 1:
+            norms = np.sqrt(np.einsum("ij,ij->i", block, block))
+            block /= np.maximum(norms / (1 - ROUNDING_SLACK), 1.0)[:, None]
     return rows
 
 

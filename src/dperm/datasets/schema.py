@@ -24,6 +24,8 @@ LARGEST_INTEGER = 2**53 - 1
 ROUNDING_SLACK = 1e-9
 """Share of the norm kept free, so that rounding in a row or in its norm cannot pass the bound of 1."""
 
+SMALLEST_NORM_SHARE = 1e-3
+
 Category = str | int
 """A category or class: text, an integer or a truth value; one kind within one list."""
 
@@ -294,6 +296,9 @@ def _table(item: Feature | Target) -> dict[str, Any]:
 class Schema:
     """A declared target and declared features, in the order of the encoded columns.
 
+    ``norm_share`` is the norm that rows are expected to stay within, as a share of the longest row that the
+    declarations allow; longer rows are shortened to it. It comes from knowledge of the subject, not from rows.
+
     Guarantee
     ---------
     With these declarations alone, :func:`dperm.datasets.encode` maps any record whatever to a row of
@@ -302,9 +307,16 @@ class Schema:
 
     target: Target
     features: tuple[Feature, ...]
+    norm_share: float = 1.0
 
     def __post_init__(self) -> None:
         _set(self, "features", tuple(self.features))
+        _set(self, "norm_share", _number("norm_share", self.norm_share))
+        if not SMALLEST_NORM_SHARE <= self.norm_share <= 1:
+            raise InvalidInput(
+                f"norm_share must be a number from {SMALLEST_NORM_SHARE:g} to 1, the share of the longest "
+                "possible row at which rows are cut."
+            )
         if not self.features:
             raise InvalidInput("features must declare at least one feature.")
         if self.n_columns > MAX_COLUMNS:
@@ -326,8 +338,9 @@ class Schema:
 
     @property
     def scale(self) -> float:
-        """The public factor that brings every possible row inside the unit ball."""
-        return (1 - ROUNDING_SLACK) / math.sqrt(math.fsum(feature.max_square for feature in self.features))
+        """The public factor that brings every possible row, or every row within ``norm_share``, into the unit ball."""
+        longest = math.sqrt(math.fsum(feature.max_square for feature in self.features))
+        return (1 - ROUNDING_SLACK) / (longest * self.norm_share)
 
     @property
     def classes(self) -> tuple[Category, ...]:
@@ -354,9 +367,10 @@ class Schema:
         if not isinstance(data, Mapping):
             raise InvalidInput(f"{origin}: two tables were expected, [target] and [features].")
         for key in data:
-            if key not in ("target", "features"):
+            if key not in ("target", "features", "rows"):
                 raise InvalidInput(
-                    f"{origin}: unknown table {reprlib.repr(key)}; expected [target] and [features]."
+                    f"{origin}: unknown table {reprlib.repr(key)}; expected [target], [features] and, where "
+                    "wanted, [rows]."
                 )
         for key in ("target", "features"):
             if not isinstance(data.get(key), Mapping):
@@ -369,8 +383,12 @@ class Schema:
             for name, table in data["features"].items():
                 where = f"{origin}, [features.{reprlib.repr(name)[1:-1] if isinstance(name, str) else name}]"
                 features.append(_feature(name, table))
+            where = f"{origin}, [rows]"
+            rows = data.get("rows", {})
+            if not (isinstance(rows, Mapping) and set(rows) <= {"norm_share"}):
+                raise InvalidInput("a table with the one key norm_share was expected.")
             where = f"{origin}, [features]"
-            return cls(target=target, features=tuple(features))
+            return cls(target=target, features=tuple(features), **rows)
         except InvalidInput as error:
             raise InvalidInput(f"{where}: {error}") from None
 
@@ -378,6 +396,7 @@ class Schema:
         """Nested dictionaries that :meth:`from_dict` reads back to an equal schema."""
         return {
             "target": {"name": self.target.name, **_table(self.target)},
+            **({} if self.norm_share == 1 else {"rows": {"norm_share": self.norm_share}}),
             "features": {feature.name: _table(feature) for feature in self.features},
         }
 

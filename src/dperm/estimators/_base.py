@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
 
+from dperm.certificate import bind, statement_of
+from dperm.certificate.document import plain
 from dperm.engine import Table
 from dperm.errors import InvalidInput
+from dperm.estimators._surroundings import surroundings
+from dperm.estimators._weights import refuse_class_weight
 from dperm.estimators.report import PrivacyReport
+from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
 from dperm.neighbours import Neighbours
@@ -27,12 +36,13 @@ INTERCEPT_SCALE = 0.3  # the intercept column as a share of x_norm: it grows the
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     """Parameters, the private fit and the report that all linear estimators share.
 
-    A subclass says in ``_label_assumption`` what it takes for granted of y. Its ``fit`` validates and encodes
-    the targets, chooses a loss, calls ``_problem`` and ``_fit_weights``, and stores coefficients in its own
-    shape.
+    A subclass says in ``_targets`` what may occur in y and who says so. Its ``fit`` takes the public
+    facts, chooses a loss, calls ``_problem`` and ``_fit_weights`` with a function that validates rows and encodes
+    targets, and stores coefficients in its own shape.
     """
 
     privacy_: PrivacyReport
+    ledger_entry_: str | None
 
     def __init__(
         self,
@@ -46,6 +56,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         neighbours: str = "replace-one",
         max_rows: int | None = None,
         random_state: Any = None,
+        ledger: Ledger | None = None,
+        dataset: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -56,15 +68,27 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.neighbours = neighbours
         self.max_rows = max_rows
         self.random_state = random_state
+        self.ledger = ledger
+        self.dataset = dataset
 
-    def _label_assumption(self) -> str:
-        """What the guarantee takes for granted of y."""
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
+        """Only for a better message: the settings are those of ``__init__``, where scikit-learn looks for them."""
+        refuse_class_weight(settings)
+        return super().__new__(cls)  # type: ignore[no-any-return]
+
+    def _targets(self, loss: Loss) -> dict[str, Any]:
+        """What may occur in y, and where that was taken from."""
         raise NotImplementedError
 
     def _fit_weights(
-        self, rows: NDArray[Any], targets: NDArray[Any], problem: Problem
+        self, problem: Problem, read: Callable[[], tuple[NDArray[Any], NDArray[Any]]]
     ) -> tuple[Vector, Vector]:
-        """Plan from public facts, train on the rows, release once, and store the report.
+        """Plan from public facts, charge the ledger, read the rows, train, release once, and store the report.
+
+        Parameters
+        ----------
+        read : callable
+            Checks the form of the rows and gives rows and targets. If it raises, the charge is void.
 
         Returns
         -------
@@ -72,18 +96,45 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             Of shape (p,) and (), or (p, C) and (C,) for a loss with C outputs; the intercept as it is added
             to a margin, zero without ``fit_intercept``.
         """
+        around, depth = surroundings(self)
+        around.warn(depth)  # before anything is spent
         budget = Budget(self.epsilon, self.delta)
         mechanism = resolve(self.mechanism)
         entropy = entropy_from(self.random_state)
         plan = mechanism.plan(problem, budget)
-        table = Table(
-            rows, targets, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows
-        )
+        with self._charge(plan) as self.ledger_entry_:
+            rows, targets = read()
+            table = Table(
+                rows, targets, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows
+            )
         (outcome,) = mechanism.run([Job(plan=plan)], table, entropy)
         coefficients = outcome.weights[: problem.n_features]
         constant = outcome.weights[-1] if problem.intercept else np.zeros(outcome.weights.shape[1:])
         self.privacy_ = self._report(plan, outcome, entropy)
         return coefficients, np.asarray(problem.intercept * constant)
+
+    def _charge(self, plan: Plan) -> AbstractContextManager[str | None]:
+        """On disk when the block begins; the block may still refuse the rows."""
+        if self.ledger is None:
+            if self.dataset is not None:
+                raise InvalidInput("dataset names a dataset of the ledger; give the ledger too.")
+            return nullcontext()
+        if not isinstance(self.ledger, Ledger):
+            raise InvalidInput(f"ledger must be a dperm.Ledger or None; got a {type(self.ledger).__name__}.")
+        return self.ledger.charge_before(
+            plan.cost,
+            dataset=self.dataset,
+            neighbours=plan.problem.neighbours.value,
+            label=type(self).__name__,
+            mechanism=plan.mechanism.name,
+        )
+
+    def _table_shape(self, X: Any, y: Any) -> tuple[int, int]:
+        """Rows and features, before a value is looked at. What is no table is refused in scikit-learn's words."""
+        shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+        if y is None or issparse(X) or len(shape) != 2 or 0 in shape:
+            shape = validate_data(self, X, y)[0].shape
+        return int(shape[0]), int(shape[1])
 
     def _problem(self, n_samples: int, n_features: int, loss: Loss) -> Problem:
         """The public facts of this fit."""
@@ -116,7 +167,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return float(value)
 
     def _report(self, plan: Plan, outcome: Outcome, entropy: Entropy) -> PrivacyReport:
-        problem = plan.problem
         reason = None
         if not plan.private:
             reason = f"mechanism {plan.mechanism.name!r} is a baseline without noise."
@@ -126,55 +176,29 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             reason = plan.not_certified
         elif not outcome.certified:
             reason = "the arithmetic was not the one that the plan accounts for."
-        return PrivacyReport(
-            guarantee=None if reason else {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta},
-            reason=reason,
-            mechanism=plan.mechanism.name,
-            accounting=plan.mechanism.accounting,
-            accountant=plan.accountant,
-            settings=plan.settings,
-            epsilon=plan.budget.epsilon,
-            delta=plan.budget.delta,
-            neighbours=problem.neighbours.value,
-            n_rows=problem.n_rows,
-            n_coefficients=problem.dimension,
-            loss=problem.loss.name,
-            l2=problem.l2,
-            x_norm=problem.x_norm,
-            row_norm=problem.row_norm,
-            lipschitz=problem.loss.lipschitz,
-            smoothness=problem.smoothness,
-            noise_on=None if plan.noise is None else _noise_on(plan),
-            releases=0 if plan.noise is None else plan.releases,
-            sensitivity=None if plan.noise is None else plan.noise.sensitivity,
-            noise_scale=None if plan.noise is None else plan.noise.scale,
-            grid_exponent=None if outcome.record is None else outcome.record.grid_exponent,
-            centring_noise_scale=None if plan.centring is None else plan.centring.noise.scale,
-            entropy=entropy.name,
-            assumptions=(*self._assumptions(problem), *plan.assumptions),
+        around, _ = surroundings(self)
+        statement = statement_of(
+            plan, outcome, entropy, self._targets(plan.problem.loss), reason, around.assumptions()
         )
+        return PrivacyReport.of(statement)
 
-    def _assumptions(self, problem: Problem) -> tuple[str, ...]:
-        rows = (
-            f"The number of rows, {problem.n_rows}, is public."
-            if problem.neighbours is Neighbours.REPLACE_ONE
-            else f"max_rows = {problem.n_rows} was chosen without looking at the data, and no table exceeds it."
-        )
-        return (
-            "One person contributes one row.",
-            rows,
-            self._label_assumption(),
-            "x_norm, l2 and every other setting were chosen without looking at the data.",
-            "Features were computed row by row, with nothing learned from other rows.",
-        )
+    @property
+    def certificate_(self) -> dict[str, Any]:
+        """The statement of the guarantee, bound to the released numbers by a digest (docs/certificate.md)."""
+        if not hasattr(self, "privacy_"):
+            raise AttributeError("certificate_ comes with fit.")
+        statement, ledger_entry = self.privacy_.statement, getattr(self, "ledger_entry_", None)
+        return bind(statement, *released_numbers(self), ledger_entry)
 
 
-def _noise_on(plan: Plan) -> str:
-    """What the plan's noise is added to; ``auto`` keeps the plan of the mechanism it chose."""
-    family = (plan.detail if isinstance(plan.detail, Plan) else plan).mechanism.family
-    return {
-        "output": f"the {plan.problem.dimension} coefficients, once",
-        "objective": f"a linear term of the objective, {plan.problem.dimension} numbers; a little on its minimiser",
-        "gradient": f"{plan.releases} steps, each of {plan.problem.dimension} numbers",
-        "statistics": "sums over the rows, once",
-    }.get(family, f"{plan.releases} releases")
+def released_numbers(estimator: Any) -> tuple[Any, Any, list[Any] | None]:
+    """Coefficients, intercept and classes as a model file holds them: for one output a row, otherwise rows."""
+    coefficients, intercept = np.asarray(estimator.coef_), np.atleast_1d(estimator.intercept_)
+    if coefficients.ndim == 2 and len(coefficients) == 1:
+        coefficients = coefficients[0]
+    classes = getattr(estimator, "classes_", None)
+    return (
+        coefficients.tolist(),
+        float(intercept[0]) if len(intercept) == 1 else intercept.tolist(),
+        None if classes is None else plain("classes_", classes),
+    )

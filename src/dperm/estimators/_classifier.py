@@ -8,11 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dperm.certificate.statement import DECLARED, TAKEN
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._base import PrivateLinearModel
+from dperm.estimators._weights import refuse_weights
+from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Mechanism
 
@@ -45,6 +49,10 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     random_state : int, Generator or RandomState, default=None
         None draws all randomness from the operating system. Anything else makes the fit repeatable and
         therefore NOT private; the report then says so.
+    ledger : Ledger, default=None
+        Where this fit is charged, before a row is read. A fit that would exceed the cap raises ``BudgetExceeded``.
+    dataset : str, default=None
+        Which dataset of the ledger the rows belong to; None is its default one.
 
     Attributes
     ----------
@@ -55,6 +63,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     feature_names_in_ : ndarray of str, when X has column names
     privacy_ : PrivacyReport
         What is guaranteed, how, and under which assumptions. Print it, or use ``to_dict()``.
+    ledger_entry_ : str or None
+        The ledger and the charge that paid for this fit.
     """
 
     multi_class: ClassVar[bool] = False
@@ -72,6 +82,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         neighbours: str = "replace-one",
         max_rows: int | None = None,
         random_state: Any = None,
+        ledger: Ledger | None = None,
+        dataset: str | None = None,
     ) -> None:
         super().__init__(
             epsilon=epsilon,
@@ -83,6 +95,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             neighbours=neighbours,
             max_rows=max_rows,
             random_state=random_state,
+            ledger=ledger,
+            dataset=dataset,
         )
         self.classes = classes
 
@@ -90,7 +104,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         """The loss for this many classes: of one output for two, of one output per class for more."""
         raise NotImplementedError
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> PrivateClassifier:
+    def fit(self, X: ArrayLike, y: ArrayLike, **unsupported: Any) -> PrivateClassifier:
         """Plan from public facts, then train on the rows and release the weights once.
 
         Parameters
@@ -99,15 +113,21 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             Rows with a Euclidean norm above ``x_norm`` are scaled down to it.
         y : array-like of shape (n_samples,)
             Labels, all of them in ``classes``.
+        **unsupported
+            Refused: ``sample_weight`` with the reason why.
         """
-        rows, labels = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        check_classification_targets(labels)
-        classes = self._label_set(labels)
+        refuse_weights(unsupported)
+        n_samples, n_features = self._table_shape(X, y)
+        classes = self._label_set(y)
         loss = self._loss(len(classes))
-        places = _encode(labels, classes)
-        targets = 2.0 * places - 1.0 if loss.labels == "binary" else places
-        problem = self._problem(len(rows), rows.shape[1], loss)
-        coefficients, intercept = self._fit_weights(rows, targets, problem)
+
+        def read() -> tuple[NDArray[Any], NDArray[Any]]:
+            rows, labels = validate_data(self, X, y, dtype=[np.float64, np.float32])
+            check_classification_targets(labels)
+            places = _encode(labels, classes)
+            return rows, 2.0 * places - 1.0 if loss.labels == "binary" else places
+
+        coefficients, intercept = self._fit_weights(self._problem(n_samples, n_features, loss), read)
         self.classes_ = classes
         self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
         self.intercept_ = np.atleast_1d(intercept)
@@ -133,8 +153,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         tags.non_deterministic = True
         return tags
 
-    def _label_set(self, y: NDArray[Any]) -> NDArray[Any]:
-        labels = np.unique(y) if self.classes is None else np.asarray(self.classes)
+    def _label_set(self, y: ArrayLike) -> NDArray[Any]:
+        labels = _labels_in(y) if self.classes is None else np.asarray(self.classes)
         if self.classes is None and len(labels) < 2:
             raise InvalidInput(
                 "y holds 1 class and two are needed; if another class may occur, declare all with classes=."
@@ -151,10 +171,15 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             )
         return labels
 
-    def _label_assumption(self) -> str:
-        if self.classes is None:
-            return "The label set was taken from y; it is public knowledge."
-        return "classes was chosen without looking at the data."
+    def _targets(self, loss: Loss) -> dict[str, Any]:
+        origin = TAKEN if self.classes is None else DECLARED
+        return {"kind": "classes", "count": max(loss.outputs, 2), "origin": origin}
+
+
+def _labels_in(y: ArrayLike) -> NDArray[Any]:
+    values = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
+    check_classification_targets(values)
+    return np.unique(values)
 
 
 def _encode(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:

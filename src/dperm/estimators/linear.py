@@ -12,9 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dperm.certificate.statement import DECLARED
 from dperm.errors import InvalidInput
 from dperm.estimators._base import PrivateLinearModel
-from dperm.losses import ClippedSquared
+from dperm.estimators._weights import refuse_weights
+from dperm.ledger import Ledger
+from dperm.losses import ClippedSquared, Loss
 from dperm.mechanisms import Mechanism
 
 
@@ -52,6 +55,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     random_state : int, Generator or RandomState, default=None
         None draws all randomness from the operating system. Anything else makes the fit repeatable and
         therefore NOT private; the report then says so.
+    ledger : Ledger, default=None
+        Where this fit is charged, before a row is read. A fit that would exceed the cap raises ``BudgetExceeded``.
+    dataset : str, default=None
+        Which dataset of the ledger the rows belong to; None is its default one.
 
     Attributes
     ----------
@@ -61,6 +68,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     feature_names_in_ : ndarray of str, when X has column names
     privacy_ : PrivacyReport
         What is guaranteed, how, and under which assumptions. Print it, or use ``to_dict()``.
+    ledger_entry_ : str or None
+        The ledger and the charge that paid for this fit.
     """
 
     def __init__(
@@ -77,6 +86,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         neighbours: str = "replace-one",
         max_rows: int | None = None,
         random_state: Any = None,
+        ledger: Ledger | None = None,
+        dataset: str | None = None,
     ) -> None:
         super().__init__(
             epsilon=epsilon,
@@ -88,11 +99,13 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
             neighbours=neighbours,
             max_rows=max_rows,
             random_state=random_state,
+            ledger=ledger,
+            dataset=dataset,
         )
         self.y_range = y_range
         self.residual_bound = residual_bound
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> PrivateLinearRegression:
+    def fit(self, X: ArrayLike, y: ArrayLike, **unsupported: Any) -> PrivateLinearRegression:
         """Plan from public facts, then train on the rows and release.
 
         Parameters
@@ -101,12 +114,19 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
             Rows with a Euclidean norm above ``x_norm`` are scaled down to it.
         y : array-like of shape (n_samples,)
             Numbers; those outside ``y_range`` are cut off at its ends.
+        **unsupported
+            Refused: ``sample_weight`` with the reason why.
         """
+        refuse_weights(unsupported)
         middle, half = self._scale()
-        rows, values = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)
-        targets = np.clip((values.astype(np.float64) - middle) / half, -1.0, 1.0)
-        problem = self._problem(len(rows), rows.shape[1], ClippedSquared(self._number("residual_bound")))
-        coefficients, intercept = self._fit_weights(rows, targets, problem)
+        loss = ClippedSquared(self._number("residual_bound"))
+        problem = self._problem(*self._table_shape(X, y), loss)
+
+        def read() -> tuple[NDArray[Any], NDArray[Any]]:
+            rows, values = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)
+            return rows, np.clip((values.astype(np.float64) - middle) / half, -1.0, 1.0)
+
+        coefficients, intercept = self._fit_weights(problem, read)
         self.coef_ = half * coefficients
         self.intercept_ = float(middle + half * intercept)
         return self
@@ -123,8 +143,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         tags.non_deterministic = True
         return tags
 
-    def _label_assumption(self) -> str:
-        return "y_range was chosen without looking at the data; targets outside it were cut off."
+    def _targets(self, loss: Loss) -> dict[str, Any]:
+        low, high = self.y_range
+        return {"kind": "range", "low": float(low), "high": float(high), "origin": DECLARED}
 
     def _scale(self) -> tuple[float, float]:
         """Middle and half length of the targets' range; without an intercept a range around zero."""

@@ -1,13 +1,18 @@
 """The privacy report of a fitted model: what is guaranteed, by what means, and what was assumed."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyReport:
-    """What a person who signs off a release wants to see. ``guarantee`` is None when there is none."""
+    """What a person who signs off a release wants to see. ``guarantee`` is None when there is none.
+
+    It is read off ``statement``, which says the same and more for machines (docs/certificate.md).
+    """
 
     guarantee: Mapping[str, float] | None
     reason: str | None
@@ -34,12 +39,47 @@ class PrivacyReport:
     centring_noise_scale: float | None
     entropy: str
     assumptions: tuple[str, ...]
+    statement: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, statement: Mapping[str, Any]) -> PrivacyReport:
+        """The human view of a statement."""
+        problem, planned, mechanism = (statement[name] for name in ("problem", "planned", "mechanism"))
+        releases = statement["releases"]
+        centred = [] if statement["centring"] is None else releases[:1]
+        return cls(
+            guarantee=statement["guarantee"],
+            reason=statement["reason"],
+            mechanism=mechanism["asked"]["name"],
+            accounting=mechanism["asked"]["settings"]["accounting"],
+            accountant=statement["accountant"],
+            settings=mechanism["used"],
+            epsilon=statement["budget"]["epsilon"],
+            delta=statement["budget"]["delta"],
+            neighbours=statement["relation"],
+            n_rows=problem["n_rows"],
+            n_coefficients=problem["n_coefficients"],
+            loss=problem["loss"],
+            l2=problem["l2"],
+            x_norm=problem["x_norm"],
+            row_norm=problem["row_norm"],
+            lipschitz=problem["lipschitz"],
+            smoothness=problem["smoothness"] * problem["row_norm"] ** 2 + problem["l2"],
+            noise_on=_noise_on(mechanism["family"], problem["n_coefficients"], planned["releases"]),
+            releases=planned["releases"],
+            sensitivity=planned["sensitivity"],
+            noise_scale=planned["noise_scale"],
+            grid_exponent=releases[-1]["grid_exponent"] if releases else None,
+            centring_noise_scale=centred[0]["noise_scale"] if centred else None,
+            entropy=statement["entropy"]["source"],
+            assumptions=tuple(statement["assumptions"]),
+            statement=statement,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """A plain dictionary, ready for JSON."""
-        plain = asdict(self)
-        plain["assumptions"] = list(self.assumptions)
-        return plain
+        shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "statement"}
+        return {**shown, "assumptions": list(self.assumptions)}
 
     def __str__(self) -> str:
         if self.guarantee is None:
@@ -76,6 +116,18 @@ class PrivacyReport:
             )
         lines += ["  assumed"] + [f"    - {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
+
+
+def _noise_on(family: str, coefficients: int, releases: int) -> str | None:
+    """What the noise is added to."""
+    if releases == 0:
+        return None
+    return {
+        "output": f"the {coefficients} coefficients, once",
+        "objective": f"a linear term of the objective, {coefficients} numbers; a little on its minimiser",
+        "gradient": f"{releases} steps, each of {coefficients} numbers",
+        "statistics": "sums over the rows, once",
+    }.get(family, f"{releases} releases")
 
 
 def _short(value: Any) -> str:

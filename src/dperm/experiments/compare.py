@@ -1,30 +1,20 @@
 """The cross-validated comparison: every mechanism at every epsilon on the same splits, in batches."""
 
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any
+import os
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dperm.engine import Engine, Table
-from dperm.errors import DpermError, InvalidInput
-from dperm.estimators._base import INTERCEPT_SCALE
-from dperm.experiments.results import NOT_PRIVATE, Skipped, Study, make_results
-from dperm.experiments.splits import group_repeats, text_code, training_mask
-from dperm.losses import HuberHinge, Logistic, Loss, Softmax
-from dperm.mechanisms import Job, Mechanism, Plan, resolve
-from dperm.privacy import Budget, SeededEntropy, SystemEntropy
-from dperm.problem import Problem
+from dperm.errors import InvalidInput
+from dperm.experiments.batches import Rows
+from dperm.experiments.grid import LOSSES, budgets_of, problems_of
+from dperm.experiments.runner import Progress, run
+from dperm.experiments.spec import Entrants, Spec, contenders_of
+from dperm.neighbours import Neighbours
 
-LOSSES: dict[str, Loss] = {"logistic": Logistic(), "svm": HuberHinge()}
-"""For two classes. More take the softmax loss, which is the logistic one for many classes."""
-
-PlanGrid = dict[float, dict[int, Plan]]
-"""Plans by epsilon and number of training rows."""
+__all__ = ["LOSSES", "compare", "specify"]
 
 
 def compare(
@@ -33,7 +23,7 @@ def compare(
     *,
     dataset: str,
     loss: str = "logistic",
-    mechanisms: Sequence[str | Mechanism],
+    mechanisms: Entrants,
     epsilons: Sequence[float],
     delta: float,
     folds: int = 5,
@@ -41,8 +31,11 @@ def compare(
     held_out: ArrayLike | None = None,
     l2: float = 1e-3,
     x_norm: float = 1.0,
+    neighbours: str | Neighbours = Neighbours.REPLACE_ONE,
     seed: int | None = 0,
-    progress: Callable[[int, int], None] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    fresh: bool = False,
+    progress: Progress | None = None,
 ) -> pa.Table:
     """Accuracy and objective of every mechanism at every epsilon, by repeated K-fold cross-validation.
 
@@ -59,9 +52,10 @@ def compare(
         A name. The splits follow it and the number of the repeat, nothing else.
     loss : {"logistic", "svm"}
         With more than two labels "logistic" is the softmax loss, and called that in the results.
-    mechanisms : list of str or mechanism objects
-        As for the estimators; ``"name:paper"`` selects the paper's accounting. The baselines are trained
-        once per fold and listed at every epsilon.
+    mechanisms : list, or dict from label, of str, mechanism objects or contenders
+        As for the estimators; ``"name:paper"`` selects the paper's accounting. ``oracle`` and ``search`` of
+        ``dperm.experiments.tuning`` make contenders whose settings are chosen from a grid. The baselines are
+        trained once per fold and listed at every epsilon.
     epsilons, delta
         The budgets. Each model is planned for its own number of training rows.
     folds, repeats : int
@@ -69,22 +63,67 @@ def compare(
         Rows of a published test part. Every repeat then trains on the other rows and is judged on these, and
         ``folds`` is not used.
     l2, x_norm : float
+    neighbours : {"replace-one", "add-remove"}
+        Under add/remove the capacity of a model is its number of training rows.
     seed : int or None
-        Noise and secret orders follow the seed, the mechanism's name and the batch; the two accountings of a
-        mechanism thus differ in their noise scale alone. None draws from the operating system.
+        Noise and secret orders follow the seed, the mechanism's name and settings and the batch; the two
+        accountings of a mechanism thus differ in their noise scale alone, and no contender changes another.
+        None draws from the operating system.
+    folder : path, optional
+        Finished batches are kept there, in a folder named by the identity of what is compared. The same call after
+        a kill goes on where it stopped; after the end it reads the results.
+    fresh : bool
+        Forget the batches that are finished and run all of them.
     progress : callable, optional
-        Called with the number of finished training calls and their total.
+        Called with the number of finished batches and their total: at the start and after every batch.
 
     Returns
     -------
     pyarrow.Table
         One row per model. ``accuracy`` is on the held-out fold; ``objective`` is the regularised mean loss on
         the training rows; ``seconds`` is the time of the call that trained and released the model over the
-        number of models it gave. ``Study.of(table)`` tells what was compared, and what was skipped and why.
+        number of models it gave. ``Study.of(table)`` tells what was compared, where, and what was skipped and why.
     """
+    spec, rows = specify(
+        X,
+        y,
+        dataset=dataset,
+        loss=loss,
+        mechanisms=mechanisms,
+        epsilons=epsilons,
+        delta=delta,
+        folds=folds,
+        repeats=repeats,
+        held_out=held_out,
+        l2=l2,
+        x_norm=x_norm,
+        neighbours=neighbours,
+        seed=seed,
+    )
+    return run(spec, rows, folder=folder, fresh=fresh, progress=progress)
+
+
+def specify(
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    dataset: str,
+    loss: str = "logistic",
+    mechanisms: Entrants,
+    epsilons: Sequence[float],
+    delta: float,
+    folds: int = 5,
+    repeats: int = 4,
+    held_out: ArrayLike | None = None,
+    l2: float = 1e-3,
+    x_norm: float = 1.0,
+    neighbours: str | Neighbours = Neighbours.REPLACE_ONE,
+    seed: int | None = 0,
+) -> tuple[Spec, Rows]:
+    """Check what :func:`compare` was given and freeze it; the rows come back encoded."""
     if loss not in LOSSES:
         raise InvalidInput(f"loss must be one of {', '.join(LOSSES)}; got {loss!r}.")
-    X, (targets, n_classes) = np.asarray(X), _encode(y)
+    X, (targets, n_classes) = _matrix(X), _encode(y)
     if X.ndim != 2 or len(X) != len(targets):
         raise InvalidInput(
             f"X must be a matrix with one row per label; got shapes {X.shape} and {targets.shape}."
@@ -93,156 +132,37 @@ def compare(
         raise InvalidInput(f"loss {loss!r} is for two classes and y holds {n_classes}; use 'logistic'.")
     if held_out is None and not 2 <= folds <= len(X):
         raise InvalidInput(f"folds must lie between 2 and the number of rows, {len(X)}; got {folds}.")
-    tested = None if held_out is None else _check_part(held_out, len(X))
     if repeats < 1:
         raise InvalidInput(f"repeats must be at least 1; got {repeats}.")
     if not epsilons or not mechanisms:
         raise InvalidInput("at least one mechanism and one epsilon are needed.")
-    budgets = [Budget(epsilon, delta) for epsilon in dict.fromkeys(epsilons)]
-    contenders = _distinct([resolve(mechanism) for mechanism in mechanisms])
-    study = Study(
+    rows = Rows(X=X, targets=targets, held_out=None if held_out is None else _check_part(held_out, len(X)))
+    spec = Spec(
         dataset=dataset,
-        loss="softmax" if n_classes > 2 else loss,
+        rows=rows.digest,
         n_rows=len(X),
         n_features=X.shape[1],
+        n_classes=n_classes,
+        loss="softmax" if n_classes > 2 else loss,
         l2=float(l2),
         x_norm=float(x_norm),
         delta=float(delta),
-        folds=folds if tested is None else 1,
-        repeats=repeats,
-        seed=seed,
-        n_classes=n_classes,
+        neighbours=Neighbours.parse(neighbours).value,
+        published_split=rows.held_out is not None,
+        folds=int(folds) if rows.held_out is None else 1,
+        repeats=int(repeats),
+        seed=None if seed is None else int(seed),
+        epsilons=tuple(dict.fromkeys(float(epsilon) for epsilon in epsilons)),
+        contenders=contenders_of(mechanisms),
     )
-    skipped: list[Skipped] = []
-    problems = _problems(study, tested)
-    grids = [_plan(mechanism, problems, budgets, skipped) for mechanism in contenders]
-    _warm_up(contenders, X, targets, study, tested is not None)
-    groups = group_repeats(repeats, study.folds, _loss(study).outputs)
-    rows: list[dict[str, Any]] = []
-    finished = 0
-    for number, group in enumerate(groups):
-        batch = _open(X, targets, study, group, tested)
-        for mechanism, grid in zip(contenders, grids, strict=True):
-            entropy = SystemEntropy() if seed is None else _stream(seed, mechanism, number)
-            try:
-                rows += _train_and_judge(mechanism, grid, batch, entropy)
-            except DpermError as error:
-                skipped += [_skip(mechanism, epsilon, error) for epsilon in grid]
-            finished += 1
-            if progress is not None:
-                progress(finished, len(groups) * len(contenders))
-    return make_results(rows, replace(study, skipped=tuple(dict.fromkeys(skipped))))
+    problems_of(spec, rows.held_out)  # refuse wrong numbers before any work
+    budgets_of(spec)
+    return spec, rows
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Batch:
-    """The models of a group of repeats: one column of the mask for each repeat and fold."""
-
-    study: Study
-    repeats: range
-    n_training: list[int]
-    table: Table
-    referee: Engine
-
-
-def _open(
-    X: NDArray[Any],
-    targets: NDArray[np.float64],
-    study: Study,
-    repeats: range,
-    tested: NDArray[np.bool_] | None = None,
-) -> _Batch:
-    if tested is None:
-        mask = training_mask(study.dataset, repeats, study.n_rows, study.folds)
-    else:
-        mask = np.repeat(~tested[:, None], len(repeats), axis=1)
-    table = Table(
-        X,
-        targets,
-        x_norm=study.x_norm,
-        intercept=INTERCEPT_SCALE * study.x_norm,
-        n_rows=study.n_rows,
-        mask=mask,
-    )
-    return _Batch(
-        study=study,
-        repeats=repeats,
-        n_training=mask.sum(axis=0).tolist(),
-        table=table,
-        referee=table.open(storage=np.float32),
-    )
-
-
-def _warm_up(
-    contenders: Sequence[Mechanism],
-    X: NDArray[Any],
-    targets: NDArray[np.float64],
-    study: Study,
-    one_split: bool,
-) -> None:
-    """Run every mechanism on a few rows, so that no compilation is timed."""
-    n = min(len(X), 64)
-    tested = np.arange(n) % 2 == 1 if one_split else None
-    repeats = range(min(2, study.repeats) if one_split else 1)
-    few_rows = replace(study, n_rows=n, folds=min(2, study.folds))
-    few = _open(X[:n], targets[:n], few_rows, repeats, tested)
-    for mechanism in contenders:
-        with suppress(DpermError):
-            plans = {
-                problem.n_rows: mechanism.plan(problem, Budget(0.5, 1e-6))
-                for problem in _problems(few_rows, tested)
-            }
-            _train_and_judge(mechanism, {0.5: plans}, few, SeededEntropy(0))
-
-
-def _train_and_judge(
-    mechanism: Mechanism, grid: PlanGrid, batch: _Batch, entropy: SystemEntropy | SeededEntropy
-) -> list[dict[str, Any]]:
-    """Train all models of the batch at all epsilons in one call, then judge them, epsilon by epsilon."""
-    n_models = len(batch.n_training)
-    jobs = [
-        Job(plan=plans[n_rows], model=model)
-        for plans in grid.values()
-        for model, n_rows in enumerate(batch.n_training)
-    ]
-    started = time.perf_counter()
-    outcomes = mechanism.run(jobs, batch.table, entropy) if jobs else []
-    seconds = (time.perf_counter() - started) / max(1, len(jobs))
-    rows = []
-    for first in range(0, len(jobs), n_models):
-        weights = np.stack([outcome.weights for outcome in outcomes[first : first + n_models]], axis=1)
-        accuracy, objective = _judge(batch, weights)
-        for model, job in enumerate(jobs[first : first + n_models]):
-            repeat, fold = divmod(model, batch.study.folds)
-            rows.append(
-                {
-                    "dataset": batch.study.dataset,
-                    "loss": batch.study.loss,
-                    "mechanism": mechanism.name,
-                    "accounting": _accounting(mechanism),
-                    "epsilon": job.plan.budget.epsilon,
-                    "delta": batch.study.delta,
-                    "repeat": batch.repeats[repeat],
-                    "fold": fold,
-                    "accuracy": float(accuracy[model]),
-                    "objective": float(objective[model]),
-                    "noise_scale": None if job.plan.noise is None else job.plan.noise.scale,
-                    "seconds": seconds,
-                }
-            )
-    return rows
-
-
-def _judge(batch: _Batch, weights: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Accuracy on the held-out rows and regularised mean loss on the training rows, per model."""
-    found = batch.referee.evaluate(_loss(batch.study), weights)
-    penalty = batch.study.l2 / 2 * np.sum(weights * weights, axis=(0, *range(2, weights.ndim)))
-    accuracy = found.held_out_correct / found.held_out_rows
-    return accuracy, found.training_loss / found.training_rows + penalty
-
-
-def _loss(study: Study) -> Loss:
-    return Softmax(study.n_classes) if study.loss == "softmax" else LOSSES[study.loss]
+def _matrix(X: ArrayLike) -> NDArray[np.generic]:
+    found = np.asarray(X)
+    return found if found.dtype.kind in "fiub" else found.astype(np.float64)
 
 
 def _encode(y: ArrayLike) -> tuple[NDArray[np.float64], int]:
@@ -259,56 +179,3 @@ def _check_part(held_out: ArrayLike, n_rows: int) -> NDArray[np.bool_]:
     if tested.shape != (n_rows,) or tested.dtype != np.bool_ or not 0 < tested.sum() < n_rows:
         raise InvalidInput("held_out must say for every row whether it is held out: some rows, and not all.")
     return tested
-
-
-def _distinct(mechanisms: list[Mechanism]) -> list[Mechanism]:
-    names = [(mechanism.name, mechanism.accounting) for mechanism in mechanisms]
-    if len(set(names)) < len(names):
-        raise InvalidInput(
-            "two of the mechanisms have the same name and accounting; compare them one at a time."
-        )
-    return mechanisms
-
-
-def _problems(study: Study, tested: NDArray[np.bool_] | None = None) -> list[Problem]:
-    """The task for each number of training rows that occurs: folds differ by one row at most."""
-    n, folds = study.n_rows, study.folds
-    counts = {n - n // folds, n - -(-n // folds)} if tested is None else {n - int(tested.sum())}
-    return [
-        Problem(
-            loss=_loss(study),
-            l2=study.l2,
-            x_norm=study.x_norm,
-            n_rows=n_rows,
-            n_features=study.n_features,
-            intercept=INTERCEPT_SCALE * study.x_norm,
-        )
-        for n_rows in counts
-    ]
-
-
-def _plan(
-    mechanism: Mechanism, problems: Sequence[Problem], budgets: Sequence[Budget], skipped: list[Skipped]
-) -> PlanGrid:
-    """The plans that the mechanism does not refuse; the refusals are noted in ``skipped``."""
-    grid: PlanGrid = {}
-    for budget in budgets:
-        try:
-            grid[budget.epsilon] = {problem.n_rows: mechanism.plan(problem, budget) for problem in problems}
-        except DpermError as error:
-            skipped.append(_skip(mechanism, budget.epsilon, error))
-    return grid
-
-
-def _stream(seed: int, mechanism: Mechanism, group: int) -> SeededEntropy:
-    return SeededEntropy(np.random.SeedSequence([seed, text_code(mechanism.name), group]))
-
-
-def _accounting(mechanism: Mechanism) -> str:
-    return mechanism.accounting if mechanism.private else NOT_PRIVATE
-
-
-def _skip(mechanism: Mechanism, epsilon: float, error: DpermError) -> Skipped:
-    return Skipped(
-        mechanism=mechanism.name, accounting=_accounting(mechanism), epsilon=epsilon, reason=str(error)
-    )

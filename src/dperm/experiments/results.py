@@ -1,8 +1,8 @@
 """The table that a comparison returns, what it says of itself, and its summary."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,10 @@ from dperm.errors import InvalidInput
 
 NOT_PRIVATE = "not private"
 """The accounting of a baseline."""
+
+RULE = "rule"
+TUNINGS = (RULE, "search", "oracle")
+"""How settings are chosen: a public rule, a private search, or the test rows themselves (not private)."""
 
 COLUMNS = pa.schema(
     [
@@ -28,8 +32,12 @@ COLUMNS = pa.schema(
         ("objective", pa.float64()),
         ("noise_scale", pa.float64()),
         ("seconds", pa.float64()),
+        ("label", pa.string()),
+        ("tuning", pa.string()),
+        ("settings", pa.string()),
     ]
 )
+"""``label`` names the contender, ``settings`` is JSON of what was really used, ``seconds`` the training alone."""
 
 _METADATA_KEY = b"dperm"
 
@@ -42,13 +50,20 @@ class Skipped:
     accounting: str
     epsilon: float
     reason: str
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.label or label(self.mechanism, self.accounting)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
     """What was compared; it travels with the table of results as metadata.
 
-    ``folds`` is 1 when the rows were split once, into published parts for training and testing.
+    ``folds`` is 1 when the rows were split once, into published parts for training and testing. ``contenders``
+    has a dict with label, tuning, mechanism and candidates (their settings) for each; ``versions`` and ``machine`` tell
+    where the results were computed.
     """
 
     dataset: str
@@ -62,58 +77,140 @@ class Study:
     repeats: int
     seed: int | None
     n_classes: int = 2
+    neighbours: str = "replace-one"
+    epsilons: tuple[float, ...] = ()
+    identity: str = ""
+    contenders: tuple[Mapping[str, Any], ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    machine: Mapping[str, str] = field(default_factory=dict)
     skipped: tuple[Skipped, ...] = ()
 
     @classmethod
     def of(cls, results: pa.Table) -> "Study":
-        """The study that a table of results came from, fresh or read from a file."""
+        """The study that a table of results came from, fresh or read from a file; of several, the first."""
+        return cls.all_of(results)[0]
+
+    @classmethod
+    def all_of(cls, results: pa.Table) -> "list[Study]":
+        """All studies of a table that :func:`combine` has made."""
         stored = (results.schema.metadata or {}).get(_METADATA_KEY)
         if stored is None:
             raise InvalidInput("these results carry no description; use a table that compare() has made.")
-        fields = json.loads(stored)
-        return cls(**{**fields, "skipped": tuple(Skipped(**skipped) for skipped in fields["skipped"])})
+        return [cls._from_json(document) for document in json.loads(stored)]
+
+    @classmethod
+    def _from_json(cls, document: dict[str, Any]) -> "Study":
+        known = {f.name for f in fields(cls)}
+        found = {name: value for name, value in document.items() if name in known}
+        found["skipped"] = tuple(Skipped(**skipped) for skipped in document["skipped"])
+        for name in ("epsilons", "contenders"):
+            found[name] = tuple(document.get(name, ()))
+        return cls(**found)
 
 
-def make_results(rows: Sequence[dict[str, Any]], study: Study) -> pa.Table:
+def make_results(rows: Sequence[dict[str, Any]] | pa.Table, study: Study) -> pa.Table:
     """The rows as a table with the columns ``COLUMNS``, and the study as its metadata."""
-    table = pa.Table.from_pylist(list(rows), schema=COLUMNS)
-    return table.replace_schema_metadata({_METADATA_KEY: json.dumps(asdict(study)).encode()})
+    if isinstance(rows, pa.Table):
+        table = rows.select(COLUMNS.names).cast(COLUMNS)
+    else:
+        table = pa.Table.from_pylist(list(rows), schema=COLUMNS)
+    return _with_studies(table, [study])
+
+
+def combine(tables: Sequence[pa.Table]) -> pa.Table:
+    """Several tables of results as one; each study has a dataset and a loss of its own."""
+    studies = [study for table in tables for study in Study.all_of(table)]
+    if len({(study.dataset, study.loss) for study in studies}) < len(studies):
+        raise InvalidInput(
+            "two of the tables have the same dataset and loss; keep them in files of their own."
+        )
+    return _with_studies(pa.concat_tables([table.replace_schema_metadata(None) for table in tables]), studies)
+
+
+def separate(results: pa.Table) -> list[pa.Table]:
+    """The tables that were combined, one per study."""
+    studies = Study.all_of(results)
+    if len(studies) == 1:
+        return [results]
+    dataset, loss = (np.array(results[name].to_pylist()) for name in ("dataset", "loss"))
+    return [
+        _with_studies(results.filter(pa.array((dataset == study.dataset) & (loss == study.loss))), [study])
+        for study in studies
+    ]
+
+
+def _with_studies(table: pa.Table, studies: Sequence[Study]) -> pa.Table:
+    document = json.dumps([asdict(study) for study in studies])
+    return table.replace_schema_metadata({_METADATA_KEY: document.encode()})
 
 
 def label(mechanism: str, accounting: str) -> str:
-    """How a mechanism with its accounting is called in tables and figures."""
+    """How a mechanism with its accounting is called in tables and figures when nobody gave it a label."""
     return f"{mechanism}:paper" if accounting == "paper" else mechanism
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve:
-    """One mechanism over epsilon: the values of all its runs (folds of all repeats) at every epsilon."""
+    """One contender over epsilon: the values of all its runs (folds of all repeats) at every epsilon.
+
+    ``runs`` has a row with repeat and fold for each value. ``noise_scale`` is not a number where there is no noise
+    of one scale.
+    """
 
     label: str
     private: bool
     epsilons: NDArray[np.float64]
     accuracy: list[NDArray[np.float64]]
     objective: list[NDArray[np.float64]]
+    noise_scale: list[NDArray[np.float64]]
     seconds: float
+    tuning: str = RULE
+    mechanism: str = ""
+    accounting: str = ""
+    runs: list[NDArray[np.int64]] = field(default_factory=list)
 
 
 def curves(results: pa.Table) -> list[Curve]:
-    """The results mechanism by mechanism, in the order of the table."""
-    column = {name: np.array(results[name].to_pylist()) for name in ("mechanism", "accounting", "epsilon")}
-    value = {name: results[name].to_numpy() for name in ("accuracy", "objective", "seconds")}
+    """The results contender by contender, in the order of the table."""
+    mechanism, accounting, epsilon = (
+        np.array(results[name].to_pylist()) for name in ("mechanism", "accounting", "epsilon")
+    )
+    names = np.array(
+        [
+            given or label(*kind)
+            for given, *kind in zip(_texts(results, "label"), mechanism, accounting, strict=True)
+        ]
+    )
+    tuning = [given or RULE for given in _texts(results, "tuning")]
+    value = {name: results[name].to_numpy() for name in ("accuracy", "objective", "noise_scale", "seconds")}
+    run = np.column_stack([results["repeat"].to_numpy(), results["fold"].to_numpy()])
     found = []
-    for mechanism, accounting in dict.fromkeys(zip(column["mechanism"], column["accounting"], strict=True)):
-        mine = (column["mechanism"] == mechanism) & (column["accounting"] == accounting)
-        epsilons = np.unique(column["epsilon"][mine])
-        at = [mine & (column["epsilon"] == epsilon) for epsilon in epsilons]
+    for name in dict.fromkeys(names.tolist()):
+        mine = names == name
+        first = int(mine.argmax())
+        epsilons = np.unique(epsilon[mine])
+        at = [mine & (epsilon == some) for some in epsilons]
         found.append(
             Curve(
-                label=label(mechanism, accounting),
-                private=accounting != NOT_PRIVATE,
+                label=name,
+                private=bool(accounting[first] != NOT_PRIVATE),
                 epsilons=epsilons,
                 accuracy=[value["accuracy"][runs] for runs in at],
                 objective=[value["objective"][runs] for runs in at],
+                noise_scale=[value["noise_scale"][runs].astype(np.float64) for runs in at],
                 seconds=float(value["seconds"][mine].mean()),
+                tuning=tuning[first],
+                mechanism=str(mechanism[first]),
+                accounting=str(accounting[first]),
+                runs=[run[runs] for runs in at],
             )
         )
+    return found
+
+
+def _texts(results: pa.Table, name: str) -> list[str | None]:
+    """A column of texts, which older tables do not have."""
+    found: list[str | None] = (
+        results[name].to_pylist() if name in results.column_names else [None] * len(results)
+    )
     return found

@@ -77,7 +77,8 @@ def choose(problem: Problem, budget: Budget) -> tuple[Mechanism, str]:
     if loss.labels == "real":
         return DPGD(), "regression: noisy gradients fitted best at every budget"
     if loss.labels == "classes":
-        return DPGD(), "several classes: noisy gradients cost least per coefficient"
+        why = "several classes: noisy gradients cost least per coefficient"
+        return DPGD(clip=problem.x_norm, center=center), why + (", on centred rows" if center else "")
     if not center:
         return (
             Objective(),

@@ -14,6 +14,7 @@ from dperm.errors import InvalidInput, Unsupported
 from dperm.mechanisms.centring import Centring, plan_centring
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianProfile, ReleaseRecord
+from dperm.privacy.cost import Cost
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
 
@@ -40,7 +41,8 @@ class Plan:
     ``noise`` is that of each of the ``releases`` passages through the gate; None for the baselines, which
     carry no guarantee. ``profile`` is the exact price of all of them, centring included, where there is one.
     ``settings`` are the values really used, defaults filled in. ``not_certified`` gives the reason why a
-    paper's own noise, kept for comparison, does not reach the budget. ``detail`` is the mechanism's business.
+    paper's own noise, kept for comparison, does not reach the budget. ``residual`` is the gradient norm that a
+    computed minimiser must show before it may be released. ``detail`` is the mechanism's business.
     """
 
     mechanism: Mechanism
@@ -55,11 +57,26 @@ class Plan:
     centring: Centring | None = None
     assumptions: tuple[str, ...] = ()
     not_certified: str | None = None
+    residual: float | None = None
     detail: Any = None
 
     @property
     def private(self) -> bool:
         return self.noise is not None
+
+    @property
+    def cost(self) -> Cost:
+        """What all releases cost, as exactly as is known; unbounded for a baseline and for noise without a proof."""
+        if not self.private:
+            return Cost.unbounded(f"mechanism {self.mechanism.name!r} is not private.")
+        if self.profile is not None:
+            return Cost.of_profile(self.profile, self.budget.epsilon)
+        known = self.mechanism._cost(self)
+        if known is not None:
+            return known
+        if self.not_certified is not None:
+            return Cost.unbounded(self.not_certified)
+        return Cost.point(self.budget.epsilon, self.budget.delta)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -162,6 +179,10 @@ class Mechanism(ABC):
     @abstractmethod
     def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
         """The run, for jobs that match the table. Jobs that differ in their budget only may share a training."""
+
+    def _cost(self, plan: Plan) -> Cost | None:
+        """The price of a plan that has no profile, where more is known than the budget that it meets."""
+        return None
 
     @property
     def settings(self) -> dict[str, object]:

@@ -16,6 +16,7 @@ from dperm.mechanisms.gradient_family import gaussian_noise, sum_error
 from dperm.mechanisms.public_rules import path_length, within
 from dperm.mechanisms.selection import choose
 from dperm.privacy import Budget, GaussianNoise, ReleaseRecord, budget_to_rho, gaussian_mu, release
+from dperm.privacy.cost import Cost
 from dperm.privacy.entropy import Entropy
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.privacy.zcdp_filter import ZcdpFilter
@@ -80,6 +81,7 @@ class DPAGD(Mechanism):
     family: ClassVar[str] = "gradient"
     title: ClassVar[str] = "noisy gradients and privately chosen steps until a purse is empty"
     source: ClassVar[str] = "Lee & Kifer (2018)"
+    released: ClassVar[str] = "noisy gradients and noisy choices of the step"
     labels: ClassVar[tuple[str, ...]] = ("binary",)  # losses of real labels have no bound at zero weights
 
     def __post_init__(self) -> None:
@@ -122,6 +124,10 @@ class DPAGD(Mechanism):
             releases=1 + int(purse.rho / min(purse.choice, self.growth * purse.gradient)),
             detail=purse,
         )
+
+    def _cost(self, plan: Plan) -> Cost:
+        beside = 0.0 if plan.centring is None else plan.centring.mu
+        return Cost.concentrated(plan.detail.rho + beside * beside / 2)
 
     def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
         engine = table.open(storage=np.float64)

@@ -68,6 +68,7 @@ class DPCD(Mechanism):
     family: ClassVar[str] = "gradient"
     title: ClassVar[str] = "one noisy coordinate at a time"
     source: ClassVar[str] = "Mangold, Bellet, Salmon & Tommasi (2022)"
+    released: ClassVar[str] = "noise on one coordinate at every step"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
 
     def __post_init__(self) -> None:

@@ -8,10 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from dperm.mechanisms.base import Plan
 from dperm.mechanisms.psgd import ProjectedSGD
 from dperm.mechanisms.sampled_gradient import SampledSteps
 from dperm.privacy import Budget
 from dperm.privacy.advanced import advanced_sgd_noise
+from dperm.privacy.cost import Cost
 from dperm.problem import Problem
 
 FEWEST_STEPS, MOST_STEPS = 1_000, 30_000
@@ -54,6 +56,9 @@ class DPSGDAdv(ProjectedSGD):
 
     def paper_scale(self, problem: Problem, budget: Budget, steps: int, unit: float) -> float:
         return advanced_sgd_noise(unit, problem.n_rows, steps, budget)
+
+    def _cost(self, plan: Plan) -> Cost | None:
+        return None if self.accounting == "paper" else super()._cost(plan)
 
     def exact_price(
         self, problem: Problem, budget: Budget, steps: SampledSteps, beside: float

@@ -18,6 +18,7 @@ from dperm.mechanisms.pricing import mu_left
 from dperm.mechanisms.sampling import PoissonSampling
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianNoise, ReleaseRecord, release
+from dperm.privacy.cost import Cost, Gaussian, PoissonSteps
 from dperm.privacy.entropy import Entropy
 from dperm.privacy.mixed import poisson_noise_beside_gaussian
 from dperm.privacy.noise import grid_exponent, padded
@@ -39,6 +40,7 @@ class Loops:
     sampling: PoissonSampling
     mu: float
     noise_multiplier: float
+    whole_mu: float  # of all Gaussian releases together, centring included
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,8 @@ class DPSVRG(Mechanism):
         corrections = outer * (self.inner - 1)
         mu = whole * math.sqrt(self.full_share if corrections else 1.0)
         multiplier = 0.0
+        known = math.nextafter(math.hypot(mu, beside), math.inf)
         if corrections:
-            known = math.nextafter(math.hypot(mu, beside), math.inf)
             multiplier = _noise_multiplier(known, self.rate, corrections, budget, problem.neighbours)
         step = 2 / curvature(problem) if self.step_size is None else self.step_size
         detail = Loops(
@@ -108,6 +110,7 @@ class DPSVRG(Mechanism):
             sampling=PoissonSampling(self.rate),
             mu=mu / math.sqrt(outer) * (1 - 1e-12),
             noise_multiplier=multiplier,
+            whole_mu=known,
         )
         return Plan(
             mechanism=self,
@@ -125,6 +128,15 @@ class DPSVRG(Mechanism):
             assumptions=("Which rows joined a batch stays secret.",),
             detail=detail,
         )
+
+    def _cost(self, plan: Plan) -> Cost:
+        loops: Loops = plan.detail
+        full = Gaussian(loops.whole_mu)
+        corrections = loops.outer * (loops.inner - 1)
+        if not corrections:
+            return Cost((full,))
+        relation = plan.problem.neighbours.value
+        return Cost((PoissonSteps(loops.noise_multiplier, loops.sampling.rate, corrections, relation), full))
 
     def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
         engine = table.open(storage=np.float64)

@@ -16,6 +16,7 @@ from dperm.mechanisms.gradient_family import shortfall, sum_error
 from dperm.mechanisms.public_rules import within
 from dperm.mechanisms.selection import choose
 from dperm.privacy import Budget, ReleaseRecord, gaussian_mu, rho_to_epsilon
+from dperm.privacy.cost import Cost
 from dperm.privacy.entropy import Entropy
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.problem import UNIT_ROUNDOFF, Problem
@@ -49,6 +50,7 @@ class FrankWolfe(Mechanism):
     family: ClassVar[str] = "gradient"
     title: ClassVar[str] = "privately chosen corners of an L1 ball"
     source: ClassVar[str] = "Talwar, Thakurta & Zhang (2015)"
+    released: ClassVar[str] = "a noisy choice of a corner at every step"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
 
     def __post_init__(self) -> None:
@@ -100,6 +102,14 @@ class FrankWolfe(Mechanism):
             not_certified=reason,
             detail=radius,
         )
+
+    def _cost(self, plan: Plan) -> Cost:
+        choice = plan.noise
+        assert isinstance(choice, NoisyMin)
+        if plan.budget.delta == 0:
+            return Cost.point(plan.releases * choice.epsilon, 0.0)
+        beside = 0.0 if plan.centring is None else plan.centring.mu
+        return Cost.concentrated(plan.releases * choice.rho + beside * beside / 2)
 
     def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
         engine = table.select([job.model for job in jobs]).open(storage=np.float32)

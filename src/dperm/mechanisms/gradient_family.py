@@ -105,10 +105,13 @@ class GradientMechanism(Mechanism):
         """
         noise_l2 = math.sqrt(problem.n_columns) * self.gap(problem) * problem.row_norm
         noise_l2 /= problem.n_rows * mu * NOISE_WEIGHT
-        step = self.step_size or STEP * (1 - self.momentum) / curvature(problem)
+        l2 = max(problem.l2, RIDGE * noise_l2)
+        # A step beyond 1 / l2 would make the regulariser throw the weights back and forth.
+        largest = min(STEP / curvature(problem), 1 / l2 if l2 else math.inf)
+        step = self.step_size or (1 - self.momentum) * largest
         reach = step / (1 - self.momentum)
         steps = self.steps or int(np.clip(math.ceil(1 / (reach * noise_l2)), FEWEST_STEPS, MOST_STEPS))
-        return steps, step, max(problem.l2, RIDGE * noise_l2)
+        return steps, step, l2
 
     def descent(self, step_sizes: Vector, divisor: float, l2: float, radius: float = math.inf) -> Descent:
         return Descent(

@@ -84,6 +84,7 @@ class NoisySGD(Mechanism):
     family: ClassVar[str] = "gradient"
     title: ClassVar[str] = "noise at every step, only the last iterate is seen"
     source: ClassVar[str] = "Feldman, Mironov, Talwar & Thakurta (2018); Bok, Su & Altschuler (2024)"
+    released: ClassVar[str] = "last iterate only"
 
     def __post_init__(self) -> None:
         super().__post_init__()

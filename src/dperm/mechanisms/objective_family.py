@@ -134,6 +134,7 @@ class ObjectiveMechanism(Mechanism):
             noise=noise,
             profile=profile,
             not_certified=not_certified,
+            residual=limit,
             detail=Perturbation(
                 problem=used,
                 objective=noise,

@@ -89,5 +89,6 @@ class ObjectivePure(ObjectiveMechanism):
             accountant="pure epsilon: noise, Hessian and output added up",
             noise=objective,
             not_certified=FLOATING_POINT,
+            residual=limit,
             detail=Perturbation(problem=used, objective=objective, output=output, limit=limit),
         )

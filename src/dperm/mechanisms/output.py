@@ -71,6 +71,7 @@ class Output(OutputMechanism):
             noise=noise,
             profile=profile,
             sensitivities=np.array([sensitivity]),
+            residual=self.residual(problem),
         )
 
     def _train(

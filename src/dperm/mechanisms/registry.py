@@ -1,6 +1,9 @@
 """Names of mechanisms, for strings in estimators and on the command line."""
 
+import warnings
 from dataclasses import replace
+from functools import cache
+from importlib.metadata import entry_points
 
 from dperm.errors import InvalidInput
 from dperm.mechanisms.adassp import AdaSSP
@@ -27,11 +30,16 @@ from dperm.mechanisms.rsgd import NSGD, RSGD, RSGDAR
 from dperm.mechanisms.sgd_ma import SGDMA
 from dperm.mechanisms.ssp import SSP
 
+ENTRY_POINTS = "dperm.mechanisms"
+"""The group of entry points by which an installed package makes its own mechanisms known."""
+
 _MECHANISMS: dict[str, type[Mechanism]] = {}
 
 
 def register(mechanism: type[Mechanism]) -> type[Mechanism]:
     """Make a mechanism known by its name; usable as a class decorator."""
+    if not (isinstance(mechanism, type) and issubclass(mechanism, Mechanism)):
+        raise InvalidInput(f"only subclasses of Mechanism can be registered; got {mechanism!r}.")
     known = _MECHANISMS.setdefault(mechanism.name, mechanism)
     if known is not mechanism:
         raise InvalidInput(
@@ -70,7 +78,23 @@ for _mechanism in (
     register(_mechanism)
 
 
+@cache
+def load_installed() -> None:
+    """Register, once, what installed packages declare. One that does not load is left out with a warning."""
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            register(entry.load())
+        except Exception as error:
+            warnings.warn(
+                f"the mechanism {entry.name!r} of {entry.value} could not be loaded: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
 def mechanism_names() -> tuple[str, ...]:
+    """All names: those of this library, of installed packages and of what the program has registered."""
+    load_installed()
     return tuple(_MECHANISMS)
 
 
@@ -82,7 +106,7 @@ def resolve(mechanism: "str | Mechanism") -> Mechanism:
         kind = type(mechanism).__name__
         raise InvalidInput(f"mechanism must be a name or a mechanism object such as RSGDAR(); got a {kind}.")
     name, _, accounting = mechanism.partition(":")
-    if name not in _MECHANISMS:
+    if name not in _MECHANISMS and name not in mechanism_names():
         raise InvalidInput(f"no mechanism is named {name!r}; choose from {', '.join(_MECHANISMS)}.")
     chosen = _MECHANISMS[name]()
     return replace(chosen, accounting=accounting) if accounting else chosen

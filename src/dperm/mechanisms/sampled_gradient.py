@@ -16,6 +16,7 @@ from dperm.mechanisms.gradient_family import (
 )
 from dperm.mechanisms.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import Budget, GaussianNoise, grid_exponent, padded
+from dperm.privacy.cost import Cost, FixedSizeSteps, Gaussian, Part, PoissonSteps
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
 
@@ -75,6 +76,15 @@ class SampledGradientMechanism(GradientMechanism):
             not_certified=shortfall(reached, budget, "the paper's noise") if short and reached else None,
             detail=steps,
         )
+
+    def _cost(self, plan: Plan) -> Cost | None:
+        steps: SampledSteps = plan.detail
+        count, z = len(steps.descent.step_sizes), steps.noise_multiplier
+        if isinstance(steps.sampling, PoissonSampling):
+            sampled: Part = PoissonSteps(z, steps.sampling.rate, count, plan.problem.neighbours.value)
+        else:
+            sampled = FixedSizeSteps(z, steps.sampling.size, plan.problem.n_rows, count)
+        return Cost((sampled,) if plan.centring is None else (sampled, Gaussian(plan.centring.mu)))
 
     def _noise(self, plan: Plan, weight_norm: float) -> GaussianNoise:
         return self.sampled_noise(plan.problem, plan.detail, weight_norm)

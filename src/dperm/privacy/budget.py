@@ -41,6 +41,59 @@ class Budget:
                 "the number of people, for example 1e-8."
             )
 
+    @classmethod
+    def from_attack(cls, *, tpr: float, fpr: float, delta: float, gaussian: bool = False) -> "Budget":
+        """The largest budget that keeps every attacker's true positive rate at ``fpr`` within ``tpr``.
+
+        The attacker knows every row but one and tells two candidates for it apart (``dperm.privacy.risk``).
+
+        Parameters
+        ----------
+        tpr, fpr : float
+            0 < fpr < tpr < 1. Catch at most ``tpr`` of the true cases at a cost of ``fpr`` false alarms.
+        delta : float
+            As in ``Budget``. Without ``gaussian`` it allows that much on its own, so it must lie below tpr - fpr.
+        gaussian : bool, default=False
+            False is true of every mechanism that keeps the returned budget. True is true only of a release whose
+            whole price is one Gaussian (one mu: noise on a result trained in public order, or on every gradient of
+            full batches), and allows a larger epsilon. Mechanisms with a secret order, sampled batches or noise in
+            the objective have another price: for them keep False, or ask ``dperm account`` for the attack under
+            their own price.
+
+        Raises
+        ------
+        InvalidInput
+            If the rates are not in order, or no certified epsilon keeps the bound with this delta.
+        """
+        from dperm.privacy.risk import budget_from_attack
+
+        return budget_from_attack(tpr, fpr, delta, gaussian)
+
+    @classmethod
+    def from_advantage(cls, advantage: float, *, delta: float, gaussian: bool = False) -> "Budget":
+        """The largest budget that keeps every attacker's tpr - fpr within ``advantage``.
+
+        ``gaussian`` as in ``from_attack``.
+        """
+        from dperm.privacy.risk import budget_from_advantage
+
+        return budget_from_advantage(advantage, delta, gaussian)
+
+    def attack(self, fpr: float, *, gaussian: bool = False) -> float:
+        """Largest true positive rate of any attacker with false positive rate ``fpr``, rounded up.
+
+        ``gaussian`` as in ``from_attack``: True only for a release whose whole price is one Gaussian.
+        """
+        from dperm.privacy.risk import budget_attack
+
+        return budget_attack(self, fpr, gaussian)
+
+    def advantage(self, *, gaussian: bool = False) -> float:
+        """Largest tpr - fpr of any attacker, rounded up; ``gaussian`` as in ``attack``."""
+        from dperm.privacy.risk import budget_advantage
+
+        return budget_advantage(self, gaussian)
+
     def check_gaussian(self) -> None:
         """Raise InvalidInput unless Gaussian noise can be calibrated to this budget.
 

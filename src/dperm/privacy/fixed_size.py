@@ -37,8 +37,16 @@ def fixed_size_epsilon(
     -------
     Samples are uniform, independent across steps, without repetition inside a step, and secret.
     """
-    _check(noise_multiplier, batch_size, n_rows, steps)
     _check_delta(delta)
+    losses = fixed_size_losses(noise_multiplier, batch_size, n_rows, steps, beside)
+    return float(losses.get_epsilon_for_delta(delta))
+
+
+def fixed_size_losses(
+    noise_multiplier: float, batch_size: int, n_rows: int, steps: int, beside: float = 0.0
+) -> Any:
+    """The privacy-loss distribution behind ``fixed_size_epsilon``."""
+    _check(noise_multiplier, batch_size, n_rows, steps)
     mu, q = 2 / noise_multiplier, batch_size / n_rows
     one_step, interval = _loss_distribution(mu, q)
     total = one_step.self_compose(int(steps))
@@ -46,7 +54,7 @@ def fixed_size_epsilon(
         from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
         total = total.compose(from_gaussian_mechanism(1 / beside, value_discretization_interval=interval))
-    return float(total.get_epsilon_for_delta(delta))
+    return total
 
 
 def fixed_size_noise_multiplier(

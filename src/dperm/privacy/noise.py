@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +104,7 @@ def add_noise(values: FloatArray, noise: GaussianNoise, entropy: Entropy) -> Flo
             "A value to be released is not finite, so its sensitivity is unknown; nothing is released."
         )
     if entropy.secure:
-        return np.array(_discrete_gaussian(noise)(values.tolist()), dtype=np.float64)
+        return np.array(_discrete_gaussian(noise)(np.ascontiguousarray(values)), dtype=np.float64)
     if not isinstance(entropy, SeededEntropy):
         raise InvalidInput(f"The source {entropy.name!r} is neither secure nor a SeededEntropy.")
     grid = math.ldexp(1.0, noise.grid_exponent)
@@ -112,21 +112,22 @@ def add_noise(values: FloatArray, noise: GaussianNoise, entropy: Entropy) -> Flo
     return (np.rint(values / grid) + np.rint(drawn / grid)) * grid
 
 
-@lru_cache(maxsize=1024)
-def _discrete_gaussian(noise: GaussianNoise) -> Callable[[list[float]], list[float]]:
-    # The prelude of OpenDP would import pandas, polars and scikit-learn; these four do not.
+@lru_cache(maxsize=64)
+def _input_space(dimension: int) -> tuple[Any, Any]:
+    # The prelude of OpenDP would import pandas, polars and scikit-learn; these modules do not.
     from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_gaussian
     from opendp.metrics import l2_distance
     from opendp.mod import enable_features
 
     enable_features("contrib")
-    measurement = make_gaussian(
-        vector_domain(atom_domain(T=float, nan=False), size=noise.dimension),
-        l2_distance(T=float),
-        scale=noise.scale,
-        k=noise.grid_exponent,
-    )
+    return vector_domain(atom_domain(T=float, nan=False), size=dimension), l2_distance(T=float)
+
+
+@lru_cache(maxsize=1024)
+def _discrete_gaussian(noise: GaussianNoise) -> Callable[[FloatArray], list[float]]:
+    from opendp.measurements import make_gaussian
+
+    measurement = make_gaussian(*_input_space(noise.dimension), scale=noise.scale, k=noise.grid_exponent)
     claimed = (noise.padded(noise.sensitivity) / noise.scale) ** 2 / 2
     if not measurement.map(noise.sensitivity) <= claimed * (1 + 1e-6):
         raise NotCertified(

@@ -108,14 +108,17 @@ class GaussianProfile:
         epsilon = float(epsilon)
         if not 0 <= epsilon < math.inf:
             raise InvalidInput(f"epsilon must be a finite number of at least 0; got {epsilon!r}.")
+        return float(self._log_deltas(np.array([epsilon]))[0])
+
+    def _log_deltas(self, epsilons: FloatArray) -> FloatArray:
         # The difference is rounded down; it is exact when it is zero or when the offset is.
-        left = epsilon - self.offset
+        left = epsilons[:, None] - self.offset
         left = np.where((self.offset > 0) & (left > 0), np.nextafter(left, 0), left)
-        rows = _log_sum(_log_gaussian_delta(np.maximum(left, 0.0)[:, None], self.mu), axis=1)
+        rows = _log_sum(_log_gaussian_delta(np.maximum(left, 0.0)[:, :, None], self.mu), axis=2)
         rows = np.where(left < 0, 0.0, np.minimum(rows, 0.0))
         with np.errstate(divide="ignore"):
-            total = float(_log_sum(np.log(self.probability) + rows, axis=0))
-        return min(0.0, total + RELATIVE_MARGIN)
+            total = _log_sum(np.log(self.probability) + rows, axis=1)
+        return np.asarray(np.minimum(0.0, total + RELATIVE_MARGIN))
 
     def delta(self, epsilon: float) -> float:
         """Smallest delta we can prove at ``epsilon``."""

@@ -1,6 +1,7 @@
 """Gaussian noise on Poisson samples, priced by the privacy-loss distributions of dp-accounting."""
 
 import math
+from typing import Any
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.neighbours import Neighbours
@@ -35,6 +36,15 @@ def poisson_epsilon(
     Samples are independent across rows and steps and stay secret; the sums are divided by a public
     number, not by the size of the sample; empty samples are released too.
     """
+    _check_delta(delta)
+    losses = poisson_losses(noise_multiplier, sampling_probability, steps, neighbours)
+    return float(losses.get_epsilon_for_delta(delta))
+
+
+def poisson_losses(
+    noise_multiplier: float, sampling_probability: float, steps: int, neighbours: Neighbours | str
+) -> Any:
+    """The privacy-loss distribution behind ``poisson_epsilon``."""
     neighbours = Neighbours.parse(neighbours)
     if not SMALLEST_MULTIPLIER <= noise_multiplier < math.inf:
         raise InvalidInput(
@@ -45,7 +55,6 @@ def poisson_epsilon(
         raise InvalidInput(f"sampling_probability must lie in (0, 1]; got {sampling_probability!r}.")
     if isinstance(steps, bool) or steps != int(steps) or steps < 1:
         raise InvalidInput(f"steps must be a whole number of at least 1; got {steps!r}.")
-    _check_delta(delta)
 
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution
@@ -62,7 +71,7 @@ def poisson_epsilon(
         ),
         value_discretization_interval=interval,
     )
-    return float(loss.self_compose(int(steps)).get_epsilon_for_delta(delta))
+    return loss.self_compose(int(steps))
 
 
 def poisson_noise_multiplier(

@@ -1,0 +1,226 @@
+"""Attacks: a mechanism, two neighbouring tables, and a score that tells them apart as well as it can.
+
+Nothing of a mechanism is imitated here. Its own ``run`` is called, many jobs at a time, and the one gate is watched
+for what it published. The score is the likelihood ratio of all that was published, taken as Gaussian: every
+published number, over its noise scale, is weighed by how far the two tables move it on average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.audit.neighbours import Pair, extreme_labels, table_of
+from dperm.mechanisms import Job, Mechanism, NoisySGD, Outcome, Plan
+from dperm.mechanisms.descent import DescentMechanism
+from dperm.mechanisms.objective_family import OBJECTIVE_NOISE
+from dperm.neighbours import Neighbours
+from dperm.privacy import ReleaseRecord, SeededEntropy
+from dperm.privacy.entropy import Entropy
+from dperm.problem import Problem
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+RELEASES, WEIGHTS = "releases", "weights"
+_SINGULAR = 1e-12
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Attack:
+    """One way to try a claim.
+
+    ``sees`` is "releases", all that the guarantee covers, or "weights", the result alone; the second also
+    notices what went past the gate. ``jobs`` is how many runs go side by side in one call. ``delta`` is the one at
+    which this claim is tried unless another is asked for, ``share`` the part of the runs asked for that it gets.
+    """
+
+    name: str
+    mechanism: Mechanism
+    problem: Problem
+    pair: Pair = field(repr=False)
+    sees: str = RELEASES
+    jobs: int = 5000
+    delta: float | None = None
+    share: float = 1.0
+
+
+class Passage(NamedTuple):
+    """What one record of the gate belongs to: the value before noise, and after."""
+
+    record: ReleaseRecord
+    exact: Vector
+    noisy: Vector
+
+
+@contextmanager
+def watched_gate() -> Iterator[dict[int, Passage]]:
+    """Every passage of the gate while the context lasts, by the identity of its record."""
+    passages: dict[int, Passage] = {}
+    gate: Any = import_module("dperm.privacy.release")  # the package shows the function of that name instead
+    real = gate.pass_gate
+
+    def watched(values: Vector, noise: Any, entropy: Entropy, name: str) -> tuple[Vector, ReleaseRecord]:
+        noisy, record = real(values, noise, entropy, name)
+        passages[id(record)] = Passage(record, values.copy(), noisy)
+        return noisy, record
+
+    gate.pass_gate = watched
+    try:
+        yield passages
+    finally:
+        gate.pass_gate = real
+
+
+class _Placed(SeededEntropy):
+    """A seeded source whose order of the rows puts one row at a chosen place, and that keeps any other order.
+
+    Jobs of one call share an order. Were it random, their results would not be independent of each other.
+    """
+
+    def __init__(self, seed: np.random.SeedSequence, n_rows: int, row: int, place: int) -> None:
+        super().__init__(seed)
+        self._order = np.arange(n_rows)
+        self._order[[row, place]] = self._order[[place, row]]
+
+    def permutation(self, n: int) -> NDArray[np.int64]:
+        return self._order.copy() if n == len(self._order) else np.arange(n)
+
+
+def lone_pair(problem: Problem, features: Vector | None = None, row: int | None = None) -> Pair:
+    """One row of full length among empty ones: its label changes, or under add-remove it leaves the end.
+
+    Weights before noise then depend on the place of that row alone, whatever the order of the others.
+    """
+    low, high, _ = extreme_labels(problem)
+    along = np.eye(problem.n_features)[0] * problem.x_norm if features is None else features
+    row = problem.n_rows - 1 if row is None else row
+    X, y = np.zeros((problem.n_rows, problem.n_features)), np.full(problem.n_rows, high)
+    y[::2] = low  # where rows have an intercept, their labels cancel
+    X[row], y[row] = along, high
+    other = y.copy()
+    other[row] = low
+    right = (X, other)
+    if problem.neighbours is Neighbours.ADD_REMOVE:
+        right = np.delete(X, row, axis=0), np.delete(y, row)
+    return Pair(name="lone row", left=(X, y), right=right, row=row)
+
+
+def opposing_pair(problem: Problem) -> Pair:
+    """The lone row among as many others for it as against it: they hold the margin where its gradient tells most."""
+    low, high, _ = extreme_labels(problem)
+    X = np.zeros((problem.n_rows, problem.n_features))
+    X[:, 0] = problem.x_norm
+    y = np.where(np.arange(problem.n_rows) % 2 == 0, high, low)
+    y[-1] = high
+    other = y.copy()
+    other[-1] = low
+    right = (X, other) if problem.neighbours is Neighbours.REPLACE_ONE else (X[:-1], y[:-1])
+    return Pair(name="opposing rows", left=(X, y), right=right, row=problem.n_rows - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What was published in many runs, one row each, in units of its noise; and the same before noise."""
+
+    published: Matrix
+    exact: Matrix
+
+
+def observe(attack: Attack, plan: Plan, left: bool, runs: int, seed: np.random.SeedSequence) -> Seen:
+    """Run the mechanism ``runs`` times, independently, on the left or the right table of the pair."""
+    table = table_of(attack.problem, attack.pair.left if left else attack.pair.right)
+    parts = []
+    for entropy, count in _sources(attack, plan, runs, seed):
+        for first in range(0, count, attack.jobs):
+            jobs = [Job(plan=plan)] * min(attack.jobs, count - first)
+            with watched_gate() as passages:
+                outcomes = attack.mechanism.run(jobs, table, entropy)
+            parts.append(_seen(outcomes, passages, attack.sees))
+    width = max(part.published.shape[1] for part in parts)
+    published, exact = (
+        np.concatenate([_padded(getattr(part, name), width) for part in parts])
+        for name in ("published", "exact")
+    )
+    shuffled = np.random.default_rng(seed.spawn(1)[0]).permutation(len(published))
+    return Seen(published[shuffled], exact[shuffled])
+
+
+def direction(left: Seen, right: Seen, sees: str) -> Vector:
+    """How to weigh what was published: by how far the tables move it, over the covariance of its noise.
+
+    Releases have independent noise of known scale. The covariance of weights has to be estimated; where it is
+    singular, noise cancels along some direction, and that is the one to look along.
+    """
+    width = max(left.exact.shape[1], right.exact.shape[1])
+    here, there = _padded(left.exact, width), _padded(right.exact, width)
+    moved = np.asarray(here.mean(axis=0) - there.mean(axis=0))
+    if sees == RELEASES:
+        return moved
+    covariance = np.atleast_2d(np.cov(here.T) + np.cov(there.T))
+    floor = _SINGULAR * np.trace(covariance) + np.finfo(np.float64).tiny
+    return np.asarray(np.linalg.solve(covariance + floor * np.eye(width), moved))
+
+
+def scores(seen: Seen, weights: Vector) -> Vector:
+    width = min(seen.published.shape[1], len(weights))
+    return np.asarray(seen.published[:, :width] @ weights[:width])
+
+
+def _sources(
+    attack: Attack, plan: Plan, runs: int, seed: np.random.SeedSequence
+) -> Iterator[tuple[SeededEntropy, int]]:
+    """Sources of randomness and how many runs each serves.
+
+    Each hidden branch gets calls of its own, and how many runs it serves is drawn as a secret order would draw it.
+    """
+    n_rows, row = attack.problem.n_rows, attack.pair.row
+    sizes = np.array(_secret_batches(plan))
+    if len(sizes) == 1:
+        yield _Placed(seed.spawn(1)[0], n_rows, row, row), runs
+        return
+    counts = np.random.default_rng(seed.spawn(1)[0]).multinomial(runs, sizes / sizes.sum())
+    for place, count in zip(np.cumsum(sizes) - 1, counts, strict=True):
+        if count > 0:
+            yield _Placed(seed.spawn(1)[0], n_rows, row, int(place)), int(count)
+
+
+def _secret_batches(plan: Plan) -> tuple[int, ...]:
+    """Sizes of the batches among which a secret order hides a row; one batch where nothing is hidden."""
+    mechanism = plan.mechanism
+    if isinstance(mechanism, DescentMechanism) and mechanism.permuted:
+        return tuple(plan.detail.batch_sizes)
+    if isinstance(mechanism, NoisySGD) and mechanism.secret_order:
+        return tuple(plan.detail.schedule.batch_sizes)
+    return (plan.problem.n_rows,)
+
+
+def _seen(outcomes: list[Outcome], passages: dict[int, Passage], sees: str) -> Seen:
+    if sees == WEIGHTS:
+        weights = np.array([outcome.weights.ravel() for outcome in outcomes])
+        return Seen(weights, weights)
+    published, exact = [], []
+    for outcome in outcomes:
+        mine = [passages[id(record)] for record in outcome.records if id(record) in passages]
+        mine = [passage for passage in mine if not passage.record.name.startswith(OBJECTIVE_NOISE)]
+        published.append(np.concatenate([p.noisy / p.record.noise_scale for p in mine]))
+        exact.append(np.concatenate([p.exact / p.record.noise_scale for p in mine]))
+    return Seen(_stacked(published), _stacked(exact))
+
+
+def _stacked(runs: list[Vector]) -> Matrix:
+    width = max(map(len, runs))
+    if min(map(len, runs)) == width:
+        return np.array(runs)
+    return np.array([_padded(run[None], width)[0] for run in runs])
+
+
+def _padded(rows: Matrix, width: int) -> Matrix:
+    """Runs that published less than others have zeros there: no evidence."""
+    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])))

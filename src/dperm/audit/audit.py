@@ -1,0 +1,324 @@
+"""The audit: try to break the claim of every mechanism, and prove that broken ones are noticed.
+
+A verdict of "broken" is a proof up to a stated probability. A verdict of "stands" proves nothing; the ratio of
+audited to claimed epsilon says how hard the claim was tried.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+
+import numpy as np
+
+from dperm.audit.attack import Attack, Seen, direction, observe, scores
+from dperm.audit.bounds import Bounds, ProfileFamily, lower_bounds
+from dperm.audit.controls import CONTROLS, Control
+from dperm.audit.neighbours import pairs
+from dperm.audit.noise_check import NoiseCheck, check_noise, empty_problem, processes_share_noise
+from dperm.audit.replay import replay, replay_all
+from dperm.audit.worst_cases import attacks_by, attacks_on, audited_names
+from dperm.errors import InvalidInput
+from dperm.mechanisms import Mechanism, resolve
+from dperm.mechanisms.base import check_count
+from dperm.privacy import Budget
+from dperm.problem import Problem
+
+EPSILON, DELTA, CONFIDENCE, RUNS = 1.0, 1e-2, 0.999, 150_000
+TRAINING = 0.1  # share of the runs that choose the score and its threshold
+NOISE_RUNS = 300
+CONTROL_RUNS = 10_000
+
+STANDS, BROKEN = "stands", "BROKEN"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackResult:
+    """What one attack proved.
+
+    ``null`` is the bound that the same procedure gives for one table against itself: it must be 0. ``gaussian`` tells
+    that a whole profile is claimed, so that the sharper bound may be used.
+    """
+
+    attack: str
+    claimed: float
+    delta: float
+    runs: int
+    bounds: Bounds
+    null: float
+    gaussian: bool
+
+    @property
+    def ratio(self) -> float:
+        return self.bounds.epsilon / self.claimed
+
+    @property
+    def refuted(self) -> bool:
+        return self.bounds.direct > self.claimed or (self.bounds.factor or 0.0) > 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditResult:
+    """All that was tried on one mechanism, and the processor time that it took."""
+
+    mechanism: str
+    attacks: tuple[AttackResult, ...]
+    noise: NoiseCheck
+    seconds: float
+
+    @property
+    def best(self) -> AttackResult:
+        return max(self.attacks, key=lambda attack: attack.ratio)
+
+    @property
+    def claimed(self) -> float:
+        return self.best.claimed
+
+    @property
+    def lower_bound(self) -> float:
+        return self.best.bounds.epsilon
+
+    @property
+    def ratio(self) -> float:
+        return self.best.ratio
+
+    @property
+    def null(self) -> float:
+        return max(attack.null for attack in self.attacks)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Why the claim is broken; empty when it stands."""
+        refuted = [
+            f"{attack.attack}: epsilon >= {attack.bounds.epsilon:.3g}, claimed {attack.claimed:g}"
+            for attack in self.attacks
+            if attack.refuted
+        ]
+        if self.null > 0:
+            refuted.append(
+                f"a table differs from itself by epsilon >= {self.null:.3g}: the audit is at fault"
+            )
+        return (*refuted, *self.noise.faults)
+
+    @property
+    def verdict(self) -> str:
+        return BROKEN if self.faults else STANDS
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlResult:
+    """Whether a mechanism that is broken on purpose was noticed, and by what; ``ratio`` where it was attacked."""
+
+    control: str
+    what_is_wrong: str
+    caught_by: str
+    faults: tuple[str, ...]
+    seconds: float
+    ratio: float | None = None
+
+    @property
+    def caught(self) -> bool:
+        return bool(self.faults)
+
+
+def audit(
+    mechanism: str | Mechanism,
+    epsilon: float = EPSILON,
+    delta: float | None = None,
+    *,
+    problem: Problem | None = None,
+    runs: int = RUNS,
+    seed: int = 0,
+    confidence: float = CONFIDENCE,
+) -> AuditResult:
+    """Attack one mechanism on worst-case neighbours and check its noise.
+
+    Parameters
+    ----------
+    mechanism : str or Mechanism
+        The name of a registered mechanism has attacks of its own. An object is attacked as it is set.
+    epsilon, delta : float
+        The claim to try. Without delta it is 0.01, or 0 for a pure claim: with a tiny delta almost no run shows an
+        event that could refute the claim, and the direct bound has nothing to count.
+    problem : Problem, optional
+        For a mechanism object; for a name, its worst cases are known.
+    runs : int
+        On each of the two tables, for the first attack; slow mechanisms and second attacks get a share of them.
+    seed : int
+        Of the noise of the attacks. The checks of the noise itself use the operating system's.
+    confidence : float
+        A healthy mechanism is called broken by one attack with a probability of at most ``1 - confidence``.
+    """
+    check_count("runs", runs)
+    if runs < 100 or not 0 < confidence < 1:
+        raise InvalidInput("runs must be at least 100 and confidence between 0 and 1.")
+    started = time.process_time()
+    if isinstance(mechanism, str):
+        attacks = attacks_on(mechanism)
+        blank = empty_problem(attacks[0].mechanism, attacks[0].problem)
+    elif problem is None:
+        raise InvalidInput("a mechanism object needs the problem on which to attack it.")
+    else:
+        attacks, blank = attacks_by(mechanism, problem), problem
+    return _audited(attacks, blank, epsilon, delta, runs, seed, confidence, started)
+
+
+def audit_control(
+    control: Control, *, runs: int = CONTROL_RUNS, seed: int = 0, confidence: float = CONFIDENCE
+) -> ControlResult:
+    """Attack a mechanism that is broken on purpose, at the delta of other audits."""
+    started = time.process_time()
+    attacks = attacks_by(control.mechanism, control.problem, control.pair)
+    found = _audited(attacks, control.problem, control.budget.epsilon, None, runs, seed, confidence, started)
+    return ControlResult(
+        control=control.name,
+        what_is_wrong=control.what_is_wrong,
+        caught_by="audit",
+        faults=found.faults,
+        seconds=found.seconds,
+        ratio=found.ratio,
+    )
+
+
+def audit_controls() -> tuple[Control, ...]:
+    """The controls that the audit, and not a replay, must catch."""
+    return tuple(control for control in CONTROLS if control.caught_by == "audit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplaySummary:
+    """How many replays of a mechanism were made, and what failed."""
+
+    mechanism: str
+    replays: int
+    failures: tuple[str, ...]
+    seconds: float
+
+
+def summarise_replays(name: str) -> ReplaySummary:
+    """Replay one mechanism on all problems that it declares."""
+    started = time.process_time()
+    reports = list(replay_all(names=(name,)))
+    failures = tuple(str(report) for report in reports if not report.passed)
+    seconds = time.process_time() - started
+    return ReplaySummary(mechanism=name, replays=len(reports), failures=failures, seconds=seconds)
+
+
+def check_control(name: str, runs: int = CONTROL_RUNS, seed: int = 0) -> ControlResult:
+    """Whether the control of this name is caught by the part of this package that must catch it."""
+    control = next(control for control in CONTROLS if control.name == name)
+    if control.caught_by == "audit":
+        return audit_control(control, runs=runs, seed=seed)
+    started = time.process_time()
+    tried = pairs(control.problem) if control.pair is None else [control.pair]
+    found = {
+        finding.check
+        for pair in tried
+        for finding in replay(control.mechanism, control.problem, control.budget, pair).findings
+    }
+    return ControlResult(
+        control=name,
+        what_is_wrong=control.what_is_wrong,
+        caught_by="replay",
+        faults=(f"replay: {control.check}",) if control.check in found else (),
+        seconds=time.process_time() - started,
+    )
+
+
+def audit_all(
+    names: Sequence[str] | None = None,
+    epsilon: float = EPSILON,
+    delta: float | None = None,
+    *,
+    runs: int = RUNS,
+    seed: int = 0,
+    confidence: float = CONFIDENCE,
+    controls: Sequence[str] = (),
+    replays: bool = False,
+    processes: int = 2,
+) -> Iterator[AuditResult | ControlResult | ReplaySummary]:
+    """Audit mechanisms, by default every private one; results come as they are ready.
+
+    ``processes`` of 1 is this process, more are new ones. With ``controls`` those are tried too, and with
+    ``replays`` every mechanism is replayed.
+    """
+    chosen = audited_names() if names is None else tuple(dict.fromkeys(names))
+    for name in chosen:
+        attacks_on(name)
+    slow_first = sorted(chosen, key=lambda name: resolve(name).family not in ("objective", "auto"))
+    one = partial(audit, epsilon=epsilon, delta=delta, runs=runs, seed=seed, confidence=confidence)
+    tasks: list[Callable[[], AuditResult | ControlResult | ReplaySummary]] = []
+    tasks += [partial(one, name) for name in slow_first]
+    if replays:
+        tasks += [partial(summarise_replays, name) for name in chosen]
+    tasks += [partial(check_control, name, seed=seed) for name in controls]
+    if processes == 1:
+        yield from (task() for task in tasks)
+        return
+    with ProcessPoolExecutor(min(processes, len(tasks)), mp_context=get_context("spawn")) as pool:
+        for task in as_completed([pool.submit(task) for task in tasks]):
+            yield task.result()
+
+
+def noise_differs_between_processes() -> bool:
+    """Whether two processes that start alike draw different noise."""
+    return processes_share_noise() == 0
+
+
+def _audited(
+    attacks: Sequence[Attack],
+    blank: Problem,
+    epsilon: float,
+    delta: float | None,
+    runs: int,
+    seed: int,
+    confidence: float,
+    started: float,
+) -> AuditResult:
+    results = []
+    for number, attack in enumerate(attacks):
+        wanted = delta if delta is not None else attack.delta
+        budget = Budget(epsilon, DELTA if wanted is None else wanted)
+        sequence = np.random.SeedSequence([seed, number])
+        results.append(
+            attack_once(attack, budget, max(100, round(attack.share * runs)), sequence, 1 - confidence)
+        )
+    first = attacks[0]
+    budget = Budget(epsilon, results[0].delta)
+    return AuditResult(
+        mechanism=first.mechanism.name,
+        attacks=tuple(results),
+        noise=check_noise(first.mechanism, blank, budget, NOISE_RUNS),
+        seconds=time.process_time() - started,
+    )
+
+
+def attack_once(
+    attack: Attack, budget: Budget, runs: int, seed: np.random.SeedSequence, failure: float
+) -> AttackResult:
+    """Run both sides, choose score and threshold on the first part of the runs, count on the rest."""
+    plan = attack.mechanism.plan(attack.problem, budget)
+    left, right = (observe(attack, plan, side, runs, seed) for side in (True, False))
+    cut = max(1, round(TRAINING * runs))
+    chosen_on = [Seen(seen.published[:cut], seen.exact[:cut]) for seen in (left, right)]
+    weights = direction(chosen_on[0], chosen_on[1], attack.sees)
+    here, there = scores(left, weights), scores(right, weights)
+    family = None if plan.profile is None else ProfileFamily(plan.profile)
+    training, delta = (here[:cut], there[:cut]), budget.delta
+    bounds = lower_bounds(training, (here[cut:], there[cut:]), delta, failure, family)
+    half = (len(here) - cut) // 2
+    same = here[cut : cut + half], here[cut + half :]
+    null = lower_bounds(training, same, delta, failure, family)
+    return AttackResult(
+        attack=attack.name,
+        claimed=budget.epsilon,
+        delta=delta,
+        runs=runs,
+        bounds=bounds,
+        null=null.epsilon,
+        gaussian=family is not None,
+    )

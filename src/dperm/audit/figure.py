@@ -1,0 +1,82 @@
+"""The picture of an audit: how much of every claim the attacks could prove."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from dperm.audit.audit import AuditResult, ControlResult
+from dperm.errors import InvalidInput
+
+_GAUSSIAN, _OTHER, _CONTROL, _GREY = "#0072B2", "#56B4E9", "#D55E00", "#666666"
+_TARGET = 0.9
+_LONGEST = 2.2  # claims; what exceeds it is drawn to here and labelled with its value
+_DPI = 160
+
+
+def draw_audit(
+    results: Sequence[AuditResult], controls: Sequence[ControlResult], path: str | os.PathLike[str]
+) -> None:
+    """Draw one bar per mechanism, the audited lower bound over the claimed epsilon, and controls below.
+
+    Parameters
+    ----------
+    results, controls
+        As ``audit_all`` gives them. Controls that were not attacked are left out.
+    path : path
+        The PNG to write.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    attacked = [control for control in controls if control.ratio is not None]
+    if not results and not attacked:
+        raise InvalidInput("there is nothing to draw: nothing was audited.")
+    ordered = sorted(results, key=lambda result: -result.ratio)
+    bars = [
+        (result.mechanism, result.ratio, _GAUSSIAN if result.best.gaussian else _OTHER, result.verdict)
+        for result in ordered
+    ]
+    bars += [
+        (control.control, control.ratio or 0.0, _CONTROL, _reason(control))
+        for control in sorted(attacked, key=lambda control: -(control.ratio or 0.0))
+    ]
+    figure = Figure(figsize=(10, 1.9 + 0.29 * len(bars)), dpi=_DPI)
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    for place, (_, ratio, colour, note) in enumerate(bars):
+        axes.barh(place, min(ratio, _LONGEST), height=0.62, color=colour)
+        label = f"{ratio:.2f}" if note in ("", "stands") else f"{ratio:.2f}  {note}"
+        axes.text(min(ratio, _LONGEST) + 0.02, place, label, va="center", fontsize=8.5)
+    axes.set_yticks(range(len(bars)), [name for name, *_ in bars], fontsize=9)
+    axes.invert_yaxis()
+    axes.axvline(1.0, color="black", linewidth=1.2)
+    axes.axvline(_TARGET, color=_GREY, linewidth=1.0, linestyle="--")
+    axes.set_xlim(0, _LONGEST + 0.35)
+    axes.set_xlabel("audited lower bound on ε over the claimed ε (line: the claim; dashes: 90 % of it)")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    named = {_GAUSSIAN: "whole profile claimed", _OTHER: "ε at one δ claimed", _CONTROL: "broken on purpose"}
+    shown = [
+        Patch(color=colour, label=label)
+        for colour, label in named.items()
+        if any(b[2] == colour for b in bars)
+    ]
+    axes.legend(handles=shown, loc="lower right", fontsize=9, frameon=False)
+    epsilons = sorted({f"{result.claimed:g}" for result in results})
+    axes.set_title(
+        "What attacks on worst-case neighbours can prove"
+        + (f", ε = {', '.join(epsilons)}" if epsilons else ""),
+        loc="left",
+        fontsize=12,
+        fontweight="bold",
+    )
+    figure.tight_layout()
+    figure.savefig(path, format="png")
+
+
+def _reason(control: ControlResult) -> str:
+    if not control.caught:
+        return "MISSED"
+    return "caught" if (control.ratio or 0) > 1 else f"caught: {control.faults[-1]}"

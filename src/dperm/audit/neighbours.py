@@ -1,0 +1,137 @@
+"""Worst-case neighbouring tables, made from the declared bounds of a problem and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.engine import Table
+from dperm.losses import ClippedSquared
+from dperm.neighbours import Neighbours
+from dperm.problem import Problem
+
+Vector = NDArray[np.float64]
+Rows = tuple[Vector, Vector]
+
+BEYOND = 1e6  # how far, relatively, a row may lie beyond the bound that it will be cut to
+FAR_TARGET = 10.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pair:
+    """Two neighbouring tables (X, y). ``row`` is where they differ; ``right`` lacks it under add-remove."""
+
+    name: str
+    left: Rows
+    right: Rows
+    row: int
+
+    @property
+    def removed(self) -> bool:
+        return len(self.right[0]) < len(self.left[0])
+
+
+def table_of(problem: Problem, rows: Rows) -> Table:
+    return Table(*rows, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows)
+
+
+def pairs(problem: Problem) -> list[Pair]:
+    """Every kind of change, at the first, middle and last place, among crowded and among cancelling rows.
+
+    The crowd lies round one direction at full length, so that weights grow; rows that cancel keep gradients near
+    zero, where a direction or a choice turns over most easily.
+    """
+    middle = problem.n_rows // 2
+    found = [
+        _pair(problem, f"{name}, {crowd}", crowd, middle, *change)
+        for crowd in ("crowded", "cancelling")
+        for name, change in _changes(problem).items()
+    ]
+    name, change = next(iter(_changes(problem).items()))
+    for place, row in (("first", 0), ("last", problem.n_rows - 1)):
+        found.append(_pair(problem, f"{name}, crowded, {place} row", "crowded", row, *change))
+    return [*found, outlier_pair(problem)]
+
+
+def cancelling_pair(problem: Problem, row: int = 0, surplus: int = 0) -> Pair:
+    """Rows that cancel but for ``surplus`` of them; the row's label changes, or under add-remove it leaves."""
+    name, change = next(iter(_changes(problem).items()))
+    return _pair(problem, f"{name}, cancelling, row {row}", "cancelling", row, *change, surplus=surplus)
+
+
+def outlier_pair(problem: Problem) -> Pair:
+    """A full row against an empty one, or none, where all other rows are half as long."""
+    _, high, _ = extreme_labels(problem)
+    along = np.eye(problem.n_features)[0] * problem.x_norm
+    sides = (along, high), (np.zeros_like(along), high)
+    return _pair(problem, "outlier", "short", problem.n_rows // 2, *sides)
+
+
+Side = tuple[Vector, float]
+
+
+def _changes(problem: Problem) -> dict[str, tuple[Side, Side]]:
+    """Names and what stands at the differing place, left and right; the right is left out under add-remove."""
+    low, high, other = extreme_labels(problem)
+    along = np.eye(problem.n_features)[0] * problem.x_norm
+    spread = np.full(problem.n_features, problem.x_norm / np.sqrt(problem.n_features))
+    axis = np.eye(problem.n_features)[-1] * problem.x_norm
+    nothing = np.zeros(problem.n_features)
+    if problem.neighbours is Neighbours.ADD_REMOVE:
+        return {
+            "full row": ((along, high), (nothing, high)),
+            "full row, other label": ((spread, low), (nothing, high)),
+            "one-hot row": ((axis, other), (nothing, high)),
+            "row beyond the bound": ((-BEYOND * spread, high), (nothing, high)),
+            "intercept alone": ((nothing, low), (nothing, high)),
+        }
+    return {
+        "label": ((along, high), (along, low)),
+        "opposite rows": ((spread, high), (-spread, high)),
+        "opposite rows and labels": ((spread, high), (-spread, low)),
+        "one-hot rows": ((along, high), (axis, high)),
+        "row beyond the bound": ((BEYOND * spread, high), (-BEYOND * spread, high)),
+        "label of an empty row": ((nothing, high), (nothing, low)),
+        "row against an empty one": ((spread, low), (nothing, high)),
+        "third label": ((spread, other), (spread, low)),
+    }
+
+
+def extreme_labels(problem: Problem) -> tuple[float, float, float]:
+    """Two labels as far apart as the loss allows, and a third where there is one."""
+    if problem.loss.labels == "binary":
+        return -1.0, 1.0, 1.0
+    if problem.loss.labels == "classes":
+        return 0.0, 1.0, float(problem.loss.outputs - 1)
+    bound = problem.loss.residual_bound if isinstance(problem.loss, ClippedSquared) else 1.0
+    return -FAR_TARGET * bound, FAR_TARGET * bound, bound / 2
+
+
+def _background(problem: Problem, kind: str, surplus: int) -> Rows:
+    low, high, _ = extreme_labels(problem)
+    n, d = problem.n_rows, problem.n_features
+    if kind == "cancelling":
+        X = np.zeros((n, d))
+        X[:, 0] = problem.x_norm
+        y = np.where(np.arange(n) % 2 == 0, high, low)
+        y[np.flatnonzero(y == low)[: surplus // 2]] = high
+        return X, y
+    rng = np.random.default_rng(0)
+    X = np.full((n, d), 1.0) + 0.3 * rng.normal(size=(n, d))
+    X *= problem.x_norm / np.linalg.norm(X, axis=1, keepdims=True)
+    X[:: 1 if kind == "short" else 3] *= 0.5
+    return X, np.where(rng.random(n) < 0.8, high, low)
+
+
+def _pair(
+    problem: Problem, name: str, kind: str, row: int, here: Side, there: Side, surplus: int = 0
+) -> Pair:
+    X, y = _background(problem, kind, surplus)
+    left, right = (X.copy(), y.copy()), (X.copy(), y.copy())
+    for (rows, labels), (features, label) in ((left, here), (right, there)):
+        rows[row], labels[row] = features, label
+    if problem.neighbours is Neighbours.ADD_REMOVE:
+        right = np.delete(X, row, axis=0), np.delete(y, row)
+    return Pair(name=name, left=left, right=right, row=row)

@@ -1,0 +1,417 @@
+"""Replay: run a mechanism on two neighbours along the same public trajectory and compare all that meets noise.
+
+Noise itself is not looked at; that is the business of a statistical audit. A replay tests what the noise is said to
+hide: values before the noise are no further apart than declared, nothing else comes out, and what passed is what
+was charged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.audit.neighbours import Pair, pairs, table_of
+from dperm.audit.watch import Watch, WatchedEntropy
+from dperm.errors import DpermError, NotCertified
+from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
+from dperm.mechanisms import Mechanism, Plan, mechanism_names, resolve
+from dperm.mechanisms.objective_family import OBJECTIVE_NOISE
+from dperm.mechanisms.schedule import Schedule
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget, GaussianNoise, GaussianProfile, rho_to_epsilon
+from dperm.privacy.gamma_norm import GammaNormNoise
+from dperm.privacy.noisy_min import NoisyMin
+from dperm.problem import Problem
+
+Vector = NDArray[np.float64]
+
+ROUNDING = 1e-9  # relative slack when two prices or two distances are compared
+CHECKS = {
+    "refused": "neither run is refused",
+    "passages": "both runs pass the gate equally often, under the same names, with as many numbers",
+    "noise": "the noise does not depend on the rows",
+    "distance": "values before the noise are as close as declared",
+    "outcome": "with the same releases both runs end in the same weights",
+    "records": "the outcome's records are those of the passages",
+    "plan": "what passes the gate is what was planned",
+    "entropy": "all randomness comes from the given source and is drawn alike, whatever the rows",
+    "price": "what passed the gate costs no more than the budget",
+}
+BUDGET = Budget(0.2, 1e-6)  # a small epsilon is priced sooner
+LOSSES: tuple[Loss, ...] = (Linear(), Logistic(), HuberHinge(0.5), ClippedSquared(0.7), Softmax(3))
+N_ROWS, N_FEATURES = 24, 3
+# Short runs, for the settings of these names. Where a theorem needs more, the defaults are kept.
+BRIEF: dict[str, Any] = {
+    "steps": 4,
+    "epochs": 5,
+    "average_every": 2,
+    "passes": 2,
+    "iterations": 4,
+    "outer": 2,
+    "splits": 4,
+    "candidates": 5,
+    "batch_size": 7,
+    "rate": 0.5,
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A check of ``CHECKS`` that failed, and how."""
+
+    check: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """One passage in both runs: how far the values are apart, in the norm of its noise, and what was declared."""
+
+    name: str
+    distance: float
+    declared: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayReport:
+    """What a replay found; without ``findings`` every check passed."""
+
+    mechanism: str
+    problem: Problem
+    pair: str
+    passages: tuple[Comparison, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.findings
+
+    @property
+    def largest_share(self) -> float:
+        """The largest distance, as a share of what was declared."""
+        return max((step.distance / step.declared for step in self.passages), default=0.0)
+
+    def __str__(self) -> str:
+        facts = self.problem
+        found = "; ".join(f"{finding.check}: {finding.message}" for finding in self.findings)
+        where = f"{self.mechanism}, {facts.loss.name} loss, {facts.neighbours.value}, {self.pair}"
+        return f"{where}: {found or 'passed'}"
+
+
+def replay(
+    mechanism: Mechanism,
+    problem: Problem,
+    budget: Budget,
+    pair: Pair,
+    seed: int = 0,
+    plan: Plan | None = None,
+) -> ReplayReport:
+    """Run a mechanism on both tables of a pair, the second time along the releases of the first.
+
+    Both runs start from the same seed, so they share every hidden branch, such as the order of the rows. Where the
+    second table lacks a row, the others keep what was drawn for them. Noise in an objective moves by the difference
+    of the two gradients at the released point, the coupling of its proof.
+
+    Assumes
+    -------
+    The mechanism adds noise by ``dperm.privacy`` and draws from the source it is given. The source is a seeded one;
+    that the operating system's is used alike is for an audit to show.
+    """
+    plan = mechanism.plan(problem, budget) if plan is None else plan
+    names = _names_without(problem.n_rows, pair.row) if pair.removed else None
+    one, same = (Watch(WatchedEntropy(seed, problem.n_rows)) for _ in range(2))
+    other = Watch(WatchedEntropy(seed, problem.n_rows, names))
+    findings: list[Finding] = []
+    compared: list[Comparison] = []
+    try:
+        one.run(mechanism, plan, table_of(problem, pair.left))
+        findings += _planned(plan, one)
+        if plan.private:
+            same.run(mechanism, plan, table_of(problem, pair.left))
+            other.answers = _answers(plan, one, pair)
+            other.run(mechanism, plan, table_of(problem, pair.right))
+            compared += _compared(_inner(plan), one, other, pair)
+            findings += [
+                *_passages(one, other),
+                *_noise(one, other),
+                *_far_apart(compared),
+                *_outcome(one, other),
+                *_records(one, other),
+                *_entropy(one, same, other),
+                *_price(plan, one),
+            ]
+    except DpermError as error:
+        if plan.private:
+            findings.append(Finding("refused", f"{type(error).__name__}: {error}"))
+    return ReplayReport(
+        mechanism=mechanism.name,
+        problem=problem,
+        pair=pair.name,
+        passages=tuple(compared),
+        findings=tuple(findings),
+    )
+
+
+def replay_all(
+    names: Sequence[str] | None = None, budget: Budget = BUDGET, thorough: bool = False
+) -> Iterator[ReplayReport]:
+    """Replay every registered mechanism, or those named, on every loss and relation that it declares.
+
+    ``thorough`` takes all pairs of neighbours instead of a third of them in turn, centres every problem, and adds
+    problems without an intercept and problems without l2.
+
+    Raises
+    ------
+    NotCertified
+        If a mechanism could be replayed on nothing.
+    """
+    for name in mechanism_names() if names is None else names:
+        cases = list(replay_cases(resolve(name), budget, thorough))
+        if not cases:
+            raise NotCertified(
+                f"mechanism {name!r} fits no problem of the replay, so nothing is known of it."
+            )
+        for k, plan in enumerate(cases):
+            every = 1 if thorough else 3
+            for seed, pair in list(enumerate(pairs(plan.problem)))[k % every :: every]:
+                yield replay(plan.mechanism, plan.problem, budget, pair, seed, plan)
+
+
+def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool = False) -> Iterator[Plan]:
+    """The plans that are replayed: short runs on all problems that the mechanism says it fits."""
+    facts = [{"l2": 0.3, "intercept": 0.5}]
+    if thorough:
+        facts += [{"l2": 0.3, "intercept": 0.0}, {"l2": 0.0, "intercept": 0.5}]
+    centred = False
+    for loss, relation, more in product(LOSSES, Neighbours, facts):
+        problem = Problem(
+            loss=loss, x_norm=1.5, n_rows=N_ROWS, n_features=N_FEATURES, neighbours=relation, **more
+        )
+        for center in (False, True):
+            if center and centred and not thorough:
+                continue
+            plan = _short_plan(mechanism, problem, budget, center)
+            if plan is not None:
+                centred |= center
+                yield plan
+
+
+def require_replay(names: Sequence[str] | None = None, thorough: bool = False) -> int:
+    """Replay mechanisms, all registered ones by default, and return how many replays passed.
+
+    Raises
+    ------
+    NotCertified
+        If a single check failed. The message lists what was found.
+    """
+    reports = list(replay_all(names, thorough=thorough))
+    broken = [str(report) for report in reports if not report.passed]
+    if broken:
+        raise NotCertified(f"{len(broken)} of {len(reports)} replays failed:\n" + "\n".join(broken))
+    return len(reports)
+
+
+def _short_plan(mechanism: Mechanism, problem: Problem, budget: Budget, center: bool) -> Plan | None:
+    """A plan for short runs, or with more of the mechanism's own settings if it refuses; None if it always does."""
+    known = {part.name for part in fields(mechanism)} & set(BRIEF)
+    for kept in (known, known - {"batch_size"}, set()):
+        try:
+            short = replace(mechanism, center=center, **{name: BRIEF[name] for name in kept})
+            return short.plan(problem, budget)
+        except DpermError:
+            continue
+    return None
+
+
+def _names_without(n_rows: int, row: int) -> NDArray[np.int64]:
+    """New name of every row once ``row`` is taken out: later ones move up and the empty row is the last."""
+    names = np.arange(n_rows)
+    names[row + 1 :] -= 1
+    names[row] = n_rows - 1
+    return names
+
+
+def _inner(plan: Plan) -> Plan:
+    """The plan of the mechanism that really runs, where one was chosen by another."""
+    return _inner(plan.detail) if isinstance(plan.detail, Plan) else plan
+
+
+def _answers(plan: Plan, run: Watch, pair: Pair) -> list[Vector]:
+    """What the second run gets at the gate: the same, but for noise in an objective."""
+    plan = _inner(plan)
+    answers = [passage.released for passage in run.passages]
+    for k, passage in enumerate(run.passages):
+        if passage.name == OBJECTIVE_NOISE and k + 1 < len(answers):
+            answers[k] = passage.released + _gradient_difference(
+                plan, run.passages[k + 1].values, pair, answers
+            )
+    return answers
+
+
+def _gradient_difference(plan: Plan, point: Vector, pair: Pair, released: list[Vector]) -> Vector:
+    """Gradient sum of the left table minus that of the right at the same weights, as coefficients in a vector."""
+    loss = plan.problem.loss
+    weights = point[:, None] if loss.outputs == 1 else point.reshape(-1, 1, loss.outputs)
+    sums = []
+    for rows in (pair.left, pair.right):
+        table = table_of(plan.problem, rows)
+        if plan.centring is not None:
+            table = table.centred(released[0], plan.centring.radius)
+        engine = table.open(storage=np.float64, engine="reference")
+        sums.append(engine.gradient_sum(loss, np.ascontiguousarray(weights)).reshape(-1))
+    return np.asarray(sums[0] - sums[1])
+
+
+def _compared(plan: Plan, one: Watch, other: Watch, pair: Pair) -> Iterator[Comparison]:
+    for k, (left, right) in enumerate(zip(one.passages, other.passages, strict=False)):
+        if left.values.shape != right.values.shape:
+            continue
+        moved = left.values - right.values
+        if isinstance(left.noise, NoisyMin):
+            # A shift of all scores changes no choice. Two-sided scores are paid for twice.
+            distance = float(np.ptp(moved)) / (1 if left.noise.one_sided else 2)
+        elif left.name == OBJECTIVE_NOISE:
+            distance = float(np.linalg.norm(moved) + np.linalg.norm(left.released - right.released))
+        else:
+            distance = float(np.linalg.norm(moved))
+        declared = float(left.noise.sensitivity)
+        if k == len(one.passages) - 1:
+            declared = min(declared, _branch_sensitivity(plan, one, pair))
+        yield Comparison(name=left.name, distance=distance, declared=declared)
+
+
+def _branch_sensitivity(plan: Plan, run: Watch, pair: Pair) -> float:
+    """What the plan declares for the batch that the differing row came to lie in, if it has fixed batches."""
+    schedule = plan.detail
+    if not isinstance(schedule, Schedule) or plan.sensitivities is None:
+        return math.inf
+    order = run.entropy.order
+    position = pair.row if order is None else int(np.flatnonzero(order == pair.row)[0])
+    batch = int(np.searchsorted(np.cumsum(schedule.batch_sizes), position, side="right"))
+    return float(plan.sensitivities[batch])
+
+
+def _passages(one: Watch, other: Watch) -> Iterator[Finding]:
+    left, right = (
+        [(passage.kind, passage.name, passage.values.shape) for passage in run.passages]
+        for run in (one, other)
+    )
+    if len(left) != len(right):
+        yield Finding("passages", f"{len(left)} passages on one table and {len(right)} on its neighbour")
+    for k, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            yield Finding("passages", f"passage {k} is {a} on one table and {b} on its neighbour")
+
+
+def _noise(one: Watch, other: Watch) -> Iterator[Finding]:
+    for k, (left, right) in enumerate(zip(one.passages, other.passages, strict=False)):
+        if left.noise != right.noise:
+            yield Finding(
+                "noise", f"passage {k} has {left.noise} on one table and {right.noise} on the other"
+            )
+
+
+def _far_apart(compared: list[Comparison]) -> Iterator[Finding]:
+    for k, step in enumerate(compared):
+        if not step.distance <= step.declared * (1 + ROUNDING):
+            yield Finding(
+                "distance",
+                f"passage {k}, {step.name!r}: values are {step.distance:.6g} apart, declared are {step.declared:.6g}",
+            )
+
+
+def _outcome(one: Watch, other: Watch) -> Iterator[Finding]:
+    assert one.outcome is not None and other.outcome is not None  # noqa: PT018
+    if not np.array_equal(one.outcome.weights, other.outcome.weights):
+        apart = np.abs(one.outcome.weights - other.outcome.weights).max()
+        yield Finding("outcome", f"the same releases led to weights that are {apart:.3g} apart")
+    if (one.outcome.certified, one.outcome.records) != (other.outcome.certified, other.outcome.records):
+        yield Finding("outcome", "the records or the certificate of the outcome depend on the rows")
+
+
+def _records(one: Watch, other: Watch) -> Iterator[Finding]:
+    for run in (one, other):
+        assert run.outcome is not None
+        public = [passage for passage in run.passages if passage.kind != "hidden"]
+        written = run.outcome.records
+        if len(written) != len(public):
+            yield Finding("records", f"{len(public)} passages but {len(written)} records")
+        for k, (record, passage) in enumerate(zip(written, public, strict=False)):
+            noise = passage.noise
+            facts = (record.sensitivity, record.noise_scale, record.dimension)
+            if facts != (noise.sensitivity, noise.scale, passage.values.size):
+                yield Finding("records", f"record {k} is not that of passage {k}")
+
+
+def _planned(plan: Plan, run: Watch) -> Iterator[Finding]:
+    assert run.outcome is not None
+    if not plan.private:
+        if run.outcome.certified or run.outcome.records or run.passages:
+            yield Finding("plan", "a plan without noise has an outcome that looks private")
+        return
+    released = [p for p in run.passages if p.kind != "hidden" and p.name != OBJECTIVE_NOISE]
+    planned = plan.releases + (plan.centring is not None)
+    if not 1 <= len(released) <= planned:
+        yield Finding("plan", f"{planned} releases were planned and {len(released)} were made")
+    first = [p for p in run.passages if p.kind != "hidden"][(plan.centring is not None) :]
+    if plan.releases == 1 and first and first[0].noise != plan.noise:
+        yield Finding("plan", f"the noise is {first[0].noise}, planned was {plan.noise}")
+
+
+def _entropy(one: Watch, same: Watch, other: Watch) -> Iterator[Finding]:
+    if not all(passage.given for run in (one, other) for passage in run.passages):
+        yield Finding("entropy", "noise was drawn from another source than the one that was given")
+    if one.entropy.draws != other.entropy.draws:
+        yield Finding("entropy", "what is drawn at random, or how much of it, depends on the rows")
+    pairs_of_runs = zip(one.passages, same.passages, strict=False)
+    if len(one.passages) != len(same.passages) or not all(
+        np.array_equal(a.values, b.values) and np.array_equal(a.released, b.released)
+        for a, b in pairs_of_runs
+    ):
+        yield Finding("entropy", "the same rows and the same seed gave other values the second time")
+
+
+def _price(plan: Plan, run: Watch) -> Iterator[Finding]:
+    """Add up what is not amplified by a secret draw of rows; for the rest hold the plan to its own profile."""
+    plan, budget = _inner(plan), plan.budget
+    if plan.not_certified is not None or not plan.private:
+        return
+    if plan.profile is not None and plan.profile.delta(budget.epsilon) > budget.delta * (1 + ROUNDING):
+        yield Finding("price", "the profile of the plan exceeds the budget")
+    yield from _branch_price(plan, run)
+    if any(passage.kind == "hidden" or passage.name == OBJECTIVE_NOISE for passage in run.passages):
+        return  # the price is not the sum of the passages'
+    plain = [passage.noise for passage in run.passages if not passage.rows_drawn]
+    gaussians = [n.padded(n.sensitivity) / n.scale for n in plain if isinstance(n, GaussianNoise)]
+    choices = [n.epsilon for n in plain if isinstance(n, NoisyMin)]
+    gammas = [n.sensitivity / n.scale for n in plain if isinstance(n, GammaNormNoise)]
+    epsilon = _epsilon(math.hypot(*gaussians), choices, gammas, budget.delta)
+    if epsilon > budget.epsilon * (1 + 1e-6):
+        yield Finding("price", f"the passages cost epsilon = {epsilon:.6g}, the budget is {budget.epsilon:g}")
+
+
+def _epsilon(mu: float, choices: list[float], gammas: list[float], delta: float) -> float:
+    """What Gaussian releases, choices of bounded range and pure releases cost together."""
+    if not choices and not gammas:
+        return GaussianProfile.gaussian(mu).epsilon(delta) if mu > 0 else 0.0
+    pure = math.inf if mu > 0 else sum(choices) + sum(gammas)
+    rho = mu * mu / 2 + sum(e * e for e in choices) / 8 + sum(e * e for e in gammas) / 2
+    return min(pure, rho_to_epsilon(rho, delta, "cks")) if delta > 0 else pure
+
+
+def _branch_price(plan: Plan, run: Watch) -> Iterator[Finding]:
+    """In every hidden branch the profile charges at least the branch's sensitivity over the noise that was added."""
+    if plan.profile is None or plan.sensitivities is None or not isinstance(plan.detail, Schedule):
+        return
+    noise = run.passages[-1].noise if run.passages else None
+    charged = plan.profile.mu[:, 0]
+    if isinstance(noise, GaussianNoise) and len(charged) == len(plan.sensitivities):
+        needed = np.array([noise.padded(s) for s in plan.sensitivities]) / noise.scale
+        if not (needed <= charged * (1 + ROUNDING)).all():
+            yield Finding("price", "the noise is smaller than the one that the profile of the plan is for")

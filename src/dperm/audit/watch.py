@@ -1,0 +1,195 @@
+"""Watch a run: every place where values computed from rows meet randomness, and every draw of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.mechanisms import Job, Mechanism, Outcome, Plan
+from dperm.privacy import GaussianNoise, ReleaseRecord, SeededEntropy
+from dperm.privacy.entropy import Entropy
+from dperm.privacy.gamma_norm import GammaNormNoise
+from dperm.privacy.noise import add_noise
+from dperm.privacy.noisy_min import NoisyMin, noisy_min
+from dperm.privacy.release import pass_gate
+
+if TYPE_CHECKING:
+    from dperm.engine import Table
+
+Vector = NDArray[np.float64]
+Names = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Passage:
+    """Values that met noise: at the gate, in a private choice, or inside a mechanism that hides the result.
+
+    ``rows_drawn`` tells that rows were drawn at random since the passage before, ``given`` that the noise came
+    from the source that the mechanism was given.
+    """
+
+    kind: Literal["release", "choice", "hidden"]
+    name: str
+    values: Vector
+    noise: GaussianNoise | GammaNormNoise | NoisyMin
+    released: Vector
+    record: ReleaseRecord | None
+    rows_drawn: bool
+    given: bool
+
+
+class WatchedEntropy(SeededEntropy):
+    """Keeps a list of all draws. ``names`` says how rows are called in a table that lacks one of them.
+
+    What is drawn for rows, such as an order, a batch or a key for each, then goes with the rows. That is the
+    coupling by which a secret order or sample covers a row that is missing.
+    """
+
+    def __init__(self, seed: int, n_rows: int, names: Names | None = None) -> None:
+        super().__init__(seed)
+        self.n_rows, self.names = n_rows, names
+        self.draws: list[str] = []
+        self.order: Names | None = None
+        self.rows_drawn = False
+        self.within_noise = False
+        self.generator: Any = _WatchedGenerator(self.generator, self)
+
+    def drawn(self, method: str, arguments: tuple[Any, ...], named: dict[str, Any], result: Any) -> Any:
+        self.draws.append(f"{'noise' if self.within_noise else 'free'} {method}{arguments}{named}")
+        if self.within_noise or not isinstance(result, np.ndarray):
+            return result
+        of_names = method in ("permutation", "choice") and np.ndim(arguments[0]) == 0
+        if of_names and arguments[0] == self.n_rows:
+            self.rows_drawn = True
+            result = result if self.names is None else self.names[result]
+            self.order = result if method == "permutation" else self.order
+        elif not of_names and result.shape[:1] == (self.n_rows,):
+            self.rows_drawn = True
+            if self.names is not None:
+                moved = np.empty_like(result)
+                moved[self.names] = result
+                result = moved
+        return result
+
+
+class _WatchedGenerator:
+    def __init__(self, generator: np.random.Generator, entropy: WatchedEntropy) -> None:
+        self._generator, self._entropy = generator, entropy
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def draw(*arguments: Any, **named: Any) -> Any:
+            result = getattr(self._generator, method)(*arguments, **named)
+            return self._entropy.drawn(method, arguments, named, result)
+
+        return draw
+
+
+class Watch:
+    """One run of one job. With ``answers`` the gate lets through those instead of what it drew."""
+
+    def __init__(self, entropy: WatchedEntropy, answers: Sequence[Vector] | None = None) -> None:
+        self.entropy = entropy
+        self.answers = answers
+        self.passages: list[Passage] = []
+        self.outcome: Outcome | None = None
+
+    def run(self, mechanism: Mechanism, plan: Plan, table: Table) -> None:
+        with self._watching(mechanism):
+            (self.outcome,) = mechanism.run([Job(plan=plan)], table, self.entropy)
+
+    def _release(
+        self, values: Vector, noise: GaussianNoise | GammaNormNoise, entropy: Entropy, name: str
+    ) -> tuple[Vector, ReleaseRecord]:
+        with self._noise():
+            released, record = pass_gate(values, noise, entropy, name)
+        return self._passed("release", name, values, noise, released, record, entropy), record
+
+    def _choose(self, scores: Vector, choice: NoisyMin, entropy: Entropy) -> int:
+        with self._noise():
+            index = noisy_min(scores, choice, entropy)
+        answer = self._passed("choice", "private choice", scores, choice, np.array([index]), None, entropy)
+        return int(answer[0])
+
+    def _add_hidden(
+        self,
+        values: Vector,
+        noise: GaussianNoise | GammaNormNoise,
+        entropy: Entropy,
+        add: Callable[[], Vector],
+    ) -> Vector:
+        if self.entropy.within_noise:
+            return add()
+        with self._noise():
+            noisy = add()
+        return self._passed("hidden", "hidden noise", values, noise, noisy, None, entropy)
+
+    def _passed(
+        self,
+        kind: Literal["release", "choice", "hidden"],
+        name: str,
+        values: Vector,
+        noise: GaussianNoise | GammaNormNoise | NoisyMin,
+        released: Vector,
+        record: ReleaseRecord | None,
+        entropy: Entropy,
+    ) -> Vector:
+        k = len(self.passages)
+        # What stays hidden keeps its own course: both runs add the same noise to values of their own.
+        if kind != "hidden" and self.answers is not None and k < len(self.answers):
+            released = self.answers[k].copy() if self.answers[k].shape == released.shape else released
+        self.passages.append(
+            Passage(
+                kind=kind,
+                name=name,
+                values=np.array(values, np.float64),
+                noise=noise,
+                released=released.copy(),
+                record=record,
+                rows_drawn=self.entropy.rows_drawn,
+                given=entropy is self.entropy,
+            )
+        )
+        self.entropy.rows_drawn = False
+        return released
+
+    @contextmanager
+    def _noise(self) -> Iterator[None]:
+        self.entropy.within_noise = True
+        try:
+            yield
+        finally:
+            self.entropy.within_noise = False
+
+    @contextmanager
+    def _watching(self, mechanism: Mechanism) -> Iterator[None]:
+        """Put the watch in the place of the three functions, wherever a mechanism may have imported them."""
+
+        def add(values: Vector, noise: GaussianNoise, entropy: Entropy) -> Vector:
+            return self._add_hidden(values, noise, entropy, lambda: add_noise(values, noise, entropy))
+
+        real_add = GammaNormNoise.add
+
+        def add_gamma(noise: GammaNormNoise, values: Vector, entropy: Entropy) -> Vector:
+            return self._add_hidden(values, noise, entropy, lambda: real_add(noise, values, entropy))
+
+        stand_ins = {id(pass_gate): self._release, id(noisy_min): self._choose, id(add_noise): add}
+        swapped: list[tuple[Any, str, Any, Any]] = [(GammaNormNoise, "add", real_add, add_gamma)]
+        names = {kind.__module__ for kind in type(mechanism).__mro__}
+        names |= {name for name in sys.modules if name.startswith("dperm.") and name != __name__}
+        for module in (sys.modules[name] for name in names):
+            for name, value in vars(module).items():
+                if id(value) in stand_ins:
+                    swapped.append((module, name, value, stand_ins[id(value)]))
+        try:
+            for owner, name, _, stand_in in swapped:
+                setattr(owner, name, stand_in)
+            yield
+        finally:
+            for owner, name, value, _ in swapped:
+                setattr(owner, name, value)

@@ -1,0 +1,237 @@
+"""The attacks on every registered mechanism: settings, neighbours and view for which its claim is tightest.
+
+The linear loss attains every sensitivity, so most attacks use it. The tables are tiny: a claim says nothing of how
+many rows there are. Where a mechanism composes steps, a few steps are enough to see the composition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from dperm.audit.attack import WEIGHTS, Attack, lone_pair, opposing_pair
+from dperm.audit.neighbours import Pair
+from dperm.errors import InvalidInput
+from dperm.losses import ClippedSquared, Linear, Logistic
+from dperm.mechanisms import (
+    AMP,
+    DPAGD,
+    DPCD,
+    DPGD,
+    DPSGD,
+    DPSVRG,
+    NSGD,
+    PSGD,
+    RSGD,
+    RSGDAR,
+    SGDMA,
+    SSP,
+    AdaSSP,
+    Auto,
+    BoltOn,
+    DPSGDAdv,
+    FrankWolfe,
+    Mechanism,
+    NoisySGD,
+    Objective,
+    ObjectiveKST,
+    ObjectivePure,
+    Output,
+    OutputGD,
+    mechanism_names,
+    resolve,
+)
+from dperm.neighbours import Neighbours
+from dperm.problem import Problem
+
+ROWS = 8
+OPPOSING = 2000
+SECOND = 0.1  # share of the runs for attacks after the first
+# What runs cost differs by a factor of a hundred. Claims that attacks cannot reach need fewer; so does one whose
+# ratio is constant over half of all outputs. ``auto`` chooses what is audited by itself.
+_SHARES = {
+    "auto": 0.1,
+    "objective": 0.6,
+    "objective-kst": 0.6,
+    "objective-pure": 0.2,
+    "amp": 0.15,
+    "dp-gd": 0.7,
+    "noisy-sgd": 0.7,
+    "dp-cd": 0.7,
+    "ssp": 0.7,
+    "adassp": 0.7,
+    "dp-sgd": 0.4,
+    "sgd-ma": 0.4,
+    "psgd": 0.4,
+    "frank-wolfe": 0.3,
+    "dp-sgd-adv": 0.1,
+    "dp-svrg": 0.1,
+    "dp-agd": 0.05,
+}
+NEWTON_JOBS = 200  # the solver's time grows with the square of the batch
+
+LINEAR = Problem(loss=Linear(), l2=0.01, x_norm=1.0, n_rows=ROWS, n_features=1)
+REMOVED = replace(LINEAR, neighbours=Neighbours.ADD_REMOVE)
+LOGISTIC = replace(LINEAR, loss=Logistic())
+LABEL, GONE = "label of a lone row, linear loss", "lone row removed, linear loss"
+
+_MECHANISMS: dict[str, Mechanism] = {
+    mechanism.name: mechanism
+    for mechanism in (
+        Auto(),
+        RSGDAR(epochs=4, average_every=2, batch_size=4),
+        RSGD(epochs=3, batch_size=4),
+        NSGD(epochs=3, batch_size=4),
+        OutputGD(iterations=5),
+        BoltOn(passes=2, batch_size=4),
+        Output(),
+        Objective(),
+        ObjectivePure(),
+        ObjectiveKST(),
+        AMP(),
+        DPGD(steps=3),
+        DPSGD(steps=2, rate=0.5),
+        SGDMA(steps=2, rate=0.25),
+        DPAGD(splits=2),
+        PSGD(steps=2, batch_size=4),
+        DPSGDAdv(steps=8),
+        DPSVRG(outer=2, inner=2, rate=0.5),
+        NoisySGD(epochs=2, batch_size=ROWS),
+        DPCD(passes=3),
+        FrankWolfe(steps=12),
+        SSP(),
+        AdaSSP(),
+    )
+}
+
+
+def audited_names() -> tuple[str, ...]:
+    """Every registered mechanism that claims to be private."""
+    return tuple(name for name in mechanism_names() if resolve(name).private)
+
+
+def attacks_on(name: str) -> tuple[Attack, ...]:
+    """The attacks on a registered mechanism; the first is the one meant to reach its claim."""
+    if name not in audited_names():
+        raise InvalidInput(
+            f"no private mechanism is named {name!r}; choose from {', '.join(audited_names())}."
+        )
+    mechanism = _MECHANISMS.get(name) or resolve(name)
+    first = _SPECIAL.get(name, _label)(mechanism)
+    more = (replace(attack, share=SECOND) for attack in _more(mechanism))
+    return tuple(replace(attack, share=attack.share * _SHARES.get(name, 1.0)) for attack in (first, *more))
+
+
+def attacks_by(mechanism: Mechanism, problem: Problem, pair: Pair | None = None) -> tuple[Attack, ...]:
+    """Attacks on any mechanism for any problem: on what it releases and on its weights, and on the intercept."""
+    mine = lone_pair(problem) if pair is None else pair
+    found = [Attack(name="lone row, weights", mechanism=mechanism, problem=problem, pair=mine, sees=WEIGHTS)]
+    if problem.intercept > 0 and problem.neighbours is Neighbours.REPLACE_ONE:
+        found.append(intercept_attack(mechanism, problem))
+    return tuple(replace(attack, jobs=_jobs(mechanism)) for attack in found)
+
+
+def intercept_attack(mechanism: Mechanism, problem: Problem) -> Attack:
+    """The label of a row without features: it moves the intercept alone, and the result is all that is seen."""
+    return Attack(
+        name="intercept alone, weights",
+        mechanism=mechanism,
+        problem=problem,
+        pair=lone_pair(problem, np.zeros(problem.n_features)),
+        sees=WEIGHTS,
+        jobs=_jobs(mechanism),
+    )
+
+
+def _attack(
+    name: str, mechanism: Mechanism, problem: Problem, pair: Pair | None = None, **more: float
+) -> Attack:
+    return Attack(
+        name=name,
+        mechanism=mechanism,
+        problem=problem,
+        pair=lone_pair(problem) if pair is None else pair,
+        jobs=_jobs(mechanism),
+        delta=more.get("delta"),
+    )
+
+
+def _jobs(mechanism: Mechanism) -> int:
+    return NEWTON_JOBS if mechanism.family in ("objective", "auto") else 5000
+
+
+def _label(mechanism: Mechanism) -> Attack:
+    """Under a public order the row stands last, in the batch whose push is decayed least."""
+    return _attack(LABEL, mechanism, LINEAR)
+
+
+def _removal(mechanism: Mechanism) -> Attack:
+    return _attack(GONE, mechanism, REMOVED)
+
+
+def _pure(mechanism: Mechanism) -> Attack:
+    return _attack(LABEL, mechanism, LINEAR, delta=0.0)
+
+
+def _corners(mechanism: Mechanism) -> Attack:
+    return replace(_attack(LABEL, mechanism, replace(LINEAR, l2=0.0)), sees=WEIGHTS)
+
+
+def _moments(mechanism: Mechanism) -> Attack:
+    """Two rows at 120 degrees move the first and the second moments together as far as they can."""
+    problem = replace(LOGISTIC, n_features=2)
+    pair = lone_pair(problem)
+    X, y = pair.left
+    other = X.copy()
+    other[pair.row] = [-0.5, np.sqrt(0.75)]
+    return _attack("rows at 120 degrees", mechanism, problem, replace(pair, right=(other, y)))
+
+
+def _regression(mechanism: Mechanism) -> Attack:
+    problem = replace(REMOVED, loss=ClippedSquared())
+    return _attack("lone row removed, squared loss", mechanism, problem)
+
+
+_SPECIAL: dict[str, Callable[[Mechanism], Attack]] = {
+    "auto": _removal,
+    "objective": _removal,
+    "objective-kst": _removal,
+    "amp": _removal,
+    "objective-pure": _pure,
+    "frank-wolfe": _corners,
+    "ssp": _moments,
+    "adassp": _regression,
+}
+
+
+def _more(mechanism: Mechanism) -> list[Attack]:
+    """Second attacks: the intercept, the other relation, and the losses that people use."""
+    found = []
+    with_intercept = replace(LINEAR, x_norm=0.1, intercept=1.0)
+    if mechanism.misfit(with_intercept) is None:
+        found.append(intercept_attack(mechanism, with_intercept))
+    elif mechanism.name == "ssp":
+        found.append(intercept_attack(mechanism, replace(LOGISTIC, x_norm=0.1, intercept=1.0)))
+    elif mechanism.name == "adassp":
+        found.append(intercept_attack(mechanism, replace(with_intercept, loss=ClippedSquared())))
+    if mechanism.name in ("rsgd", "rsgd-ar", "bolt-on"):
+        found.append(_attack("label, unequal hidden batches", mechanism, replace(LINEAR, l2=0.1)))
+    if mechanism.name in ("dp-sgd", "sgd-ma"):
+        found.append(_removal(mechanism))
+    if isinstance(mechanism, DPGD):
+        small = replace(mechanism, step_size=1e-3)
+        found.append(_attack("label of a lone row, logistic loss", small, LOGISTIC))
+    if mechanism.name == "objective":
+        for relation in Neighbours:
+            problem = replace(LOGISTIC, n_rows=OPPOSING, neighbours=relation)
+            found.append(
+                _attack(
+                    f"row among opposing ones, logistic, {relation.value}",
+                    mechanism,
+                    problem,
+                    opposing_pair(problem),
+                )
+            )
+    return found

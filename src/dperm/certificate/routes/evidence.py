@@ -1,0 +1,158 @@
+"""What a route works on: the statement, the constants, and a list of what did not agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from dperm.certificate.facts import ALLOWANCE, Facts, grid_exponent, padded
+from dperm.errors import InvalidInput
+
+CENTRE = "mean of the rows"
+CLOSE = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """One group of equal passages through the gate, as stated."""
+
+    name: str
+    sensitivity: float
+    padded_sensitivity: float
+    noise_scale: float
+    grid_exponent: int
+    dimension: int
+    count: int
+
+    @property
+    def mu(self) -> float:
+        """Gaussian parameter of one passage."""
+        return self.padded_sensitivity / self.noise_scale
+
+    @property
+    def choice_range(self) -> float:
+        """Bounded range of one private choice: scores that move either way count twice."""
+        return 2 * self.padded_sensitivity / self.noise_scale
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A statement under examination; ``faults`` collects what does not agree, by field."""
+
+    statement: Mapping[str, Any]
+    facts: Facts
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return str(self.statement["mechanism"]["chosen"]["name"])
+
+    @property
+    def used(self) -> Mapping[str, Any]:
+        return self.statement["mechanism"]["used"]  # type: ignore[no-any-return]
+
+    @property
+    def epsilon(self) -> float:
+        return float(self.statement["budget"]["epsilon"])
+
+    @property
+    def delta(self) -> float:
+        return float(self.statement["budget"]["delta"])
+
+    @cached_property
+    def all_releases(self) -> list[Release]:
+        return [Release(**fields) for fields in self.statement["releases"]]
+
+    @property
+    def releases(self) -> list[Release]:
+        """Those of the mechanism itself, without that of the centre."""
+        return [release for release in self.all_releases if release.name != CENTRE]
+
+    def once_each(self, *expected: tuple[str, int]) -> list[Release]:
+        """Releases of these names and dimensions, in this order, each made once."""
+        if len(self.releases) != len(expected):
+            raise InvalidInput(f"releases: {len(expected)} were expected; {len(self.releases)} are stated.")
+        for release, (name, dimension) in zip(self.releases, expected, strict=True):
+            self.equal("releases, name", release.name, name)
+            self.equal("releases, count", release.count, 1)
+            self.equal("releases, dimension", release.dimension, dimension)
+        return self.releases
+
+    def named(self, *names: str) -> list[list[Release]]:
+        """The releases of each of these names; there may be no other."""
+        known = [f"{self.name} {name}" for name in names]
+        for release in self.releases:
+            if release.name not in known:
+                self.faults.append(f"releases, name: {release.name!r} is none of {', '.join(known)}")
+        return [[release for release in self.releases if release.name == name] for name in known]
+
+    def equal(self, name: str, stated: object, expected: object) -> None:
+        if stated != expected or isinstance(stated, bool) != isinstance(expected, bool):
+            self.faults.append(f"{name} is stated as {stated!r}; {expected!r} follows from the constants")
+
+    def close(self, name: str, stated: float, expected: float, relative: float = CLOSE) -> None:
+        if not math.isclose(stated, expected, rel_tol=relative, abs_tol=0.0):
+            self.faults.append(
+                f"{name} is stated as {stated:.12g}; {expected:.12g} follows from the constants"
+            )
+
+    def one_of(self, name: str, stated: float, expected: Iterable[float], relative: float = CLOSE) -> None:
+        options = list(expected)
+        if not any(math.isclose(stated, option, rel_tol=relative, abs_tol=0.0) for option in options):
+            self.faults.append(
+                f"{name} is stated as {stated:.12g}; {options[0]:.12g} follows from the constants"
+            )
+
+    def within(self, name: str, stated: float, least: float, most: float) -> None:
+        if not least * (1 - CLOSE) <= stated <= most * (1 + CLOSE):
+            self.faults.append(
+                f"{name} is stated as {stated:.12g}, outside its bounds {least:.12g} to {most:.12g}"
+            )
+
+    def counted(self, releases: Iterable[Release]) -> int:
+        return sum(release.count for release in releases)
+
+    def check_passages(self, choices: tuple[str, ...] = ("dp-agd step", "frank-wolfe corner")) -> None:
+        """What holds for every passage: grid and padding follow from sensitivity and dimension."""
+        for release in self.all_releases:
+            if not (release.sensitivity > 0 and release.noise_scale > 0 and release.dimension > 0):
+                self.faults.append("releases: sensitivity, noise_scale and dimension must be above 0")
+                continue
+            self.within("releases, count", release.count, 1, 1e9)
+            if release.name in choices:
+                self.equal("releases, grid_exponent", release.grid_exponent, -1074)
+                expected = release.sensitivity * (1 + ALLOWANCE)
+            else:
+                exponent = grid_exponent(release.sensitivity, release.dimension)
+                self.equal("releases, grid_exponent", release.grid_exponent, exponent)
+                expected = padded(release.sensitivity, release.dimension)
+                self.within("releases, sensitivity over noise_scale", release.mu, 0.0, 101.0)
+            self.close("releases, padded_sensitivity", release.padded_sensitivity, expected, 1e-12)
+
+    def centre_mu(self) -> float:
+        """Gaussian parameter of the centring (docs/proofs/centring.md), 0 without one."""
+        found = [release for release in self.all_releases if release.name == CENTRE]
+        centring = self.statement["centring"]
+        if (centring is not None) != bool(found):
+            self.faults.append("centring and the release of the mean of the rows do not fit each other")
+        if not found or centring is None:
+            return 0.0
+        facts = self.facts
+        (release,) = found
+        rounding = 4 * (facts.n + 2) * 2.0**-53 * facts.x_norm
+        self.close(
+            "releases, sensitivity of the mean",
+            release.sensitivity,
+            facts.rows * facts.x_norm / facts.n + rounding,
+        )
+        self.equal("releases, dimension of the mean", release.dimension, facts.n_features)
+        self.equal("releases, count of the mean", release.count, 1)
+        self.close("centring, mu", centring["mu"], release.mu)
+        return release.mu
+
+    def gaussian_mu(self, releases: Iterable[Release]) -> float:
+        """All these releases together."""
+        return math.sqrt(math.fsum(release.count * release.mu**2 for release in releases))

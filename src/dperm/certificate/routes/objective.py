@@ -1,0 +1,102 @@
+"""Noise in the objective: docs/proofs/objective.md, Theorems 1 to 3."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfc
+
+from dperm.certificate.accountant import Price, gaussian_delta, vertex_delta
+from dperm.certificate.facts import ALLOWANCE, Facts, U, grid_exponent
+from dperm.certificate.routes.evidence import Evidence
+from dperm.errors import InvalidInput
+
+Vector = NDArray[np.float64]
+
+HOW = "Gaussian losses of the vertices integrated numerically, plus the log-determinant"
+REACH = 16.0
+
+
+def gaussian(evidence: Evidence) -> Price:
+    facts, used = evidence.facts, evidence.used
+    dimension = facts.dimension
+    hidden, shown = evidence.once_each(
+        ("noise in the objective, never published", dimension), (f"{evidence.name} weights", dimension)
+    )
+    evidence.close("releases, sensitivity of the objective", hidden.sensitivity, facts.gap)
+    evidence.close("used, objective_noise", used["objective_noise"], hidden.noise_scale)
+    evidence.close("used, output_noise", used["output_noise"], shown.noise_scale)
+    evidence.within("used, l2_used", used["l2_used"], facts.l2, math.inf)
+    strength = facts.n * used["l2_used"]
+    if not strength > 0:
+        raise InvalidInput("the objective must be strongly convex.")
+    noise = hidden.noise_scale
+
+    # Section 7: the gradient norm that the solver must reach, and how far two computed minimisers can be apart.
+    reach = facts.n * facts.R + (math.sqrt(dimension) + REACH) * noise
+    error = facts.n * facts.gradient_error(facts.n, 2 * reach / strength) + 32 * U * reach
+    limit = max(used["tolerance"] * facts.R, 2 * error)
+    evidence.within("planned, residual and rounding", limit + error, 0.0, reach)
+    evidence.close("planned, residual", evidence.statement["planned"]["residual"], limit)
+    grid = 2.0 ** grid_exponent(facts.gap, dimension)
+    rounding = math.sqrt(dimension) * grid / 2 + (math.sqrt(dimension) + REACH) * U * noise
+    moved = 2 * (limit + error + rounding) / strength * (1 + ALLOWANCE)
+    evidence.close("releases, sensitivity of the minimiser", shown.sensitivity, moved)
+
+    centre = evidence.centre_mu()
+    after = math.hypot(shown.mu, centre)
+    unit = facts.R / noise * (1 + ALLOWANCE)
+    offset = _log_determinant(facts, strength) * (1 + ALLOWANCE)
+    vertices = [math.hypot(length * unit, after) for length in _vertices(facts)]
+
+    def delta(epsilon: float) -> float:
+        by_vertices = vertex_delta(epsilon, offset, vertices)
+        if facts.loss != "logistic" or centre > 0:
+            return by_vertices
+        segments = range(facts.rows)
+        bulge = max(0.0, facts.r**2 / strength - (facts.r / noise) ** 2 / 2) * (1 + ALLOWANCE)
+        return min(by_vertices, sum(_segment(epsilon, j, unit, after, bulge) for j in segments))
+
+    return Price(delta, HOW, accuracy=1e-6)
+
+
+def _log_determinant(facts: Facts, strength: float) -> float:
+    """Lemma 3."""
+    if facts.loss == "softmax":
+        return (facts.outputs - 1) * math.log(1 + facts.r**2 / (facts.outputs * strength))
+    return math.log(1 + facts.beta / strength)
+
+
+def _vertices(facts: Facts) -> list[float]:
+    """Lemma 4, in units of R."""
+    if facts.loss == "softmax":
+        others = facts.outputs - 1
+        if facts.rows == 1:
+            return [0.0] + [1.0] * others
+        return [0.0] + [1.0] * 2 * others + [math.sqrt(3)] * others * (others - 1) + [2.0] * others
+    if facts.monotone:
+        return [0.0, 1.0] if facts.rows == 1 else [0.0, 1.0, 1.0, 2.0]
+    return [1.0, 1.0] if facts.rows == 1 else [math.sqrt(2), math.sqrt(2), 2.0, 2.0]
+
+
+def _segment(epsilon: float, j: int, unit: float, after: float, bulge: float) -> float:
+    """Theorem 2: the best B_j over its free parameter, on ever finer grids."""
+    start, end = math.hypot(j * unit, after), math.hypot((j + 1) * unit, after)
+
+    def bounds(free: Vector) -> Vector:
+        charge = np.maximum(math.sqrt(bulge) - np.sqrt(free), 0.0) ** 2
+        tail = erfc(((epsilon - free) / start - start / 2) / math.sqrt(2)) / 2 if start > 0 else 0.0
+        cost = gaussian_delta(np.maximum(epsilon - charge, 0.0), end) + tail
+        return np.asarray(np.where(charge > epsilon, 1.0, cost))
+
+    low, high = 0.0, min(epsilon, bulge)
+    found = 1.0
+    for _ in range(4):
+        grid = np.linspace(low, high, 41)
+        values = bounds(grid)
+        best = int(np.argmin(values))
+        found = min(found, float(values[best]))
+        low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 40)])
+    return found

@@ -1,0 +1,100 @@
+"""Noise on gradients of random batches: docs/proofs/sgd-ma.md, dp-sgd.md, dp-sgd-adv.md and dp-svrg.md."""
+
+from __future__ import annotations
+
+import math
+
+from dperm.certificate.accountant import Price, gaussian_price
+from dperm.certificate.facts import padded
+from dperm.certificate.loss_distribution import composed_price, fixed_size_losses, poisson_losses
+from dperm.certificate.routes.evidence import Evidence, Release
+from dperm.errors import InvalidInput
+
+HOW = "losses of the sampled Gaussians on a grid, composed by one Fourier transform"
+
+
+def poisson(evidence: Evidence) -> Price:
+    facts, used = evidence.facts, evidence.used
+    rate = _rate(used["rate"])
+    multiplier = _steps(evidence, facts.rows)
+    return composed_price(
+        poisson_losses(rate, multiplier, facts.rows), used["steps"], evidence.centre_mu(), HOW
+    )
+
+
+def fixed_size(evidence: Evidence) -> Price:
+    """In a batch of a fixed size one row makes room for another under both relations."""
+    facts, used = evidence.facts, evidence.used
+    size = used["batch_size"]
+    evidence.within("used, batch_size", size, 1, facts.n)
+    multiplier = _steps(evidence, 2)
+    if evidence.name == "dp-sgd-adv" and used["accounting"] == "paper":
+        _advanced(evidence, multiplier)
+    losses = fixed_size_losses(_rate(size / facts.n), multiplier)
+    return composed_price(losses, used["steps"], evidence.centre_mu(), HOW)
+
+
+def variance_reduced(evidence: Evidence) -> Price:
+    facts, used = evidence.facts, evidence.used
+    full, corrections = evidence.named("full gradient", "correction")
+    evidence.equal("releases, count of full gradients", evidence.counted(full), used["outer"])
+    n_corrections = used["outer"] * (used["inner"] - 1)
+    evidence.equal("releases, count of corrections", evidence.counted(corrections), n_corrections)
+    errors = facts.sum_errors()
+    for release in full:
+        evidence.equal("releases, dimension", release.dimension, facts.dimension)
+        evidence.one_of("releases, sensitivity", release.sensitivity, [facts.gap + error for error in errors])
+        evidence.close("releases, noise of full gradients", release.mu, full[0].mu)
+    reach = facts.R * (1 if facts.monotone else 2)
+    for release in corrections:
+        evidence.equal("releases, dimension", release.dimension, facts.dimension)
+        least, most = 2 * errors[0], reach + 2 * errors[-1]
+        evidence.within("releases, sensitivity", release.sensitivity / facts.rows, least, most)
+        evidence.close(
+            "used, noise_multiplier", used["noise_multiplier"], _multiplier(release, facts.rows), 1e-9
+        )
+    mu = math.hypot(evidence.gaussian_mu(full), evidence.centre_mu())
+    if not corrections:
+        return gaussian_price(mu, HOW)
+    losses = poisson_losses(_rate(used["rate"]), used["noise_multiplier"], facts.rows)
+    return composed_price(losses, n_corrections, mu, HOW)
+
+
+def _steps(evidence: Evidence, rows: int) -> float:
+    """Check every passage of a sampled descent; the noise in units of what one row adds."""
+    facts, used = evidence.facts, evidence.used
+    row = facts.R if used["clip"] is None else min(used["clip"], facts.R)
+    expected = [rows * (row + error) for error in facts.sum_errors()]
+    (releases,) = evidence.named("gradient")
+    for release in releases:
+        evidence.equal("releases, dimension", release.dimension, facts.dimension)
+        evidence.one_of("releases, sensitivity", release.sensitivity, expected)
+        evidence.close("used, noise_multiplier", used["noise_multiplier"], _multiplier(release, rows))
+    evidence.equal("releases, count", evidence.counted(releases), used["steps"])
+    return float(used["noise_multiplier"])
+
+
+def _multiplier(release: Release, rows: int) -> float:
+    unit = padded(release.sensitivity / rows, release.dimension, release.sensitivity)
+    return release.noise_scale / unit
+
+
+def _advanced(evidence: Evidence, multiplier: float) -> None:
+    """The theorem of docs/proofs/dp-sgd-adv.md, with its condition and its sum."""
+    n, steps = evidence.facts.n, evidence.used["steps"]
+    epsilon, delta = evidence.epsilon, evidence.delta
+    evidence.equal("used, batch_size", evidence.used["batch_size"], 1)
+    logarithm = math.log(2 / delta)
+    once = n * epsilon / (4 * math.sqrt(2 * steps * logarithm))
+    evidence.within("the cost of one step before amplification", once, 0.0, 1.0)
+    amplified = math.log(1 + (math.exp(once) - 1) / n)
+    total = amplified * math.sqrt(2 * steps * logarithm) + steps * amplified * (math.exp(amplified) - 1)
+    evidence.within("the sum of advanced composition", total, 0.0, epsilon)
+    needed = 16 * math.sqrt(steps * logarithm * math.log(2.5 * steps / (delta * n))) / (n * epsilon)
+    evidence.close("used, noise_multiplier", multiplier, needed)
+
+
+def _rate(value: float) -> float:
+    if not 0 < value <= 1:
+        raise InvalidInput("the sampling rate must lie in (0, 1].")
+    return float(value)

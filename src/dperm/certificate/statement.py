@@ -1,0 +1,343 @@
+"""What a fitted model states about its privacy, in a form that a machine can check (docs/certificate.md)."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from dperm import __version__
+from dperm.certificate.document import check_object, describe, digest, matches, plain
+from dperm.errors import InvalidInput
+from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
+from dperm.mechanisms import Outcome, Plan
+from dperm.mechanisms.centring import SHARE
+from dperm.neighbours import Neighbours
+from dperm.privacy.entropy import Entropy
+from dperm.problem import Problem
+
+FORMAT = "dperm certificate"
+VERSION = 1
+UNIT = "one row"
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "opendp", "dp-accounting")
+
+DECLARED, TAKEN = "declared", "taken from y, declared public"
+_TARGETS_ASSUMED = {
+    ("classes", DECLARED): "classes was chosen without looking at the data.",
+    ("classes", TAKEN): "The label set was taken from y; it is public knowledge.",
+    ("range", DECLARED): "y_range was chosen without looking at the data; targets outside it were cut off.",
+}
+
+SETTINGS_ASSUMED = "x_norm, l2 and every other setting were chosen without looking at the data."
+FEATURES_ASSUMED = "Features were computed row by row, with nothing learned from other rows."
+
+
+class _Budget:
+    epsilon: float
+    delta: float
+
+
+class _Problem:
+    loss: str
+    loss_parameters: list[float]
+    outputs: int
+    lipschitz: float
+    smoothness: float
+    l2: float
+    x_norm: float
+    intercept: float
+    row_norm: float
+    n_rows: int
+    n_features: int
+    n_coefficients: int
+
+
+class _Mechanism:
+    asked: dict[str, Any]
+    chosen: dict[str, Any]
+    family: str
+    used: dict[str, Any]
+
+
+class _Planned:
+    releases: int
+    sensitivity: float | None
+    noise_scale: float | None
+    branches: list[list[float]]
+    residual: float | None
+
+
+class _Release:
+    name: str
+    sensitivity: float
+    padded_sensitivity: float
+    noise_scale: float
+    grid_exponent: int
+    dimension: int
+    count: int
+
+
+class _Entropy:
+    source: str
+    secure: bool
+
+
+class _Classes:
+    kind: str
+    count: int
+    origin: str
+
+
+class _Range:
+    kind: str
+    low: float
+    high: float
+    origin: str
+
+
+class _Statement:
+    format: str
+    version: int
+    guarantee: dict[str, float] | None
+    reason: str | None
+    unit: str
+    relation: str
+    budget: dict[str, Any]
+    problem: dict[str, Any]
+    targets: dict[str, Any]
+    bounds: str
+    around: list[str]
+    mechanism: dict[str, Any]
+    accountant: str
+    planned: dict[str, Any]
+    centring: dict[str, float] | None
+    releases: list[dict[str, Any]]
+    entropy: dict[str, Any]
+    certified_arithmetic: bool
+    assumptions: list[str]
+    libraries: dict[str, str]
+
+
+class _Bound(_Statement):
+    model: dict[str, str | None]
+    digest: str
+
+
+_PARTS = {"budget": _Budget, "problem": _Problem, "planned": _Planned, "entropy": _Entropy}
+
+
+def statement_of(
+    plan: Plan,
+    outcome: Outcome,
+    entropy: Entropy,
+    targets: Mapping[str, Any],
+    reason: str | None,
+    around: Sequence[str] = (SETTINGS_ASSUMED, FEATURES_ASSUMED),
+) -> dict[str, Any]:
+    """All that the guarantee rests on, without a word about the released numbers themselves.
+
+    ``around`` says how settings and features came about, as far as the fit could see.
+    """
+    return {
+        **planned_part(plan, targets, around),
+        "guarantee": None if reason else {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta},
+        "reason": reason,
+        "releases": _grouped(outcome),
+        "entropy": {"source": entropy.name, "secure": entropy.secure},
+        "certified_arithmetic": outcome.certified,
+        "libraries": {
+            "python": platform.python_version(),
+            "dperm": __version__,
+            **_versions(),
+        },
+    }
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {library: version(library) for library in LIBRARIES}
+
+
+def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) -> dict[str, Any]:
+    """What is stated of a plan: the same public facts give the same statement."""
+    problem = plan.problem
+    inner = plan.detail if isinstance(plan.detail, Plan) else plan
+    noise = plan.noise
+    centring = plan.centring
+    stated = {
+        "format": FORMAT,
+        "version": VERSION,
+        "unit": UNIT,
+        "relation": problem.neighbours.value,
+        "budget": {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta},
+        "problem": {
+            "loss": problem.loss.name,
+            "loss_parameters": problem.loss.parameters,
+            "outputs": problem.loss.outputs,
+            "lipschitz": problem.loss.lipschitz,
+            "smoothness": problem.loss.smoothness,
+            "l2": problem.l2,
+            "x_norm": problem.x_norm,
+            "intercept": problem.intercept,
+            "row_norm": problem.row_norm,
+            "n_rows": problem.n_rows,
+            "n_features": problem.n_features,
+            "n_coefficients": problem.dimension,
+        },
+        "targets": targets,
+        "bounds": DECLARED,
+        "around": around,
+        "mechanism": {
+            "asked": describe(plan.mechanism),
+            "chosen": describe(inner.mechanism),
+            "family": inner.mechanism.family,
+            "used": plan.settings,
+        },
+        "accountant": plan.accountant,
+        "planned": {
+            "releases": 0 if noise is None else plan.releases,
+            "sensitivity": None if noise is None else noise.sensitivity,
+            "noise_scale": None if noise is None else noise.scale,
+            "branches": _runs([] if plan.sensitivities is None else plan.sensitivities.tolist()),
+            "residual": plan.residual,
+        },
+        "centring": None
+        if centring is None
+        else {"share": SHARE, "radius": centring.radius, "mu": centring.mu},
+        "assumptions": assumptions(plan, targets, around),
+    }
+    return {name: plain(name, value, strict=False) for name, value in stated.items()}
+
+
+def assumptions(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) -> tuple[str, ...]:
+    """What the guarantee takes for granted, in words."""
+    problem = plan.problem
+    rows = (
+        f"The number of rows, {problem.n_rows}, is public."
+        if problem.neighbours is Neighbours.REPLACE_ONE
+        else f"max_rows = {problem.n_rows} was chosen without looking at the data, and no table exceeds it."
+    )
+    return (
+        "One person contributes one row.",
+        rows,
+        _TARGETS_ASSUMED[targets["kind"], targets["origin"]],
+        *around,
+        *plan.assumptions,
+    )
+
+
+def bind(
+    statement: Mapping[str, Any], coefficients: Any, intercept: Any, classes: Any, ledger_entry: str | None
+) -> dict[str, Any]:
+    """The statement about one model: with the digest of its numbers, and at last of itself."""
+    model = {"sha256": model_digest(coefficients, intercept, classes), "ledger_entry": ledger_entry}
+    bound = {**statement, "model": model}
+    return {**bound, "digest": digest(bound)}
+
+
+def model_digest(coefficients: Any, intercept: Any, classes: Any) -> str:
+    """SHA-256 over coefficients, intercept and classes, as the model file holds them."""
+    return digest({"coefficients": coefficients, "intercept": intercept, "classes": classes})
+
+
+def unbind(bound: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in bound.items() if key not in ("model", "digest")}
+
+
+def check_statement(value: object) -> dict[str, Any]:
+    """Refuse anything that does not have the keys and types of a bound statement."""
+    statement = _typed("the certificate", value, _Bound)
+    if (statement["format"], statement["version"]) != (FORMAT, VERSION) or statement["version"] is True:
+        raise InvalidInput(f'the certificate must have "format": "{FORMAT}" and "version": {VERSION}.')
+    for name, part in _PARTS.items():
+        _typed(f"certificate, {name}", statement[name], part)
+    stated = _typed("certificate, mechanism", statement["mechanism"], _Mechanism)
+    for name in ("asked", "chosen"):
+        described = check_object(f"certificate, mechanism, {name}", stated[name], ("name", "settings"))
+        if not matches(described["name"], str) or not matches(described["settings"], Mapping[str, Any]):
+            raise InvalidInput(f"certificate, mechanism, {name}: a name and settings were expected.")
+    for release in statement["releases"]:
+        _typed("certificate, a release", release, _Release)
+    form = _Range if statement["targets"].get("kind") == "range" else _Classes
+    targets = _typed("certificate, targets", statement["targets"], form)
+    if (targets["kind"], targets["origin"]) not in _TARGETS_ASSUMED:
+        raise InvalidInput("certificate, targets: an unknown kind or origin.")
+    check_object("certificate, model", statement["model"], ("sha256", "ledger_entry"))
+    check_object("certificate, libraries", statement["libraries"], ("python", "dperm", *LIBRARIES))
+    guarantee, centring = statement["guarantee"], statement["centring"]
+    if guarantee is not None:
+        check_object("certificate, guarantee", guarantee, ("epsilon", "delta"))
+    if centring is not None:
+        check_object("certificate, centring", centring, ("share", "radius", "mu"))
+    if (guarantee is None) == (statement["reason"] is None):
+        raise InvalidInput("certificate: there must be either a guarantee or a reason why there is none.")
+    if guarantee is not None and guarantee != statement["budget"]:
+        raise InvalidInput("certificate: the guarantee is not the stated epsilon and delta.")
+    return statement
+
+
+def loss_of(problem: Mapping[str, Any]) -> Loss:
+    """The loss that a statement names."""
+    parameters = problem["loss_parameters"]
+    known = {
+        "logistic": (Logistic, ()),
+        "huber-hinge": (HuberHinge, parameters),
+        "squared": (ClippedSquared, parameters),
+        "softmax": (Softmax, (problem["outputs"],)),
+    }
+    if problem["loss"] not in known or len(parameters) != (problem["loss"] in ("huber-hinge", "squared")):
+        raise InvalidInput(f"certificate: {problem['loss']!r} with these parameters is not a known loss.")
+    kind, arguments = known[problem["loss"]]
+    return kind(*arguments)  # type: ignore[no-any-return]
+
+
+def problem_of(statement: Mapping[str, Any]) -> Problem:
+    stated = statement["problem"]
+    return Problem(
+        loss=loss_of(stated),
+        **{name: stated[name] for name in ("l2", "x_norm", "n_rows", "n_features", "intercept")},
+        neighbours=Neighbours.parse(statement["relation"]),
+    )
+
+
+def _grouped(outcome: Outcome) -> list[dict[str, Any]]:
+    """The records, those with equal values counted together, in the order in which they first occurred."""
+    groups: dict[tuple[Any, ...], int] = {}
+    names = [name for name in get_type_hints(_Release) if name != "count"]
+    for record in outcome.records:
+        fields = record.to_dict()
+        key = tuple(plain(name, fields[name]) for name in names)
+        groups[key] = groups.get(key, 0) + 1
+    return [{**dict(zip(names, key, strict=True)), "count": count} for key, count in groups.items()]
+
+
+def _runs(values: Sequence[float]) -> list[list[float]]:
+    """Run-length encoding: pairs of a value and how often it follows itself."""
+    if not values:
+        return []
+    array = np.asarray(values, float)
+    starts = np.flatnonzero(np.append(True, array[1:] != array[:-1]))
+    counts = np.diff(np.append(starts, len(array)))
+    return [[float(array[start]), int(count)] for start, count in zip(starts, counts, strict=True)]
+
+
+def _typed(where: str, value: object, form: type) -> dict[str, Any]:
+    hints = get_type_hints(form)
+    fields = check_object(where, value, hints)
+    for key, hint in hints.items():
+        if not _fits(fields[key], hint):
+            raise InvalidInput(f"{where}, {key}: the value is of a wrong type.")
+    return fields
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """As ``matches``; what is typed further elsewhere need only be an object, or a list of objects."""
+    if hint == dict[str, Any]:
+        return isinstance(value, dict)
+    if hint == list[dict[str, Any]]:
+        return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+    return matches(value, hint)

@@ -1,0 +1,188 @@
+"""``dperm audit``: try to break the claims of the mechanisms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich import box
+from rich.live import Live
+from rich.table import Table
+
+from dperm.cli.options import json_option
+from dperm.cli.output import console, print_json
+from dperm.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from dperm.audit.audit import AuditResult, ControlResult, ReplaySummary
+
+FIGURE, RESULTS = "audit.png", "audit.json"
+
+
+@click.command(short_help="Attack the mechanisms and see whether their claims stand.")
+@click.argument("mechanisms", metavar="[MECHANISM]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every mechanism, and a replay of each.")
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="The claim to try.")
+@click.option("--delta", type=float, help="The claim to try.  [default: 0.01, or 0 for a pure claim]")
+@click.option("--runs", type=int, default=150_000, show_default=True, help="Runs on each of two tables.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the noise of the attacks.")
+@click.option(
+    "--processes", type=click.IntRange(1), default=2, show_default=True, help="To work side by side."
+)
+@click.option("--out", "folder", metavar="DIR", help=f"Write {RESULTS} and {FIGURE} to this folder.")
+@json_option
+def audit(
+    mechanisms: tuple[str, ...],
+    everything: bool,
+    epsilon: float,
+    delta: float | None,
+    runs: int,
+    seed: int,
+    processes: int,
+    folder: str | None,
+    as_json: bool,
+) -> int:
+    """Attack mechanisms on worst-case neighbours and print how much of their ε the attacks can prove.
+
+    Mechanisms that are broken on purpose are attacked too and must be caught. Exits with 1 if a claim is refuted or
+    a broken mechanism is missed.
+
+    \b
+    Examples:
+      dperm audit rsgd-ar
+      dperm audit --all --out audited
+    """
+    from dperm.audit.audit import audit_all, noise_differs_between_processes
+    from dperm.audit.controls import CONTROLS
+
+    if not mechanisms and not everything:
+        raise InvalidInput("name a mechanism to audit, or use --all; dperm mechanisms lists them.")
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    controls = [control.name for control in CONTROLS if everything or control.caught_by == "audit"]
+    found = audit_all(
+        mechanisms or None,
+        epsilon,
+        delta,
+        runs=runs,
+        seed=seed,
+        controls=controls,
+        replays=everything,
+        processes=processes,
+    )
+    seen = _Seen(replayed=everything)
+    screen = console()
+    live = not as_json and screen.is_terminal
+    with Live(console=screen, refresh_per_second=2) if live else nullcontext() as shown:
+        for result in found:
+            seen.add(result)
+            if isinstance(shown, Live):
+                shown.update(seen.table())
+    seen.processes_differ = noise_differs_between_processes()
+    document = seen.document()
+    if folder is not None:
+        from dperm.audit.figure import draw_audit
+
+        Path(folder, RESULTS).write_text(json.dumps(document, indent=1) + "\n")
+        draw_audit(seen.audits, seen.controls, Path(folder, FIGURE))
+    if as_json:
+        print_json(document)
+        return int(not seen.sound)
+    if not live:
+        table = seen.table()
+        wide = screen.options.update(width=1000, max_width=1000)
+        screen.width = max(screen.width, screen.measure(table, options=wide).maximum)  # never cut
+        screen.print(table)
+    for line in seen.summary():
+        screen.print(line)
+    return int(not seen.sound)
+
+
+@dataclass
+class _Seen:
+    """All results so far."""
+
+    replayed: bool
+    audits: list[AuditResult] = field(default_factory=list)
+    controls: list[ControlResult] = field(default_factory=list)
+    replays: list[ReplaySummary] = field(default_factory=list)
+    processes_differ: bool = True
+
+    def add(self, result: AuditResult | ControlResult | ReplaySummary) -> None:
+        from dperm.audit.audit import AuditResult, ControlResult
+
+        if isinstance(result, AuditResult):
+            self.audits.append(result)
+        elif isinstance(result, ControlResult):
+            self.controls.append(result)
+        else:
+            self.replays.append(result)
+
+    @property
+    def sound(self) -> bool:
+        broken = [audit for audit in self.audits if audit.faults]
+        missed = [control for control in self.controls if not control.caught]
+        failed = [replay for replay in self.replays if replay.failures]
+        return not (broken or missed or failed) and self.processes_differ
+
+    def table(self) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for heading in ("mechanism", "attack that proved most"):
+            table.add_column(heading, no_wrap=True)
+        for heading in ("claim ε", "δ", "proved ε", "ratio", "null", "verdict", "CPU s"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for result in self.audits:
+            best = result.best
+            table.add_row(
+                result.mechanism,
+                best.attack,
+                f"{best.claimed:g}",
+                f"{best.delta:g}",
+                f"{best.bounds.epsilon:.3f}",
+                f"{best.ratio:.0%}",
+                f"{result.null:g}",
+                result.verdict,
+                f"{result.seconds:.0f}",
+                style="" if not result.faults else "bold red",
+            )
+        return table
+
+    def summary(self) -> Iterable[str]:
+        for audited in self.audits:
+            yield from (f"{audited.mechanism}: {fault}" for fault in audited.faults)
+        caught = sum(control.caught for control in self.controls)
+        yield f"{caught} of {len(self.controls)} mechanisms that are broken on purpose were caught."
+        for control in self.controls:
+            if not control.caught:
+                yield f"MISSED by the {control.caught_by}: {control.control}. {control.what_is_wrong}"
+        if self.replayed:
+            failures = [failure for replay in self.replays for failure in replay.failures]
+            yield f"{sum(replay.replays for replay in self.replays)} replays, {len(failures)} failed."
+            yield from failures
+        yield "Two processes drew " + ("different noise." if self.processes_differ else "THE SAME NOISE.")
+        broken = sum(bool(audited.faults) for audited in self.audits)
+        yield f"{len(self.audits) - broken} of {len(self.audits)} claims stand." + (
+            "" if broken else " That no attack broke them is no proof; docs/proofs has those."
+        )
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "sound": self.sound,
+            "mechanisms": [
+                {
+                    **asdict(audited),
+                    "verdict": audited.verdict,
+                    "faults": audited.faults,
+                    "ratio": audited.ratio,
+                }
+                for audited in self.audits
+            ],
+            "controls": [{**asdict(control), "caught": control.caught} for control in self.controls],
+            "replays": [asdict(replay) for replay in self.replays],
+            "processes_differ": self.processes_differ,
+        }

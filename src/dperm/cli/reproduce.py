@@ -1,0 +1,215 @@
+"""``dperm reproduce``: the papers' tables and figures in one command."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from dperm.cli.output import console
+from dperm.errors import InvalidInput
+from dperm.experiments.reproduce import Bench, Item, Report, Section, find_item, item_names
+from dperm.experiments.reproduce.item import Progress as Told
+
+NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private releases."
+
+
+@click.command(
+    short_help="The papers' tables and figures.",
+    epilog=f"Names: {', '.join(item_names())}. --list says what they are.",
+)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Everything that can be reproduced.")
+@click.option("--list", "listed", is_flag=True, help="List the names and stop.")
+@click.option(
+    "--out",
+    "folder",
+    metavar="DIR",
+    default="dperm-reproduced",
+    show_default=True,
+    help="Folder for DIR/NAME/.",
+)
+@click.option("--quick", is_flag=True, help="Fewer repeats, ε and rows, which still show the shape.")
+@click.option("--html", is_flag=True, help="Also write DIR/NAME/report.html, interactive and self-contained.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Seed of the noise and of the secret orders.",
+)
+@click.option("--fresh", is_flag=True, help="Run all batches, also those that are finished in the folder.")
+def reproduce(
+    names: tuple[str, ...],
+    every: bool,
+    listed: bool,
+    folder: str,
+    quick: bool,
+    html: bool,
+    seed: int,
+    fresh: bool,
+) -> None:
+    """Run what a table or figure of a paper shows, and print our figures beside the published ones.
+
+    Writes a figure, results.parquet and report.md to DIR/NAME/. Finished batches are kept in DIR/parts: the same
+    command goes on where it was stopped, and items with a run in common do it once.
+
+    \b
+    Examples:
+      dperm reproduce --list
+      dperm reproduce rsgd-fig1 --quick
+      dperm reproduce --all --out results --html
+    """
+    if listed:
+        for name in item_names():
+            click.echo(f"{name:<14}{find_item(name).title}")
+        return
+    if not names and not every:
+        raise click.UsageError(f"give names or --all; there are {', '.join(item_names())}.")
+    items = [find_item(name) for name in (item_names() if every else dict.fromkeys(names))]
+    if find_spec("matplotlib") is None:
+        raise InvalidInput("figures need matplotlib. Install it with: pip install 'dperm[cli]'")
+    out = Path(folder)
+    if out.exists() and not out.is_dir():
+        raise InvalidInput(f"{out} is a file; --out takes a folder.")
+    started = time.perf_counter()
+    took = [
+        (item.name, _reproduce(item, out, quick=quick, html=html, seed=seed, fresh=fresh)) for item in items
+    ]
+    if len(took) > 1:
+        console().print("Times: " + ", ".join(f"{name} {_duration(seconds)}" for name, seconds in took) + ".")
+    console().print(f"{NOT_A_RELEASE} Took {_duration(time.perf_counter() - started)} in all.")
+
+
+def _reproduce(item: Item, out: Path, *, quick: bool, html: bool, seed: int, fresh: bool) -> float:
+    """Run, print and save one item; the seconds it took."""
+    own = out / item.name
+    own.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    with _stages(item.name, out) as stages:
+        bench = Bench(folder=own, parts=out / "parts", quick=quick, seed=seed, fresh=fresh, progress=stages)
+        report = item.run(bench)
+    seconds = time.perf_counter() - started
+    files = [*report.files, _write_markdown(item, report, quick, seconds, own / "report.md")]
+    if html and any(len(table) for table in report.results):
+        from dperm.experiments.html import write_html
+
+        files.append(write_html(report.results, own / "report.html", title=item.title))
+    show(item, report)
+    console().print(f"Took {_duration(seconds)}. Wrote {', '.join(map(str, files))}.\n")
+    return seconds
+
+
+def show(item: Item, report: Report) -> None:
+    """Print the tables, the checks, what was left out, and what differs from the paper."""
+    screen = console()
+    screen.print(f"{item.name}: {item.title}", style="bold")
+    screen.print(f"{item.paper}. {item.published}\n")
+    for section in report.sections:
+        screen.print(section.title, style="bold")
+        screen.print(_table(section))
+    for check in report.checks:
+        screen.print(str(check), style="" if check.holds else "yellow")
+    for reason in report.skipped:
+        screen.print(f"Skipped: {reason}", style="yellow")
+    for remark in item.differs:
+        screen.print(f"Differs: {remark}", style="dim")
+
+
+def _table(section: Section) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, name in enumerate(section.columns):
+        table.add_column(name, justify="left" if place == 0 else "right", overflow="fold")
+    for row in section.rows:
+        table.add_row(*row)
+    return table
+
+
+def _write_markdown(item: Item, report: Report, quick: bool, seconds: float, path: Path) -> Path:
+    from dperm.estimators.atomic import atomic_path
+
+    size = "quick sizes" if quick else "full sizes"
+    parts = [
+        f"# {item.name}: {item.title}",
+        f"{item.paper}. {item.published} {NOT_A_RELEASE}",
+        f"`dperm reproduce {item.name}{' --quick' if quick else ''}`: {size}, {_duration(seconds)}, of which batches "
+        "that were finished before took none.",
+        *(section.as_markdown() for section in report.sections),
+        _listed("Checks", [str(check) for check in report.checks]),
+        _listed("Skipped", report.skipped),
+        _listed("What differs", item.differs),
+    ]
+    with atomic_path(path) as unfinished:
+        unfinished.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
+    return path
+
+
+def _listed(title: str, lines: Sequence[str]) -> str:
+    return f"## {title}\n\n" + "\n".join(f"- {line}" for line in lines) if lines else ""
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
+
+
+class _Stages:
+    """A bar for each stage of an item; what was finished before does not count for the time left."""
+
+    def __init__(self, bar: Progress, name: str) -> None:
+        self._bar, self._name = bar, name
+
+    def __call__(self, stage: str) -> Told:
+        task = self._bar.add_task(escape(f"{self._name}: {stage}"), total=None)
+        started = False
+
+        def told(done: int, total: int) -> None:
+            nonlocal started
+            if started:
+                self._bar.update(task, completed=done)
+            else:
+                self._bar.reset(task, total=total, completed=done)
+                started = True
+
+        return told
+
+
+@contextmanager
+def _stages(name: str, out: Path) -> Iterator[_Stages]:
+    screen = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    try:
+        with Progress(
+            *columns,
+            console=screen,
+            transient=True,
+            disable=not screen.is_terminal,
+            speed_estimate_period=3600,
+        ) as bar:
+            yield _Stages(bar, name)
+    except KeyboardInterrupt:
+        click.echo(
+            f"Finished batches are kept in {out / 'parts'}; the same command goes on from there.", err=True
+        )
+        raise

@@ -1,0 +1,196 @@
+"""One batch: all models of one contender in a group of repeats, trained in as few passes as can be, and judged."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.engine import Engine, Table
+from dperm.errors import DpermError
+from dperm.estimators._base import INTERCEPT_SCALE
+from dperm.experiments import splits
+from dperm.experiments.grid import PlanGrid, loss_of, skip
+from dperm.experiments.results import Skipped
+from dperm.experiments.spec import Contender, Spec, canonical_json, digest_rows
+from dperm.mechanisms import Job
+from dperm.mechanisms.descent import DescentMechanism
+from dperm.mechanisms.gradient_family import GradientMechanism
+from dperm.privacy import SeededEntropy, SystemEntropy
+
+Entropy = SystemEntropy | SeededEntropy
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Rows:
+    """The rows, their encoded labels and, where there is one, the published test part."""
+
+    X: NDArray[Any]
+    targets: NDArray[np.float64]
+    held_out: NDArray[np.bool_] | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        return digest_rows(self.X, self.targets, self.held_out)
+
+    def first(self, n: int) -> "Rows":
+        """A few rows, every other one held out where a part is."""
+        n = min(n, len(self.X))
+        return Rows(
+            X=self.X[:n],
+            targets=self.targets[:n],
+            held_out=None if self.held_out is None else np.arange(n) % 2 == 1,
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Batch:
+    """The models of a group of repeats: one column of the mask for each repeat and fold."""
+
+    spec: Spec
+    rows: Rows
+    repeats: range
+
+    @cached_property
+    def mask(self) -> NDArray[np.bool_]:
+        if self.rows.held_out is None:
+            return splits.training_mask(self.spec.dataset, self.repeats, self.spec.n_rows, self.spec.folds)
+        return np.repeat(~self.rows.held_out[:, None], len(self.repeats), axis=1)
+
+    @cached_property
+    def n_training(self) -> list[int]:
+        counts: list[int] = self.mask.sum(axis=0).tolist()
+        return counts
+
+    @cached_property
+    def table(self) -> Table:
+        return self.repeated(1)
+
+    def repeated(self, times: int) -> Table:
+        """The table with all its models several times over."""
+        return Table(
+            self.rows.X,
+            self.rows.targets,
+            x_norm=self.spec.x_norm,
+            intercept=INTERCEPT_SCALE * self.spec.x_norm,
+            n_rows=self.spec.n_rows,
+            mask=np.tile(self.mask, times),
+        )
+
+    @cached_property
+    def referee(self) -> Engine:
+        return self.table.open(storage=np.float32)
+
+    def judge(self, weights: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Accuracy on the held-out rows and regularised mean loss on the training rows, per model."""
+        found = self.referee.evaluate(loss_of(self.spec), weights)
+        penalty = self.spec.l2 / 2 * np.sum(weights * weights, axis=(0, *range(2, weights.ndim)))
+        accuracy = found.held_out_correct / found.held_out_rows
+        return accuracy, found.training_loss / found.training_rows + penalty
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Model:
+    """A trained model of a batch and what its row tells of it."""
+
+    weights: NDArray[np.float64]
+    settings: str
+    noise_scale: float | None
+    seconds: float
+
+
+def sharing(contender: Contender, columns: int) -> list[list[int]]:
+    """The candidates in groups that train side by side: those that differ in their step size alone.
+
+    The runs of these families take step sizes from the schedule in the plan. ``columns`` is the width of one
+    candidate's batch; groups are not wider than batches are.
+    """
+    groups: dict[str, list[int]] = {}
+    for k, mechanism in enumerate(contender.candidates):
+        ours = type(mechanism).__module__.partition(".")[0] == "dperm"
+        settings = mechanism.settings
+        if ours and isinstance(mechanism, DescentMechanism | GradientMechanism) and not mechanism.center:
+            settings.pop("step_size", None)
+        groups.setdefault(canonical_json(settings), []).append(k)
+    most = max(1, splits.WIDEST_BATCH // columns)
+    return [some[i : i + most] for some in groups.values() for i in range(0, len(some), most)]
+
+
+def train(
+    contender: Contender, grids: Mapping[int, PlanGrid], batch: Batch, entropy: Entropy
+) -> tuple[list[dict[str, Any]], list[Skipped]]:
+    """The rows of some candidates at all epsilons, trained in one call; or why there are none."""
+    try:
+        models = _train(contender, grids, batch, entropy)
+    except DpermError as error:
+        return [], [skip(contender, epsilon, error) for grid in grids.values() for epsilon in grid]
+    rows = []
+    for (candidate, epsilon), some in models.items():
+        rows += rows_of(contender, candidate, epsilon, batch, some)
+    return rows, []
+
+
+def _train(
+    contender: Contender, grids: Mapping[int, PlanGrid], batch: Batch, entropy: Entropy
+) -> dict[tuple[int, float], list[Model]]:
+    """Only the call that trains and releases is timed."""
+    lead = contender.candidates[next(iter(grids))]
+    jobs: list[Job] = []
+    cells = []
+    for place, (candidate, grid) in enumerate(grids.items()):
+        for epsilon, plans in grid.items():
+            cells.append((candidate, epsilon))
+            for model, n_rows in enumerate(batch.n_training):
+                plan = plans[n_rows] if place == 0 else replace(plans[n_rows], mechanism=lead)
+                jobs.append(Job(plan=plan, model=place * len(batch.n_training) + model))
+    if not jobs:
+        return {}
+    table = batch.table if len(grids) == 1 else batch.repeated(len(grids))
+    started = time.perf_counter()
+    outcomes = lead.run(jobs, table, entropy)
+    seconds = (time.perf_counter() - started) / len(jobs)
+    models = iter(
+        Model(
+            weights=outcome.weights,
+            settings=canonical_json(job.plan.settings),
+            noise_scale=None if job.plan.noise is None else job.plan.noise.scale,
+            seconds=seconds,
+        )
+        for job, outcome in zip(jobs, outcomes, strict=True)
+    )
+    return {cell: [next(models) for _ in batch.n_training] for cell in cells}
+
+
+def rows_of(
+    contender: Contender, candidate: int, epsilon: float, batch: Batch, models: Sequence[Model]
+) -> list[dict[str, Any]]:
+    """One row per model, the models of a batch in the order of its mask."""
+    accuracy, objective = batch.judge(np.stack([model.weights for model in models], axis=1))
+    spec = batch.spec
+    rows = []
+    for k, model in enumerate(models):
+        repeat, fold = divmod(k, spec.folds)
+        rows.append(
+            {
+                "dataset": spec.dataset,
+                "loss": spec.loss,
+                "mechanism": contender.mechanism,
+                "accounting": contender.accounting,
+                "epsilon": epsilon,
+                "delta": spec.delta,
+                "repeat": batch.repeats[repeat],
+                "fold": fold,
+                "accuracy": float(accuracy[k]),
+                "objective": float(objective[k]),
+                "noise_scale": model.noise_scale,
+                "seconds": model.seconds,
+                "label": contender.label,
+                "tuning": contender.tuning,
+                "settings": model.settings,
+                "candidate": candidate,
+            }
+        )
+    return rows

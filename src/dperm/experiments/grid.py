@@ -1,0 +1,72 @@
+"""What is run and what is not: the plans of a contender, and the reasons for the gaps."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import DpermError
+from dperm.estimators._base import INTERCEPT_SCALE
+from dperm.experiments.results import Skipped
+from dperm.experiments.spec import Contender, Spec
+from dperm.losses import HuberHinge, Logistic, Loss, Softmax
+from dperm.mechanisms import Mechanism, Plan
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget
+from dperm.problem import Problem
+
+LOSSES: dict[str, Loss] = {"logistic": Logistic(), "svm": HuberHinge()}
+"""For two classes. More take the softmax loss, which is the logistic one for many classes."""
+
+PlanGrid = dict[float, dict[int, Plan]]
+"""Plans by epsilon and number of training rows."""
+
+
+def loss_of(spec: Spec) -> Loss:
+    return Softmax(spec.n_classes) if spec.loss == "softmax" else LOSSES[spec.loss]
+
+
+def problems_of(spec: Spec, held_out: NDArray[np.bool_] | None) -> list[Problem]:
+    """The task for each number of training rows that occurs: folds differ by one row at most."""
+    n, folds = spec.n_rows, spec.folds
+    counts = {n - n // folds, n - -(-n // folds)} if held_out is None else {n - int(held_out.sum())}
+    return [
+        Problem(
+            loss=loss_of(spec),
+            l2=spec.l2,
+            x_norm=spec.x_norm,
+            n_rows=n_rows,
+            n_features=spec.n_features,
+            intercept=INTERCEPT_SCALE * spec.x_norm,
+            neighbours=Neighbours.parse(spec.neighbours),
+        )
+        for n_rows in sorted(counts)
+    ]
+
+
+def budgets_of(spec: Spec) -> list[Budget]:
+    return [Budget(epsilon, spec.delta) for epsilon in spec.epsilons]
+
+
+def plan_grid(
+    contender: Contender, mechanism: Mechanism, problems: Sequence[Problem], budgets: Sequence[Budget]
+) -> tuple[PlanGrid, list[Skipped]]:
+    """The plans that the mechanism does not refuse, and the refusals."""
+    grid: PlanGrid = {}
+    skipped = []
+    for budget in budgets:
+        try:
+            grid[budget.epsilon] = {problem.n_rows: mechanism.plan(problem, budget) for problem in problems}
+        except DpermError as error:
+            skipped.append(skip(contender, budget.epsilon, error))
+    return grid, skipped
+
+
+def skip(contender: Contender, epsilon: float, error: DpermError) -> Skipped:
+    return Skipped(
+        mechanism=contender.mechanism,
+        accounting=contender.accounting,
+        epsilon=epsilon,
+        reason=str(error),
+        label=contender.label,
+    )

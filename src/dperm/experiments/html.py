@@ -1,0 +1,206 @@
+"""One self-contained HTML page of one or more comparisons: interactive curves, table, settings and cost."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dperm.errors import InvalidInput
+from dperm.experiments.results import Curve, Skipped, Study, curves, separate
+from dperm.experiments.series import (
+    METRICS,
+    Look,
+    display_name,
+    error_in_words,
+    is_above_minimum,
+    line,
+    looks,
+    mean_and_error,
+    remark,
+)
+
+
+def write_html(
+    results: pa.Table | Sequence[pa.Table],
+    path: str | os.PathLike[str],
+    *,
+    title: str = "Private mechanisms compared",
+) -> Path:
+    """Write the page of one or more tables of results; it needs no network and no other file.
+
+    Parameters
+    ----------
+    results : pyarrow.Table or several
+        As ``compare`` returns them, or read back from files. Every study gets a tab.
+    path : path
+        The HTML file to write.
+    title : str
+        The heading of the page.
+    """
+    from dperm.estimators.atomic import atomic_path
+
+    page = html_page(results, title=title)
+    with atomic_path(path) as unfinished:
+        unfinished.write_text(page, encoding="utf-8")
+    return Path(path)
+
+
+def html_page(results: pa.Table | Sequence[pa.Table], *, title: str = "Private mechanisms compared") -> str:
+    """The text of the page."""
+    folder = files("dperm.experiments") / "page"
+    part = {
+        name: (folder / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", "page.js")
+    }
+    document = {"title": title, "studies": page_data(results)}
+    inserts = {
+        "<!--TITLE-->": escape(title),
+        "/*STYLE*/": part["page.css"],
+        "/*DATA*/": _embedded(document),
+        "/*SCRIPT*/": part["page.js"],
+    }
+    marks = re.compile("|".join(map(re.escape, inserts)))
+    return marks.sub(lambda found: inserts[found[0]], part["page.html"])
+
+
+def page_data(results: pa.Table | Sequence[pa.Table]) -> list[dict[str, Any]]:
+    """All that the page shows, study by study, ready for JSON."""
+    tables = [results] if isinstance(results, pa.Table) else list(results)
+    studies = [_study(part) for table in tables for part in separate(table) if len(part)]
+    if not studies:
+        raise InvalidInput("there are no results to show; every mechanism was skipped.")
+    return studies
+
+
+def _embedded(document: object) -> str:
+    """JSON that cannot end the script element it stands in, whatever its texts are."""
+    text = json.dumps(document, allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _study(results: pa.Table) -> dict[str, Any]:
+    study, found = Study.of(results), curves(results)
+    settings = _settings(results)
+    return {
+        "dataset": study.dataset,
+        "loss": study.loss,
+        "error": error_in_words(study),
+        "above_minimum": is_above_minimum(found, "objective"),
+        "facts": _facts(study),
+        "versions": dict(study.versions),
+        "machine": dict(study.machine),
+        "epsilons": sorted({float(epsilon) for curve in found for epsilon in curve.epsilons}),
+        "contenders": [
+            _contender(curve, look, found, settings.get(curve.label, []))
+            for curve, look in zip(found, looks(found), strict=True)
+        ],
+        "skipped": _skipped(study.skipped),
+    }
+
+
+def _facts(study: Study) -> list[tuple[str, str]]:
+    split = "the published parts" if study.folds == 1 else f"{study.folds} folds"
+    return [
+        ("Rows", f"{study.n_rows:,}"),
+        ("Features", f"{study.n_features:,}"),
+        ("Classes", str(study.n_classes)),
+        ("Loss", study.loss),
+        ("l2 penalty", f"{study.l2:g}"),
+        ("Bound on the norm of a row", f"{study.x_norm:g}"),
+        ("δ", f"{study.delta:g}"),
+        ("Neighbours", study.neighbours),
+        ("Split", f"{study.repeats} × {split}"),
+        ("Seed", "none" if study.seed is None else str(study.seed)),
+        ("Identity", study.identity[:16] or "none"),
+    ]
+
+
+def _contender(
+    curve: Curve, look: Look, found: Sequence[Curve], settings: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    points = []
+    for place, epsilon in enumerate(curve.epsilons.tolist()):
+        point: dict[str, Any] = {"epsilon": epsilon, "runs": len(curve.accuracy[place])}
+        for metric in METRICS:
+            point[metric] = _pair(*mean_and_error(getattr(curve, metric)[place], curve.runs[place][:, 0]))
+        points.append(point)
+    above = line(curve, "objective", found) if is_above_minimum(found, "objective") else None
+    excess = (
+        {}
+        if above is None
+        else dict(zip(above.epsilons.tolist(), zip(above.mean, above.error, strict=True), strict=True))
+    )
+    for point in points:
+        point["excess"] = _pair(*excess.get(point["epsilon"], (math.nan, math.nan)))
+    return {
+        "label": display_name(curve),
+        "mechanism": curve.mechanism,
+        "kind": look.kind,
+        "colour": look.colour,
+        "remark": remark(curve),
+        "tuning": curve.tuning,
+        "accounting": curve.accounting,
+        "seconds": curve.seconds,
+        "points": points,
+        "settings": list(settings),
+    }
+
+
+def _pair(mean: float, error: float) -> dict[str, float | None] | None:
+    """Mean and standard error; JSON has no name for what is not a number."""
+    if not math.isfinite(mean):
+        return None
+    return {"mean": float(mean), "error": float(error) if math.isfinite(error) else None}
+
+
+def _settings(results: pa.Table) -> dict[str, list[dict[str, Any]]]:
+    """The settings really used, by label: each setting once, and the epsilons it was used at."""
+    if "settings" not in results.column_names:
+        return {}
+    used: dict[str, dict[str, set[float]]] = {}
+    columns = (results[name].to_pylist() for name in ("label", "settings", "epsilon"))
+    for name, text, epsilon in zip(*columns, strict=True):
+        if name is not None and text is not None:
+            used.setdefault(name, {}).setdefault(text, set()).add(epsilon)
+    return {
+        name: [{"used": _plain(text), "epsilons": sorted(at)} for text, at in texts.items()]
+        for name, texts in used.items()
+    }
+
+
+def _plain(text: str) -> dict[str, str]:
+    try:
+        settings = json.loads(text)
+    except json.JSONDecodeError:
+        return {"settings": text}
+    if not isinstance(settings, dict):
+        return {"settings": text}
+    return {str(key): _short(value) for key, value in settings.items()}
+
+
+def _short(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _skipped(skipped: Sequence[Skipped]) -> list[dict[str, Any]]:
+    """One entry per contender and reason, with its epsilons."""
+    merged: dict[tuple[str, str], list[float]] = {}
+    for part in skipped:
+        merged.setdefault((part.name, part.reason), []).append(part.epsilon)
+    return [
+        {"label": name, "reason": reason, "epsilons": [e for e in at if np.isfinite(e)]}
+        for (name, reason), at in merged.items()
+    ]

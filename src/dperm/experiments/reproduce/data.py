@@ -1,0 +1,40 @@
+"""The rows that are run on: whole data sets, or public random samples of them."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.datasets import encode, encode_target, load_dataset
+from dperm.experiments.splits import text_code
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Records:
+    """Encoded rows of norm at most 1 and their labels."""
+
+    name: str
+    X: NDArray[Any]
+    y: NDArray[Any]
+
+    @property
+    def majority(self) -> float:
+        """The share of the most frequent label."""
+        return float(np.unique(self.y, return_counts=True)[1].max() / len(self.y))
+
+    def sample(self, n_rows: int) -> "Records":
+        """That many rows, drawn by the name alone; all of them if there are no more."""
+        if n_rows >= len(self.X):
+            return self
+        rows = np.random.default_rng(text_code(self.name)).permutation(len(self.X))[:n_rows]
+        return Records(name=f"{self.name}, {n_rows:,} rows", X=self.X[rows], y=self.y[rows])
+
+
+@lru_cache(maxsize=1)
+def load(name: str) -> Records:
+    """A named data set, encoded by its public schema. float32, in which all mechanisms for many models compute."""
+    found = load_dataset(name)
+    X = encode(found.table, found.schema).astype(np.float32)
+    return Records(name=name, X=X, y=encode_target(found.table, found.schema))

@@ -1,0 +1,81 @@
+"""What one reproduced table or figure is, what it is given to run with, and what it hands back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+Progress = Callable[[int, int], None]
+"""Told the number of finished parts and their total."""
+
+FIGURE_ONLY = "Published as a figure only: there is no number to put beside ours."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A table of texts."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def as_markdown(self) -> str:
+        lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
+        return f"**{self.title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """Something that was published, or must be so, and whether it is so here."""
+
+    claim: str
+    holds: bool
+
+    def __str__(self) -> str:
+        return f"{self.claim}: {'holds' if self.holds else 'DOES NOT HOLD'}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Report:
+    """What an item found: tables to print, checks, what was left out and why, and the figures it drew.
+
+    ``results`` are tables of runs, one row per model, for the Parquet file and the HTML page.
+    """
+
+    sections: tuple[Section, ...] = ()
+    checks: tuple[Check, ...] = ()
+    skipped: tuple[str, ...] = ()
+    results: tuple[pa.Table, ...] = ()
+    files: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Bench:
+    """Where an item works and how much of it.
+
+    ``folder`` is the item's own; ``parts`` keeps finished batches and is shared, so that items with a run in common
+    do it once. ``progress`` makes, from the name of a stage, what is told of its finished batches.
+    """
+
+    folder: Path
+    parts: Path
+    quick: bool = False
+    seed: int = 0
+    fresh: bool = False
+    progress: Callable[[str], Progress] = field(default=lambda stage: lambda done, total: None)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Item:
+    """A table or figure of a paper.
+
+    ``published`` tells where the published figures stand, ``differs`` what is not as in the paper and why.
+    """
+
+    name: str
+    title: str
+    paper: str
+    run: Callable[[Bench], Report]
+    published: str = FIGURE_ONLY
+    differs: tuple[str, ...] = ()

@@ -1,0 +1,143 @@
+"""Pictures of descent in the plane: the lines that were learned, accuracy and price over c squared, the animation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.estimators.atomic import atomic_path
+from dperm.experiments.figures import save
+from dperm.experiments.reproduce.published import REPORT_CONSTANTS, TEST_POINTS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+Array = NDArray[np.float64]
+
+_BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#5F5F5F"
+_LINES = ((_GREEN, "-"), (_ORANGE, "--"), (_BLUE, "-."))
+
+
+class HasEpsilon(Protocol):
+    @property
+    def epsilon(self) -> float: ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Lesson:
+    """Points, labels, and the weights of each method after some numbers of steps."""
+
+    truth: Array
+    rows: Array
+    labels: Array
+    paths: Mapping[str, list[tuple[int, Array]]]
+
+
+def draw(
+    lesson: Lesson, accuracy: Mapping[float, Array], prices: Mapping[tuple[int, float, int], HasEpsilon], path: Path
+) -> None:
+    """The learned lines, accuracy over c squared with the published runs, and epsilon over c squared."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(14.4, 5.2), dpi=160)
+    FigureCanvasAgg(figure)
+    plane, right, cost = figure.subplots(1, 3)
+    _plane(plane, lesson)
+    plane.set_title("Learned thresholds, n = 200, c² = 1/400", loc="left", fontsize=11)
+    for (name, steps), (colour, style) in zip(lesson.paths.items(), _LINES, strict=True):
+        plane.plot(*_line(steps[-1][1]), color=colour, linestyle=style, linewidth=1.8, label=name)
+    plane.legend(frameon=False, fontsize=8.5, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.13))
+
+    constants = sorted(accuracy)
+    mean, spread = (np.array([100 * f(accuracy[c]) for c in constants]) for f in (np.mean, np.std))
+    right.fill_between(
+        constants, mean - spread, np.minimum(mean + spread, 100), color=_BLUE, alpha=0.16, linewidth=0
+    )
+    right.plot(constants, mean, "-o", color=_BLUE, markersize=4.6, label="ours, mean ± standard deviation")
+    there = [(c, 100 * correct / TEST_POINTS) for c in constants for correct in REPORT_CONSTANTS[c]]
+    right.plot(*zip(*there, strict=True), "x", color=_ORANGE, markersize=6, label="published, three runs")
+    right.set_title("Private SGD: accuracy on 5,000 points, %", loc="left", fontsize=11)
+
+    for (batch, words), (colour, style) in zip(((1, "one row a step"), (20, "batches of 20")), _LINES, strict=False):
+        points = [(c, prices[100, c, batch].epsilon) for c in constants if prices[100, c, batch].epsilon > 0]
+        cost.plot(*zip(*points, strict=True), color=colour, linestyle=style, marker="o", markersize=4.6, label=words)
+    cost.axhline(1.0, color=_GREY, linestyle=":", linewidth=1.6, label="claimed: ε = 1")
+    cost.set_yscale("log")
+    cost.set_title("ε really paid at δ = 0.1 (left out where it is 0)", loc="left", fontsize=11)
+    for axes in (right, cost):
+        axes.set_xscale("log")
+        axes.set_xlim(constants[0] / 1.5, constants[-1] * 1.5)
+        axes.set_xlabel("c² (more noise to the right)")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", color="#E2E2E2", linewidth=0.6)
+        axes.legend(frameon=False, fontsize=8.5, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.13))
+    right.set_ylim(0, 103)
+    figure.suptitle("Private SGD in the plane", x=0.01, ha="left", fontsize=13, fontweight="bold")
+    note = "n = 100 for the curves. Simulations of published programs, not private releases."
+    figure.text(0.01, 0.012, note, fontsize=8.5, color=_GREY)
+    figure.tight_layout(rect=(0, 0.035, 1, 0.98), w_pad=2.5)
+    with atomic_path(path) as unfinished:
+        save(figure, unfinished)
+
+
+def animate(lesson: Lesson, path: Path) -> None:
+    """The lines as they move, at geometrically spaced numbers of steps; a GIF."""
+    from matplotlib.animation import FuncAnimation, PillowWriter
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 8.4), dpi=80)
+    FigureCanvasAgg(figure)
+    first, *panels = figure.subplots(2, 2).flat
+    _plane(first, lesson)
+    first.set_title("the points and the true line", loc="left", fontsize=11)
+    lines: list[Line2D] = []
+    for axes, name, (colour, _) in zip(panels, lesson.paths, _LINES, strict=True):
+        _plane(axes, lesson)
+        axes.set_title(name, loc="left", fontsize=11)
+        lines += axes.plot([], [], color=colour, linewidth=2.4)
+    title = figure.suptitle("", x=0.02, ha="left", fontsize=13, fontweight="bold")
+    figure.tight_layout(rect=(0, 0, 1, 0.96))
+    steps = [step for step, _ in next(iter(lesson.paths.values()))]
+    still = 12  # frames at the end
+
+    def show(frame: int) -> list[Any]:
+        place = min(frame, len(steps) - 1)
+        for line, weights in zip(lines, lesson.paths.values(), strict=True):
+            line.set_data(*_line(weights[place][1]))
+        title.set_text(f"after {steps[place]:,} of {steps[-1]:,} steps")
+        return [*lines, title]
+
+    film = FuncAnimation(figure, show, frames=len(steps) + still, blit=False)
+    with atomic_path(path) as unfinished:
+        named = unfinished.with_suffix(".gif")  # Pillow goes by the suffix
+        try:
+            film.save(named, writer=PillowWriter(fps=8))
+            named.replace(unfinished)
+        finally:
+            named.unlink(missing_ok=True)
+
+
+def _plane(axes: Axes, lesson: Lesson) -> None:
+    above = lesson.labels > 0
+    for mine, marker, colour in ((above, "o", _BLUE), (~above, "^", _ORANGE)):
+        axes.plot(*lesson.rows[mine, :2].T, marker, color=colour, alpha=0.45, markersize=4, markeredgewidth=0)
+    axes.plot(*_line(lesson.truth), color="black", linewidth=1.2, label="true line")
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="x1", ylabel="x2")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _line(weights: Array) -> tuple[Array, Array]:
+    """Two points far apart on w1·x1 + w2·x2 + w3 = 0, whatever its slope."""
+    normal, away = weights[:2], float(np.linalg.norm(weights[:2]))
+    foot = -weights[2] * normal / away**2
+    along = np.array([-normal[1], normal[0]]) / away
+    ends = np.stack([foot - 3 * along, foot + 3 * along])
+    return ends[:, 0], ends[:, 1]

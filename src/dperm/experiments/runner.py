@@ -1,0 +1,179 @@
+"""Runs the batches of a spec that are not finished yet, and assembles the results of all of them."""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dperm.errors import DpermError
+from dperm.estimators.atomic import atomic_path
+from dperm.experiments.batches import Batch, Entropy, Rows, sharing, train
+from dperm.experiments.grid import PlanGrid, budgets_of, loss_of, plan_grid, problems_of
+from dperm.experiments.results import Skipped, Study, make_results
+from dperm.experiments.spec import Contender, Spec, plain_value, stream_code
+from dperm.experiments.splits import group_repeats
+from dperm.experiments.store import PART_COLUMNS, Part, Store, merged
+from dperm.experiments.tuning import best_on_test, train_by_search
+from dperm.mechanisms import Mechanism
+from dperm.privacy import SeededEntropy, SystemEntropy
+
+Progress = Callable[[int, int], None]
+
+_FEW = 64  # rows of a warm-up
+
+
+def run(
+    spec: Spec,
+    rows: Rows,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    fresh: bool = False,
+    progress: Progress | None = None,
+) -> pa.Table:
+    """The results of a spec, from its finished batches and from new ones.
+
+    A batch is a contender in a group of repeats, at all epsilons and folds. Each finished one is a file in
+    ``folder``, under the identity of the spec, so that a run that is stopped or killed loses at most the batch
+    it was at, and the next one goes on from there.
+
+    Parameters
+    ----------
+    spec, rows
+        What is compared, and on what; ``spec.rows`` is the digest of these very rows.
+    folder : path, optional
+        Without one nothing is kept.
+    fresh : bool
+        Forget the finished batches of this spec.
+    progress : callable, optional
+        Called with the number of finished batches and their total: at the start and after every batch.
+    """
+    store = Store(spec, folder, fresh=fresh)
+    groups = group_repeats(spec.repeats, spec.folds, loss_of(spec).outputs)
+    total = len(groups) * len(spec.contenders)
+    missing = {
+        (c, g) for c in range(len(spec.contenders)) for g in range(len(groups)) if store.get(c, g) is None
+    }
+    finished = total - len(missing)
+    report = progress or (lambda done, total: None)
+    report(finished, total)
+    trainers: dict[int, _Trainer] = {}
+    for g, repeats in enumerate(groups):
+        batch = Batch(spec=spec, rows=rows, repeats=repeats)
+        for c, contender in enumerate(spec.contenders):
+            if (c, g) not in missing:
+                continue
+            if c not in trainers:
+                trainers[c] = _Trainer(contender, spec, rows)
+                trainers[c].warm_up()
+            store.put(c, g, trainers[c].train(batch, g))
+            finished += 1
+            report(finished, total)
+    results = _assemble(store, len(groups))
+    if store.folder is not None:
+        with atomic_path(store.folder / "results.parquet") as unfinished:
+            pq.write_table(results, unfinished)
+    return results
+
+
+class _Trainer:
+    """A contender with its plans."""
+
+    def __init__(self, contender: Contender, spec: Spec, rows: Rows) -> None:
+        self.contender, self.spec, self.rows = contender, spec, rows
+        self.grids: list[PlanGrid] = []
+        self.skipped: list[Skipped] = []
+        if contender.tuning == "search":
+            return
+        problems, budgets = problems_of(spec, rows.held_out), budgets_of(spec)
+        for mechanism in contender.candidates:
+            grid, refused = plan_grid(contender, mechanism, problems, budgets)
+            self.grids.append(grid)
+            self.skipped += refused
+
+    def warm_up(self) -> None:
+        """Train on a few rows, so that no compilation is timed."""
+        few = self.rows.first(_FEW)
+        one_split = few.held_out is not None
+        spec = replace(
+            self.spec,
+            n_rows=len(few.X),
+            folds=min(2, self.spec.folds),
+            repeats=min(2, self.spec.repeats) if one_split else 1,
+            epsilons=(0.5,),
+            delta=1e-6,
+        )
+        with suppress(DpermError):
+            small = _Trainer(self.contender, spec, few)
+            small.train(Batch(spec=spec, rows=few, repeats=range(spec.repeats)), 0)
+
+    def train(self, batch: Batch, group: int) -> Part:
+        spec, contender = self.spec, self.contender
+        if contender.tuning == "search":
+            stream = _stream(spec.seed, contender.candidates[0], group)
+            return Part.make(*train_by_search(contender, batch, spec.epsilons, stream))
+        rows, skipped = [], list(self.skipped)
+        columns = len(batch.n_training) * loss_of(spec).outputs
+        for together in sharing(contender, columns):
+            stream = _stream(spec.seed, contender.candidates[together[0]], group)
+            some, refused = train(contender, {k: self.grids[k] for k in together}, batch, stream)
+            rows += some
+            skipped += refused
+        return Part.make(rows, skipped)
+
+
+def _stream(seed: int | None, mechanism: Mechanism, group: int) -> Entropy:
+    if seed is None:
+        return SystemEntropy()
+    return SeededEntropy(np.random.SeedSequence([seed, stream_code(mechanism), group]))
+
+
+def _assemble(store: Store, n_groups: int) -> pa.Table:
+    """The rows of all parts, contender by contender, an oracle's choice made."""
+    spec, parts, tables = store.spec, [], []
+    skipped: list[Skipped] = []
+    for c, contender in enumerate(spec.contenders):
+        mine = [part for g in range(n_groups) if (part := store.get(c, g)) is not None]
+        rows = pa.concat_tables([PART_COLUMNS.empty_table(), *(part.rows for part in mine)])
+        refused = [some for part in mine for some in part.skipped]
+        if contender.tuning == "oracle":
+            rows = best_on_test(contender, rows)
+            there = set(rows["epsilon"].to_pylist())
+            refused = [some for some in refused if some.epsilon not in there]
+        tables.append(rows)
+        skipped += refused
+        parts += mine
+    study = Study(
+        dataset=spec.dataset,
+        loss=spec.loss,
+        n_rows=spec.n_rows,
+        n_features=spec.n_features,
+        l2=spec.l2,
+        x_norm=spec.x_norm,
+        delta=spec.delta,
+        folds=spec.folds,
+        repeats=spec.repeats,
+        seed=spec.seed,
+        n_classes=spec.n_classes,
+        neighbours=spec.neighbours,
+        epsilons=spec.epsilons,
+        identity=spec.identity,
+        contenders=tuple(_described(contender) for contender in spec.contenders),
+        versions=merged([part.versions for part in parts]),
+        machine=merged([part.machine for part in parts]),
+        skipped=tuple(dict.fromkeys(skipped)),
+    )
+    return make_results(pa.concat_tables(tables), study)
+
+
+def _described(contender: Contender) -> dict[str, object]:
+    return {
+        "label": contender.label,
+        "mechanism": contender.mechanism,
+        "accounting": contender.accounting,
+        "tuning": contender.tuning,
+        "candidates": [plain_value(candidate.settings) for candidate in contender.candidates],
+    }

@@ -1,0 +1,163 @@
+"""What figures and pages draw: means with standard errors, and a look for every contender."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import InvalidInput
+from dperm.experiments.results import Curve, Study
+from dperm.experiments.spec import ORACLE_MARK
+
+METRICS = ("accuracy", "objective", "noise_scale")
+MINIMISER = "none"
+COLOURS = 8
+"""So many contenders are told apart by colour and name; of more, the most accurate ones."""
+
+_SMALLEST_EXCESS = 1e-7  # float32 rows do not resolve less
+
+Values = list[NDArray[np.float64]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """``colour`` counts from 0 and is None for grey; ``kind`` is private, paper, oracle or baseline."""
+
+    colour: int | None
+    kind: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Line:
+    """One contender in one metric. ``error`` is not a number where there are too few runs to tell."""
+
+    epsilons: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    error: NDArray[np.float64]
+
+
+def is_above_minimum(found: Sequence[Curve], metric: str) -> bool:
+    """Whether objectives are drawn as what they exceed the least one by: the exact minimiser took part."""
+    return metric == "objective" and len(found) > 1 and _minimiser(found) is not None
+
+
+def line(curve: Curve, metric: str, found: Sequence[Curve]) -> Line | None:
+    """How to draw the curve, one of those found; None where it has nothing to draw in this metric."""
+    if metric not in METRICS:
+        raise InvalidInput(f"metric must be one of {', '.join(METRICS)}; got {metric!r}.")
+    values: Values = getattr(curve, metric)
+    if is_above_minimum(found, metric):
+        minimiser = _minimiser(found)
+        if curve is minimiser:
+            return None
+        assert minimiser is not None
+        values = _excess(curve, minimiser)
+    drawn = [place for place, some in enumerate(values) if np.isfinite(some).all()]
+    if not drawn:
+        return None
+    mean, error = zip(*(mean_and_error(values[i], curve.runs[i][:, 0]) for i in drawn), strict=True)
+    return Line(epsilons=curve.epsilons[drawn], mean=np.array(mean), error=np.array(error))
+
+
+def mean_and_error(values: NDArray[np.float64], repeats: NDArray[np.int64]) -> tuple[float, float]:
+    """The mean of all runs, and the standard error of the means of the repeats; of one repeat, over its folds."""
+    mean = float(values.mean())
+    names = np.unique(repeats)
+    if len(names) > 1:
+        values = np.array([values[repeats == name].mean() for name in names])
+    if len(values) < 2:
+        return mean, float("nan")
+    return mean, float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def error_in_words(study: Study) -> str:
+    """What the bands and the numbers behind ± are."""
+    if study.repeats > 1:
+        return f"± one standard error over {study.repeats} repeats"
+    if study.folds > 1:
+        return f"± one standard error over {study.folds} folds of one repeat"
+    return "no standard error, since there is one run"
+
+
+def looks(found: Sequence[Curve], highlight: Sequence[str] = ()) -> list[Look]:
+    """A look for every curve, in their order.
+
+    The paper's accounting and the choice on the test rows take the colour of their mechanism. Where there are more
+    mechanisms than colours, the most accurate ones over all epsilons keep one, or those in ``highlight``.
+    """
+    unknown = set(highlight) - {curve.label for curve in found}
+    if unknown:
+        raise InvalidInput(f"highlight names {sorted(unknown)[0]!r}, which is not part of these results.")
+    family = {curve.label: _family(curve, found) for curve in found if curve.private}
+    names = list(dict.fromkeys(family.values()))
+    if highlight:
+        chosen = {family[name] for name in highlight if name in family}
+    else:
+        chosen = set(sorted(names, key=_score(found, family), reverse=True)[:COLOURS])
+    coloured = [name for name in names if name in chosen]
+    if len(coloured) > COLOURS:
+        raise InvalidInput(f"highlight has {len(coloured)} mechanisms; there are {COLOURS} colours.")
+    number = {name: place for place, name in enumerate(coloured)}
+    return [Look(colour=number.get(family.get(curve.label, "")), kind=_kind(curve)) for curve in found]
+
+
+def display_name(curve: Curve) -> str:
+    """The label without the mark of an oracle, which figures spell out beside it."""
+    return curve.label.removesuffix(ORACLE_MARK) if curve.tuning == "oracle" else curve.label
+
+
+def remark(curve: Curve) -> str:
+    """What a reader must know of a contender beside its name."""
+    return {
+        "oracle": "chosen on test, not private",
+        "baseline": "not private",
+        "paper": "the paper's accounting",
+        "private": "settings chosen privately" if curve.tuning == "search" else "",
+    }[_kind(curve)]
+
+
+def _kind(curve: Curve) -> str:
+    if not curve.private:
+        return "baseline"
+    if curve.tuning == "oracle":
+        return "oracle"
+    return "paper" if curve.accounting == "paper" else "private"
+
+
+def _family(curve: Curve, found: Sequence[Curve]) -> str:
+    """The label of the curve that this one shares its colour with."""
+    if _kind(curve) == "private":
+        return curve.label
+    same = (one.label for one in found if one.mechanism == curve.mechanism and _kind(one) == "private")
+    return next(same, curve.label)
+
+
+def _score(found: Sequence[Curve], family: dict[str, str]) -> Callable[[str], float]:
+    """Mean accuracy over all epsilons; where a family has no result it counts as the worst there."""
+    best: dict[str, dict[float, float]] = {}
+    for curve in found:
+        if curve.private:
+            mine = best.setdefault(family[curve.label], {})
+            for epsilon, runs in zip(curve.epsilons.tolist(), curve.accuracy, strict=True):
+                mine[epsilon] = max(mine.get(epsilon, 0.0), float(runs.mean()))
+    every = {epsilon for mine in best.values() for epsilon in mine}
+    worst = {epsilon: min(mine.get(epsilon, 1.0) for mine in best.values()) for epsilon in every}
+    return lambda name: sum(best[name].get(epsilon, worst[epsilon]) for epsilon in every)
+
+
+def _minimiser(found: Sequence[Curve]) -> Curve | None:
+    return next((curve for curve in found if curve.mechanism == MINIMISER), None)
+
+
+def _excess(curve: Curve, minimiser: Curve) -> Values:
+    """Objectives above the least ones on the same rows: those of the same repeat and fold."""
+    least = {  # a baseline is the same at every epsilon
+        tuple(run): value
+        for run, value in zip(minimiser.runs[0].tolist(), minimiser.objective[0], strict=True)
+    }
+    average = float(np.mean(minimiser.objective[0]))
+    return [
+        np.maximum(values - [least.get(tuple(run), average) for run in runs.tolist()], _SMALLEST_EXCESS)
+        for values, runs in zip(curve.objective, curve.runs, strict=True)
+    ]

@@ -1,0 +1,132 @@
+"""How settings are chosen beyond the public rule: privately and paid for, or on the test rows (not private)."""
+
+import itertools
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dperm.errors import DpermError, InvalidInput
+from dperm.estimators._base import INTERCEPT_SCALE
+from dperm.estimators.logistic import PrivateLogisticRegression
+from dperm.estimators.svm import PrivateLinearSVC
+from dperm.experiments.batches import Batch, Entropy, Model, rows_of
+from dperm.experiments.grid import skip
+from dperm.experiments.results import Skipped, label
+from dperm.experiments.spec import Contender, canonical_json
+from dperm.mechanisms import Mechanism, resolve
+from dperm.privacy import SeededEntropy
+
+
+def oracle(mechanism: str | Mechanism, *, label: str | None = None, **grid: Iterable[Any]) -> Contender:
+    """The settings of a grid that are best on the test rows, for every epsilon: what tuning could give at most.
+
+    NOT private, and no estimate of what a user would get: the choice looks at the rows that judge it. Its label
+    always says so.
+
+    Parameters
+    ----------
+    mechanism : str or mechanism
+    label : str, optional
+    **grid
+        Values to try for each setting, for example ``step_size=[0.1, 1, 10]``.
+    """
+    return tuned("oracle", mechanism, grid, label)
+
+
+def search(mechanism: str | Mechanism, *, label: str | None = None, **grid: Iterable[Any]) -> Contender:
+    """The settings of a grid chosen by ``PrivateSearchCV``, which pays for the choice from the same budget.
+
+    Every model is a search of its own on the training rows of its fold, so this is slow.
+    """
+    return tuned("search", mechanism, grid, label)
+
+
+def tuned(
+    tuning: str, mechanism: str | Mechanism, grid: Mapping[str, Iterable[Any]], name: str | None = None
+) -> Contender:
+    """A contender with one candidate for every combination of values in the grid."""
+    base = resolve(mechanism)
+    unknown = sorted(set(grid) - {f.name for f in fields(base)} | set(grid) & {"accounting"})
+    if unknown or not grid:
+        known = ", ".join(f.name for f in fields(base) if f.name != "accounting")
+        raise InvalidInput(
+            f"the grid of {base.name!r} must name settings of it: {known}; got {', '.join(unknown) or 'none'}."
+        )
+    candidates = [
+        replace(base, **dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())
+    ]
+    usual = label(base.name, base.accounting)
+    if tuning == "search":
+        usual += " (search)"
+    return Contender(label=name or usual, candidates=tuple(candidates), tuning=tuning)
+
+
+def best_on_test(contender: Contender, rows: pa.Table) -> pa.Table:
+    """The rows of the candidate with the highest mean accuracy at each epsilon; of equals, the first.
+
+    A candidate that failed in some repeats comes after those that did not.
+    """
+    candidate, epsilon, accuracy = (rows[name].to_numpy() for name in ("candidate", "epsilon", "accuracy"))
+    keep = np.zeros(len(rows), bool)
+    for some in np.unique(epsilon):
+        runs = [(epsilon == some) & (candidate == c) for c in range(len(contender.candidates))]
+        found = [(int(run.sum()), float(accuracy[run].mean()) if run.any() else 0.0) for run in runs]
+        keep |= runs[found.index(max(found))]
+    return rows.filter(pa.array(keep))
+
+
+def train_by_search(
+    contender: Contender, batch: Batch, epsilons: Sequence[float], entropy: Entropy
+) -> tuple[list[dict[str, Any]], list[Skipped]]:
+    """One private search per epsilon, repeat and fold. The timed call is ``fit``."""
+    rows: list[dict[str, Any]] = []
+    skipped = []
+    for epsilon in epsilons:
+        try:
+            models = [_search(contender, batch, column, epsilon, entropy) for column in batch.mask.T]
+        except DpermError as error:
+            skipped.append(skip(contender, epsilon, error))
+        else:
+            rows += rows_of(contender, 0, epsilon, batch, models)
+    return rows, skipped
+
+
+def _search(contender: Contender, batch: Batch, training: Any, epsilon: float, entropy: Entropy) -> Model:
+    from dperm.estimators.search import PrivateSearchCV
+
+    spec = batch.spec
+    kind = PrivateLinearSVC if spec.loss == "svm" else PrivateLogisticRegression
+    estimator = kind(
+        epsilon=epsilon,
+        delta=spec.delta,
+        l2=spec.l2,
+        x_norm=spec.x_norm,
+        classes=np.unique(batch.rows.targets).tolist(),
+        neighbours=spec.neighbours,
+        max_rows=int(training.sum()) if spec.neighbours == "add-remove" else None,
+    )
+    model = PrivateSearchCV(
+        estimator,
+        {"mechanism": list(contender.candidates)},
+        epsilon=epsilon,
+        delta=spec.delta,
+        random_state=entropy.generator if isinstance(entropy, SeededEntropy) else None,
+    )
+    X, targets = batch.rows.X[training], batch.rows.targets[training]
+    started = time.perf_counter()
+    model.fit(X, targets)
+    seconds = time.perf_counter() - started
+    best = model.best_estimator_
+    intercept = np.asarray(best.intercept_) / (INTERCEPT_SCALE * spec.x_norm)
+    weights = np.column_stack([best.coef_, intercept]).T
+    chosen: Mechanism = model.best_params_["mechanism"]
+    return Model(
+        weights=weights[:, 0] if weights.shape[1] == 1 else weights,
+        settings=canonical_json({**model.privacy_.settings, "chosen": chosen.settings}),
+        noise_scale=model.privacy_.noise_scale,
+        seconds=seconds,
+    )

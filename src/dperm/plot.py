@@ -1,0 +1,52 @@
+"""Figures and pages of finished comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dperm.errors import InvalidInput
+from dperm.experiments.figures import figure_of, save
+from dperm.experiments.html import write_html
+from dperm.experiments.series import METRICS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["curves", "save", "write_html"]
+
+
+def curves(
+    results: pa.Table,
+    metric: str | Sequence[str] = ("accuracy", "objective"),
+    *,
+    highlight: Sequence[str] = (),
+) -> Figure:
+    """Draw every contender over epsilon: its mean, and a band of one standard error over the repeats.
+
+    Lines end in their names. Baselines are horizontal; the paper's accounting is dashed and lighter, in the colour of
+    its mechanism; settings chosen on the test rows are dashed and marked as not private. Of more than eight mechanisms
+    the most accurate ones have colours and names, the others are grey and named below. ``dperm compare`` and
+    ``dperm plot`` draw this same figure.
+
+    Parameters
+    ----------
+    results : pyarrow.Table
+        As ``compare`` returns it, or read back from its Parquet file.
+    metric : {"accuracy", "objective", "noise_scale"}, or several of them
+        A panel for each. If the exact minimiser ``none`` took part, the objective is drawn as what exceeds its own.
+    highlight : labels, optional
+        The contenders to show in colour, instead of the most accurate ones.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Write it with ``dperm.plot.save(figure, "curves.png")``.
+    """
+    metrics = (metric,) if isinstance(metric, str) else tuple(metric)
+    unknown = [name for name in metrics if name not in METRICS]
+    if unknown or not metrics:
+        raise InvalidInput(f"metric must be one of {', '.join(METRICS)}, or several; got {metric!r}.")
+    return figure_of(results, metrics, highlight)

@@ -1,0 +1,157 @@
+"""Fitted models of every mechanism, as the parsed files that ``save_model`` writes."""
+
+import functools
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from dperm import (
+    DPCD,
+    DPGD,
+    DPSGD,
+    DPSVRG,
+    NSGD,
+    PSGD,
+    RSGD,
+    RSGDAR,
+    SGDMA,
+    SSP,
+    AdaSSP,
+    BoltOn,
+    DPSGDAdv,
+    FrankWolfe,
+    NoisySGD,
+    Objective,
+    Output,
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+)
+from dperm.certificate.document import digest
+from dperm.estimators.saved import save_model
+from dperm.mechanisms import mechanism_names
+
+N, P = 400, 3
+REMOVABLE = {"neighbours": "add-remove", "max_rows": 450}
+
+CASES = {name: (PrivateLogisticRegression, {"mechanism": name}) for name in mechanism_names()}
+CASES |= {
+    "dp-sgd-adv": (PrivateLogisticRegression, {"mechanism": DPSGDAdv(steps=1000)}),
+    "dp-svrg": (PrivateLogisticRegression, {"mechanism": DPSVRG(outer=3), "epsilon": 0.3}),
+    "dp-sgd": (PrivateLogisticRegression, {"mechanism": DPSGD(steps=60), "epsilon": 0.3}),
+    "sgd-ma": (PrivateLogisticRegression, {"mechanism": SGDMA(steps=60), "epsilon": 0.3}),
+    "psgd": (PrivateLogisticRegression, {"mechanism": PSGD(steps=60), "epsilon": 0.3}),
+    "adassp": (PrivateLinearRegression, {"mechanism": "adassp", "y_range": (0, 3)}),
+    "auto, regression": (PrivateLinearRegression, {"y_range": (0, 3)}),
+    "auto, removable": (PrivateLogisticRegression, REMOVABLE),
+    "auto, svm": (PrivateLinearSVC, {}),
+    "auto, three classes": (PrivateLogisticRegression, {"classes": [0, 1, 2]}),
+    "adassp, removable, centred": (
+        PrivateLinearRegression,
+        {"mechanism": AdaSSP(center=True), **REMOVABLE, "y_range": (0, 3)},
+    ),
+    "output, no intercept": (PrivateLogisticRegression, {"mechanism": Output(), "fit_intercept": False}),
+    "output, three classes": (PrivateLogisticRegression, {"mechanism": "output", "classes": [0, 1, 2]}),
+    "output, paper": (PrivateLogisticRegression, {"mechanism": "output:paper", "epsilon": 0.5}),
+    "rsgd-ar, paper, removable": (
+        PrivateLinearSVC,
+        {"mechanism": RSGDAR(batch_size=70, accounting="paper"), **REMOVABLE},
+    ),
+    "rsgd-ar, centred": (
+        PrivateLogisticRegression,
+        {"mechanism": RSGDAR(batch_size=90, epochs=12, average_every=5, center=True)},
+    ),
+    "rsgd, regression": (
+        PrivateLinearRegression,
+        {"mechanism": RSGD(batch_size=90), "residual_bound": 0.5, "y_range": (0, 3)},
+    ),
+    "nsgd, batches": (PrivateLogisticRegression, {"mechanism": NSGD(batch_size=90)}),
+    "bolt-on, constant": (PrivateLinearSVC, {"mechanism": BoltOn(rule="strong-constant", passes=3)}),
+    "bolt-on, root, removable": (
+        PrivateLogisticRegression,
+        {"mechanism": BoltOn(rule="convex-sqrt", passes=3), **REMOVABLE},
+    ),
+    "objective, three classes": (PrivateLogisticRegression, {"mechanism": "objective", "classes": [0, 1, 2]}),
+    "objective, svm, removable": (PrivateLinearSVC, {"mechanism": "objective", **REMOVABLE}),
+    "objective, removable": (PrivateLogisticRegression, {"mechanism": "objective", **REMOVABLE}),
+    "objective, small strength": (PrivateLogisticRegression, {"mechanism": Objective(strength=0.01)}),
+    "objective, centred": (PrivateLogisticRegression, {"mechanism": Objective(center=True)}),
+    "objective, regression": (PrivateLinearRegression, {"mechanism": "objective", "y_range": (0, 3)}),
+    "objective, paper": (
+        PrivateLogisticRegression,
+        {"mechanism": Objective(accounting="paper"), **REMOVABLE},
+    ),
+    "objective-kst, paper": (PrivateLogisticRegression, {"mechanism": "objective-kst:paper"}),
+    "amp, svm": (PrivateLinearSVC, {"mechanism": "amp"}),
+    "dp-gd, split, centred": (
+        PrivateLogisticRegression,
+        {"mechanism": DPGD(split=0.3, center=True, steps=9)},
+    ),
+    "dp-gd, clip, svm": (PrivateLinearSVC, {"mechanism": DPGD(clip=0.5, steps=9), **REMOVABLE}),
+    "dp-gd, removable": (PrivateLogisticRegression, {"mechanism": DPGD(steps=9), **REMOVABLE}),
+    "dp-gd, paper": (PrivateLogisticRegression, {"mechanism": DPGD(accounting="paper", steps=9)}),
+    "dp-cd, regression": (PrivateLinearRegression, {"mechanism": DPCD(passes=3), "y_range": (0, 3)}),
+    "noisy-sgd, ball": (
+        PrivateLogisticRegression,
+        {"mechanism": NoisySGD(batch_size=90, radius=2.0, epochs=4)},
+    ),
+    "noisy-sgd, public": (
+        PrivateLogisticRegression,
+        {"mechanism": NoisySGD(batch_size=90, secret_order=False, epochs=4, center=True)},
+    ),
+    "noisy-sgd, removable": (PrivateLinearSVC, {"mechanism": NoisySGD(batch_size=70, epochs=4), **REMOVABLE}),
+    "dp-sgd, removable": (
+        PrivateLogisticRegression,
+        {"mechanism": DPSGD(steps=60), "epsilon": 0.3, **REMOVABLE},
+    ),
+    "dp-sgd, centred": (
+        PrivateLogisticRegression,
+        {"mechanism": DPSGD(steps=40, center=True), "epsilon": 0.3},
+    ),
+    "psgd, centred, removable": (
+        PrivateLogisticRegression,
+        {"mechanism": PSGD(steps=40, center=True), "epsilon": 0.3, **REMOVABLE},
+    ),
+    "dp-svrg, regression": (
+        PrivateLinearRegression,
+        {"mechanism": DPSVRG(outer=3), "epsilon": 0.3, "y_range": (0, 3)},
+    ),
+    "frank-wolfe, pure": (
+        PrivateLogisticRegression,
+        {"mechanism": FrankWolfe(steps=5), "delta": 0.0, **REMOVABLE},
+    ),
+    "frank-wolfe, centred": (PrivateLogisticRegression, {"mechanism": FrankWolfe(steps=5, center=True)}),
+    "ssp, small weight": (PrivateLogisticRegression, {"mechanism": SSP(weight=0.2)}),
+    "ssp, removable, centred": (PrivateLogisticRegression, {"mechanism": SSP(center=True), **REMOVABLE}),
+    "seeded": (PrivateLogisticRegression, {"random_state": 3}),
+}
+NO_GUARANTEE = ("none", "majority", "objective-pure", "seeded")
+
+
+@functools.cache
+def _text(case):
+    kind, parameters = CASES[case]
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(N, P)) / 3
+    score = X[:, 0] + 0.1 * rng.normal(size=N)
+    classes = len(parameters.get("classes", (0, 1)))
+    y = score if kind is PrivateLinearRegression else np.digitize(score, [0.0, 0.3][: classes - 1])
+    model = kind(**parameters).fit(X, y)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        save_model(model, path)
+        return path.read_text(encoding="utf-8")
+
+
+def document_of(case):
+    """A fresh copy of the parsed model file."""
+    return json.loads(_text(case))
+
+
+def sealed(document):
+    """The document with the digest recomputed, as a forger would."""
+    certificate = {key: value for key, value in document["certificate"].items() if key != "digest"}
+    document["certificate"] = {**certificate, "digest": digest(certificate)}
+    return document

@@ -1,0 +1,158 @@
+"""The web page and the two commands: escaped, self-contained, and with the right exit code."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from certified_models import document_of, sealed
+
+from dperm import PrivateLogisticRegression
+from dperm.certificate import verify
+from dperm.certificate.page import page
+from dperm.certificate.words import attack_rates, attack_table, meaning
+from dperm.cli.app import run
+from dperm.estimators.saved import save_model
+
+HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
+
+
+def file_of(tmp_path, document, name="model.json"):
+    path = tmp_path / name
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def texts(value, path=()):
+    """Paths of all texts in a certificate but the one that is a choice between two words."""
+    if path == ("targets", "kind"):
+        return
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from texts(inner, (*path, key))
+    elif isinstance(value, list):
+        for key, inner in enumerate(value):
+            yield from texts(inner, (*path, key))
+    elif isinstance(value, str):
+        yield path
+
+
+def test_every_text_of_a_hostile_certificate_is_escaped():
+    document = document_of("rsgd-ar, centred")
+    for *parents, key in texts(document["certificate"]):
+        inner = document["certificate"]
+        for parent in parents:
+            inner = inner[parent]
+        inner[key] = HOSTILE
+    shown = page(HOSTILE, document["certificate"], verify(document))
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert shown.count("&lt;script&gt;") >= 5
+
+
+def test_hostile_class_names_do_no_harm(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 2)) / 3
+    labels = np.array([HOSTILE, "b"])[(X[:, 0] > 0).astype(int)]
+    path = tmp_path / "model.json"
+    save_model(PrivateLogisticRegression(mechanism="output", classes=[HOSTILE, "b"]).fit(X, labels), path)
+    assert run(["verify", str(path)]) == 0
+    assert run(["report", str(path), "--html", str(tmp_path / "r.html")]) == 0
+    assert "<script" not in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "case", ["auto", "dp-sgd", "frank-wolfe, pure", "none", "auto, three classes", "adassp"]
+)
+def test_the_page_stands_alone(case):
+    document = document_of(case)
+    shown = page("model.json", document["certificate"], verify(document))
+    assert not re.search(r"https?://|url\(|<link|<script|@import|src=", shown)
+    assert shown.count("<svg") == (0 if case == "none" else 2)
+    assert "prefers-color-scheme: dark" in shown
+    assert "nan" not in re.findall(r"<svg.*</svg>", shown, re.DOTALL)[0] if case != "none" else True
+
+
+def test_an_attacker_does_better_than_guessing_and_no_better_than_the_claim():
+    verdict = verify(document_of("output"))
+    for row in attack_table(verdict):
+        assert row.fpr < row.mechanism < row.budget
+    rates = np.linspace(0, 1, 21)
+    found = attack_rates(verdict, rates.tolist())
+    assert (np.diff(found) >= 0).all()
+    # one Gaussian release: the exact curve is Phi(Phi^-1(fpr) + mu), and the bounds come within a thousandth of it
+    from scipy.stats import norm
+
+    (release,) = document_of("output")["certificate"]["releases"]
+    exact = norm.cdf(norm.ppf(rates) + release["padded_sensitivity"] / release["noise_scale"])
+    assert (found >= exact * (1 - 1e-9)).all()
+    np.testing.assert_allclose(found, exact, atol=1e-3)
+
+
+def test_words_tell_the_three_outcomes_apart():
+    honest, forged = document_of("output"), document_of("output")
+    forged["certificate"]["releases"][0]["noise_scale"] /= 2
+    sealed(forged)
+    said = {
+        case: " ".join(meaning(document["certificate"], verify(document)))
+        for case, document in {"honest": honest, "forged": forged, "none": document_of("none")}.items()
+    }
+    assert "factor of at most 2.72" in said["honest"]
+    assert "Do not rely" in said["forged"]
+    assert "no privacy guarantee" in said["none"]
+    assert len(set(said.values())) == 3
+
+
+def test_what_the_file_says_was_not_met_is_shown():
+    document = document_of("output")
+    certificate = document["certificate"]
+    unmet = "NOT MET: a scaler learned from the rows."
+    certificate["assumptions"][certificate["assumptions"].index(certificate["around"][1])] = unmet
+    certificate["around"][1] = unmet
+    verdict = verify(sealed(document))
+    assert verdict.accepted
+    assert verdict.caveats == (unmet,)
+    assert unmet in str(verdict)
+    assert 'class="verdict bad"' in page("m", certificate, verdict)
+
+
+def test_the_commands(tmp_path, capsys):
+    path = file_of(tmp_path, document_of("auto"))
+    assert run(["verify", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "second accountant" in shown
+    assert "recomputed independently" in shown
+    assert run(["verify", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accepted"] is True
+    assert run(["report", str(path)]) == 0
+    assert "by this mechanism" in capsys.readouterr().out
+    page_path = tmp_path / "report.html"
+    assert run(["report", str(path), "--html", str(page_path)]) == 0
+    assert page_path.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert run(["report", str(path), "--html", str(page_path)]) == 1
+    assert "--force" in capsys.readouterr().err
+
+
+def test_a_forged_file_ends_with_one_and_names_the_field(tmp_path, capsys):
+    document = document_of("output")
+    document["certificate"]["problem"]["l2"] *= 2
+    document["parameters"]["l2"] *= 2
+    path = file_of(tmp_path, sealed(document))
+    assert run(["verify", str(path)]) == 1
+    assert "sensitivity" in capsys.readouterr().out
+    assert run(["verify", str(path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["guarantee"] is None
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
+def test_truncated_files_are_refused(tmp_path, capsys, share):
+    text = json.dumps(document_of("output"))
+    path = tmp_path / "model.json"
+    path.write_text(text[: int(share * len(text))], encoding="utf-8")
+    for command in ("verify", "report"):
+        assert run([command, str(path)]) == 1
+        assert "not a usable model file" in capsys.readouterr().err
+
+
+def test_a_model_without_a_guarantee_ends_with_zero_and_says_why(tmp_path, capsys):
+    assert run(["verify", str(file_of(tmp_path, document_of("seeded")))]) == 0
+    assert "No guarantee is claimed: random_state" in capsys.readouterr().out

@@ -1,0 +1,191 @@
+"""Feed one input to a target and judge what happened; make a failing input smaller; keep count.
+
+A target may succeed or refuse: with an error that dperm raises on purpose or, for estimators, with scikit-learn's
+own. Anything else is a crash. So is a message that quotes a planted record, and so is taking too long.
+"""
+
+import random
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from dperm.errors import BudgetExceeded, DpermError
+
+SECRET_TEXT = "S3CR3T-7731"
+SECRET_NUMBER = 773100.25
+_SECRETS = ("S3CR3T", "773100")
+CPU_SECONDS = 10.0  # of the processor, so that a busy machine raises no false alarm
+WALL_SECONDS = 90.0
+_ATTEMPTS = 300
+
+
+class Target:
+    """Something that takes input from strangers. ``share`` says how many of a thousand inputs it gets."""
+
+    name: ClassVar[str]
+    share: ClassVar[int]
+    scikit_learn: ClassVar[bool] = False  # its own ValueError and TypeError are refusals too
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def make(self, rng: random.Random) -> Any:
+        raise NotImplementedError
+
+    def run(self, value: Any) -> None:
+        raise NotImplementedError
+
+
+class Hang(BaseException):
+    """The time of one input is over."""
+
+
+class Leak(Exception):
+    """A message quotes a record."""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """What went wrong and where; two crashes with the same ``signature`` are one bug."""
+
+    error: str
+    place: str
+    message: str
+
+    @property
+    def signature(self) -> str:
+        return f"{self.error} at {self.place}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    seconds: float
+    refused: bool = False
+    crash: Crash | None = None
+
+
+def attempt(target: Target, value: Any, cpu_seconds: float = CPU_SECONDS, wall_seconds: float = WALL_SECONDS) -> Outcome:
+    """Run one input within its time."""
+    started = time.perf_counter()
+    refused, crash = False, None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            with _time_limit(cpu_seconds, wall_seconds):
+                target.run(value)
+            check_silence(*(str(warning.message) for warning in caught))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            refused = _is_refusal(target, error)
+            if not refused:
+                crash = _crash(error)
+            elif quoted := _quoted(error):
+                crash = Crash("Leak", _place(error), quoted)
+    return Outcome(time.perf_counter() - started, refused and crash is None, crash)
+
+
+def check_silence(*texts: str) -> None:
+    """Raise if a text that a user or a log will see quotes the planted record."""
+    for text in texts:
+        if any(secret in text for secret in _SECRETS):
+            raise Leak(text[-300:])
+
+
+def input_of(targets: Sequence[Target], seed: int, number: int) -> tuple[Target, Any]:
+    """The input with this number: it depends on the seed and the number alone."""
+    rng = random.Random(f"{seed}:{number}")
+    (target,) = rng.choices(targets, [target.share for target in targets])
+    return target, target.make(rng)
+
+
+def smaller(target: Target, value: Any, crash: Crash, seconds: float = 20.0) -> Any:
+    """Leave out pieces of the input as long as the same crash stays."""
+    if crash.error == "Hang":
+        return value
+    end, left = time.perf_counter() + seconds, _ATTEMPTS
+    pieces = len(value) if isinstance(value, bytes | str | list | dict) else 0
+    while pieces >= 1:
+        for start in range(0, len(value), pieces):
+            if time.perf_counter() > end or (left := left - 1) < 0:
+                return value
+            shorter = _without(value, start, pieces)
+            found = attempt(target, shorter).crash
+            if found is not None and found.signature == crash.signature:
+                value = shorter
+                break
+        else:
+            pieces //= 2
+        pieces = min(pieces, len(value))
+    return value
+
+
+def _without(value: Any, start: int, count: int) -> Any:
+    if isinstance(value, dict):
+        return {key: item for place, (key, item) in enumerate(value.items()) if not start <= place < start + count}
+    return value[:start] + value[start + count :]
+
+
+def _is_refusal(target: Target, error: BaseException) -> bool:
+    if isinstance(error, DpermError | BudgetExceeded):
+        return True
+    own = isinstance(error, ValueError | TypeError) and any("sklearn" in frame.filename for frame in _frames(error))
+    return target.scikit_learn and own
+
+
+def _quoted(error: BaseException | None) -> str | None:
+    """A message in the chain that a traceback would print and that quotes the record."""
+    while error is not None:
+        try:
+            check_silence(str(error))
+        except Leak as leak:
+            return str(leak)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return None
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    return traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
+
+
+def _crash(error: BaseException) -> Crash:
+    return Crash(type(error).__name__, _place(error), str(error)[:300])
+
+
+def _place(error: BaseException) -> str:
+    """The last line of the library, or else of anything, that the error passed through."""
+    frames = _frames(error)
+    ours = [frame for frame in frames if "dperm" in Path(frame.filename).parts] or frames
+    return f"{'/'.join(Path(ours[-1].filename).parts[-2:])}:{ours[-1].lineno}" if ours else "nowhere"
+
+
+@contextmanager
+def _time_limit(cpu_seconds: float, wall_seconds: float) -> Iterator[None]:
+    def stop(number: int, frame: Any) -> None:
+        raise Hang("too slow")
+
+    before = [(number, signal.signal(number, stop)) for number in (signal.SIGPROF, signal.SIGALRM)]
+    signal.setitimer(signal.ITIMER_PROF, cpu_seconds, cpu_seconds)
+    signal.setitimer(signal.ITIMER_REAL, wall_seconds, wall_seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
+def limit_memory(gibibytes: int = 8) -> None:
+    """An input that asks for more address space gets a MemoryError, which is a crash."""
+    if sys.platform == "linux":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (gibibytes << 30, gibibytes << 30))

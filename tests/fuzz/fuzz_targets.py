@@ -1,0 +1,635 @@
+"""Everything in dperm that takes input from strangers, as targets of the fuzzer."""
+
+import copy
+import functools
+import io
+import json
+import math
+import os
+import random
+import re
+import sqlite3
+import sys
+from contextlib import closing, suppress
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fuzz_harness import SECRET_NUMBER, SECRET_TEXT, Target, check_silence
+from mutations import document_value, mutated_bytes, mutated_document, parameter
+
+import dperm
+from dperm import Ledger, PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, PrivateSearchCV
+from dperm.certificate import verify
+from dperm.certificate.document import digest
+from dperm.certificate.page import page
+from dperm.certificate.statement import model_digest
+from dperm.certificate.words import meaning
+from dperm.datasets import Schema, encode, encode_target, read_table
+from dperm.errors import DataUnavailable, DpermError
+from dperm.estimators.saved import read_document, read_model, save_model
+from dperm.mechanisms import mechanism_names, resolve
+from dperm.privacy.cost import Cost
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = Path(dperm.__file__).parent
+
+TABLE_SCHEMA = {
+    "target": {"name": "label", "classes": ["no", "yes"]},
+    "features": {
+        "age": {"range": [0, 100], "missing": [-1], "indicator": True},
+        "income": {"range": [0, 1e5], "log": True, "centre": 100.0},
+        "town": {"categories": ["north", "south"], "missing": ["?"], "missing_as": "north"},
+        "rooms": {"categories": [1, 2, 3]},
+        "owner": {"categories": [False, True]},
+    },
+}
+RECORDS = {
+    "age": [30.0, -1.0, SECRET_NUMBER, None],
+    "income": [0.0, 1e9, SECRET_NUMBER, math.nan],
+    "town": ["north", SECRET_TEXT, "?", None],
+    "rooms": [1, 2, 7731, None],
+    "owner": [True, False, None, True],
+    "label": ["no", "yes", "no", "yes"],
+    "note": [SECRET_TEXT] * 4,
+}
+
+
+@functools.cache
+def schema_texts() -> list[bytes]:
+    """The examples of the guide and the bundled schemas that are short enough to be changed in an interesting place."""
+    guide = (ROOT / "docs" / "schema.md").read_text(encoding="utf-8")
+    texts = [text for text in re.findall(r"```toml\n(.*?)```", guide, re.DOTALL) if "[target]" in text]
+    texts += [(SOURCE / "datasets" / "data" / name).read_text("utf-8") for name in ("cps.toml", "adult.toml")]
+    return [text.encode() for text in (*texts, Schema.from_dict(TABLE_SCHEMA).to_toml())]
+
+
+@functools.cache
+def schema_documents() -> list[dict[str, Any]]:
+    import tomllib
+
+    return [tomllib.loads(text.decode()) for text in schema_texts()]
+
+
+def csv_text() -> bytes:
+    def cell(value: Any) -> str:
+        return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+    lines = [",".join(RECORDS), *(",".join(map(cell, row)) for row in zip(*RECORDS.values(), strict=True))]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def parquet_bytes() -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(RECORDS), buffer)
+    return buffer.getvalue()
+
+
+@functools.cache
+def model_texts() -> tuple[bytes, ...]:
+    """Saved models of several mechanisms and all estimators."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2)) / 3
+    signs, numbers = (X[:, 0] > 0).astype(int), X[:, 0]
+    schema = Schema.from_dict(
+        {"target": {"name": "y", "classes": [0, 1]}, "features": {k: {"range": [-1, 1]} for k in "ab"}}
+    )
+    logistic = ["output", "ssp", "rsgd-ar", "objective", "bolt-on", "frank-wolfe", "none", dperm.DPGD(steps=5)]
+    cases: list[tuple[Any, Any]] = [(PrivateLogisticRegression(mechanism=name), signs) for name in logistic]
+    cases += [
+        (PrivateLogisticRegression(mechanism="output", classes=[0, 1, 2]), np.digitize(numbers, [-0.1, 0.1])),
+        (PrivateLinearSVC(mechanism="output:paper", epsilon=0.5), np.where(signs == 1, "yes", "no")),
+        (PrivateLinearRegression(mechanism="adassp", neighbours="add-remove", max_rows=70), numbers),
+        (PrivateLogisticRegression(mechanism=dperm.NoisySGD(epochs=2, batch_size=20), random_state=1), signs),
+    ]
+    texts = []
+    path = Path(os.devnull)
+    for place, (estimator, y) in enumerate(cases):
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.json"
+            save_model(estimator.fit(X, y), path, schema=schema if place < 3 else None)
+            texts.append(path.read_bytes())
+    return tuple(texts)
+
+
+def resealed(document: Any) -> Any:
+    """With the digests that fit, as a careful forger would leave them."""
+    with suppress(Exception):
+        certificate = {key: value for key, value in document["certificate"].items() if key != "digest"}
+        stored = (document[name] for name in ("coefficients", "intercept", "classes"))
+        certificate["model"]["sha256"] = model_digest(*stored)
+        document["certificate"] = {**certificate, "digest": digest(certificate)}
+    return document
+
+
+def json_bytes(document: Any) -> bytes:
+    return json.dumps(document).encode("utf-8", "surrogatepass")
+
+
+class SchemaFile(Target):
+    """TOML text, changed byte by byte."""
+
+    name, share = "schema file", 260
+
+    def make(self, rng: random.Random) -> bytes:
+        return mutated_bytes(rng, rng.choice(schema_texts()), schema_texts())
+
+    def run(self, value: bytes) -> None:
+        path = self.folder / "schema.toml"
+        path.write_bytes(value)
+        check_schema_comes_back(Schema.from_toml(path), path)
+
+
+class SchemaDocument(Target):
+    """Nested dictionaries, changed in their structure."""
+
+    name, share = "schema document", 200
+
+    def make(self, rng: random.Random) -> Any:
+        return mutated_document(rng, rng.choice(schema_documents()))
+
+    def run(self, value: Any) -> None:
+        check_schema_comes_back(Schema.from_dict(value), self.folder / "schema.toml")
+
+
+def check_schema_comes_back(schema: Schema, path: Path) -> None:
+    assert Schema.from_dict(schema.to_dict()) == schema
+    path.write_text(schema.to_toml(), encoding="utf-8", newline="")
+    assert Schema.from_toml(path) == schema
+    assert len([name for feature in schema.features for name in feature.column_names]) == schema.n_columns
+
+
+def check_encoding(table: Any, schema: Schema) -> None:
+    rows = encode(table, schema)
+    assert np.isfinite(rows).all()
+    assert (np.einsum("ij,ij->i", rows, rows) <= 1).all()
+    assert len(encode_target(table, schema)) == len(rows)
+
+
+class CsvFile(Target):
+    """CSV text, changed byte by byte, read with a schema or without."""
+
+    name, share = "CSV file", 80
+
+    def make(self, rng: random.Random) -> bytes:
+        return mutated_bytes(rng, csv_text(), [csv_text()])
+
+    def run(self, value: bytes) -> None:
+        path, schema = self.folder / "table.csv", Schema.from_dict(TABLE_SCHEMA)
+        path.write_bytes(value)
+        with suppress(DpermError):  # kinds are guessed here, so either may be refused
+            check_encoding(read_table(path), schema)
+        check_encoding(read_table(path, schema), schema)
+
+
+class ParquetFile(Target):
+    name, share = "Parquet file", 30
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.whole = parquet_bytes()
+
+    def make(self, rng: random.Random) -> bytes:
+        return mutated_bytes(rng, self.whole, [self.whole])
+
+    def run(self, value: bytes) -> None:
+        path, schema = self.folder / "table.parquet", Schema.from_dict(TABLE_SCHEMA)
+        path.write_bytes(value)
+        check_encoding(read_table(path, schema), schema)
+
+
+class Columns(Target):
+    """Columns of every kind of value in a dictionary, given to a valid or a changed schema."""
+
+    name, share = "columns", 80
+
+    def make(self, rng: random.Random) -> dict[str, Any]:
+        columns = dict(copy.deepcopy(RECORDS))
+        for name in rng.sample(list(columns), rng.choice((1, 1, 2, 4))):
+            columns[name] = self._column(rng, columns[name])
+        if rng.random() < 0.1:
+            del columns[rng.choice(list(columns))]
+        return columns
+
+    def _column(self, rng: random.Random, column: list[Any]) -> Any:
+        column = list(column)
+        for _ in range(rng.choice((1, 2, 4))):
+            value = rng.choice((SECRET_TEXT, SECRET_NUMBER, 10**30, b"S3CR3T-7731", [SECRET_TEXT], parameter(rng)))
+            column[rng.randrange(len(column))] = value
+        match rng.randrange(6):
+            case 0:
+                return column[: rng.randrange(5)]
+            case 1:
+                array = np.empty(len(column), dtype=object)
+                array[:] = column
+                return array
+            case 2:
+                kind = rng.choice(("f2", "f4", "i4", "c8", "M8[s]", "U9", "S9", "?"))
+                with np.errstate(all="ignore"):
+                    return np.array([SECRET_NUMBER] * 4).astype(kind)
+            case 3:
+                return parameter(rng)
+        return column
+
+    def run(self, value: dict[str, Any]) -> None:
+        check_encoding(value, Schema.from_dict(TABLE_SCHEMA))
+
+
+class ModelFile(Target):
+    """Saved models, changed byte by byte."""
+
+    name, share = "model file", 130
+
+    def make(self, rng: random.Random) -> bytes:
+        return mutated_bytes(rng, rng.choice(model_texts()), list(model_texts()))
+
+    def run(self, value: bytes) -> None:
+        path = self.folder / "model.json"
+        path.write_bytes(value)
+        check_model(path)
+
+
+class ModelDocument(Target):
+    """Saved models, changed in their structure, half of them with digests that fit again."""
+
+    name, share = "model document", 90
+
+    def make(self, rng: random.Random) -> Any:
+        document = mutated_document(rng, json.loads(rng.choice(model_texts())))
+        return resealed(document) if rng.random() < 0.5 else document
+
+    def run(self, value: Any) -> None:
+        path = self.folder / "model.json"
+        path.write_bytes(json_bytes(value))
+        check_model(path)
+
+
+def check_model(path: Path) -> None:
+    """A model that loads can be used, described and saved, and comes back the same."""
+    model, schema = read_model(path)
+    predictions = model.predict(np.full((2, model.n_features_in_), 0.5))
+    str(model.privacy_)
+    save_model(model, path, schema)
+    again, _ = read_model(path)
+    assert np.array_equal(again.predict(np.full((2, model.n_features_in_), 0.5)), predictions)
+
+
+class Certificate(Target):
+    """Certificates with digests that fit, given to the verifier, which must answer and never raise."""
+
+    name, share = "certificate", 20
+
+    def make(self, rng: random.Random) -> Any:
+        document = json.loads(rng.choice(model_texts()))
+        changed = mutated_document(rng, document["certificate"])
+        return resealed({**document, "certificate": changed})
+
+    def run(self, value: Any) -> None:
+        path = self.folder / "model.json"
+        path.write_bytes(json_bytes(value))
+        document = read_document(path)
+        verdict = verify(document)
+        str(verdict)
+        estimator, _ = read_model(path)
+        meaning(estimator.certificate_, verdict)
+        page(path.name, estimator.certificate_, verdict)
+
+
+class LedgerFile(Target):
+    """Ledgers whose bytes or cells were changed: refused and left alone, or used without losing a charge."""
+
+    name, share = "ledger file", 25
+    charges = 3
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.path = folder / "budget.db"
+        ledger = Ledger(self.path, epsilon=2.0, delta=1e-7)
+        for cost in (Cost.gaussian(0.1), Cost.point(0.1, 1e-9), Cost.gaussian(0.05)):
+            ledger.charge(cost, label="fuzz")
+        self.whole = self.path.read_bytes()
+
+    def make(self, rng: random.Random) -> bytes | list[Any]:
+        if rng.random() < 0.6:
+            return mutated_bytes(rng, self.whole, [self.whole, b"SQLite format 3\x00"])
+        table = rng.choice(("facts.value", "datasets.epsilon", "datasets.delta", "charges.cost", "charges.cost"))
+        table = rng.choice((table, "charges.status", "charges.time", "charges.dataset", "charges.partition"))
+        cost = json_bytes(mutated_document(rng, Cost.gaussian(0.1).to_dict())).decode("ascii")
+        return [table, rng.choice((cost, -1.0, 1e400, "", "void", "[]", b"\xff", 2**40, str(document_value(rng))))]
+
+    def run(self, value: bytes | list[Any]) -> None:
+        self._put(self.whole)
+        before = Ledger(self.path)
+        self._change(value)
+        changed = self.path.read_bytes()
+        for use in (lambda: Ledger(self.path, epsilon=2.0, delta=1e-7), lambda: before):
+            try:
+                self._check(use())
+            except DpermError:
+                assert self.path.read_bytes()[:100] == changed[:100]
+                refused = True
+            else:
+                refused = False
+        if refused:
+            Ledger(self.path)
+
+    def _put(self, data: bytes) -> None:
+        for name in ("budget.db-wal", "budget.db-shm", "budget.db-journal"):
+            (self.folder / name).unlink(missing_ok=True)
+        self.path.write_bytes(data)
+
+    def _change(self, value: bytes | list[Any]) -> None:
+        if isinstance(value, bytes):
+            self._put(value)
+        elif len(value) == 2:
+            table, column = value[0].split(".")
+            with closing(sqlite3.connect(self.path, isolation_level=None)) as connection, suppress(sqlite3.Error):
+                text = f"UPDATE {table} SET {column} = ? WHERE rowid = (SELECT max(rowid) FROM {table})"
+                connection.execute(text, (value[1],))
+
+    def _check(self, ledger: Ledger) -> None:
+        entries = ledger.entries()
+        assert len(entries) >= self.charges, "charges were lost"
+        ledger.to_dict()
+        spent = ledger.spent()
+        ledger.charge(Cost.gaussian(0.01))
+        assert len(ledger.entries()) == len(entries) + 1
+        assert ledger.spent() >= spent
+
+
+class CommandLine(Target):
+    """Arguments drawn from the commands' own options, then shuffled, dropped, doubled and spoilt."""
+
+    name, share = "command line", 60
+    numbers = ("0", "1", "-1", "2", "0.5", "1e-8", "1e400", "nan", "inf", "-inf", "x", "", "1e-400", "99999999999999999999")
+    words = ("auto", "output", "ssp:paper", "output:", "nosuch", "logistic", "svm", "add-remove", "rsgd-ar epochs=2", "é")
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.folder = folder / "cli"
+        self.folder.mkdir()
+        ledger = folder / "small.db"
+        Ledger(ledger, epsilon=1.0, delta=1e-7)
+        self.files = {
+            "people.csv": csv_text(),
+            "people.toml": schema_texts()[-1],
+            "people.parquet": parquet_bytes(),
+            "model.json": model_texts()[0],
+            "three.json": model_texts()[8],
+            "budget.db": ledger.read_bytes(),
+            "broken.json": b"{",
+        }
+        self.commands = _without_long_work()
+
+    def make(self, rng: random.Random) -> list[str]:
+        path, command = rng.choice(self.commands)
+        arguments = list(path)
+        for option in command.params:
+            if option.param_type_name == "argument":
+                arguments += [self._value(rng, option)] * rng.choice((1, 1, 1, 0, 2))
+            elif option.required or rng.random() < 0.25:
+                arguments.append(rng.choice(option.opts))
+                if not option.is_flag or rng.random() < 0.05:
+                    arguments.append(self._value(rng, option))
+        for _ in range(rng.choice((0, 0, 1, 1, 3))):
+            arguments = self._spoilt(rng, arguments)
+        return arguments
+
+    def _value(self, rng: random.Random, option: Any) -> str:
+        choices = getattr(option.type, "choices", None)
+        if choices and rng.random() < 0.9:
+            return str(rng.choice(list(choices)))
+        if option.type.name in ("float", "integer", "integer range", "float range"):
+            return rng.choice(self.numbers if rng.random() < 0.5 else self.numbers[1:6])
+        if rng.random() < 0.6:
+            return rng.choice((*self.files, "out.json", "out.csv", "no/such", ".", "", "cps"))
+        return rng.choice((*self.words, *self.numbers))
+
+    def _spoilt(self, rng: random.Random, arguments: list[str]) -> list[str]:
+        place = rng.randrange(len(arguments) + 1)
+        head, tail = arguments[:place], arguments[place:]
+        match rng.randrange(5):
+            case 0:
+                return head + tail[1:]
+            case 1:
+                return head + tail[:1] * 2 + tail[1:]
+            case 2:
+                return rng.sample(arguments, len(arguments))
+            case 3 if tail:
+                text = mutated_bytes(rng, tail[0].encode(), [b"--x"]).replace(b"/", b"_").replace(b"\0", b"")
+                return [*head, text[:200].decode("utf-8", "surrogateescape"), *tail[1:]]
+        return [*head, rng.choice(("--help", "--", "-", "--nosuch", "--json", "", "\udcff", *self.words)), *tail]
+
+    def run(self, value: list[str]) -> None:
+        from dperm.cli.app import run
+
+        for file in self.folder.iterdir():
+            if file.is_file():
+                file.unlink()
+        for name, data in self.files.items():
+            (self.folder / name).write_bytes(data)
+        before, streams = os.getcwd(), (sys.stdout, sys.stderr)
+        shown = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in streams]
+        os.chdir(self.folder)
+        sys.stdout, sys.stderr = shown
+        try:
+            code = run(value)
+        finally:
+            sys.stdout, sys.stderr = streams
+            os.chdir(before)
+        texts = [stream.buffer.getvalue().decode("utf-8", "replace") for stream in shown]
+        check_silence(*texts)
+        assert code in (0, 1, 2), f"exit code {code}"
+        assert code == 0 or any(texts), f"exit code {code} without a word"
+        assert not any("Traceback" in text for text in texts), "a traceback was shown"
+        if code:
+            raise _Said(texts[1])
+
+
+class _Said(DpermError):
+    """The command refused; counted like a refusal of the library."""
+
+
+def _without_long_work() -> list[tuple[tuple[str, ...], Any]]:
+    """Every command with its path; what would train for minutes is cut off behind the checks of the arguments."""
+    import dperm.audit.audit
+    import dperm.cli.app
+    import dperm.cli.compare
+    import dperm.cli.data
+    import dperm.cli.reproduce
+    import dperm.experiments.compare
+
+    def stop(*args: Any, **settings: Any) -> Any:
+        raise DataUnavailable("the work begins here, and the fuzzer stops.")
+
+    small = functools.cache(dperm.cli.data.load_dataset)
+    dperm.cli.data.load_dataset = lambda name: small(name) if name == "cps" else stop()
+    dperm.experiments.compare.compare = stop
+    dperm.audit.audit.audit_all = stop
+    dperm.cli.reproduce._reproduce = stop
+    sys.modules["dperm.cli.curvature"].load = stop
+
+    def walk(path: tuple[str, ...], command: Any) -> Any:
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from walk((*path, name), inner)
+        if not hasattr(command, "commands"):
+            yield path, command
+
+    return list(walk((), dperm.cli.app.cli))
+
+
+ESTIMATORS = (PrivateLogisticRegression, PrivateLinearSVC, PrivateLinearRegression)
+FAST = ("output", "ssp", "adassp", "auto", "none", "majority", "objective", "output-gd", "rsgd-ar")
+
+
+def fit_and_predict(estimator: Any, X: Any, y: Any, new: Any) -> None:
+    estimator.fit(X, y)
+    str(estimator.privacy_)
+    assert np.isfinite(estimator.coef_).all()
+    estimator.predict(new)
+
+
+class Rows(Target):
+    """Rows and labels of every shape and kind, to fit and to predict."""
+
+    name, share, scikit_learn = "rows", 15, True
+
+    def make(self, rng: random.Random) -> list[Any]:
+        kind = rng.choice(ESTIMATORS)
+        if kind is PrivateLinearRegression:
+            fast = rng.choice(("adassp", "auto", "output"))
+        else:
+            fast = rng.choice(FAST)
+        n, p = rng.choice((1, 2, 3, 6, 6)), rng.choice((1, 2, 3))
+        X, new = self._array(rng, (n, p)), self._array(rng, (2, p))
+        y = self._labels(rng, n, kind)
+        if rng.random() < 0.3:
+            y = np.resize([0, 1], n)
+        elif rng.random() < 0.5:
+            X = np.full((n, p), 0.1)
+        settings = {"mechanism": fast, "classes": rng.choice((None, [0, 1], [0, 1, 2]))}
+        if kind is PrivateLinearRegression:
+            del settings["classes"]
+        return [(kind, settings), X, y, new]
+
+    def _array(self, rng: random.Random, shape: tuple[int, ...]) -> Any:
+        size = math.prod(shape)
+        values = np.array([rng.choice((0.1, -0.5, 0.0, SECRET_NUMBER)) for _ in range(size)]).reshape(shape)
+        for _ in range(rng.choice((0, 1, 1, 3))):
+            odd = (math.nan, math.inf, -math.inf, 1.7e308, -1.7e308, 5e-324, 1e-310, SECRET_NUMBER, 1e200)
+            values.flat[rng.randrange(values.size)] = rng.choice(odd)
+        match rng.randrange(16):
+            case 0:
+                with np.errstate(all="ignore"):
+                    return values.astype(rng.choice(("f2", "f4", "i4", "u1", "?", "c16", "g", "M8[s]", "S12", "V4")))
+            case 1:
+                return values.astype(str)
+            case 2:
+                mixed = values.astype(object)
+                mixed.flat[rng.randrange(mixed.size)] = rng.choice((SECRET_TEXT, None, 10**400, [SECRET_TEXT], {}, b"x"))
+                return mixed
+            case 3:
+                return values.reshape(rng.choice(((-1,), (1, *shape), (*shape[::-1],))))
+            case 4:
+                return values[: rng.randrange(len(values) + 1)]
+            case 5:
+                return values.tolist()
+            case 6:
+                ragged = values.tolist()
+                ragged[0] = rng.choice(([], [SECRET_TEXT], SECRET_NUMBER, None, [[SECRET_NUMBER]]))
+                return ragged
+            case 7:
+                import pandas
+
+                return pandas.DataFrame(values.tolist(), columns=rng.choice((None, list("abc")[: values.shape[-1]])))
+            case 8:
+                from scipy.sparse import csr_array
+
+                return csr_array(np.nan_to_num(values))
+            case 9:
+                return np.ma.masked_greater(values, 1.0)
+            case 10:
+                return rng.choice((None, 3, SECRET_TEXT, SECRET_NUMBER, [], [[]], {}, {"a": [SECRET_NUMBER]}, object()))
+        return values
+
+    def _labels(self, rng: random.Random, n: int, kind: type) -> Any:
+        match rng.randrange(8):
+            case 0:
+                return self._array(rng, (n,))
+            case 1:
+                return [rng.choice((SECRET_TEXT, "other")) for _ in range(n)]
+            case 2:
+                return np.array([rng.choice((0, 1, SECRET_NUMBER)) for _ in range(n)])
+            case 3:
+                return [rng.choice((0, "1", None, SECRET_TEXT, b"x", 1.5, True, (1,))) for _ in range(n)]
+            case 4:
+                return np.resize([[0], [1]], (n, 1))
+            case 5:
+                return np.resize([0, 1, 2], n + rng.choice((-1, 0, 1)) if n > 1 else n)
+        return np.resize([0, 1], n) if kind is not PrivateLinearRegression else np.linspace(-1, 1, n)
+
+    def run(self, value: list[Any]) -> None:
+        (kind, settings), X, y, new = value if len(value) == 4 else [(PrivateLinearSVC, {}), None, None, None]
+        fit_and_predict(kind(**settings), X, y, new)
+
+
+class Settings(Target):
+    """Anything at all as a parameter of an estimator, of a search or as a setting of a mechanism."""
+
+    name, share, scikit_learn = "settings", 10, True
+
+    def make(self, rng: random.Random) -> dict[str, Any]:
+        kind = rng.choice((*ESTIMATORS, *ESTIMATORS, PrivateSearchCV))
+        value: dict[str, Any] = {"kind": kind}
+        if kind is PrivateSearchCV:
+            value |= {"epsilon": 1.0, "delta": 1e-6, "mean_candidates": 2.0}
+            names = [name for name in kind.__init__.__annotations__ if name not in ("estimator", "return")]
+        else:
+            value["mechanism"] = rng.choice(("output", "auto", "objective"))
+            names = list(kind().get_params(deep=False))
+        if rng.random() < 0.5:
+            for name in rng.sample(names, rng.choice((1, 1, 2, 3))):
+                value[name] = parameter(rng)
+        elif kind is not PrivateSearchCV:
+            mechanism = resolve(rng.choice(mechanism_names()))
+            chosen = rng.sample(fields(mechanism), rng.choice((1, 1, 2)) if len(fields(mechanism)) > 1 else 1)
+            value["mechanism"] = mechanism.name
+            value["settings"] = {field.name: parameter(rng) for field in chosen}
+        return value
+
+    def run(self, value: dict[str, Any]) -> None:
+        value = dict(value)
+        kind = value.pop("kind", PrivateLogisticRegression)
+        X = np.linspace(-0.5, 0.5, 16).reshape(8, 2)
+        if "settings" in value:
+            value["mechanism"] = replace(resolve(value["mechanism"]), **value.pop("settings"))
+        if kind is PrivateSearchCV:
+            inner = PrivateLogisticRegression(mechanism="output", classes=[0, 1])
+            grid = value.pop("param_grid", {"l2": [0.1, 1.0]})
+            value = {"epsilon": 1.0, "delta": 1e-6, **value}
+            search = PrivateSearchCV(inner, grid, **value).fit(X, np.resize([0, 1], 8))
+            search.predict(X)
+        else:
+            fit_and_predict(kind(**value), X, np.resize([0, 1], 8), X)
+
+
+TARGETS: tuple[type[Target], ...] = (
+    SchemaFile,
+    SchemaDocument,
+    CsvFile,
+    ParquetFile,
+    Columns,
+    ModelFile,
+    ModelDocument,
+    Certificate,
+    LedgerFile,
+    CommandLine,
+    Rows,
+    Settings,
+)

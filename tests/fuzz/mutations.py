@@ -1,0 +1,120 @@
+"""Random changes to bytes, to nested documents and to parameters. All randomness comes from the generator given."""
+
+import copy
+import math
+from decimal import Decimal
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import numpy as np
+
+_NUMBERS = ["0", "-1", "1e999", "-1e-999", "1e308", "5e-324", "NaN", "Infinity", "9" * 40, "0x10", "1_0", "+1", "01"]
+_MARKS = ['"', "'", '"""', "[", "]", "[[", "{", "}", ",", ",,", ".", "=", ":", "#", "\\", "\\u0000", "\\ud800", "\n"]
+_WORDS = ["null", "true", "nan", "inf", "name", "range", "target", "features", "1979-05-27T07:32:00Z", "\x00", "é", "\ufeff"]
+_TOKENS = [word.encode() for word in (*_NUMBERS, *_MARKS, *_WORDS)] + [b"\xff\xfe", b"\xed\xa0\x80", b"\r", b"[" * 300]
+
+NUMBERS = (0, 1, -1, 2, 3, 7, 0.5, -0.5, 0.1, 1e-9, 1e-300, 5e-324, 1e9, 1e150, 1.7e308, math.inf, -math.inf, math.nan)
+INTEGERS = (2**31, 2**53 + 1, 2**63, -(2**63) - 1, 10**40)
+DOCUMENT = (None, True, False, "", "x", "auto", "\ud800", "1", [], {}, [None], {"name": 1}, [[1.0]], "a" * 300)
+
+
+def mutated_bytes(rng: Random, data: bytes, others: list[bytes]) -> bytes:
+    """One to four changes: bits, bytes, slices cut, doubled or moved, tokens, or a piece of another text."""
+    for _ in range(rng.choice((1, 1, 1, 2, 2, 4))):
+        data = _one_change(rng, data, others)
+    return data
+
+
+def _one_change(rng: Random, data: bytes, others: list[bytes]) -> bytes:
+    start = rng.randrange(len(data) + 1)
+    end = min(len(data), start + int(rng.expovariate(0.1)))
+    head, part, tail = data[:start], data[start:end], data[end:]
+    match rng.randrange(9):
+        case 0 if tail:
+            return head + part + bytes([tail[0] ^ (1 << rng.randrange(8))]) + tail[1:]
+        case 1:
+            return head + rng.randbytes(rng.randint(1, 4)) + tail
+        case 2:
+            return head + tail
+        case 3:
+            return head + part * rng.choice((2, 3, 50)) + tail
+        case 4:
+            other = rng.choice(others)
+            from_ = rng.randrange(len(other) + 1)
+            return head + other[from_ : from_ + rng.randint(1, 80)] + tail
+        case 5:
+            return data[: rng.randrange(len(data) + 1)]
+        case 6:
+            lines = data.split(b"\n")
+            lines.insert(rng.randrange(len(lines) + 1), rng.choice(lines))
+            return b"\n".join(lines)
+        case 7:
+            lines = data.split(b"\n")
+            rng.shuffle(lines)
+            return b"\n".join(lines) if rng.random() < 0.3 else b"\n".join(sorted(lines, key=len))
+    return head + rng.choice(_TOKENS) + tail
+
+
+def document_value(rng: Random) -> Any:
+    """A value such as JSON or TOML can hold."""
+    return copy.deepcopy(rng.choice(rng.choice((NUMBERS, INTEGERS, DOCUMENT))))
+
+
+def parameter(rng: Random) -> Any:
+    """Anything a caller may put in place of a parameter."""
+    odd = (
+        b"x", (), (0, 1), (1, 0), ("a", "b"), {1, 2}, 1 + 2j, Decimal("0.1"), Fraction(1, 3), object(), len, int,
+        np.float32(0.5), np.float64(math.nan), np.int64(3), np.bool_(True), np.array(1.0), np.array([1.0, 2.0]),
+        np.array(["a"]), np.datetime64("2024-01-01"), range(3), bytearray(b"x"),
+    )  # fmt: skip
+    return rng.choice(odd) if rng.random() < 0.3 else document_value(rng)
+
+
+def mutated_document(rng: Random, document: Any) -> Any:
+    """A copy with one to four places changed."""
+    document = copy.deepcopy(document)
+    for _ in range(rng.choice((1, 1, 1, 2, 2, 4))):
+        document = _changed(rng, document)
+    return document
+
+
+def _changed(rng: Random, document: Any) -> Any:
+    places = list(_places(document))
+    if not places:
+        return document_value(rng)
+    holder, key = rng.choice(places)
+    value = holder[key]
+    match rng.randrange(8):
+        case 0:
+            del holder[key]
+        case 1 if isinstance(holder, dict):
+            holder[rng.choice(("", "x", "name", "\ud800", f"{key}x"))] = value
+        case 1:
+            holder.insert(rng.randrange(len(holder) + 1), value)
+        case 2 if isinstance(value, bool):
+            holder[key] = not value
+        case 2 if isinstance(value, int | float):
+            holder[key] = rng.choice((-value, value + 1, value * 2, value / 2, float(value), str(value), 0.0 * value))
+        case 2 if isinstance(value, str):
+            holder[key] = rng.choice((value.upper(), value[:-1], value + "\n", value * 2, [value]))
+        case 3:
+            other, place = rng.choice(places)
+            if other is not value and not _inside(value, other):
+                holder[key] = copy.deepcopy(other[place])
+        case 4:
+            holder[key] = [value] if rng.random() < 0.5 else {"x": value}
+        case _:
+            holder[key] = document_value(rng)
+    return document
+
+
+def _places(document: Any) -> Any:
+    if isinstance(document, dict | list):
+        for key in list(document) if isinstance(document, dict) else range(len(document)):
+            yield document, key
+            yield from _places(document[key])
+
+
+def _inside(outer: Any, inner: Any) -> bool:
+    return any(holder is inner or holder[key] is inner for holder, key in _places(outer))
