@@ -1,7 +1,14 @@
 """Settings of the documentation site: `make docs` builds it, with warnings as errors."""
 
+import inspect
+import re
 import sys
 from pathlib import Path
+from typing import Any
+
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+from sphinx.util.inspect import stringify_signature
 
 from dperm import __version__
 
@@ -24,12 +31,15 @@ extensions = [
     "page_lists",
 ]
 exclude_patterns = ["_build"]
-suppress_warnings = ["toc.empty_glob"]  # a page that is not written yet does not break the navigation
 
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
 
+mathjax3_config = {"svg": {"scale": 0.92}}
+
+add_module_names = False
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
@@ -41,7 +51,11 @@ html_title = f"dperm {__version__}"
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {
-    "light_css_variables": {"color-brand-primary": "#1f5fa8", "color-brand-content": "#1f5fa8"},
+    "light_css_variables": {
+        "color-brand-primary": "#1f5fa8",
+        "color-brand-content": "#1f5fa8",
+        "code-font-size": "76%",
+    },
     "dark_css_variables": {"color-brand-primary": "#7db4f0", "color-brand-content": "#7db4f0"},
 }
 pygments_style = "default"
@@ -51,3 +65,22 @@ html_css_files = ["wide.css"]
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
+
+
+def show_init(app: Sphinx, what: str, name: str, item: Any, options: Any, shown: str, returns: str) -> Any:
+    """The settings of an estimator stand in ``__init__``; its ``__new__`` only makes for better messages."""
+    if what != "class" or item.__new__ is object.__new__ or "*args" not in (shown or ""):
+        return None
+    _self, *settings = inspect.signature(item.__init__).parameters.values()
+    return stringify_signature(inspect.Signature(settings), show_annotation=False), returns
+
+
+def keep_underscores(app: Sphinx, what: str, name: str, item: Any, options: Any, lines: list[str]) -> None:
+    """An attribute that ends in an underscore is not a reference."""
+    lines[:] = [re.sub(r"^(:(?:ivar|vartype) \w+)_:", r"\1\_:", line) for line in lines]
+
+
+def setup(app: Sphinx) -> None:
+    app.add_lexer("csv", TextLexer)
+    app.connect("autodoc-process-signature", show_init)
+    app.connect("autodoc-process-docstring", keep_underscores, priority=900)  # behind napoleon

@@ -15,14 +15,15 @@ def commands(command: click.Command, context: click.Context) -> list[tuple[click
         for name in command.list_commands(context):
             child = command.get_command(context, name)
             assert child is not None
-            found += commands(child, click.Context(child, info_name=name, parent=context, terminal_width=88))
+            found += commands(child, click.Context(child, info_name=name, parent=context))
     return found
 
 
 class Commands(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         sections: list[nodes.Node] = []
-        for command, context in commands(cli, click.Context(cli, info_name="dperm", terminal_width=88)):
+        top = click.Context(cli, info_name="dperm", terminal_width=90, **cli.context_settings)
+        for command, context in commands(cli, top):
             path = context.command_path
             section = nodes.section(ids=[path.replace(" ", "-")], names=[path])
             help_text = command.get_help(context)

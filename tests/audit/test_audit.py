@@ -233,7 +233,7 @@ def test_command_tells_by_its_exit_status(
     arguments = ["output-gd", "--runs", "400", "--processes", "1", "--out", str(tmp_path / "out"), "--json"]
     ran = CliRunner().invoke(command, arguments, standalone_mode=False)
     assert ran.return_value == int(missed), ran.output
-    document = json.loads(ran.output)
+    document = json.loads(ran.stdout)
     assert document == json.loads((tmp_path / "out" / "audit.json").read_text())
     assert document["sound"] is not missed
     assert document["mechanisms"][0]["verdict"] == STANDS
@@ -247,6 +247,7 @@ def test_command_prints_a_table_and_refuses_nothing_to_do(monkeypatch: pytest.Mo
         command, ["output-gd", "--runs", "400", "--processes", "1"], standalone_mode=False
     )
     assert ran.return_value == 0
-    assert "output-gd" in ran.output
-    assert "stands" in ran.output
+    assert "output-gd" in ran.stdout
+    assert "stands" in ran.stdout
+    assert ran.stderr.startswith("output-gd: stands")
     assert isinstance(CliRunner().invoke(command, [], standalone_mode=False).exception, InvalidInput)

@@ -21,8 +21,6 @@ from dperm.errors import BudgetExceeded, DpermError
 SECRET_TEXT = "S3CR3T-7731"
 SECRET_NUMBER = 773100.25
 _SECRETS = ("S3CR3T", "773100")
-CPU_SECONDS = 10.0  # of the processor, so that a busy machine raises no false alarm
-WALL_SECONDS = 90.0
 _ATTEMPTS = 300
 
 
@@ -31,6 +29,9 @@ class Target:
 
     name: ClassVar[str]
     share: ClassVar[int]
+    cpu_seconds: ClassVar[float] = 10.0  # of the processor, so that a busy machine raises no false alarm
+    wall_seconds: ClassVar[float] = 90.0
+    warm_ups: ClassVar[int] = 2  # what is compiled or cached once is not the fault of an input
     scikit_learn: ClassVar[bool] = False  # its own ValueError and TypeError are refusals too
 
     def __init__(self, folder: Path) -> None:
@@ -71,14 +72,14 @@ class Outcome:
     crash: Crash | None = None
 
 
-def attempt(target: Target, value: Any, cpu_seconds: float = CPU_SECONDS, wall_seconds: float = WALL_SECONDS) -> Outcome:
-    """Run one input within its time."""
+def attempt(target: Target, value: Any, patience: float = 1.0) -> Outcome:
+    """Run one input within ``patience`` times its time."""
     started = time.perf_counter()
     refused, crash = False, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            with _time_limit(cpu_seconds, wall_seconds):
+            with _time_limit(patience * target.cpu_seconds, patience * target.wall_seconds):
                 target.run(value)
             check_silence(*(str(warning.message) for warning in caught))
         except KeyboardInterrupt:
@@ -129,14 +130,18 @@ def smaller(target: Target, value: Any, crash: Crash, seconds: float = 20.0) -> 
 
 def _without(value: Any, start: int, count: int) -> Any:
     if isinstance(value, dict):
-        return {key: item for place, (key, item) in enumerate(value.items()) if not start <= place < start + count}
+        return {
+            key: item for place, (key, item) in enumerate(value.items()) if not start <= place < start + count
+        }
     return value[:start] + value[start + count :]
 
 
 def _is_refusal(target: Target, error: BaseException) -> bool:
     if isinstance(error, DpermError | BudgetExceeded):
         return True
-    own = isinstance(error, ValueError | TypeError) and any("sklearn" in frame.filename for frame in _frames(error))
+    own = isinstance(error, ValueError | TypeError) and any(
+        "sklearn" in frame.filename for frame in _frames(error)
+    )
     return target.scikit_learn and own
 
 
@@ -161,7 +166,7 @@ def _crash(error: BaseException) -> Crash:
 
 def _place(error: BaseException) -> str:
     """The last line of the library, or else of anything, that the error passed through."""
-    frames = _frames(error)
+    frames = [frame for frame in _frames(error) if frame.filename != __file__]
     ours = [frame for frame in frames if "dperm" in Path(frame.filename).parts] or frames
     return f"{'/'.join(Path(ours[-1].filename).parts[-2:])}:{ours[-1].lineno}" if ours else "nowhere"
 

@@ -9,14 +9,99 @@ from typing import Any
 
 import numpy as np
 
-_NUMBERS = ["0", "-1", "1e999", "-1e-999", "1e308", "5e-324", "NaN", "Infinity", "9" * 40, "0x10", "1_0", "+1", "01"]
-_MARKS = ['"', "'", '"""', "[", "]", "[[", "{", "}", ",", ",,", ".", "=", ":", "#", "\\", "\\u0000", "\\ud800", "\n"]
-_WORDS = ["null", "true", "nan", "inf", "name", "range", "target", "features", "1979-05-27T07:32:00Z", "\x00", "é", "\ufeff"]
-_TOKENS = [word.encode() for word in (*_NUMBERS, *_MARKS, *_WORDS)] + [b"\xff\xfe", b"\xed\xa0\x80", b"\r", b"[" * 300]
+_NUMBERS = [
+    "0",
+    "-1",
+    "1e999",
+    "-1e-999",
+    "1e308",
+    "5e-324",
+    "NaN",
+    "Infinity",
+    "9" * 40,
+    "0x10",
+    "1_0",
+    "+1",
+    "01",
+]
+_MARKS = [
+    '"',
+    "'",
+    '"""',
+    "[",
+    "]",
+    "[[",
+    "{",
+    "}",
+    ",",
+    ",,",
+    ".",
+    "=",
+    ":",
+    "#",
+    "\\",
+    "\\u0000",
+    "\\ud800",
+    "\n",
+]
+_WORDS = [
+    "null",
+    "true",
+    "nan",
+    "inf",
+    "name",
+    "range",
+    "target",
+    "features",
+    "1979-05-27T07:32:00Z",
+    "\x00",
+    "é",
+    "\ufeff",
+]
+_TOKENS = [word.encode() for word in (*_NUMBERS, *_MARKS, *_WORDS)] + [
+    b"\xff\xfe",
+    b"\xed\xa0\x80",
+    b"\r",
+    b"[" * 300,
+]
 
-NUMBERS = (0, 1, -1, 2, 3, 7, 0.5, -0.5, 0.1, 1e-9, 1e-300, 5e-324, 1e9, 1e150, 1.7e308, math.inf, -math.inf, math.nan)
+NUMBERS = (
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    0.5,
+    -0.5,
+    0.1,
+    1e-9,
+    1e-300,
+    5e-324,
+    1e9,
+    1e150,
+    1.7e308,
+    math.inf,
+    -math.inf,
+    math.nan,
+)
 INTEGERS = (2**31, 2**53 + 1, 2**63, -(2**63) - 1, 10**40)
-DOCUMENT = (None, True, False, "", "x", "auto", "\ud800", "1", [], {}, [None], {"name": 1}, [[1.0]], "a" * 300)
+DOCUMENT = (
+    None,
+    True,
+    False,
+    "",
+    "x",
+    "auto",
+    "\ud800",
+    "1",
+    [],
+    {},
+    [None],
+    {"name": 1},
+    [[1.0]],
+    "a" * 300,
+)
 
 
 def mutated_bytes(rng: Random, data: bytes, others: list[bytes]) -> bytes:
@@ -95,7 +180,9 @@ def _changed(rng: Random, document: Any) -> Any:
         case 2 if isinstance(value, bool):
             holder[key] = not value
         case 2 if isinstance(value, int | float):
-            holder[key] = rng.choice((-value, value + 1, value * 2, value / 2, float(value), str(value), 0.0 * value))
+            holder[key] = rng.choice(
+                (-value, value + 1, value * 2, value / 2, float(value), str(value), 0.0 * value)
+            )
         case 2 if isinstance(value, str):
             holder[key] = rng.choice((value.upper(), value[:-1], value + "\n", value * 2, [value]))
         case 3:

@@ -26,6 +26,7 @@ def parse(raw: bytes) -> Any:
         document = json.loads(
             raw.decode("utf-8"), object_pairs_hook=_without_repeats, parse_constant=constant
         )
+        json.dumps(document, ensure_ascii=False).encode()  # half a character could not be written again
     except InvalidInput:
         raise
     except (ValueError, RecursionError):

@@ -260,6 +260,8 @@ def check_statement(value: object) -> dict[str, Any]:
         described = check_object(f"certificate, mechanism, {name}", stated[name], ("name", "settings"))
         if not matches(described["name"], str) or not matches(described["settings"], Mapping[str, Any]):
             raise InvalidInput(f"certificate, mechanism, {name}: a name and settings were expected.")
+        if not matches(described["settings"].get("accounting"), str):
+            raise InvalidInput(f"certificate, mechanism, {name}: the settings must name the accounting.")
     for release in statement["releases"]:
         _typed("certificate, a release", release, _Release)
     form = _Range if statement["targets"].get("kind") == "range" else _Classes

@@ -83,6 +83,8 @@ def audit(
             seen.add(result)
             if isinstance(shown, Live):
                 shown.update(seen.table())
+            else:
+                click.echo(_line(result), err=True)
     seen.processes_differ = noise_differs_between_processes()
     document = seen.document()
     if folder is not None:
@@ -101,6 +103,17 @@ def audit(
     for line in seen.summary():
         screen.print(line)
     return int(not seen.sound)
+
+
+def _line(result: AuditResult | ControlResult | ReplaySummary) -> str:
+    """Progress, for a pipe or a log."""
+    from dperm.audit.audit import AuditResult, ControlResult
+
+    if isinstance(result, AuditResult):
+        return f"{result.mechanism}: {result.verdict}, {result.ratio:.0%} of the claim"
+    if isinstance(result, ControlResult):
+        return f"broken on purpose, {result.control}: {'caught' if result.caught else 'MISSED'}"
+    return f"{result.mechanism}: {result.replays} replays, {len(result.failures)} failed"
 
 
 @dataclass

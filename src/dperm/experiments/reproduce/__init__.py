@@ -10,8 +10,12 @@ MODULES = {
     "rsgd-fig2": "rsgd",
     "rsgd-fig3": "timing",
     "rsgd-fig4": "rsgd",
+    "gp-table2": "curvature_tables",
+    "gp-fig1": "curvature_tables",
     "gp-table4": "gradient_perturbation",
     "gp-fig2": "gradient_perturbation",
+    "report-tables": "report_tables",
+    "bounds": "bounds_curves",
     "frontier": "frontier",
 }
 """In which module of this package the dict ``ITEMS`` has each item. One line adds an item."""

@@ -31,7 +31,7 @@ Matrix = NDArray[np.float64]
 PAPER = "Yu, Zhang, Chen, Yin & Liu, Gradient perturbation is underrated (IJCAI 2020)"
 CLOSE = 0.1  # relative distance to a published figure
 L2 = 1e-10  # the solver asks for some; the smallest published curvature is 90,000 times as large
-NOISE_SCALES = tuple(float(scale) for scale in np.geomspace(1e-3, 10, 25)) + (1.0,)
+NOISE_SCALES = (*(float(scale) for scale in np.geomspace(1e-3, 10, 25)), 1.0)
 
 
 def by_range(columns: Matrix) -> Matrix:
@@ -375,7 +375,9 @@ def _figure1(bench: Bench) -> Report:
         pq.write_table(pa.Table.from_pylist(rows), unfinished)
     _draw_expected(found, figure)
     also = {
-        f"{one.name}, labels 0 and 1": replace(one, target=(one.target + 1) / 2).curvature(one.convention, scales)
+        f"{one.name}, labels 0 and 1": replace(one, target=(one.target + 1) / 2).curvature(
+            one.convention, scales
+        )
         for one in sets
         if set(one.target) == {-1.0, 1.0}
     }
@@ -454,21 +456,22 @@ def _draw_expected(found: dict[str, Curvature], path: Path) -> None:
 
 
 _SCALES_DIFFER = (
-    "How the paper scales columns, and which columns it uses, we found by trying: graduate admission agrees in all "
-    "printed digits when columns are scaled by their range, Boston housing and motor insurance when they are divided "
-    "by their maximum, motor insurance only with the target among the columns. The choice is made set by set and after "
-    "seeing the published figures. Standardised columns, columns from -1 to 1, rows of norm 1 and raw numbers are far "
-    "off on all four; leaving columns out fits no better. No single way fits all sets."
+    "How the paper scales columns, and which columns it uses, we found by trying: graduate admission agrees in "
+    "all printed digits when columns are scaled by their range, Boston housing and motor insurance when they "
+    "are divided by their maximum, motor insurance only with the target among the columns. The choice is made "
+    "set by set and after seeing the published figures. Standardised columns, columns from -1 to 1, rows of "
+    "norm 1 and raw numbers are far off on all four; leaving columns out fits no better. No single way fits "
+    "all sets."
 )
 _SONAR = (
-    "Sonar: the minimum agrees in all printed digits (3.63e-4) if the first of the 208 rows is lost, as happens when a "
-    "file without column names is read as if it had them. We keep the row. The average then stays at 0.198; nothing we "
-    "tried gives 0.19 together with that minimum."
+    "Sonar: the minimum agrees in all printed digits (3.63e-4) if the first of the 208 rows is lost, as "
+    "happens when a file without column names is read as if it had them. We keep the row. The average then "
+    "stays at 0.198; nothing we tried gives 0.19 together with that minimum."
 )
 _SHARED = (
     f"{NOT_PRIVATE}",
-    "The Hessian of least squares is the same at every weight: minimum and average do not depend on the point, the "
-    "loss is half the squared residual, and no regulariser is in the published figures.",
+    "The Hessian of least squares is the same at every weight: minimum and average do not depend on the point, "
+    "the loss is half the squared residual, and no regulariser is in the published figures.",
 )
 
 ITEMS = {
@@ -486,11 +489,12 @@ ITEMS = {
         paper=f"{PAPER}, figure 1",
         run=_figure1,
         differs=(
-            "The noise that reaches the weights is the step size times that of the gradient. The paper's figure has the "
-            "noise of the gradient on its axis; at σ = 1 the noise term swamps the path, so ν is near the average by "
-            "construction. At small σ it is what the way from zero to the minimum sees.",
-            "Targets are divided by their largest absolute value; the labels of sonar are -1 and 1. What the paper "
-            "takes we do not know; with labels 0 and 1 the way to the minimum is half as long and ν(1) is nearer the average.",
+            "The noise that reaches the weights is the step size times that of the gradient. The paper's "
+            "figure has the noise of the gradient on its axis; at σ = 1 the noise term swamps the path, so ν "
+            "is near the average by construction. At small σ it is what the way from zero to the minimum sees.",
+            "Targets are divided by their largest absolute value; the labels of sonar are -1 and 1. What the "
+            "paper takes we do not know; with labels 0 and 1 the way to the minimum is half as long and ν(1) "
+            "is nearer the average.",
             _SCALES_DIFFER,
             *_SHARED,
         ),

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette without its yellow; markers tell the lines apart in grey.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_DASHES = ("--", ":")
 _GREY = "#5F5F5F"
+_LEGEND_COLUMNS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,34 +42,53 @@ def draw_lines(
     note: str,
     log: Sequence[str] = (),
 ) -> None:
-    """A panel for each group of lines, side by side, each with its own legend below."""
+    """A panel for each group of lines, side by side, and one legend below; a name has one look everywhere."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.2 * len(panels), 5.2), dpi=160)
+    names = list(dict.fromkeys(line.label for _, lines in panels for line in lines))
+    rows = -(-len(names) // _LEGEND_COLUMNS)
+    width, height = max(8.4, 4.4 * len(panels)), 4.3 + 0.22 * rows
+    figure = Figure(figsize=(width, height), dpi=160)
     FigureCanvasAgg(figure)
+    handles: dict[str, Any] = {}
     for axes, (name, lines) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         axes.set_title(name, loc="left", fontsize=11)
-        _panel(axes, lines, log)
+        handles |= _panel(axes, lines, log)
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", parse_math=False)
-    figure.text(0.01, 0.012, note, fontsize=8.5, color=_GREY)
-    figure.tight_layout(rect=(0, 0.04, 1, 0.97))
+    figure.suptitle(
+        title, x=0.12 / width, y=1 - 0.12 / height, ha="left", va="top", fontsize=13, fontweight="bold"
+    )
+    below = 0.3 + 0.22 * rows  # inches
+    figure.legend(
+        handles.values(),
+        handles.keys(),
+        fontsize=8.5,
+        frameon=False,
+        ncols=_LEGEND_COLUMNS,
+        loc="upper left",
+        bbox_to_anchor=(0.05 / width, (below + 0.02) / height),
+    )
+    figure.text(0.12 / width, 0.08 / height, note, fontsize=8.5, color=_GREY)
+    figure.tight_layout(rect=(0, (below + 0.05) / height, 1, 1 - 0.3 / height))
     with atomic_path(path) as unfinished:
         save(figure, unfinished)
 
 
-def _panel(axes: Axes, lines: Sequence[Line], log: Sequence[str]) -> None:
+def _panel(axes: Axes, lines: Sequence[Line], log: Sequence[str]) -> dict[str, Any]:
+    """Draw the lines; what stands for each of them in a legend."""
+    handles: dict[str, Any] = {}
     for number, line in enumerate(lines):
         colour = _GREY if line.dashed else _COLOURS[number % len(_COLOURS)]
-        look: dict[str, Any] = {"color": colour, "linestyle": "--" if line.dashed else "-", "linewidth": 1.6}
+        dashes = _DASHES[number % len(_DASHES)] if line.dashed else "-"
+        look: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 1.6}
+        if not line.dashed:
+            look |= {"marker": _MARKERS[number % len(_MARKERS)], "markersize": 4.6}
         if line.band:
             low, high = zip(*line.band, strict=True)
             axes.fill_between(line.x, low, high, color=colour, alpha=0.15, linewidth=0)
-        axes.plot(
-            line.x, line.y, label=line.label, marker=_MARKERS[number % len(_MARKERS)], markersize=4.6, **look
-        )
+        (handles[line.label],) = axes.plot(line.x, line.y, **look)
     if "x" in log:
         axes.set_xscale("log")
     if "y" in log:
@@ -79,4 +100,4 @@ def _panel(axes: Axes, lines: Sequence[Line], log: Sequence[str]) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#E2E2E2", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.legend(fontsize=8.5, frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.14))
+    return handles

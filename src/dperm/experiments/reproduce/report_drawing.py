@@ -40,7 +40,10 @@ class Lesson:
 
 
 def draw(
-    lesson: Lesson, accuracy: Mapping[float, Array], prices: Mapping[tuple[int, float, int], HasEpsilon], path: Path
+    lesson: Lesson,
+    accuracy: Mapping[float, Array],
+    prices: Mapping[tuple[int, float, int], HasEpsilon],
+    path: Path,
 ) -> None:
     """The learned lines, accuracy over c squared with the published runs, and epsilon over c squared."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -65,9 +68,13 @@ def draw(
     right.plot(*zip(*there, strict=True), "x", color=_ORANGE, markersize=6, label="published, three runs")
     right.set_title("Private SGD: accuracy on 5,000 points, %", loc="left", fontsize=11)
 
-    for (batch, words), (colour, style) in zip(((1, "one row a step"), (20, "batches of 20")), _LINES, strict=False):
+    for (batch, words), (colour, style) in zip(
+        ((1, "one row a step"), (20, "batches of 20")), _LINES, strict=False
+    ):
         points = [(c, prices[100, c, batch].epsilon) for c in constants if prices[100, c, batch].epsilon > 0]
-        cost.plot(*zip(*points, strict=True), color=colour, linestyle=style, marker="o", markersize=4.6, label=words)
+        cost.plot(
+            *zip(*points, strict=True), color=colour, linestyle=style, marker="o", markersize=4.6, label=words
+        )
     cost.axhline(1.0, color=_GREY, linestyle=":", linewidth=1.6, label="claimed: ε = 1")
     cost.set_yscale("log")
     cost.set_title("ε really paid at δ = 0.1 (left out where it is 0)", loc="left", fontsize=11)
@@ -106,7 +113,7 @@ def animate(lesson: Lesson, path: Path) -> None:
     title = figure.suptitle("", x=0.02, ha="left", fontsize=13, fontweight="bold")
     figure.tight_layout(rect=(0, 0, 1, 0.96))
     steps = [step for step, _ in next(iter(lesson.paths.values()))]
-    still = 12  # frames at the end
+    still = 8  # frames at the end
 
     def show(frame: int) -> list[Any]:
         place = min(frame, len(steps) - 1)

@@ -1,6 +1,6 @@
 """Figures 1, 2 and 4 of Chen, Lee & Kifer (2019): accuracy and objective over epsilon."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,15 +14,18 @@ from dperm.experiments.reproduce.studies import (
     load_each,
     mean_accuracy,
     objective_section,
+    promise_checks,
     refusals,
     write,
 )
-from dperm.experiments.spec import Entrant
+from dperm.experiments.spec import ORACLE_MARK, Entrant
+from dperm.experiments.tuning import tuned
 from dperm.mechanisms import RSGDAR
 
 PAPER = "Chen, Lee & Kifer, Rényi differentially private ERM for smooth objectives (AISTATS 2019)"
 DELTA, L2 = 1e-8, 1e-3
 OURS, PAPERS, SMALL_STEP = "RSGD-AR, tight", "RSGD-AR", "RSGD-AR, first step 0.5"
+BEST = f"RSGD-AR, best settings{ORACLE_MARK}"
 
 METHODS: dict[str, Entrant] = {
     PAPERS: "rsgd-ar:paper",
@@ -37,6 +40,11 @@ METHODS: dict[str, Entrant] = {
 CONTENDERS: dict[str, Entrant] = {
     OURS: "rsgd-ar",
     SMALL_STEP: RSGDAR(step_size=0.5),
+    BEST: tuned(
+        "oracle",
+        RSGDAR(accounting="paper", average_every=5),
+        {"epochs": (5, 10, 20), "step_size": (0.5, 2.0, 7.0)},
+    ),
     **METHODS,
     "SGD-MA, tight": "sgd-ma",
     **BASELINES,
@@ -49,11 +57,12 @@ DIFFERS = (
     "δ, l2, the batches of 4,000 rows and 20 × 5 folds are the paper's; 20 epochs with an average every 10 are the "
     "defaults of this library, and so is every setting of the other methods.",
     "One relation for all methods, replace-one. The paper's DP-AGD and SGD-MA are priced for add-remove and thus "
-    "get half the noise.",
+    "get half the noise; what a published noise really costs is checked exactly.",
     "The first step of SGD is 4 over the squared norm of a row, a public constant. The paper's 0.5 belongs to code "
     "that divides every batch gradient by its own norm, which the published sensitivity does not allow for: two "
     "neighbours can then move apart by up to the batch size times as far. With plain gradients a first step of 0.5 "
-    "is too short to leave the majority label on most of these tables; it is run as a line of its own.",
+    "is too short to leave the majority label on some of these tables; it is run as a line of its own, and so are the "
+    "settings of a grid that are best on test, which is not private and flatters the method.",
     "Rows are bounded with their intercept, scaled by public ranges and really permuted. In the authors' code the "
     "intercept comes after the bound, ranges are taken from the rows and no permutation is applied.",
     "SGD-MA has the exact noise on Poisson batches; its number of steps is a public rule, not the best on test. With "
@@ -91,7 +100,7 @@ def compare_on(
         at_hand, missing = load_each([name], size.n_rows)
         skipped += missing
         for records in at_hand:
-            results = Comparison(
+            comparison = Comparison(
                 records=records,
                 contenders=CONTENDERS,
                 epsilons=size.epsilons,
@@ -100,11 +109,13 @@ def compare_on(
                 loss=loss,
                 folds=size.folds,
                 repeats=size.repeats,
-            ).run(bench)
+            )
+            results, broken = comparison.run(bench), comparison.broken_promises()
             tables.append(results)
             sections += [accuracy_section(results), objective_section(results)]
             checks += level_checks(results, records)
-            checks += [_ordering(results, records.name), _accounting(results, records.name)]
+            checks += [_ordering(results, records.name, broken), _accounting(results, records.name)]
+            checks += promise_checks(records.name, broken)
             skipped += refusals(results)
     files = write(tables, bench) if tables else []
     return Report(
@@ -116,24 +127,24 @@ def compare_on(
     )
 
 
-def _ordering(results: pa.Table, name: str) -> Check:
-    """The paper's claim: its method is above the earlier ones."""
-    found = mean_accuracy(results)
-    epsilons = sorted({epsilon for _, epsilon in found})
+def _ordering(results: pa.Table, name: str, broken: Container[tuple[str, float]]) -> Check:
+    """The paper's claim: its method is above the earlier ones. It has its best settings on test, the others a rule."""
+    found = {cell: value for cell, value in mean_accuracy(results).items() if cell not in broken}
     ahead: list[str] = []
     behind: list[str] = []
-    for epsilon in epsilons:
+    for epsilon in sorted({epsilon for _, epsilon in found}):
+        mine = [found[label, epsilon] for label in (PAPERS, BEST) if (label, epsilon) in found]
         others = {
             label: found[label, epsilon] for label in METHODS if (label, epsilon) in found and label != PAPERS
         }
-        if not others or (PAPERS, epsilon) not in found:
-            continue
-        best = max(others, key=others.__getitem__)
-        lead = found[PAPERS, epsilon] - others[best]
-        (ahead if lead >= 0 else behind).append(f"{epsilon:g} ({lead:+.1f}, {best})")
+        if mine and others:
+            best = max(others, key=others.__getitem__)
+            lead = max(mine) - others[best]
+            (ahead if lead >= 0 else behind).append(f"{epsilon:g} ({lead:+.1f}, {best})")
     return Check(
-        claim=f"{name}: RSGD-AR is the best of the paper's methods, all with their papers' accounting "
-        f"[yes at ε = {', '.join(ahead) or 'none'}; no at ε = {', '.join(behind) or 'none'}; points to the best other]",
+        claim=f"{name}: RSGD-AR with its best settings on test is above the paper's other methods by their rules, all "
+        f"with their papers' accounting, where that keeps its promise [yes at ε = {', '.join(ahead) or 'none'}; no "
+        f"at ε = {', '.join(behind) or 'none'}; points to the best other]",
         holds=not behind,
     )
 

@@ -10,13 +10,15 @@ import pyarrow.parquet as pq
 
 from dperm.errors import DataUnavailable
 from dperm.estimators.atomic import atomic_path
+from dperm.experiments.batches import Rows
 from dperm.experiments.compare import specify
 from dperm.experiments.figures import figure_of, save
+from dperm.experiments.grid import budgets_of, plan_grid, problems_of
 from dperm.experiments.reproduce import data
 from dperm.experiments.reproduce.item import Bench, Check, Progress, Section
-from dperm.experiments.results import NOT_PRIVATE, Curve, Study, combine, curves, make_results
+from dperm.experiments.results import RULE, Curve, Study, combine, curves, make_results
 from dperm.experiments.runner import run
-from dperm.experiments.spec import Entrant
+from dperm.experiments.spec import Entrant, Spec
 from dperm.experiments.store import merged
 
 NON_PRIVATE, MAJORITY = "NonPrivate", "Majority"
@@ -42,9 +44,8 @@ class Comparison:
     repeats: int = 1
     own_repeats: Mapping[str, int] | None = None
 
-    def run(self, bench: Bench) -> pa.Table:
-        """The results of all contenders, as of one study."""
-        spec, rows = specify(
+    def _specify(self, seed: int) -> tuple[Spec, Rows]:
+        return specify(
             self.records.X,
             self.records.y,
             dataset=self.records.name,
@@ -55,8 +56,28 @@ class Comparison:
             folds=self.folds,
             repeats=self.repeats,
             l2=self.l2,
-            seed=bench.seed,
+            seed=seed,
         )
+
+    def broken_promises(self) -> dict[tuple[str, float], str]:
+        """Where a paper's own noise does not reach its epsilon under the relation used here, and by how much."""
+        spec, rows = self._specify(0)
+        problems, budgets = problems_of(spec, rows.held_out), budgets_of(spec)
+        found = {}
+        for contender in spec.contenders:
+            if contender.accounting == "paper" and contender.tuning == RULE:
+                grid, _ = plan_grid(contender, contender.candidates[0], problems, budgets)
+                for epsilon, plans in grid.items():
+                    reasons = [
+                        plan.not_certified for plan in plans.values() if plan.not_certified is not None
+                    ]
+                    if reasons:
+                        found[contender.label, epsilon] = reasons[0]
+        return found
+
+    def run(self, bench: Bench) -> pa.Table:
+        """The results of all contenders, as of one study."""
+        spec, rows = self._specify(bench.seed)
         report = bench.progress(f"{self.records.name}, {spec.loss}")
         tables = []
         for place, contender in enumerate(spec.contenders):
@@ -174,11 +195,24 @@ def level_checks(results: pa.Table, records: data.Records) -> list[Check]:
     return checks
 
 
-def private_labels(results: pa.Table) -> list[str]:
-    labels, accounting = results["label"].to_pylist(), results["accounting"].to_pylist()
-    return list(
-        dict.fromkeys(name for name, kind in zip(labels, accounting, strict=True) if kind != NOT_PRIVATE)
-    )
+def promise_checks(name: str, broken: Mapping[tuple[str, float], str]) -> list[Check]:
+    """One failed check per method whose published noise is too small here."""
+    by_method: dict[str, dict[str, list[str]]] = {}
+    for (label, epsilon), reason in broken.items():
+        short = reason.partition("; use ")[0]
+        by_method.setdefault(label, {}).setdefault(short, []).append(f"{epsilon:g}")
+    return [
+        Check(
+            claim=f"{name}: the published noise of {label} keeps its promise under replace-one "
+            f"[{_listed(reasons)}]",
+            holds=False,
+        )
+        for label, reasons in by_method.items()
+    ]
+
+
+def _listed(reasons: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"ε = {', '.join(epsilons)}: {reason}" for reason, epsilons in reasons.items())
 
 
 def write(tables: Sequence[pa.Table], bench: Bench, figure: str = "figure.png") -> list[Path]:

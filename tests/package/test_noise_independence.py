@@ -1,0 +1,268 @@
+"""Noise that is drawn side by side is independent: across classes, candidates, folds, jobs, threads and processes.
+
+The rows are zero, so what is released is the noise. Every way to draw side by side is run with the operating system's
+entropy and with child streams of a seed, which must pass, and with one seed for all, which must fail.
+"""
+
+import importlib
+import math
+import os
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import joblib
+import numpy as np
+import pytest
+from scipy.stats import chi2
+from sklearn.base import clone
+from sklearn.model_selection import cross_validate
+
+from dperm import DPGD, DPSGD, Objective, Output, PrivateLogisticRegression, PrivateSearchCV
+from dperm.engine import Table
+from dperm.losses import Logistic
+from dperm.mechanisms import Job
+from dperm.privacy import Budget, GaussianNoise, SeededEntropy, SystemEntropy, release, release_batch
+from dperm.problem import Problem
+
+gate = importlib.import_module("dperm.privacy.release")
+
+TINY = 1e-9
+ROWS, FEATURES, STREAMS = 24, 400, 6
+X, Y = np.zeros((ROWS, FEATURES)), np.resize([0, 1], ROWS)
+MODEL = PrivateLogisticRegression(mechanism=Output(), l2=1.0, fit_intercept=False, classes=[0, 1])
+NOISE = GaussianNoise(1.0, 2.0, FEATURES)
+
+SYSTEM, SPAWNED, SHARED = "operating system", "child streams", "one seed for all"
+every_source = pytest.mark.parametrize("source", [SYSTEM, SPAWNED, SHARED])
+
+
+def entropies(source, count):
+    if source == SYSTEM:
+        return [SystemEntropy()] * count
+    return SeededEntropy(7).spawn(count) if source == SPAWNED else [SeededEntropy(7) for _ in range(count)]
+
+
+def random_states(source, count):
+    """The same for the estimators."""
+    if source == SYSTEM:
+        return [None] * count
+    if source == SHARED:
+        return [7] * count
+    return [entropy.generator for entropy in SeededEntropy(7).spawn(count)]
+
+
+def dependence_p(streams):
+    """p-value that the rows of a matrix are independent normal noise: all together, and each pair at every lag.
+
+    The first is Bartlett's test of the joint covariance matrix. The second bounds the chance of a sum of m products of
+    normal numbers by Chernoff, exp(-s t) (1 - t^2)^(-m/2), so that it is no approximation; its lags find a stream that
+    runs behind another.
+    """
+    streams = np.asarray(streams, dtype=float)
+    count, m = streams.shape
+    streams = streams / np.sqrt((streams**2).mean(axis=1, keepdims=True))
+    covariance = streams @ streams.T / m
+    sign, log_determinant = np.linalg.slogdet(covariance)
+    if sign <= 0:
+        return 0.0
+    bartlett = -(m - (2 * count + 5) / 6) * log_determinant
+    together = chi2.sf(bartlett, count * (count - 1) / 2)
+    spectrum = np.fft.rfft(streams, axis=1)
+    largest = max(
+        np.abs(np.fft.irfft(spectrum[i] * spectrum[j].conj(), m)).max()
+        for i in range(count)
+        for j in range(i)
+    )
+    t = (math.sqrt(m**2 + 4 * largest**2) - m) / (2 * largest)
+    pairwise = count * (count - 1) * m * math.exp(-largest * t - m / 2 * math.log1p(-(t**2)))
+    return min(1.0, 2 * min(together, pairwise))
+
+
+def check(streams, source):
+    assert np.shape(streams) == (len(streams), FEATURES)
+    p = dependence_p(streams)
+    assert p < TINY if source == SHARED else p > TINY
+
+
+def test_the_p_value_is_one_and_finds_what_it_should():
+    rng = np.random.default_rng(0)
+    found = [dependence_p(rng.normal(size=(STREAMS, FEATURES))) for _ in range(300)]
+    assert min(found) > 1e-4
+    assert np.mean(np.array(found) < 0.1) < 0.25
+    draws = rng.normal(size=(STREAMS, FEATURES))
+    late = np.vstack([draws, np.roll(draws[0], 17)])  # the same numbers a little later
+    weak = draws + 0.5 * rng.normal(size=FEATURES)  # something in common in all of them
+    opposite = np.vstack([draws, -draws[0] + 0.1 * draws[1]])
+    for dependent in (late, weak, opposite):
+        assert dependence_p(dependent) < TINY
+
+
+# Classes of one softmax fit: one release, a column of coefficients for each.
+
+
+@pytest.mark.parametrize(
+    "mechanism", [Output(), Objective(), DPGD(steps=3, adaptive=False)], ids=lambda m: m.name
+)
+@pytest.mark.parametrize("source", [SYSTEM, SPAWNED])
+def test_classes_of_one_fit(mechanism, source):
+    check(softmax_coefficients(mechanism, source), source)
+
+
+def test_classes_that_share_their_noise_are_found(monkeypatch):
+    def repeated(values, noise, entropy):
+        narrow = GaussianNoise(noise.sensitivity, noise.scale, FEATURES)
+        return values + np.repeat(gate_noise(np.zeros(FEATURES), narrow, entropy), STREAMS)
+
+    gate_noise = gate.add_noise
+    monkeypatch.setattr(gate, "add_noise", repeated)
+    check(softmax_coefficients(Output(), SYSTEM), SHARED)
+
+
+def softmax_coefficients(mechanism, source):
+    (random_state,) = random_states(source, 1)
+    model = clone(MODEL).set_params(
+        mechanism=mechanism, classes=list(range(STREAMS)), random_state=random_state
+    )
+    return model.fit(X, np.resize(range(STREAMS), ROWS)).coef_
+
+
+# Candidates of a private search, and folds of scikit-learn's cross-validation.
+
+
+@every_source
+def test_candidates_of_a_private_search(monkeypatch, source):
+    released, scores = [], []
+    original = gate.pass_gate
+
+    def watched(values, noise, entropy, name):
+        noisy, record = original(values, noise, entropy, name)
+        (scores if "score" in name else released).append(noisy - values)
+        return noisy, record
+
+    monkeypatch.setattr(gate, "pass_gate", watched)
+    if source == SHARED:
+        search = importlib.import_module("dperm.estimators.search")
+        monkeypatch.setattr(search, "_stream", lambda entropy: 7)
+    for number in range(50):
+        PrivateSearchCV(
+            MODEL,
+            {"l2": [0.5, 1.0]},
+            epsilon=1.0,
+            delta=1e-6,
+            mean_candidates=4.0,
+            random_state=None if source == SYSTEM else number,
+        ).fit(X, Y)
+        if len(released) >= STREAMS:
+            break
+    assert len(scores) == len(released) == len({float(score[0]) for score in scores})
+    check(released[:STREAMS], source)
+
+
+@pytest.mark.parametrize("source", [SYSTEM, SHARED])
+def test_folds_of_cross_validation(source):
+    (random_state, *_) = random_states(source, STREAMS)
+    found = cross_validate(
+        clone(MODEL).set_params(random_state=random_state), X, Y, cv=STREAMS, return_estimator=True, n_jobs=1
+    )
+    check([model.coef_[0] for model in found["estimator"]], source)
+
+
+# Jobs of one batched run.
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [Output(), Objective(), DPGD(steps=3, adaptive=False), DPSGD(steps=5, rate=0.5)],
+    ids=lambda m: m.name,
+)
+@pytest.mark.parametrize("masked", [False, True], ids=["same rows", "own rows"])
+@every_source
+def test_jobs_of_one_run(mechanism, masked, source):
+    mask = np.ones((ROWS, STREAMS), dtype=bool)
+    mask[np.arange(STREAMS), np.arange(STREAMS)] = False  # each model misses one row
+    table = Table(X, 2.0 * Y - 1.0, x_norm=1.0, intercept=0.0, n_rows=ROWS, mask=mask if masked else None)
+    problem = Problem(loss=Logistic(), l2=1.0, x_norm=1.0, n_rows=ROWS - masked, n_features=FEATURES)
+    plan = mechanism.plan(problem, Budget(1.0, 1e-6))
+    jobs = [Job(plan=plan, model=model if masked else 0) for model in range(STREAMS)]
+    if source == SHARED:
+        outcomes = [
+            mechanism.run([job], table, entropy)[0]
+            for job, entropy in zip(jobs, entropies(source, STREAMS), strict=True)
+        ]
+    else:
+        outcomes = mechanism.run(jobs, table, *entropies(source, 1))
+    check([outcome.weights for outcome in outcomes], source)
+
+
+# Threads.
+
+
+def test_threads_of_a_batch():
+    assert gate._FEWEST_COLUMNS <= STREAMS  # so that there are threads at all
+    for entropy in (SystemEntropy(), SeededEntropy(7)):
+        released, _ = release_batch(np.zeros((FEATURES, STREAMS)), [NOISE] * STREAMS, entropy, "zero")
+        check(released.T, entropy.name)
+
+
+@every_source
+def test_releases_in_many_threads(source):
+    with ThreadPoolExecutor(STREAMS) as threads:
+        released = threads.map(
+            lambda entropy: release(np.zeros(FEATURES), NOISE, entropy, "zero")[0], entropies(source, STREAMS)
+        )
+    check(list(released), source)
+
+
+# Processes.
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+@every_source
+def test_fits_side_by_side_in_joblib(backend, source):
+    models = [clone(MODEL).set_params(random_state=state) for state in random_states(source, STREAMS)]
+    fitted = joblib.Parallel(n_jobs=2, backend=backend)(joblib.delayed(model.fit)(X, Y) for model in models)
+    check([model.coef_[0] for model in fitted], source)
+
+
+FORKING = """
+import os, pickle, sys
+import numpy as np
+from dperm.privacy import GaussianNoise, SeededEntropy, SystemEntropy, release
+
+noise = GaussianNoise(1.0, 2.0, {features})
+entropies = pickle.loads(bytes.fromhex(sys.argv[1]))
+
+def draw(entropy):
+    released, _ = release(np.zeros({features}), noise, entropy, "zero")
+    os.write(1, released.tobytes().hex().encode() + b"\\n")
+
+release(np.zeros({features}), noise, SystemEntropy(), "before the fork")  # whatever it keeps, the children inherit
+*children, own = entropies
+for entropy in children:
+    if os.fork() == 0:
+        draw(entropy)
+        os._exit(0)
+    os.wait()
+draw(own)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
+@every_source
+def test_separate_and_forked_processes(source):
+    """Two processes that start alike; each forks children after it has drawn, then draws once more itself."""
+    sources = entropies(source, STREAMS)
+    check(drawn_by_process(sources[::2]) + drawn_by_process(sources[1::2]), source)
+
+
+def drawn_by_process(entropies):
+    script = FORKING.format(features=FEATURES)
+    ran = subprocess.run(
+        [sys.executable, "-c", script, pickle.dumps(entropies).hex()],
+        capture_output=True,
+        check=True,
+        timeout=300,
+    )
+    return [np.frombuffer(bytes.fromhex(line.decode())) for line in ran.stdout.split()]
