@@ -12,6 +12,10 @@ class InvalidInput(DpermError, ValueError):
     """A parameter, a file or the shape of the data is not what was declared."""
 
 
+class InvalidType(InvalidInput, TypeError):
+    """An array is of a kind that no rows can be made of; scikit-learn expects a TypeError here."""
+
+
 class NotCertified(DpermError, ValueError):
     """The guarantee cannot be proved for these settings, so nothing is released."""
 

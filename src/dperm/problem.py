@@ -9,6 +9,7 @@ from dperm.neighbours import Neighbours
 
 UNIT_ROUNDOFF = 2.0**-53
 SLOPE_ERROR = 1e-14  # of a computed slope, relative to max(lipschitz, smoothness / 5): the engine's contract
+LARGEST = 1e60  # of a bound or regulariser, so that products of several stay within the floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +31,12 @@ class Problem:
 
     def __post_init__(self) -> None:
         for name, value in (("l2", self.l2), ("intercept", self.intercept)):
-            if not (math.isfinite(value) and value >= 0):
+            if not 0 <= value <= LARGEST:
                 raise InvalidInput(f"{name} must be a finite number of at least 0; got {value!r}.")
-        if not (math.isfinite(self.x_norm) and self.x_norm > 0):
+        if not 1 / LARGEST <= self.x_norm <= LARGEST:
             raise InvalidInput(
-                f"x_norm must be a positive number; got {self.x_norm!r}. Choose it from what is publicly "
-                "known of the features; rows beyond it are scaled down."
+                f"x_norm must be a positive number of ordinary size; got {self.x_norm!r}. Choose it from what is "
+                "publicly known of the features; rows beyond it are scaled down."
             )
         for name, count in (("n_rows", self.n_rows), ("n_features", self.n_features)):
             if count < 1:

@@ -113,15 +113,17 @@ def lone_pair(problem: Problem, features: Vector | None = None, row: int | None 
 
 
 def opposing_pair(problem: Problem) -> Pair:
-    """The lone row among as many others for it as against it: they hold the margin where its gradient tells most."""
+    """The lone row among others of the other label: they push its margin to where its gradient is longest.
+
+    There the curvature of logistic loss vanishes, which is what its sharper profile rests on.
+    """
     low, high, _ = extreme_labels(problem)
     X = np.zeros((problem.n_rows, problem.n_features))
     X[:, 0] = problem.x_norm
-    y = np.where(np.arange(problem.n_rows) % 2 == 0, high, low)
-    y[-1] = high
+    y = np.full(problem.n_rows, low)
     other = y.copy()
-    other[-1] = low
-    right = (X, other) if problem.neighbours is Neighbours.REPLACE_ONE else (X[:-1], y[:-1])
+    y[-1] = high
+    right = (X, other) if problem.neighbours is Neighbours.REPLACE_ONE else (X[:-1], other[:-1])
     return Pair(name="opposing rows", left=(X, y), right=right, row=problem.n_rows - 1)
 
 

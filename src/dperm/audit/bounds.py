@@ -24,6 +24,7 @@ Counts = NDArray[np.int64]
 
 _THRESHOLDS = 199
 _EPSILONS = np.concatenate([[0.0], np.geomspace(1e-3, 30.0, 60)])
+_CLOSE_LOOKS = 9
 _SCALES = np.geomspace(0.02, 20.0, 60)
 _ROUNDING = 1e-6  # every epsilon that is reported as a lower bound is lowered by this share
 
@@ -112,6 +113,13 @@ class ProfileFamily:
         highest = len(_SCALES) - np.argmax(refuted[::-1], axis=0)
         return np.where(refuted.any(axis=0), _SCALES[np.maximum(highest - 1, 0)], 0.0)
 
+    def best(self, hit_rates: Vector, alarm_rates: Vector) -> int:
+        """Which pair of rates proves most; a few of those that the grid cannot tell apart are looked at closely."""
+        rough = self.factors(hit_rates, alarm_rates)
+        tied = np.flatnonzero(rough == rough.max())
+        few = tied[np.unique(np.linspace(0, len(tied) - 1, _CLOSE_LOOKS).round().astype(int))]
+        return int(max(few, key=lambda k: self.factor(float(hit_rates[k]), float(alarm_rates[k]))))
+
     def factor(self, hit_rate: float, alarm_rate: float) -> float:
         if self._mu is not None:
             return gaussian_mu_at_least(hit_rate, alarm_rate) / self._mu
@@ -189,7 +197,7 @@ def lower_bounds(
     if family is None:
         return Bounds(direct=direct, by_profile=None, factor=None)
     thresholds, hits, alarms = _rates(here, there, each)
-    threshold = float(thresholds[family.factors(hits, alarms).argmax()])
+    threshold = float(thresholds[family.best(hits, alarms)])
     factor = family.factor(*_rates_at(*test, threshold, each))
     return Bounds(direct=direct, by_profile=family.epsilon(factor, delta), factor=factor)
 

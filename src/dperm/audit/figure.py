@@ -48,9 +48,9 @@ def draw_audit(
     for place, (_, ratio, colour, note) in enumerate(bars):
         axes.barh(place, min(ratio, _LONGEST), height=0.62, color=colour)
         label = f"{ratio:.2f}" if note in ("", "stands") else f"{ratio:.2f}  {note}"
-        axes.text(min(ratio, _LONGEST) + 0.02, place, label, va="center", fontsize=8.5)
+        axes.text(max(1.0, min(ratio, _LONGEST)) + 0.02, place, label, va="center", fontsize=8.5)
     axes.set_yticks(range(len(bars)), [name for name, *_ in bars], fontsize=9)
-    axes.invert_yaxis()
+    axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.axvline(1.0, color="black", linewidth=1.2)
     axes.axvline(_TARGET, color=_GREY, linewidth=1.0, linestyle="--")
     axes.set_xlim(0, _LONGEST + 0.35)

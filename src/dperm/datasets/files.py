@@ -44,7 +44,7 @@ def _read_parquet(file: Path, schema: Schema | None) -> Any:
             return parquet.read(
                 columns=None if schema is None else [n for n in names if n in _declared(schema)]
             )
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):  # the last for a column name
         raise InvalidInput(f"{file.name}: this is not a readable Parquet file.") from None
 
 

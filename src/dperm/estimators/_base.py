@@ -17,6 +17,7 @@ from dperm.certificate import bind, statement_of
 from dperm.certificate.document import plain
 from dperm.engine import Table
 from dperm.errors import InvalidInput
+from dperm.estimators._rows import unquoted
 from dperm.estimators._surroundings import surroundings
 from dperm.estimators._weights import refuse_class_weight
 from dperm.estimators.report import PrivacyReport
@@ -131,10 +132,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _table_shape(self, X: Any, y: Any) -> tuple[int, int]:
         """Rows and features, before a value is looked at. What is no table is refused in scikit-learn's words."""
-        shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
-        if y is None or issparse(X) or len(shape) != 2 or 0 in shape:
-            shape = validate_data(self, X, y)[0].shape
-        return int(shape[0]), int(shape[1])
+        with unquoted():
+            shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+            if y is None or issparse(X) or len(shape) != 2 or 0 in shape:
+                shape = validate_data(self, X, y)[0].shape
+            return int(shape[0]), int(shape[1])
 
     def _problem(self, n_samples: int, n_features: int, loss: Loss) -> Problem:
         """The public facts of this fit."""
@@ -147,6 +149,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if neighbours is Neighbours.REPLACE_ONE and self.max_rows is not None:
             raise InvalidInput(
                 "max_rows belongs to neighbours='add-remove'; under replace-one the row count is public."
+            )
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise InvalidInput(
+                f"fit_intercept must be True or False; got a {type(self.fit_intercept).__name__}."
             )
         x_norm = self._number("x_norm")
         return Problem(
@@ -164,7 +170,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         value = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise InvalidInput(f"{name} must be a number; got {value!r}.")
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise InvalidInput(f"{name} is too large for a float.") from None
 
     def _report(self, plan: Plan, outcome: Outcome, entropy: Entropy) -> PrivacyReport:
         reason = None

@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.statement import DECLARED, TAKEN
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._base import PrivateLinearModel
+from dperm.estimators._rows import checked, unquoted
 from dperm.estimators._weights import refuse_weights
 from dperm.ledger import Ledger
 from dperm.losses import Loss
@@ -122,8 +123,9 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         loss = self._loss(len(classes))
 
         def read() -> tuple[NDArray[Any], NDArray[Any]]:
-            rows, labels = validate_data(self, X, y, dtype=[np.float64, np.float32])
-            check_classification_targets(labels)
+            rows, labels = checked(self, X, y, dtype=[np.float64, np.float32])
+            with unquoted():
+                check_classification_targets(labels)
             places = _encode(labels, classes)
             return rows, 2.0 * places - 1.0 if loss.labels == "binary" else places
 
@@ -136,7 +138,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Margins: of two classes one per row, positive for ``classes_[1]``; otherwise one column per class."""
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        rows = checked(self, X, dtype=[np.float64, np.float32], reset=False)
         margins = np.asarray(rows @ self.coef_.T + self.intercept_)
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
@@ -177,9 +179,10 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 
 
 def _labels_in(y: ArrayLike) -> NDArray[Any]:
-    values = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
-    check_classification_targets(values)
-    return np.unique(values)
+    with unquoted():
+        values = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
+        check_classification_targets(values)
+        return np.unique(values)
 
 
 def _encode(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.statement import DECLARED
 from dperm.errors import InvalidInput
 from dperm.estimators._base import PrivateLinearModel
+from dperm.estimators._rows import checked, unquoted
 from dperm.estimators._weights import refuse_weights
 from dperm.ledger import Ledger
 from dperm.losses import ClippedSquared, Loss
@@ -123,8 +124,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         problem = self._problem(*self._table_shape(X, y), loss)
 
         def read() -> tuple[NDArray[Any], NDArray[Any]]:
-            rows, values = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)
-            return rows, np.clip((values.astype(np.float64) - middle) / half, -1.0, 1.0)
+            rows, values = checked(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)
+            with unquoted():
+                return rows, np.clip((values.astype(np.float64) - middle) / half, -1.0, 1.0)
 
         coefficients, intercept = self._fit_weights(problem, read)
         self.coef_ = half * coefficients
@@ -134,7 +136,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """The linear function of each row, not cut off at ``y_range``."""
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        rows = checked(self, X, dtype=[np.float64, np.float32], reset=False)
         return np.asarray(rows @ self.coef_ + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:

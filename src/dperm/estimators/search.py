@@ -14,12 +14,13 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid, cross_val_score
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.statement import SETTINGS_ASSUMED, assumptions
 from dperm.errors import DpermError, InvalidInput, NotCertified, Unsupported
 from dperm.estimators._base import PrivateLinearModel
 from dperm.estimators._classifier import PrivateClassifier
+from dperm.estimators._rows import checked, unquoted
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.report import PrivacyReport
 from dperm.ledger import Ledger
@@ -193,9 +194,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         grid = self._grid()
         entropy = entropy_from(self.random_state)
-        rows, targets = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], y_numeric=not self._classifies()
-        )
+        rows, targets = checked(self, X, y, dtype=[np.float64, np.float32], y_numeric=not self._classifies())
         if self.public_data is not None:
             return self._fit_after_public(grid, rows, targets, entropy)
         task = self._task(rows, targets)
@@ -379,7 +378,13 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """Choose on the public rows, then fit once on the private ones."""
         if not isinstance(self.public_data, tuple) or len(self.public_data) != 2:
             raise InvalidInput("public_data must be a pair (X, y) of public rows and their targets.")
-        public_rows, public_targets = (np.asarray(part) for part in self.public_data)
+        with unquoted():
+            public_rows, public_targets = (np.asarray(part) for part in self.public_data)
+        if public_rows.ndim != 2 or len(public_rows) == 0 or public_targets.shape != public_rows.shape[:1]:
+            raise InvalidInput(
+                "public_data must be a pair (X, y): a table of at least one row, and one target for each; got shapes "
+                f"{public_rows.shape} and {public_targets.shape}."
+            )
         whole = Budget(self.epsilon, self.delta)
         task = self._task(rows, targets)
         alike = _alike(whole, task.n_rows / len(public_rows))
@@ -422,7 +427,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         epsilon, delta = float(self.epsilon), float(self.delta)
         pointer = (
             "this statement of one fit claims nothing by itself: the model was chosen by a private search, whose "
-            f"guarantee for the whole is epsilon = {self.epsilon:g}, delta = {self.delta:g}."
+            f"guarantee for the whole is epsilon = {epsilon:g}, delta = {delta:g}."
         )
         statement = {**inner.statement, "guarantee": None, "reason": inner.reason or pointer}
         return replace(

@@ -81,7 +81,10 @@ class Ledger:
         neighbours: str | None = None,
         adaptive_costs: bool | None = None,
     ) -> None:
-        self.path = Path(path).resolve()
+        try:
+            self.path = Path(path).resolve()
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"path must name a file: {error}.") from None
         self._id: str | None = None
         self._seen = 0
         self._part: tuple[str, str] | None = None
@@ -219,7 +222,7 @@ class Ledger:
                 )
             connection.executemany("INSERT INTO partitions VALUES (?, ?)", [(chosen, name) for name in names])
             if fixed_membership:
-                fixed = json.loads(_facts(connection)["fixed_membership"])
+                fixed = _fixed(_facts(connection))
                 connection.execute(
                     "UPDATE facts SET value = ? WHERE name = 'fixed_membership'",
                     (json.dumps([*fixed, chosen]),),
@@ -384,7 +387,7 @@ class Ledger:
 
     def _declared(self) -> dict[str, dict[str, Any]]:
         with self._open() as connection:
-            fixed = json.loads(_facts(connection)["fixed_membership"])
+            fixed = _fixed(_facts(connection))
             found = {name: _partitions(connection, name) for name in _datasets(connection)}
         return {
             name: {"names": parts, "fixed_membership": name in fixed}
@@ -427,7 +430,19 @@ def _facts(connection: sqlite3.Connection) -> dict[str, str]:
     wanted = {"id", "created", "neighbours", "adaptive_costs", "fixed_membership"}
     if set(facts) != wanted or not all(isinstance(value, str) for value in facts.values()):
         raise sqlite3.DatabaseError("its facts are not those of a ledger")
+    _fixed(facts)
     return facts
+
+
+def _fixed(facts: dict[str, str]) -> list[str]:
+    """The datasets whose partitions were declared with fixed membership."""
+    try:
+        fixed = json.loads(facts["fixed_membership"])
+    except (ValueError, RecursionError):
+        fixed = None
+    if not isinstance(fixed, list) or not all(isinstance(name, str) for name in fixed):
+        raise sqlite3.DatabaseError("its list of fixed memberships is spoilt")
+    return fixed
 
 
 def _datasets(connection: sqlite3.Connection) -> list[str]:
@@ -506,3 +521,7 @@ def _no_constant(text: str) -> float:
 def _check_text(name: str, text: object, empty: bool = False) -> None:
     if not isinstance(text, str) or len(text) > _LONGEST_TEXT or not (text or empty):
         raise InvalidInput(f"{name} must be text of at most {_LONGEST_TEXT} characters; got {text!r}.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{name} holds half a character, which no file can keep.") from None

@@ -81,7 +81,7 @@ def transaction(path: Path) -> Iterator[sqlite3.Connection]:
             connection.execute("COMMIT")
     except sqlite3.OperationalError as error:
         raise InvalidInput(f"The ledger {path} cannot be used now: {error}.") from error
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} is not a usable ledger: {error}.") from error
 
 

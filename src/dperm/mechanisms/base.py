@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -125,7 +126,10 @@ class Mechanism(ABC):
     center: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.accounting not in ("tight", "paper"):
+        for name, value in self.settings.items():
+            if isinstance(value, np.generic):  # a float32 would make later sums float32
+                object.__setattr__(self, name, value.item())
+        if not isinstance(self.accounting, str) or self.accounting not in ("tight", "paper"):
             raise InvalidInput(f"accounting must be 'tight' or 'paper'; got {self.accounting!r}.")
         if not isinstance(self.center, bool):
             raise InvalidInput(f"center must be True or False; got {self.center!r}.")
@@ -189,12 +193,19 @@ class Mechanism(ABC):
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
+SETTING_RANGE = (1e-100, 1e18)  # beyond it squares leave the floats, or whole numbers numpy's
+MOST = 10_000_000  # steps, passes or rows of a batch: beyond it a plan would fill the memory
+
+
 def check_count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InvalidInput(f"{name} must be a whole number of at least 1; got {value!r}.")
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= MOST:
+        raise InvalidInput(f"{name} must be a whole number from 1 to {MOST:,}; got {reprlib.repr(value)}.")
 
 
 def check_positive(name: str, value: object) -> None:
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not (number and np.isfinite(value) and value > 0):  # type: ignore[call-overload, operator]
-        raise InvalidInput(f"{name} must be a positive finite number; got {value!r}.")
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    low, high = SETTING_RANGE
+    if not (number and low <= value <= high):  # type: ignore[operator]
+        raise InvalidInput(
+            f"{name} must be a positive finite number of ordinary size; got {reprlib.repr(value)}."
+        )

@@ -29,6 +29,7 @@ class _Baseline(Mechanism):
     private: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.accounting != "tight" or self.center:
             raise InvalidInput(
                 f"mechanism {self.name!r} is not private, so it has no accounting or centring to choose."

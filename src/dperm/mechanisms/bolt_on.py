@@ -57,7 +57,8 @@ class BoltOn(DescentMechanism):
                 raise InvalidInput(
                     f"step_size belongs to the two constant rules; rule {self.rule!r} sets its own."
                 )
-        if not 0 <= self.exponent < 1:
+        number = isinstance(self.exponent, int | float) and not isinstance(self.exponent, bool)
+        if not (number and 0 <= self.exponent < 1):
             raise InvalidInput(f"exponent must be at least 0 and below 1; got {self.exponent!r}.")
 
     def misfit(self, problem: Problem) -> str | None:
