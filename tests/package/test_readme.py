@@ -9,7 +9,7 @@ README = Path(__file__).parents[2] / "README.md"
 
 
 def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    code, *_ = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     exec(compile(code, "README.md", "exec"), {})
     *report, accuracy = capsys.readouterr().out.strip().splitlines()
     assert report[0] == "(0.5, 1e-08)-differentially private, replace-one neighbours"

@@ -229,5 +229,5 @@ def _more(mechanism: Mechanism) -> list[Attack]:
     if mechanism.name == "objective":
         problem = replace(REMOVED, loss=Logistic(), n_rows=OPPOSING)
         attack = _attack("row among opposing ones, logistic loss", mechanism, problem, opposing_pair(problem))
-        found.append(replace(attack, share=2.0))
+        found.append(replace(attack, share=1.5))
     return found

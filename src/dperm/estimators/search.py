@@ -318,7 +318,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         mean = self.mean_candidates
         if isinstance(mean, bool) or not isinstance(mean, numbers.Real):
             raise InvalidInput(f"mean_candidates must be a number; got {mean!r}.")
-        if self.runs == "auto":
+        if isinstance(self.runs, str) and self.runs == "auto":
             return cheapest_selection(budget, float(mean))
         if isinstance(self.runs, str) and self.runs in SHAPES:
             return plan_selection(budget, RunCount(SHAPES[self.runs], float(mean)))
