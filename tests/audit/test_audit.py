@@ -82,9 +82,9 @@ def test_every_private_mechanism_has_attacks_that_fit_it(name: str) -> None:
         assert len(attack.pair.left[0]) == attack.problem.n_rows
 
 
-@pytest.mark.parametrize(("name", "least"), [("rsgd-ar", 0.4), ("dp-gd", 0.4), ("objective-pure", 0.7)])
+@pytest.mark.parametrize(("name", "least"), [("rsgd-ar", 0.4), ("dp-gd", 0.4), ("objective-pure", 0.5)])
 def test_healthy_mechanisms_stand_and_are_really_tried(name: str, least: float) -> None:
-    found = audit(name, runs=4000, confidence=SURE)
+    found = audit(name, runs=12_000, confidence=SURE)
     assert found.verdict == STANDS
     assert not found.faults
     assert found.null == 0.0
@@ -174,7 +174,7 @@ def test_noise_that_is_not_as_declared_is_noticed(monkeypatch: pytest.MonkeyPatc
         return values + (real(values, noise, entropy) - values) / 2
 
     monkeypatch.setattr(GATE, "add_noise", smaller)
-    found = check_noise(OutputGD(), LINEAR, BUDGET, runs=300)
+    found = check_noise(OutputGD(), replace(LINEAR, n_features=2), BUDGET, runs=300)
     assert "noise at the gate is not of the declared scale" in found.faults
 
 

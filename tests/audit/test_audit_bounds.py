@@ -184,3 +184,11 @@ def test_same_scores_prove_nothing() -> None:
     training, test = sample(rng, 0.5, 5000), sample(rng, 0.0, 5000)
     bounds = lower_bounds(training, test, 1e-2, 1e-6, ProfileFamily(GaussianProfile.gaussian(0.5)))
     assert bounds.epsilon == 0.0
+
+
+def test_a_small_training_sample_still_finds_a_useful_threshold() -> None:
+    """What counts is what the test runs can prove, not what the few training runs could."""
+    rng = np.random.default_rng(8)
+    family = ProfileFamily(GaussianProfile.gaussian(0.5))
+    bounds = lower_bounds(sample(rng, 0.5, 300), sample(rng, 0.5, 20000), 1e-2, 1e-6, family)
+    assert 0.6 < (bounds.factor or 0.0) < 1.0

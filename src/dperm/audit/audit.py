@@ -29,7 +29,7 @@ from dperm.privacy import Budget
 from dperm.problem import Problem
 
 EPSILON, DELTA, CONFIDENCE, RUNS = 1.0, 1e-2, 0.999, 150_000
-TRAINING = 0.1  # share of the runs that choose the score and its threshold
+TRAINING, FEWEST_TRAINING = 0.1, 1000  # runs that choose the score and its threshold; at most a third of all
 NOISE_RUNS = 300
 CONTROL_RUNS = 10_000
 
@@ -303,7 +303,7 @@ def attack_once(
     """Run both sides, choose score and threshold on the first part of the runs, count on the rest."""
     plan = attack.mechanism.plan(attack.problem, budget)
     left, right = (observe(attack, plan, side, runs, seed) for side in (True, False))
-    cut = max(1, round(TRAINING * runs))
+    cut = min(runs // 3, max(FEWEST_TRAINING, round(TRAINING * runs)))
     chosen_on = [Seen(seen.published[:cut], seen.exact[:cut]) for seen in (left, right)]
     weights = direction(chosen_on[0], chosen_on[1], attack.sees)
     here, there = scores(left, weights), scores(right, weights)

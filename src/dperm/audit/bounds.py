@@ -25,6 +25,7 @@ Counts = NDArray[np.int64]
 _THRESHOLDS = 199
 _EPSILONS = np.concatenate([[0.0], np.geomspace(1e-3, 30.0, 60)])
 _CLOSE_LOOKS = 9
+_CAUTION = 0.05  # in the choice of a threshold; no promise rests on it
 _SCALES = np.geomspace(0.02, 20.0, 60)
 _ROUNDING = 1e-6  # every epsilon that is reported as a lower bound is lowered by this share
 
@@ -182,13 +183,13 @@ def lower_bounds(
     If both claims hold, at most ``failure`` is the probability that either bound exceeds its claim. The two bounds
     take half of it each, and each of the two rates that they rest on takes half of that.
     """
-    each = failure / 4
+    each, runs = failure / 4, min(map(len, test))
     here, there = training
     forward, backward = (here, there), (-there, -here)
     set_of = {"forward": forward, "backward": backward}
     best: dict[str, tuple[float, float]] = {}
     for name, (positive, negative) in set_of.items():
-        thresholds, hits, alarms = _rates(positive, negative, each)
+        thresholds, hits, alarms = _rates(positive, negative, runs, each)
         values = np.array([direct_epsilon(p, q, delta) for p, q in zip(hits, alarms, strict=True)])
         best[name] = float(values.max()), float(thresholds[values.argmax()])
     chosen = max(best, key=lambda name: best[name][0])
@@ -196,7 +197,7 @@ def lower_bounds(
     direct = direct_epsilon(*_rates_at(*tested, best[chosen][1], each), delta)
     if family is None:
         return Bounds(direct=direct, by_profile=None, factor=None)
-    thresholds, hits, alarms = _rates(here, there, each)
+    thresholds, hits, alarms = _rates(here, there, runs, each)
     threshold = float(thresholds[family.best(hits, alarms)])
     factor = family.factor(*_rates_at(*test, threshold, each))
     return Bounds(direct=direct, by_profile=family.epsilon(factor, delta), factor=factor)
@@ -210,16 +211,17 @@ def _excess(deltas: Vector, hit_rates: Vector, alarm_rates: Vector) -> Vector:
     return np.asarray(np.maximum(forward, backward).max(axis=0))
 
 
-def _rates(positive: Vector, negative: Vector, failure: float) -> tuple[Vector, Vector, Vector]:
-    """Thresholds spread over both samples, and the bounds on both rates above each."""
+def _rates(positive: Vector, negative: Vector, runs: int, failure: float) -> tuple[Vector, Vector, Vector]:
+    """Thresholds spread over both samples, and the bounds on both rates that ``runs`` runs may be hoped to give.
+
+    The rates are guessed with caution first. Raw ones would favour thresholds at which few runs looked good.
+    """
     levels = np.linspace(0, 1, _THRESHOLDS + 2)[1:-1]
     thresholds = np.unique(np.concatenate([np.quantile(positive, levels), np.quantile(negative, levels)]))
-    above = _above(positive, thresholds), _above(negative, thresholds)
-    return (
-        thresholds,
-        rate_at_least(above[0], len(positive), failure),
-        rate_at_most(above[1], len(negative), failure),
-    )
+    hit_rates = rate_at_least(_above(positive, thresholds), len(positive), _CAUTION)
+    alarm_rates = rate_at_most(_above(negative, thresholds), len(negative), _CAUTION)
+    hits, alarms = np.floor(hit_rates * runs).astype(np.int64), np.ceil(alarm_rates * runs).astype(np.int64)
+    return thresholds, rate_at_least(hits, runs, failure), rate_at_most(alarms, runs, failure)
 
 
 def _rates_at(positive: Vector, negative: Vector, threshold: float, failure: float) -> tuple[float, float]:

@@ -193,19 +193,21 @@ class Mechanism(ABC):
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
-SETTING_RANGE = (1e-100, 1e18)  # beyond it squares leave the floats, or whole numbers numpy's
-MOST = 10_000_000  # steps, passes or rows of a batch: beyond it a plan would fill the memory
+SETTING_RANGE = (1e-100, 1e300)
+MOST = 10_000_000  # steps or passes: beyond it a plan would fill the memory
+MOST_ROWS = 10**15  # of a batch
 
 
-def check_count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= MOST:
-        raise InvalidInput(f"{name} must be a whole number from 1 to {MOST:,}; got {reprlib.repr(value)}.")
+def check_count(name: str, value: object, most: int = MOST) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= most:
+        raise InvalidInput(f"{name} must be a whole number from 1 to {most:,}; got {reprlib.repr(value)}.")
 
 
 def check_positive(name: str, value: object) -> None:
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     low, high = SETTING_RANGE
-    if not (number and low <= value <= high):  # type: ignore[operator]
+    huge = isinstance(value, int) and value >= 2**63  # numpy has no such whole numbers
+    if huge or not (number and low <= value <= high):  # type: ignore[operator]
         raise InvalidInput(
             f"{name} must be a positive finite number of ordinary size; got {reprlib.repr(value)}."
         )

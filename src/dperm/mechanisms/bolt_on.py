@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.mechanisms.base import check_count, check_positive
+from dperm.mechanisms.base import MOST_ROWS, check_count, check_positive
 from dperm.mechanisms.descent import DescentMechanism
 from dperm.mechanisms.schedule import Schedule, split_rows
 from dperm.privacy import Budget
@@ -48,7 +48,7 @@ class BoltOn(DescentMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("passes", self.passes)
-        check_count("batch_size", self.batch_size)
+        check_count("batch_size", self.batch_size, MOST_ROWS)
         if self.rule not in RULES:
             raise InvalidInput(f"rule must be one of {', '.join(RULES)}; got {self.rule!r}.")
         if self.step_size is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan, check_count, check_positive
+from dperm.mechanisms.base import MOST_ROWS, Job, Mechanism, Outcome, Plan, check_count, check_positive
 from dperm.mechanisms.descent import PUBLIC_ORDER, SECRET_ORDER
 from dperm.mechanisms.output_family import weights_shape
 from dperm.mechanisms.public_rules import path_length, within
@@ -88,7 +88,7 @@ class NoisySGD(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_count("batch_size", self.batch_size)
+        check_count("batch_size", self.batch_size, MOST_ROWS)
         if self.epochs is not None:
             check_count("epochs", self.epochs)
         for name in ("step_size", "radius"):

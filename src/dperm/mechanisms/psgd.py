@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from dperm.errors import InvalidInput, Unsupported
-from dperm.mechanisms.base import Plan, check_count, check_positive
+from dperm.mechanisms.base import MOST_ROWS, Plan, check_count, check_positive
 from dperm.mechanisms.gradient_family import NOISE_WEIGHT, Descent
 from dperm.mechanisms.pricing import mu_left
 from dperm.mechanisms.sampled_gradient import SampledGradientMechanism, SampledSteps
@@ -35,7 +35,7 @@ class ProjectedSGD(SampledGradientMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.batch_size is not None:
-            check_count("batch_size", self.batch_size)
+            check_count("batch_size", self.batch_size, MOST_ROWS)
         if self.radius is not None:
             check_positive("radius", self.radius)
         if self.accounting == "paper" and self.batch_size not in (None, 1):

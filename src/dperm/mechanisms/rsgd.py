@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.mechanisms.base import check_count, check_positive
+from dperm.mechanisms.base import MOST_ROWS, check_count, check_positive
 from dperm.mechanisms.descent import DescentMechanism
 from dperm.mechanisms.schedule import Schedule, default_step, split_rows
 from dperm.neighbours import Neighbours
@@ -29,7 +29,7 @@ class _BatchSGD(DescentMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("epochs", self.epochs)
-        check_count("batch_size", self.batch_size)
+        check_count("batch_size", self.batch_size, MOST_ROWS)
         if self.step_size is not None:
             check_positive("step_size", self.step_size)
 
