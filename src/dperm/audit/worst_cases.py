@@ -53,9 +53,9 @@ SECOND = 0.1  # share of the runs for attacks after the first
 # ratio is constant over half of all outputs. ``auto`` chooses what is audited by itself.
 _SHARES = {
     "auto": 0.1,
-    "nsgd": 0.7,
-    "output-gd": 0.7,
-    "output": 0.7,
+    "nsgd": 2.0,
+    "output-gd": 2.0,
+    "output": 2.0,
     "objective": 0.9,
     "objective-kst": 0.9,
     "objective-pure": 0.2,
@@ -63,8 +63,8 @@ _SHARES = {
     "dp-gd": 0.7,
     "noisy-sgd": 0.7,
     "dp-cd": 0.7,
-    "ssp": 0.7,
-    "adassp": 0.5,
+    "ssp": 1.0,
+    "adassp": 1.2,
     "dp-sgd": 0.4,
     "sgd-ma": 0.4,
     "psgd": 0.4,
