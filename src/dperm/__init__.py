@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dperm import plot
+    from dperm import audit, plot
     from dperm.estimators.encoder import PublicEncoder
     from dperm.estimators.linear import PrivateLinearRegression
     from dperm.estimators.logistic import PrivateLogisticRegression
@@ -120,14 +120,15 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivateSearchCV",
     "PublicEncoder",
+    "audit",
     "check_pipeline",
     "plot",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "plot":
-        return import_module("dperm.plot")
+    if name in ("audit", "plot"):
+        return import_module(f"dperm.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'dperm' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

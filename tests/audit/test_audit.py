@@ -3,6 +3,7 @@
 Attacks are seeded; a false alarm has a probability of one in a million for each.
 """
 
+import importlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +14,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from dperm.audit import audit as audit_module
 from dperm.audit.attack import Seen, observe, watched_gate
 from dperm.audit.audit import (
     BROKEN,
@@ -37,6 +37,7 @@ from dperm.mechanisms import DPGD, RSGDAR, Job, Objective, Outcome, OutputGD, Pl
 from dperm.privacy import Budget, GaussianNoise, SeededEntropy
 from dperm.problem import Problem
 
+AUDIT = importlib.import_module("dperm.audit.audit")
 SURE = 1 - 1e-6
 BUDGET = Budget(1.0, 1e-2)
 GATE = import_module("dperm.privacy.release")
@@ -139,7 +140,7 @@ def test_the_null_test_fires_when_runs_of_one_table_differ(monkeypatch: pytest.M
         return attack_once(attack, BUDGET, 2000, np.random.SeedSequence(0), 1e-6).null
 
     assert null() == 0.0
-    monkeypatch.setattr(audit_module, "observe", drifting)
+    monkeypatch.setattr(AUDIT, "observe", drifting)
     assert null() > 0.0
 
 
@@ -229,7 +230,7 @@ def test_command_tells_by_its_exit_status(
     control = CONTROL_NAMES["noise too small by the root of two"]
     shown = replace(control, mechanism=control.healthy) if missed else control
     monkeypatch.setattr("dperm.audit.controls.CONTROLS", (shown,))
-    monkeypatch.setattr(audit_module, "CONTROLS", (shown,))
+    monkeypatch.setattr(AUDIT, "CONTROLS", (shown,))
     arguments = ["output-gd", "--runs", "400", "--processes", "1", "--out", str(tmp_path / "out"), "--json"]
     ran = CliRunner().invoke(command, arguments, standalone_mode=False)
     assert ran.return_value == int(missed), ran.output

@@ -63,7 +63,7 @@ def draw_audit(
         for colour, label in named.items()
         if any(b[2] == colour for b in bars)
     ]
-    axes.legend(handles=shown, loc="lower right", fontsize=9, frameon=False)
+    axes.legend(handles=shown, loc="center right", fontsize=9, frameon=False)
     epsilons = sorted({f"{result.claimed:g}" for result in results})
     axes.set_title(
         "What attacks on worst-case neighbours can prove"
