@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,22 +14,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
 from dperm.cli.data import load
 from dperm.cli.entrants import SYNTAX, import_modules, parse_entrants
 from dperm.cli.options import html_option, json_option, l2_option, schema_option, target_option
 from dperm.cli.output import console, print_json
+from dperm.cli.progress import Counter, shown
 from dperm.errors import InvalidInput, NotCertified
 from dperm.experiments.results import Curve, Skipped, Study, combine, curves
 from dperm.mechanisms import mechanism_names, resolve
@@ -175,7 +167,8 @@ def compare(
     several = len(np.unique(records.y)) > 2
     tables, kept, total = [], 0, 0
     for loss in losses or (("logistic",) if several else LOSSES):
-        with _progress(f"{records.summary}, {'softmax' if several else loss}", out) as bar:
+        with shown(out, MofNCompleteColumn()) as bars:
+            bar = Counter(bars, f"{records.summary}, {'softmax' if several else loss}")
             results = run_comparison(
                 records.X,
                 records.y,
@@ -287,49 +280,6 @@ def draw(tables: Sequence[pa.Table], folder: Path, html: bool = False) -> list[P
             title = f"Private mechanisms on {Study.of(tables[0]).dataset}"
             files.append(write_html(tables, folder / "report.html", title=title))
     return files
-
-
-class _Bar:
-    """Shows finished batches; those that were finished before do not count for the time left."""
-
-    def __init__(self, bar: Progress, what: str) -> None:
-        self._bar, self._task = bar, bar.add_task(escape(what), total=None)
-        self.kept, self.total = 0, 0
-        self._started = False
-
-    def __call__(self, done: int, total: int) -> None:
-        if not self._started:
-            self.kept, self.total, self._started = done, total, True
-            self._bar.reset(self._task, total=total, completed=done)
-        else:
-            self._bar.update(self._task, completed=done)
-
-
-@contextmanager
-def _progress(what: str, folder: Path) -> Iterator[_Bar]:
-    screen = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    try:
-        with Progress(
-            *columns,
-            console=screen,
-            transient=True,
-            disable=not screen.is_terminal,
-            speed_estimate_period=3600,
-        ) as bar:
-            yield _Bar(bar, what)
-    except KeyboardInterrupt:
-        click.echo(
-            f"Finished batches are kept in {folder / 'parts'}; the same command goes on from there.", err=True
-        )
-        raise
 
 
 def _table(found: Sequence[Curve], quantity: str, factor: float, digits: int) -> Table:

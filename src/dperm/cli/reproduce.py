@@ -1,29 +1,19 @@
 """``dperm reproduce``: the papers' tables and figures in one command."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import TaskProgressColumn
 from rich.table import Table
 
 from dperm.cli.output import console
+from dperm.cli.progress import Counter, shown
 from dperm.errors import InvalidInput
 from dperm.experiments.reproduce import Bench, Item, Report, Section, find_item, item_names
-from dperm.experiments.reproduce.item import Progress as Told
 
 NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private releases."
 
@@ -100,7 +90,11 @@ def _reproduce(item: Item, out: Path, *, quick: bool, html: bool, seed: int, fre
     own = out / item.name
     own.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
-    with _stages(item.name, out) as stages:
+    with shown(out, TaskProgressColumn()) as bars:
+
+        def stages(stage: str) -> Counter:
+            return Counter(bars, f"{item.name}: {stage}")
+
         bench = Bench(folder=own, parts=out / "parts", quick=quick, seed=seed, fresh=fresh, progress=stages)
         report = item.run(bench)
     seconds = time.perf_counter() - started
@@ -165,51 +159,3 @@ def _listed(title: str, lines: Sequence[str]) -> str:
 def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
-
-
-class _Stages:
-    """A bar for each stage of an item; what was finished before does not count for the time left."""
-
-    def __init__(self, bar: Progress, name: str) -> None:
-        self._bar, self._name = bar, name
-
-    def __call__(self, stage: str) -> Told:
-        task = self._bar.add_task(escape(f"{self._name}: {stage}"), total=None)
-        started = False
-
-        def told(done: int, total: int) -> None:
-            nonlocal started
-            if started:
-                self._bar.update(task, completed=done)
-            else:
-                self._bar.reset(task, total=total, completed=done)
-                started = True
-
-        return told
-
-
-@contextmanager
-def _stages(name: str, out: Path) -> Iterator[_Stages]:
-    screen = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    try:
-        with Progress(
-            *columns,
-            console=screen,
-            transient=True,
-            disable=not screen.is_terminal,
-            speed_estimate_period=3600,
-        ) as bar:
-            yield _Stages(bar, name)
-    except KeyboardInterrupt:
-        click.echo(
-            f"Finished batches are kept in {out / 'parts'}; the same command goes on from there.", err=True
-        )
-        raise
