@@ -291,3 +291,10 @@ def test_sparse_rows_are_refused(blobs):
     X, y = blobs
     with pytest.raises((TypeError, Unsupported), match="(?i)sparse"):
         PrivateLogisticRegression().fit(scipy.sparse.csr_matrix(X), y)
+
+
+def test_an_error_about_complex_rows_quotes_none():
+    rows = np.array([[773100.25 + 1j, 0.0], [0.0, 1.0]])
+    with pytest.raises(InvalidInput, match="Complex data") as refused:
+        PrivateLogisticRegression(classes=[0, 1]).fit(rows, [0, 1])
+    assert "773100" not in str(refused.value)

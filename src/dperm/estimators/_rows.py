@@ -17,7 +17,7 @@ _NO_VALUES = re.compile(
     r"bad input shape|y should be|y cannot be|Unknown label type|"
     r"This |float\(\) argument|dtype='numeric'|Only |Mix type|requires y"
 )
-_QUOTED_ARRAY = re.compile(r"\s*array=.*?(?=Reshape your data|\Z)", re.DOTALL)
+_NAMES = "The feature names"
 
 
 @contextmanager
@@ -28,7 +28,11 @@ def unquoted() -> Iterator[None]:
     except DpermError:
         raise
     except (ValueError, TypeError, OverflowError) as error:
-        message = _QUOTED_ARRAY.sub(" ", str(error))
+        text = str(error)
+        # Arrays are quoted from the second line on; advice and the names of columns, which are public, stand there too.
+        head, _, rest = text.partition("\n")
+        advice = re.search(r"Reshape your data[^\[\]]*\Z", rest)
+        message = text if head.startswith(_NAMES) else f"{head} {advice[0]}" if advice else head
         if _NO_VALUES.search(message) and isinstance(error, ValueError | TypeError):
             raise (InvalidType if isinstance(error, TypeError) else InvalidInput)(message) from None
         raise InvalidInput(
