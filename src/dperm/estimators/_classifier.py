@@ -126,7 +126,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             rows, labels = checked(self, X, y, dtype=[np.float64, np.float32])
             with unquoted():
                 check_classification_targets(labels)
-            places = _encode(labels, classes)
+                places = _encode(labels, classes)
             return rows, 2.0 * places - 1.0 if loss.labels == "binary" else places
 
         coefficients, intercept = self._fit_weights(self._problem(n_samples, n_features, loss), read)
