@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan
-from dperm.privacy import GaussianNoise, ReleaseRecord, SeededEntropy
+from dperm.privacy import GaussianNoise, ReleaseRecord, SeededEntropy, SystemEntropy
 from dperm.privacy.entropy import Entropy
 from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.privacy.noise import add_noise
@@ -90,10 +90,18 @@ class _WatchedGenerator:
         return draw
 
 
+class WatchedSystem(SystemEntropy):
+    """The operating system's source, for runs as users make them; nothing of it can be repeated."""
+
+    rows_drawn = within_noise = False
+
+
 class Watch:
     """One run of one job. With ``answers`` the gate lets through those instead of what it drew."""
 
-    def __init__(self, entropy: WatchedEntropy, answers: Sequence[Vector] | None = None) -> None:
+    def __init__(
+        self, entropy: WatchedEntropy | WatchedSystem, answers: Sequence[Vector] | None = None
+    ) -> None:
         self.entropy = entropy
         self.answers = answers
         self.passages: list[Passage] = []
