@@ -19,12 +19,12 @@ from scipy.stats import binomtest
 from dperm.audit.neighbours import Rows, table_of
 from dperm.audit.price_check import inner_plan
 from dperm.audit.replay_cases import short_plan
-from dperm.audit.watch import Passage, Watch, WatchedEntropy, WatchedSystem
+from dperm.audit.watch import Passage, Watch, WatchedEntropy
 from dperm.losses import Logistic
 from dperm.mechanisms import Mechanism, NoisySGD, Plan
 from dperm.mechanisms.descent import DescentMechanism
 from dperm.mechanisms.sampling import FixedSizeSampling, PoissonSampling
-from dperm.privacy import Budget
+from dperm.privacy import Budget, SystemEntropy
 from dperm.problem import Problem
 
 Flags = NDArray[np.bool_]
@@ -110,7 +110,7 @@ def _one_hot() -> Rows:
 def _runs(plan: Plan, runs: int) -> Iterator[list[Passage]]:
     table = table_of(plan.problem, _one_hot())
     for _ in range(runs):
-        watch = Watch(WatchedSystem())
+        watch = Watch(SystemEntropy())
         watch.run(plan.mechanism, plan, table)
         yield watch.passages
 

@@ -255,6 +255,7 @@ def _branch_sensitivity(plan: Plan, run: Watch, pair: Pair) -> float:
     schedule = plan.detail
     if not isinstance(schedule, Schedule) or plan.sensitivities is None:
         return math.inf
+    assert isinstance(run.entropy, WatchedEntropy)
     order = run.entropy.order
     position = pair.row if order is None else int(np.flatnonzero(order == pair.row)[0])
     batch = int(np.searchsorted(np.cumsum(schedule.batch_sizes), position, side="right"))
@@ -328,10 +329,15 @@ def _planned(plan: Plan, run: Watch) -> Iterator[Finding]:
         yield Finding("plan", f"the noise is {first[0].noise}, planned was {plan.noise}")
 
 
+def _draws(run: Watch) -> list[str]:
+    assert isinstance(run.entropy, WatchedEntropy)
+    return run.entropy.draws
+
+
 def _entropy(one: Watch, same: Watch, other: Watch) -> Iterator[Finding]:
     if not all(passage.given for run in (one, other) for passage in run.passages):
         yield Finding("entropy", "noise was drawn from another source than the one that was given")
-    if one.entropy.draws != other.entropy.draws:
+    if _draws(one) != _draws(other):
         yield Finding("entropy", "what is drawn at random, or how much of it, depends on the rows")
     pairs_of_runs = zip(one.passages, same.passages, strict=False)
     if len(one.passages) != len(same.passages) or not all(
