@@ -27,6 +27,10 @@ FIGURE, RESULTS = "audit.png", "audit.json"
 @click.command(short_help="Attack the mechanisms and see whether their claims stand.")
 @click.argument("mechanisms", metavar="[MECHANISM]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Every mechanism, and a replay of each.")
+@click.option(
+    "--self-test", "testing", is_flag=True, help="Break the library in known ways; the audit must notice."
+)
+@click.option("--mutations", metavar="DIR", help="Where --self-test finds the ways.  [default: the source's]")
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="The claim to try.")
 @click.option("--delta", type=float, help="The claim to try.  [default: 0.01, or 0 for a pure claim]")
 @click.option("--runs", type=int, default=150_000, show_default=True, help="Runs on each of two tables.")
@@ -39,6 +43,8 @@ FIGURE, RESULTS = "audit.png", "audit.json"
 def audit(
     mechanisms: tuple[str, ...],
     everything: bool,
+    testing: bool,
+    mutations: str | None,
     epsilon: float,
     delta: float | None,
     runs: int,
@@ -50,13 +56,19 @@ def audit(
     """Attack mechanisms on worst-case neighbours and print how much of their ε the attacks can prove.
 
     Mechanisms that are broken on purpose are attacked too and must be caught. Exits with 1 if a claim is refuted or
-    a broken mechanism is missed.
+    a broken mechanism is missed. With --self-test the library itself is broken, one function at a time, and every
+    mechanism that is touched is audited.
 
     \b
     Examples:
       dperm audit rsgd-ar
       dperm audit --all --out audited
+      dperm audit --self-test
     """
+    if testing or mutations is not None:
+        from dperm.cli.self_test import run_self_test
+
+        return run_self_test(mutations, mechanisms, runs, seed, processes, as_json)
     from dperm.audit.audit import audit_all, noise_differs_between_processes
     from dperm.audit.controls import CONTROLS
 
