@@ -76,9 +76,7 @@ def check_draws(mechanism: Mechanism, runs: int = RUNS) -> DrawCheck:
         found = _sample_faults(took_part, share, share * (sampling.size - 1) / (ROWS - 1))
         size_is_right = (took_part.sum(axis=-1) == sampling.size).all()
         wrong_size = () if size_is_right else (f"a batch does not hold {sampling.size} rows",)
-        return DrawCheck(
-            drawn=f"{sampling.size} rows at a time", runs=runs, faults=(*wrong_size, *found)
-        )
+        return DrawCheck(drawn=f"{sampling.size} rows at a time", runs=runs, faults=(*wrong_size, *found))
     if isinstance(plan.mechanism, NoisySGD | DescentMechanism) and _secret_order(plan.mechanism):
         decode = _batches_by_pushes if isinstance(plan.mechanism, NoisySGD) else _batches_by_decay
         found = _order_faults(decode(plan, runs), _batch_sizes(plan))
@@ -117,7 +115,8 @@ def _runs(plan: Plan, runs: int) -> Iterator[list[Passage]]:
 
 def _took_part(passages: list[Passage]) -> Flags:
     """Rows by passage: a sum over drawn rows has a coordinate for each row, zero if the row is not in it."""
-    return np.array([passage.values[:ROWS] for passage in passages if _is_sampled(passage)]) != 0
+    sums = np.array([passage.values[:ROWS] for passage in passages if _is_sampled(passage)])
+    return np.asarray(sums != 0)
 
 
 def _is_sampled(passage: Passage) -> bool:
@@ -177,9 +176,7 @@ def _order_faults(batch: Batches, sizes: tuple[int, ...]) -> Iterator[str]:
         _p_value((batch[:, a] == batch[:, b]).sum(), runs, same) for a, b in combinations(range(ROWS), 2)
     ]
     stays = sum(size * size for size in sizes) / ROWS**2
-    again = [
-        _p_value((batch[0::2, row] == batch[1::2, row]).sum(), runs // 2, stays) for row in range(ROWS)
-    ]
+    again = [_p_value((batch[0::2, row] == batch[1::2, row]).sum(), runs // 2, stays) for row in range(ROWS)]
     yield from _alarms(
         {
             "rows are not in the batches as often as a random order puts them there": tests,

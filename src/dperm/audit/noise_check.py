@@ -20,7 +20,8 @@ from scipy.stats import binom, binomtest, gamma, kstest, poisson
 from dperm.audit.neighbours import extreme_labels, table_of
 from dperm.audit.watch import Passage, Watch
 from dperm.losses import Linear, Softmax
-from dperm.mechanisms import Mechanism, selection
+from dperm.mechanisms import Mechanism
+from dperm.mechanisms.selection import choose
 from dperm.privacy import Budget, Entropy, GaussianNoise, SystemEntropy
 from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.privacy.noisy_min import NoisyMin
@@ -196,10 +197,8 @@ def _choices(passages: list[Passage], entropy: Entropy) -> float:
     smallest = 1.0
     for choice in sorted(kinds, key=lambda kind: kind.scale)[:MOST_CHOICES]:
         scores = choice.scale * np.array(CHOICE_SCORES)
-        chosen = [selection.noisy_min(scores, choice, entropy) for _ in range(CHOICE_DRAWS)]
+        chosen = [choose(scores, choice, entropy, "check")[0] for _ in range(CHOICE_DRAWS)]
         weights = np.exp(-np.array(CHOICE_SCORES))
         for index, share in enumerate(weights / weights.sum()):
-            smallest = min(
-                smallest, float(binomtest(chosen.count(index), CHOICE_DRAWS, float(share)).pvalue)
-            )
+            smallest = min(smallest, float(binomtest(chosen.count(index), CHOICE_DRAWS, float(share)).pvalue))
     return min(1.0, smallest * MOST_CHOICES * len(CHOICE_SCORES))

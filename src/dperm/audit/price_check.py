@@ -23,7 +23,10 @@ from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.privacy.noisy_min import NoisyMin
 
 ROUNDING = 1e-9  # relative slack when two prices or two distances are compared
-ELSEWHERE = (0.5, 2.0)  # a ledger prices a plan at other epsilons than its own: multiples of it that are tried
+ELSEWHERE = (
+    0.5,
+    2.0,
+)  # a ledger prices a plan at other epsilons than its own: multiples of it that are tried
 
 
 def inner_plan(plan: Plan) -> Plan:

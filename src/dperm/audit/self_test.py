@@ -6,7 +6,6 @@ Each audit runs in a process of its own, so that no mistake leaks into another o
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
@@ -14,9 +13,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
-from dperm.audit.audit import BROKEN, RUNS, STANDS, audit, summarise_replays
+from dperm.audit.audit import BROKEN, INCONCLUSIVE, RUNS, STANDS, audit
 from dperm.audit.mutation import Mutation, every_private
 from dperm.errors import DpermError, InvalidInput
 
@@ -25,7 +23,7 @@ REFUSED, CRASHED = "refused", "crashed"
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """The audit of one mechanism under one mutation; without one the mechanism must stand.
+    """The audit of one mechanism under one mutation; without one no fault may be found.
 
     ``verdict`` is that of the audit, "refused" where the broken library raised one of its own errors, or "crashed".
     """
@@ -39,7 +37,8 @@ class Trial:
     @property
     def passed(self) -> bool:
         """Whether the audit did its work: caught the mistake, or found none where there is none."""
-        return self.verdict == STANDS if self.mutation is None else self.verdict in (BROKEN, REFUSED)
+        expected = (STANDS, INCONCLUSIVE) if self.mutation is None else (BROKEN, REFUSED)
+        return self.verdict in expected
 
 
 def default_folder() -> Path:
@@ -107,7 +106,8 @@ def trial(folder: str | Path | None, mutation: str | None, mechanism: str, runs:
     started = time.perf_counter()
     try:
         with nullcontext() if found is None else found.apply():
-            verdict, faults = _audited(mechanism, runs, seed, stop_at_first=found is not None)
+            result = audit(mechanism, runs=runs, seed=seed, stop_at_first=found is not None)
+            verdict, faults = result.verdict, result.faults
     except DpermError as error:
         verdict, faults = REFUSED, (f"{type(error).__name__}: {error}",)
     except Exception as error:
@@ -119,19 +119,6 @@ def trial(folder: str | Path | None, mutation: str | None, mechanism: str, runs:
         faults=faults,
         seconds=time.perf_counter() - started,
     )
-
-
-def _audited(mechanism: str, runs: int, seed: int, stop_at_first: bool) -> tuple[str, tuple[str, ...]]:
-    options: dict[str, Any] = {"runs": runs, "seed": seed}
-    if "stop_at_first" in inspect.signature(audit).parameters:
-        result = audit(mechanism, **options, **{"stop_at_first": stop_at_first})
-        return result.verdict, result.faults
-    replayed = summarise_replays(mechanism)
-    if replayed.failures and stop_at_first:
-        return BROKEN, replayed.failures
-    result = audit(mechanism, **options)
-    faults = (*replayed.failures, *result.faults)
-    return (BROKEN if faults else result.verdict), faults
 
 
 def _in_fresh_process(

@@ -116,9 +116,7 @@ class Watch:
             released, record = real(values, noise, entropy, name)
         return self._passed("release", name, values, noise, released, record, entropy), record
 
-    def _choose(
-        self, real: Callable[..., int], scores: Vector, choice: NoisyMin, entropy: Entropy
-    ) -> int:
+    def _choose(self, real: Callable[..., int], scores: Vector, choice: NoisyMin, entropy: Entropy) -> int:
         with self._noise():
             index = real(scores, choice, entropy)
         answer = self._passed("choice", "private choice", scores, choice, np.array([index]), None, entropy)
