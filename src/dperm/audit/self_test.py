@@ -124,7 +124,8 @@ def trial(folder: str | Path | None, mutation: str | None, mechanism: str, runs:
 def _audited(mechanism: str, runs: int, seed: int, stop_at_first: bool) -> tuple[str, tuple[str, ...]]:
     options: dict[str, Any] = {"runs": runs, "seed": seed}
     if "stop_at_first" in inspect.signature(audit).parameters:
-        result = audit(mechanism, **options, **{"stop_at_first": stop_at_first})
+        options["stop_at_first"] = stop_at_first
+        result = audit(mechanism, **options)
         return result.verdict, result.faults
     replayed = summarise_replays(mechanism)
     if replayed.failures and stop_at_first:

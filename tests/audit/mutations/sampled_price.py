@@ -53,7 +53,7 @@ def multiplier(mechanism):
 
 
 def trained():
-    mechanism = DPSGD(steps=2, rate=0.5)
+    mechanism = DPSGD(steps=1, rate=0.5)
     table = Table(
         np.ones((24, 3)),
         np.ones(24),
@@ -74,7 +74,7 @@ MUTATIONS = (
             "dperm.privacy.subsampled.poisson_noise_multiplier": as_add_remove,
             "dperm.privacy.mixed.poisson_noise_beside_gaussian": as_add_remove,
         },
-        probe=lambda: (multiplier(DPSGD(steps=2, rate=0.5)), multiplier(DPSVRG(outer=2, rate=0.5))),
+        probe=lambda: (multiplier(DPSGD(steps=1, rate=0.5)), multiplier(DPSVRG(outer=1, inner=2, rate=0.5))),
     ),
     Mutation(
         name="one step not priced",
