@@ -140,7 +140,16 @@ def test_a_trial_tells_apart_what_is_noticed_and_what_is_not(folder):
 
 def test_the_command_fails_and_says_what_was_missed(folder, monkeypatch):
     monkeypatch.setattr(dperm.audit.self_test, "_in_fresh_process", trial)
-    asked = ["frank-wolfe", "--self-test", "--mutations", str(folder), "--runs", str(RUNS), "--processes", "1"]
+    asked = [
+        "frank-wolfe",
+        "--self-test",
+        "--mutations",
+        str(folder),
+        "--runs",
+        str(RUNS),
+        "--processes",
+        "1",
+    ]
     shown = CliRunner().invoke(command, asked, standalone_mode=False)
     assert (shown.exception, shown.return_value) == (None, 1)
     assert "2 of 4 audits of a broken library noticed it" in shown.stdout
