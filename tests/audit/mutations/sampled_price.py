@@ -11,7 +11,12 @@ from dperm.privacy import SeededEntropy
 
 
 def as_add_remove(price):
-    return lambda *facts: price(*facts[:-1], Neighbours.ADD_REMOVE)
+    """Puts add-remove in the place of any relation among the arguments."""
+
+    def broken(*facts):
+        return price(*(Neighbours.ADD_REMOVE if fact in list(Neighbours) else fact for fact in facts))
+
+    return broken
 
 
 def one_step_less(place):
@@ -75,6 +80,17 @@ MUTATIONS = (
             "dperm.privacy.mixed.poisson_noise_beside_gaussian": as_add_remove,
         },
         probe=lambda: (multiplier(DPSGD(steps=1, rate=0.5)), multiplier(DPSVRG(outer=1, inner=2, rate=0.5))),
+    ),
+    Mutation(
+        name="accountant without the relation",
+        what_is_wrong="Whatever prices Poisson batches, the ledger's cost too, takes every relation for add-remove.",
+        touches=("dp-sgd", "sgd-ma", "dp-svrg"),
+        changes={
+            "dperm.privacy.subsampled.poisson_epsilon": as_add_remove,
+            "dperm.privacy.subsampled.poisson_losses": as_add_remove,
+            "dperm.privacy.mixed.compose_gaussian_and_poisson": as_add_remove,
+        },
+        probe=lambda: PoissonSampling(0.5).epsilon(2.0, 1, 1e-6, Neighbours.REPLACE_ONE),
     ),
     Mutation(
         name="one step not priced",
