@@ -3,7 +3,7 @@
 import numpy as np
 
 from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
-from dperm.engine import Table
+from dperm.audit.neighbours import table_of
 from dperm.mechanisms import DPSGD, DPSVRG, PSGD, Job
 from dperm.mechanisms.sampling import PoissonSampling
 from dperm.neighbours import Neighbours
@@ -13,8 +13,11 @@ from dperm.privacy import SeededEntropy
 def as_add_remove(price):
     """Puts add-remove in the place of any relation among the arguments."""
 
-    def broken(*facts):
-        return price(*(Neighbours.ADD_REMOVE if fact in list(Neighbours) else fact for fact in facts))
+    def removed(fact):
+        return Neighbours.ADD_REMOVE if fact in list(Neighbours) else fact
+
+    def broken(*facts, **named):
+        return price(*map(removed, facts), **{name: removed(fact) for name, fact in named.items()})
 
     return broken
 
@@ -59,13 +62,7 @@ def multiplier(mechanism):
 
 def trained():
     mechanism = DPSGD(steps=1, rate=0.5)
-    table = Table(
-        np.ones((24, 3)),
-        np.ones(24),
-        x_norm=EXAMPLE.x_norm,
-        intercept=EXAMPLE.intercept,
-        n_rows=EXAMPLE.n_rows,
-    )
+    table = table_of(EXAMPLE, (np.ones((24, 3)), np.ones(24)))
     job = Job(plan=mechanism.plan(EXAMPLE, EXAMPLE_BUDGET))
     return mechanism.run([job], table, SeededEntropy(1))[0].weights.tolist()
 
