@@ -22,8 +22,9 @@ from dperm.audit.draws import DrawCheck, check_draws
 from dperm.audit.neighbours import pairs
 from dperm.audit.noise_check import NoiseCheck, check_noise, empty_problem, processes_share_noise
 from dperm.audit.replay import ReplayReport, replay, replay_all
-from dperm.audit.worst_cases import OUT_OF_REACH, attacks_by, attacks_on, audited_names
+from dperm.audit.worst_cases import OUT_OF_REACH, WIDE, attacks_by, attacks_on, audited_names
 from dperm.errors import DpermError, InvalidInput
+from dperm.losses import Logistic
 from dperm.mechanisms import Mechanism, resolve
 from dperm.mechanisms.base import check_count
 from dperm.privacy import Budget
@@ -31,7 +32,7 @@ from dperm.problem import Problem
 
 EPSILON, DELTA, CONFIDENCE, RUNS = 1.0, 1e-2, 0.999, 150_000
 TRAINING, FEWEST_TRAINING = 0.1, 1000  # runs that choose the score and its threshold; at most a third of all
-NOISE_RUNS = 300
+NOISE_RUNS, CENTRED_RUNS = 300, 150
 CONTROL_RUNS = 10_000
 
 CENTRED_INTERCEPT = 0.5
@@ -315,13 +316,16 @@ def _attacked_too(attack: Attack, number: int, claim: _Claim, found: AuditResult
 def _noise_checks(mechanism: Mechanism, blank: Problem, budget: Budget) -> Iterator[NoiseCheck]:
     """As it is, and on centred rows where it can have them."""
     yield check_noise(mechanism, blank, budget, NOISE_RUNS)
-    if not mechanism.center:
+    centred = replace(blank, intercept=CENTRED_INTERCEPT)
+    for center, problem in ((True, centred), (False, replace(centred, n_features=WIDE, loss=Logistic()))):
         try:
-            centred, problem = replace(mechanism, center=True), replace(blank, intercept=CENTRED_INTERCEPT)
-            centred.plan(problem, budget)
+            changed = replace(mechanism, center=center)
+            plan = changed.plan(problem, budget)
         except DpermError:
+            continue
+        if plan.centring is not None:
+            yield check_noise(changed, problem, budget, CENTRED_RUNS)
             return
-        yield check_noise(centred, problem, budget, NOISE_RUNS)
 
 
 def _replays_of(mechanism: Mechanism, problem: Problem, budget: Budget) -> Iterator[ReplayReport]:

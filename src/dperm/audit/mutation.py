@@ -18,7 +18,7 @@ from dperm.problem import Problem
 
 # A small task and a budget on which a probe can plan and run.
 EXAMPLE = Problem(loss=Logistic(), l2=0.1, x_norm=1.0, n_rows=24, n_features=3, intercept=0.5)
-EXAMPLE_BUDGET = Budget(1.0, 1e-2)
+EXAMPLE_BUDGET = Budget(0.2, 1e-6)  # a small epsilon is priced sooner
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -90,8 +90,10 @@ def check_noise(
 ) -> NoiseCheck:
     """Run ``runs`` times, one by one, and look at nothing but noise."""
     source = SystemEntropy() if entropy is None else entropy
-    blank = problem if mechanism.center else replace(problem, intercept=0.0)
-    plan = mechanism.plan(blank, budget)
+    plan = mechanism.plan(problem, budget)
+    if plan.centring is None:
+        plan = mechanism.plan(replace(problem, intercept=0.0), budget)
+    blank = plan.problem
     label = extreme_labels(blank)[1]
     table = table_of(blank, (np.zeros((blank.n_rows, blank.n_features)), np.full(blank.n_rows, label)))
     results, seen = [], []

@@ -57,7 +57,7 @@ def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool =
         facts += [{**FACTS, "intercept": 0.0}, {**FACTS, "l2": 0.0}]
     for loss, relation, public in product(LOSSES, Neighbours, facts):
         problem = Problem(loss=loss, neighbours=relation, **public)
-        for changes in ({}, {"center": True}, *_otherwise(mechanism)):
+        for changes in _changes(mechanism):
             plan = short_plan(mechanism, problem, budget, changes)
             if plan is not None:
                 yield plan
@@ -69,10 +69,14 @@ def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool =
                     yield mechanism.plan(problem, purse)
 
 
-def _otherwise(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
-    known = {part.name for part in fields(mechanism)}
+def _changes(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
+    """Nothing, centred rows, and each setting of ``OTHERWISE`` that the mechanism has."""
+    exact: dict[str, Any] = {} if mechanism.accounting == "tight" else {"accounting": "tight"}
+    yield from ({}, {**exact, "center": True})
+    if exact:
+        yield exact
     for name, values in OTHERWISE.items():
-        for value in values if name in known else ():
+        for value in values if name in mechanism.settings else ():
             yield {name: value}
 
 

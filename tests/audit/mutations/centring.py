@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
-from dperm.engine import Table
+from dperm.audit.neighbours import table_of
 from dperm.mechanisms import DPGD, Job
 from dperm.neighbours import Neighbours
 from dperm.privacy import GaussianNoise, SeededEntropy
@@ -71,13 +71,7 @@ def by_true_count(release):
 
 def centred(seed=0, rows=24, problem=EXAMPLE):
     mechanism = DPGD(steps=2, center=True)
-    table = Table(
-        np.full((rows, 3), 0.5),
-        np.ones(rows),
-        x_norm=problem.x_norm,
-        intercept=problem.intercept,
-        n_rows=problem.n_rows,
-    )
+    table = table_of(problem, (np.full((rows, 3), 0.5), np.ones(rows)))
     job = Job(plan=mechanism.plan(problem, EXAMPLE_BUDGET))
     return mechanism.run([job], table, SeededEntropy(seed))[0]
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
-from dperm.mechanisms import RSGD, NoisySGD
-from dperm.privacy import GaussianProfile
+from dperm.audit.neighbours import table_of
+from dperm.mechanisms import RSGD, Job, NoisySGD, noisy_sgd
+from dperm.privacy import GaussianProfile, SeededEntropy
 
 PERMUTED = ("rsgd-ar", "rsgd", "bolt-on")
 UNEQUAL = replace(EXAMPLE, l2=0.3)
@@ -34,6 +35,27 @@ def first_batch(cyclic):
     return broken
 
 
+def without_hidden_noise(descend):
+    """Runs with nothing added to any iterate but the last."""
+
+    def broken(*facts):
+        sound = noisy_sgd.add_noise
+        noisy_sgd.add_noise = lambda values, noise, entropy: values
+        try:
+            return descend(*facts)
+        finally:
+            noisy_sgd.add_noise = sound
+
+    return broken
+
+
+def last_iterate():
+    mechanism = NoisySGD(epochs=2, batch_size=6)
+    rows = np.eye(UNEQUAL.n_rows, UNEQUAL.n_features), np.ones(UNEQUAL.n_rows)
+    job = Job(plan=mechanism.plan(UNEQUAL, EXAMPLE_BUDGET))
+    return mechanism.run([job], table_of(UNEQUAL, rows), SeededEntropy(0))[0].weights.tolist()
+
+
 def scale(mechanism):
     return mechanism.plan(UNEQUAL, EXAMPLE_BUDGET).noise.scale
 
@@ -59,5 +81,12 @@ MUTATIONS = (
         touches=("noisy-sgd",),
         changes={"dperm.privacy.hidden_state.noisy_cyclic_mu": first_batch},
         probe=lambda: scale(NoisySGD(epochs=2, batch_size=6)),
+    ),
+    Mutation(
+        name="hidden noise left out",
+        what_is_wrong="noisy-sgd adds noise to its last iterate alone, priced as if every iterate had some.",
+        touches=("noisy-sgd",),
+        changes={"dperm.mechanisms.noisy_sgd.descend_hidden": without_hidden_noise},
+        probe=last_iterate,
     ),
 )

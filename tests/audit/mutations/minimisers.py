@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
-from dperm.engine import Table
+from dperm.audit.neighbours import table_of
 from dperm.mechanisms import Job, Objective, Output
 from dperm.privacy import SeededEntropy
 
@@ -29,13 +29,7 @@ def weaker_ridge(minimise):
 
 def minimiser():
     mechanism = Output()
-    table = Table(
-        np.ones((24, 3)),
-        np.ones(24),
-        x_norm=EXAMPLE.x_norm,
-        intercept=EXAMPLE.intercept,
-        n_rows=EXAMPLE.n_rows,
-    )
+    table = table_of(EXAMPLE, (np.ones((24, 3)), np.ones(24)))
     plan = mechanism.plan(EXAMPLE, EXAMPLE_BUDGET)
     return mechanism.run([Job(plan=plan)], table, SeededEntropy(0))[0].weights.tolist()
 

@@ -1,14 +1,22 @@
 """Prices of whole families that come out too low."""
 
 import math
+from dataclasses import replace
 
 from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
-from dperm.mechanisms import FrankWolfe
-from dperm.privacy import gaussian_mu
+from dperm.mechanisms import FrankWolfe, OutputGD
+from dperm.privacy import Budget, gaussian_mu
 
 
 def half_delta(log_deltas):
     return lambda self, epsilons: log_deltas(self, epsilons) - math.log(2)
+
+
+def for_twice_epsilon(plan):
+    def broken(self, problem, budget):
+        return replace(plan(self, problem, Budget(2 * budget.epsilon, budget.delta)), budget=budget)
+
+    return broken
 
 
 def twice(price):
@@ -34,6 +42,15 @@ MUTATIONS = (
         ),
         changes={"dperm.privacy.profile.GaussianProfile._log_deltas": half_delta},
         probe=lambda: gaussian_mu(EXAMPLE_BUDGET),
+    ),
+    Mutation(
+        name="planned for twice the epsilon",
+        what_is_wrong="Plans spend twice the epsilon that they state.",
+        touches=every_private(but=("dp-sgd-adv",)),  # its theorem gives away more than that
+        changes={
+            "dperm.mechanisms.base.Mechanism.plan": for_twice_epsilon,
+        },
+        probe=lambda: OutputGD().plan(EXAMPLE, EXAMPLE_BUDGET).noise.scale,
     ),
     Mutation(
         name="concentrated budget doubled",

@@ -7,6 +7,7 @@ from dperm.audit.neighbours import table_of
 from dperm.mechanisms import resolve
 
 UNBOUNDED = 1e300
+# noisy-sgd and descent with noise on the result go through fixed batches; solvers sum values and gradients at once.
 GRADIENTS = tuple(
     name for name in every_private() if resolve(name).family == "gradient" and name != "noisy-sgd"
 )
@@ -17,12 +18,12 @@ def any_length(bound_rows):
 
 
 def last_row_twice(sums):
-    """Adds the gradient of the last row once more to a sum that has it."""
+    """Adds the gradient of the last row once more to a sum over all rows."""
 
     def broken(self, loss, weights, start=None, stop=None, clip=None):
         total = sums(self, loss, weights, start, stop, clip)
         n, models = self.n_rows, weights.shape[1]
-        if n == 0 or (stop is not None and np.max(stop) < n):
+        if n == 0 or start is not None:
             return total
         return total + sums(self, loss, weights, [n - 1] * models, [n] * models, clip)
 
@@ -44,8 +45,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="last row counts twice",
-        what_is_wrong="The last row is added twice to every sum of gradients.",
-        # noisy-sgd and descent with noise on the result have passes of their own; solvers sum values besides.
+        what_is_wrong="The last row is added twice to every sum of gradients over all rows, or over a random batch.",
         touches=(*GRADIENTS, "ssp", "adassp", "auto"),
         changes={"dperm.engine.base.Engine.gradient_sum": last_row_twice},
         probe=lambda: opened().gradient_sum(EXAMPLE.loss, np.zeros((4, 1))).tolist(),

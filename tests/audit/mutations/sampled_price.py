@@ -3,7 +3,7 @@
 import numpy as np
 
 from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
-from dperm.engine import Table
+from dperm.audit.neighbours import table_of
 from dperm.mechanisms import DPSGD, DPSVRG, PSGD, Job
 from dperm.mechanisms.sampling import PoissonSampling
 from dperm.neighbours import Neighbours
@@ -11,7 +11,15 @@ from dperm.privacy import SeededEntropy
 
 
 def as_add_remove(price):
-    return lambda *facts: price(*facts[:-1], Neighbours.ADD_REMOVE)
+    """Puts add-remove in the place of any relation among the arguments."""
+
+    def removed(fact):
+        return Neighbours.ADD_REMOVE if fact in list(Neighbours) else fact
+
+    def broken(*facts, **named):
+        return price(*map(removed, facts), **{name: removed(fact) for name, fact in named.items()})
+
+    return broken
 
 
 def one_step_less(place):
@@ -53,14 +61,8 @@ def multiplier(mechanism):
 
 
 def trained():
-    mechanism = DPSGD(steps=2, rate=0.5)
-    table = Table(
-        np.ones((24, 3)),
-        np.ones(24),
-        x_norm=EXAMPLE.x_norm,
-        intercept=EXAMPLE.intercept,
-        n_rows=EXAMPLE.n_rows,
-    )
+    mechanism = DPSGD(steps=1, rate=0.5)
+    table = table_of(EXAMPLE, (np.ones((24, 3)), np.ones(24)))
     job = Job(plan=mechanism.plan(EXAMPLE, EXAMPLE_BUDGET))
     return mechanism.run([job], table, SeededEntropy(1))[0].weights.tolist()
 
@@ -74,7 +76,18 @@ MUTATIONS = (
             "dperm.privacy.subsampled.poisson_noise_multiplier": as_add_remove,
             "dperm.privacy.mixed.poisson_noise_beside_gaussian": as_add_remove,
         },
-        probe=lambda: (multiplier(DPSGD(steps=2, rate=0.5)), multiplier(DPSVRG(outer=2, rate=0.5))),
+        probe=lambda: (multiplier(DPSGD(steps=1, rate=0.5)), multiplier(DPSVRG(outer=1, inner=2, rate=0.5))),
+    ),
+    Mutation(
+        name="accountant without the relation",
+        what_is_wrong="Whatever prices Poisson batches, the ledger's cost too, takes every relation for add-remove.",
+        touches=("dp-sgd", "sgd-ma", "dp-svrg"),
+        changes={
+            "dperm.privacy.subsampled.poisson_epsilon": as_add_remove,
+            "dperm.privacy.subsampled.poisson_losses": as_add_remove,
+            "dperm.privacy.mixed.compose_gaussian_and_poisson": as_add_remove,
+        },
+        probe=lambda: PoissonSampling(0.5).epsilon(2.0, 1, 1e-6, Neighbours.REPLACE_ONE),
     ),
     Mutation(
         name="one step not priced",
