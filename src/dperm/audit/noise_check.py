@@ -155,7 +155,7 @@ def _repeated_noise(passages: list[Passage]) -> tuple[int, float]:
     for (_, noise), noises in groups.items():
         spread = noise.scale / math.ldexp(1.0, noise.grid_exponent)
         repeats += len(noises) - len(set(noises))
-        by_chance += len(noises) ** 2 / 2 / (2 * math.sqrt(math.pi) * spread) ** noise.dimension
+        by_chance += len(noises) ** 2 / 2 * (2 * math.sqrt(math.pi) * spread) ** -noise.dimension
     return repeats, by_chance
 
 
