@@ -15,14 +15,14 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom, binomtest, gamma, kstest, poisson
+from scipy.stats import binom, binomtest, chi2, gamma, kstest, norm, poisson
 
 from dperm.audit.neighbours import extreme_labels, table_of
 from dperm.audit.watch import Passage, Watch
 from dperm.losses import Linear, Softmax
 from dperm.mechanisms import Mechanism
 from dperm.mechanisms.selection import choose
-from dperm.privacy import Budget, Entropy, GaussianNoise, SystemEntropy
+from dperm.privacy import Budget, Entropy, GaussianNoise, SystemEntropy, release
 from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.problem import Problem
@@ -33,6 +33,7 @@ Matrix = NDArray[np.float64]
 ALARM = 1e-9
 CLASSES = 3
 FEW, MOST_COLUMNS = 4, 24  # numbers of each passage, and of a run, whose signs are compared
+LONG, LONG_DRAWS, TAILS = 1000, 8, (2.0, 3.0)
 CHOICE_SCORES, CHOICE_DRAWS, MOST_CHOICES = (0.0, 1.0, 2.0, 3.0), 1000, 3
 
 _DRAW = """
@@ -114,7 +115,7 @@ def check_noise(
         repeats_by_chance=by_chance,
         together=1.0 if blank.intercept > 0 else signs_agree(weights),
         apart=signs_agree(_noise_by_run(seen)),
-        fit=_fit(passages),
+        fit=_fit(passages, source),
         length=_length(passages),
         choices=_choices(passages, source),
     )
@@ -174,10 +175,23 @@ def _noise_by_run(seen: list[list[Passage]]) -> Matrix:
     return np.array([row[:width] for row in rows])
 
 
-def _fit(passages: list[Passage]) -> float:
-    """Kolmogorov and Smirnov's p-value that Gaussian noise is standard normal, over its scale."""
-    drawn = [_added(passage) for passage in passages if isinstance(passage.noise, GaussianNoise)]
-    return float(kstest(np.concatenate(drawn), "norm").pvalue) if drawn else 1.0
+def _fit(passages: list[Passage], entropy: Entropy) -> float:
+    """P-value that Gaussian noise is normal with the declared scale: its shape, its variance and its tails.
+
+    A few long vectors are drawn anew with the noise of a run, since the runs themselves draw few numbers.
+    """
+    kinds = [passage.noise for passage in passages if isinstance(passage.noise, GaussianNoise)]
+    if not kinds:
+        return 1.0
+    long = replace(kinds[0], dimension=LONG)
+    anew = [release(np.zeros(LONG), long, entropy, "check")[0] / long.scale for _ in range(LONG_DRAWS)]
+    drawn = np.concatenate([_added(p) for p in passages if isinstance(p.noise, GaussianNoise)] + anew)
+    squares, law = float(drawn @ drawn), chi2(len(drawn))
+    values = [float(kstest(drawn, "norm").pvalue), 2 * float(min(law.cdf(squares), law.sf(squares)))]
+    for far in TAILS:
+        beyond = int((np.abs(drawn) > far).sum())
+        values.append(float(binomtest(beyond, len(drawn), float(2 * norm.sf(far))).pvalue))
+    return min(1.0, min(values) * len(values))
 
 
 def _length(passages: list[Passage]) -> float:

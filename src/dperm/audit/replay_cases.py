@@ -43,8 +43,8 @@ OTHERWISE: dict[str, tuple[Any, ...]] = {
 }
 # Sizes and budgets for which ``auto`` chooses otherwise: it centres many features, and what it trains with depends on
 # how large the noise is.
-WIDE = {"n_features": 24}
-CLEAR, CLEAR_BUDGET = {**WIDE, "n_rows": 3000}, Budget(4.0, 1e-6)
+WIDE, WIDEST = {"n_features": 24}, {"n_features": 401}
+CLEAR, CLEAR_BUDGET = {**WIDE, "n_rows": 6000}, Budget(4.0, 1e-6)
 
 
 def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool = False) -> Iterator[Plan]:
@@ -63,10 +63,11 @@ def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool =
                 yield plan
     if mechanism.family == "auto":
         for loss, relation in product(LOSSES, Neighbours):
-            for public, purse in ((WIDE, budget), (CLEAR, CLEAR_BUDGET)):
-                problem = Problem(loss=loss, neighbours=relation, **{**FACTS, **public})
-                if mechanism.misfit(problem) is None:
-                    yield mechanism.plan(problem, purse)
+            sizes = [(WIDE, budget)]
+            sizes += [(WIDEST, budget)] if isinstance(loss, Logistic) else []
+            sizes += [(CLEAR, CLEAR_BUDGET)] if loss.labels == "binary" else []
+            for public, purse in sizes:
+                yield mechanism.plan(Problem(loss=loss, neighbours=relation, **{**FACTS, **public}), purse)
 
 
 def _changes(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
