@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from dperm.certificate.figure import attack_figures
+from dperm.certificate.statement import NOT_MET
 from dperm.certificate.verify import Verdict
 from dperm.certificate.words import attack_table, meaning
 
@@ -59,11 +60,7 @@ def page(name: str, statement: Mapping[str, Any], verdict: Verdict) -> str:
         f"<h1>Privacy certificate</h1><div class=file>{escape(name)}</div>",
         _verdict(statement, verdict),
         _attacks(verdict),
-        _list(
-            "What is assumed",
-            statement["assumptions"],
-            "The guarantee says nothing if one of these is false.",
-        ),
+        _list("What is assumed", statement["assumptions"], _note_on_assumptions(verdict)),
         _constants(statement),
         _releases(statement),
         _checks(verdict),
@@ -80,19 +77,30 @@ def page(name: str, statement: Mapping[str, Any], verdict: Verdict) -> str:
 
 
 def _verdict(statement: Mapping[str, Any], verdict: Verdict) -> str:
+    """The answer in one heading; only a guarantee that stands is called one."""
     if not verdict.accepted:
         kind, head = "bad", "Not verified"
-    elif verdict.guarantee is None:
+    elif verdict.claim is None:
         kind, head = "none", "No guarantee"
+    elif verdict.guarantee is None:
+        kind, head = "bad", "Not private as a whole: an assumption is not met"
     else:
-        kind = "bad" if verdict.caveats else "good"
+        kind = "good" if verdict.ok else "bad"
         epsilon, delta = verdict.guarantee["epsilon"], verdict.guarantee["delta"]
         head = f"Differentially private: ε = {epsilon:g}, δ = {delta:g}".replace(" = ", _EQUALS)
-    lines = [*meaning(statement, verdict), *verdict.failures, *verdict.caveats]
-    if verdict.accepted and verdict.guarantee is not None and not verdict.independent:
-        lines.append("The plan was made once more, but its price was not recomputed by a second accountant.")
+    lines = [*meaning(statement, verdict), *verdict.failures, *verdict.unmet, *verdict.cautions]
+    if verdict.guarantee is not None:
+        lines += [] if verdict.ok else [f"Required, and not so: {line}." for line in verdict.objections]
+        lines.append(f"The price was {verdict.how}.")
+        lines += [f"Not checked: {line}." for line in verdict.not_checked]
     body = "".join(f"<p>{escape(line)}</p>" for line in lines)
     return f'<section class="verdict {kind}"><strong>{escape(head)}</strong>{body}</section>'
+
+
+def _note_on_assumptions(verdict: Verdict) -> str:
+    if verdict.guarantee is None:
+        return "There is no guarantee that could rest on these."
+    return "The guarantee says nothing if one of these is false."
 
 
 def _attacks(verdict: Verdict) -> str:
@@ -192,7 +200,7 @@ def _small_print(statement: Mapping[str, Any]) -> str:
 
 def _list(title: str, lines: Sequence[str], note: str) -> str:
     items = "".join(
-        f"<li{' class=unmet' if line.startswith('NOT MET') else ''}>{escape(line)}</li>" for line in lines
+        f"<li{' class=unmet' if line.startswith(NOT_MET) else ''}>{escape(line)}</li>" for line in lines
     )
     return f"<h2>{escape(title)}</h2><p class=dim>{escape(note)}</p><ul>{items}</ul>"
 
