@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dperm import (
+    DPAGD,
     DPCD,
     DPGD,
     DPSGD,
@@ -93,6 +94,10 @@ CASES |= {
     "dp-gd, clip, svm": (PrivateLinearSVC, {"mechanism": DPGD(clip=0.5, steps=9), **REMOVABLE}),
     "dp-gd, removable": (PrivateLogisticRegression, {"mechanism": DPGD(steps=9), **REMOVABLE}),
     "dp-gd, paper": (PrivateLogisticRegression, {"mechanism": DPGD(accounting="paper", steps=9)}),
+    "dp-agd, dear choices": (
+        PrivateLinearSVC,
+        {"mechanism": DPAGD(choice_share=0.6, growth=1.0, splits=12), **REMOVABLE},
+    ),
     "dp-cd, regression": (PrivateLinearRegression, {"mechanism": DPCD(passes=3), "y_range": (0, 3)}),
     "noisy-sgd, ball": (
         PrivateLogisticRegression,
@@ -134,6 +139,7 @@ FOLLOW_WEIGHTS = (  # sensitivities that nobody can compute from the file
     "dp-gd, split, centred",
     "dp-gd, removable",
     "dp-agd",
+    "dp-agd, dear choices",
     "dp-svrg",
     "dp-svrg, regression",
 )

@@ -153,6 +153,7 @@ class Evidence:
             return 0.0
         facts = self.facts
         (release,) = found
+        self.equal("releases, name of the first", self.all_releases[0].name, CENTRE)
         rounding = 4 * (facts.n + 2) * 2.0**-53 * facts.x_norm
         self.close(
             "releases, sensitivity of the mean",
