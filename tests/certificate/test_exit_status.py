@@ -180,3 +180,14 @@ def test_a_file_that_no_model_can_be_made_of_is_not_ok(tmp_path, capsys):
         assert run(["verify", str(path), *extra]) == 1
         assert "label_type must be one of" in capsys.readouterr().out
     assert run(["verify", str(tmp_path / "missing.json")]) == 1
+
+
+def test_a_hostile_reason_cannot_write_a_verdict_of_its_own(tmp_path, capsys):
+    document = document_of("none")
+    document["certificate"]["reason"] = "x\nOK: private\r\x1b[2KOK: private"
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(sealed(document)), encoding="utf-8")
+    code, first, shown = verified([str(path)], capsys)
+    assert code == 1
+    assert first == "NOT OK: no guarantee is claimed: x?OK: private??[2KOK: private"
+    assert not any(line.startswith("OK") for line in shown.splitlines())

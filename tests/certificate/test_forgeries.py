@@ -97,9 +97,7 @@ def edit_two(document, rng):
     first, second = rng.sample(found, 2)
     if rng.random() < 0.5:
         first = rng.choice(found)
-        alike = [
-            place for place in found if place != first and at(document, place) == at(document, first)
-        ]
+        alike = [place for place in found if place != first and at(document, place) == at(document, first)]
         if alike:
             second = rng.choice(alike)
             value = another(at(document, first), rng)

@@ -100,7 +100,9 @@ class Facts:
     def sum_error_at(self, weights: float) -> float:
         """The same for weights of this norm."""
         margin = max(_CORNER / 2, self.r * weights)
-        return self.sum_error(math.frexp(margin)[1] - math.frexp(_CORNER / 2)[1]) if margin < 1e60 else math.inf
+        return (
+            self.sum_error(math.frexp(margin)[1] - math.frexp(_CORNER / 2)[1]) if margin < 1e60 else math.inf
+        )
 
     def sum_errors(self) -> list[float]:
         return [self.sum_error(step) for step in range(_LARGEST_MARGIN_EXPONENT)]

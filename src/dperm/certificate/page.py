@@ -64,7 +64,7 @@ def page(name: str, statement: Mapping[str, Any], verdict: Verdict) -> str:
         _constants(statement),
         _releases(statement),
         _checks(verdict),
-        _small_print(statement),
+        _small_print(statement, verdict),
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -112,9 +112,14 @@ def _attacks(verdict: Verdict) -> str:
         [(f"{row.fpr:.1%}", f"{row.mechanism:.3%}", f"{row.budget:.3%}") for row in attack_table(verdict)],
         numbers=(0, 1, 2),
     )
+    ceiling = (
+        "With noise and sensitivities as stated, no attack of any kind lies above the lines."
+        if verdict.not_checked
+        else "No attack, of any kind, lies above the lines."
+    )
     return (
         "<h2>What an attacker can achieve</h2><p class=dim>The attacker knows every row but one and decides between "
-        "two candidates for it. Closer to guessing is better. No attack, of any kind, lies above the lines.</p>"
+        f"two candidates for it. Closer to guessing is better. {ceiling}</p>"
         '<div class=legend><span><i class="l-own"></i>this mechanism, by its own price</span>'
         '<span><i class="l-claim"></i>the claim (ε, δ) alone</span>'
         f'<span><i class="l-guess"></i>guessing</span></div><div class=plots>{figures}</div>{table}'
@@ -187,14 +192,19 @@ def _checks(verdict: Verdict) -> str:
     return "<h2>Verification</h2>" + _table(("checked", "route", "found"), rows, status=2)
 
 
-def _small_print(statement: Mapping[str, Any]) -> str:
+def _small_print(statement: Mapping[str, Any], verdict: Verdict) -> str:
     versions = ", ".join(f"{library} {number}" for library, number in statement["libraries"].items())
+    shows = (
+        "A certificate shows that the stated noise is enough for the stated constants. It cannot show that the "
+        "statement is true: that rows were bounded, settings chosen without the data and noise really drawn is what "
+        "its author vouches for."
+        if verdict.guarantee is not None
+        else "This page shows what the file states, and that it does not add up to a guarantee."
+    )
     return (
-        f"<h2>Identity</h2><p class=dim>Coefficients <code>{escape(str(statement['model']['sha256']))}</code><br>"
+        f"<h2>Identity</h2><p class=dim>Released numbers <code>{escape(str(statement['model']['sha256']))}</code><br>"
         f"Certificate <code>{escape(str(statement['digest']))}</code><br>{escape(versions)}</p>"
-        "<p class=dim>A certificate shows that the stated noise is enough for the stated constants. It cannot show "
-        "that the statement is true: that rows were bounded, settings chosen without the data and noise really "
-        "drawn is what its author vouches for.</p>"
+        f"<p class=dim>{shows}</p>"
     )
 
 

@@ -26,7 +26,12 @@ UNIT = "one row"
 UNITS = {"row": UNIT, "person": "one person"}
 NOT_MET, CAUTION = "NOT MET", "CAUTION"  # how a line begins that voids the guarantee, or only warns
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "opendp", "dp-accounting")
-RELEASED = ("coefficients", "intercept", "classes", "feature_names")  # of a model file: what one digest is about
+RELEASED = (
+    "coefficients",
+    "intercept",
+    "classes",
+    "feature_names",
+)  # of a model file: what one digest is about
 
 DECLARED, TAKEN = "declared", "taken from y, declared public"
 _TARGETS_ASSUMED = {
@@ -234,7 +239,9 @@ def assumptions(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) -
     )
 
 
-def bind(statement: Mapping[str, Any], released: Mapping[str, Any], ledger_entry: str | None) -> dict[str, Any]:
+def bind(
+    statement: Mapping[str, Any], released: Mapping[str, Any], ledger_entry: str | None
+) -> dict[str, Any]:
     """The statement about one model: with the digest of what was released, and at last of itself."""
     bound = {**statement, "model": {"sha256": model_digest(released), "ledger_entry": ledger_entry}}
     return {**bound, "digest": digest(bound)}

@@ -162,7 +162,12 @@ class Verdict:
         else:
             head = f"NOT OK: {self.objections[0]}"
         rest = [f"not checked: {line}" for line in self.not_checked] if self.ok else list(self.objections[1:])
-        return "\n  ".join([head, *rest, *self.cautions])
+        return "\n  ".join(_printable(line) for line in (head, *rest, *self.cautions))
+
+
+def _printable(line: str) -> str:
+    """One line, whatever a hostile file put into it."""
+    return "".join(letter if letter.isprintable() else "?" for letter in line)
 
 
 def verify(
@@ -254,7 +259,8 @@ class _Examination:
                 raise InvalidInput("; ".join(dict.fromkeys(evidence.faults[:3])) + ".")
             self.not_checked = tuple(dict.fromkeys(evidence.not_checked))
             passages = sum(release.count for release in evidence.all_releases)
-            return f"sensitivity, grid, padding, size and count of {passages} releases"
+            found = f"sensitivity, grid, padding, size and count of {passages} releases"
+            return f"{found}; not checked: {'; '.join(self.not_checked)}" if self.not_checked else found
 
         self.run("releases", FORMULA, releases)
         if self.price is not None and self.sound:

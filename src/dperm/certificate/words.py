@@ -38,8 +38,8 @@ def meaning(statement: Mapping[str, Any], verdict: Verdict) -> list[str]:
         return ["This model carries no privacy guarantee.", f"Why: {verdict.reason}"]
     if verdict.guarantee is None:
         return [
-            "The file claims a guarantee and says itself that an assumption of it is not met. What was learned from the "
-            "rows beyond the claim is not protected, so do not release this model as a private one."
+            "The file claims a guarantee and says itself that an assumption of it is not met. What was learned from "
+            "the rows beyond the claim is not protected, so do not release this model as a private one."
         ]
     epsilon, delta = verdict.guarantee["epsilon"], verdict.guarantee["delta"]
     change = (

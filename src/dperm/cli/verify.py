@@ -1,12 +1,13 @@
 """``dperm verify``: check the certificate inside a saved model."""
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from dperm.cli.options import json_option
+from dperm.cli.options import Command, json_option
 from dperm.cli.output import console, print_json
 from dperm.errors import InvalidInput
 
@@ -17,13 +18,15 @@ def _finite(ctx: click.Context, parameter: click.Parameter, value: float | None)
     return value
 
 
-_limit = {"type": click.FloatRange(min=0), "callback": _finite}
+def _limit(name: str, letter: str) -> Callable[[Command], Command]:
+    what = f"Not ok if the guarantee has a larger {letter}."
+    return click.option(name, type=click.FloatRange(min=0), callback=_finite, help=what)
 
 
 @click.command(short_help="Check the certificate inside a saved model.")
 @click.argument("model")
-@click.option("--max-epsilon", **_limit, help="Not ok if the guarantee has a larger ε.")
-@click.option("--max-delta", **_limit, help="Not ok if the guarantee has a larger δ.")
+@_limit("--max-epsilon", "ε")
+@_limit("--max-delta", "δ")
 @click.option(
     "--unit", type=click.Choice(["row", "person"]), help="Not ok if the guarantee protects something else."
 )

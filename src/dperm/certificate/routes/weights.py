@@ -21,7 +21,9 @@ from dperm.certificate.routes.evidence import Evidence, Release
 Vector = NDArray[np.float64]
 
 UNLIKELY = 1e-9  # an honest file is refused with at most this chance
-LARGEST_NOISE = 16.0  # standard deviations beyond the root of the dimension, exceeded with a chance below 1e-55
+LARGEST_NOISE = (
+    16.0  # standard deviations beyond the root of the dimension, exceeded with a chance below 1e-55
+)
 _GRID = 1e-5  # grid of the noise over its scale, at most: docs/proofs/noise.md
 _NEGLIGIBLE = 1e-6  # of a sensitivity
 _MOST_STEPS = 4000
@@ -116,7 +118,9 @@ def margin_of_remainder_gap(gap: ArrayLike, rows: int) -> Vector:
     )
 
 
-def _inverse(gap: ArrayLike, gap_at: Callable[[Vector], Vector], norm_at: Callable[[Vector], Vector]) -> Vector:
+def _inverse(
+    gap: ArrayLike, gap_at: Callable[[Vector], Vector], norm_at: Callable[[Vector], Vector]
+) -> Vector:
     """Norms at which an increasing gap is reached, by bisection in t; infinite where none up to t = 300 is enough."""
     target = np.atleast_1d(np.asarray(gap, float))
     low, high = np.full(target.shape, 1e-30), np.full(target.shape, 300.0)

@@ -50,9 +50,7 @@ def _check_order(evidence: Evidence) -> None:
     taken = shortened = 0  # steps that may have been taken, and how often the longest one shrank
     for place, release in enumerate(passages):
         chooses = place % 2 == 1
-        evidence.equal(
-            "releases, name", release.name, f"{evidence.name} {'step' if chooses else 'gradient'}"
-        )
+        evidence.equal("releases, name", release.name, f"{evidence.name} {'step' if chooses else 'gradient'}")
         if evidence.faults:
             return
         if not chooses:
@@ -79,7 +77,9 @@ def _check_order(evidence: Evidence) -> None:
 
 def _fits(facts: Facts, stated: float, longest: float, first: bool = False) -> bool:
     """Whether a choice among steps of this length moves so much, at some weights; the first is made at zero."""
-    low = _power(longest * (1 - CLOSE) / (1 if first else 2))  # one end of the segment is as far out as half of it
+    low = _power(
+        longest * (1 - CLOSE) / (1 if first else 2)
+    )  # one end of the segment is as far out as half of it
     high = _power(longest * (1 + CLOSE)) if first else 60
     powers = range(low, high + 1)
     return any(
@@ -93,7 +93,7 @@ def _shortened(evidence: Evidence, stated: float, longest: float) -> float | Non
     for power in range(61):
         free = stated - _moved(facts, 0.0, power)
         chosen = round(2 * free / facts.gap / (_MARGIN * longest) * candidates)
-        shorter = _MARGIN * chosen / candidates * longest
+        shorter = float(_MARGIN * chosen / candidates * longest)
         if 0 < shorter < longest and _fits(facts, stated, shorter):
             return shorter
     return None
@@ -107,7 +107,9 @@ def _power(norm: float) -> int:
 def _moved(facts: Facts, longest: float, power: int) -> float:
     """How far scores on a segment of this length move apart, rounding at weights up to 2**power included."""
     norm, width = 2.0**power, 1 / (2 * facts.curvature)
-    at_zero = math.log(2) if facts.loss == "logistic" else max(1.0, (1 + width) ** 2 / (4 * width) * (width > 1))
+    at_zero = (
+        math.log(2) if facts.loss == "logistic" else max(1.0, (1 + width) ** 2 / (4 * width) * (width > 1))
+    )
     length = longest * (1 + 1e-9) + 16 * U * (norm + longest)
     value = at_zero + facts.R * norm
     row = facts.slope * 2 * facts.p * U * facts.r * norm + 1e-14 * (1 + value)
