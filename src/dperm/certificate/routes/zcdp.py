@@ -77,9 +77,8 @@ def _check_order(evidence: Evidence) -> None:
 
 def _fits(facts: Facts, stated: float, longest: float, first: bool = False) -> bool:
     """Whether a choice among steps of this length moves so much, at some weights; the first is made at zero."""
-    low = _power(
-        longest * (1 - CLOSE) / (1 if first else 2)
-    )  # one end of the segment is as far out as half of it
+    nearest = longest if first else longest / 2  # one end of a segment is as far out as half its length
+    low = _power(nearest * (1 - CLOSE))
     high = _power(longest * (1 + CLOSE)) if first else 60
     powers = range(low, high + 1)
     return any(
@@ -106,15 +105,19 @@ def _power(norm: float) -> int:
 
 def _moved(facts: Facts, longest: float, power: int) -> float:
     """How far scores on a segment of this length move apart, rounding at weights up to 2**power included."""
-    norm, width = 2.0**power, 1 / (2 * facts.curvature)
-    at_zero = (
-        math.log(2) if facts.loss == "logistic" else max(1.0, (1 + width) ** 2 / (4 * width) * (width > 1))
-    )
+    norm = 2.0**power
     length = longest * (1 + 1e-9) + 16 * U * (norm + longest)
-    value = at_zero + facts.R * norm
+    value = _loss_at_zero(facts) + facts.R * norm
     row = facts.slope * 2 * facts.p * U * facts.r * norm + 1e-14 * (1 + value)
     summed = 2 * facts.n * U * value + 2 * (facts.p + 8) * U * (value + facts.l2 / 2 * norm**2)
     return facts.gap * length / 2 + 2 * facts.n * (row + summed)
+
+
+def _loss_at_zero(facts: Facts) -> float:
+    if facts.loss == "logistic":
+        return math.log(2)
+    width = 1 / (2 * facts.curvature)  # of a huberised hinge
+    return (1 + width) ** 2 / (4 * width) if width > 1 else 1.0
 
 
 def _check_spending(evidence: Evidence, gradients: list[Release], choices: list[Release]) -> None:
