@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dperm import (
+    DPAGD,
     DPCD,
     DPGD,
     DPSGD,
@@ -30,6 +31,7 @@ from dperm import (
     PrivateLogisticRegression,
 )
 from dperm.certificate.document import digest
+from dperm.certificate.statement import file_digest
 from dperm.estimators.saved import save_model
 from dperm.mechanisms import mechanism_names
 
@@ -92,6 +94,10 @@ CASES |= {
     "dp-gd, clip, svm": (PrivateLinearSVC, {"mechanism": DPGD(clip=0.5, steps=9), **REMOVABLE}),
     "dp-gd, removable": (PrivateLogisticRegression, {"mechanism": DPGD(steps=9), **REMOVABLE}),
     "dp-gd, paper": (PrivateLogisticRegression, {"mechanism": DPGD(accounting="paper", steps=9)}),
+    "dp-agd, dear choices": (
+        PrivateLinearSVC,
+        {"mechanism": DPAGD(choice_share=0.6, growth=1.0, splits=12), **REMOVABLE},
+    ),
     "dp-cd, regression": (PrivateLinearRegression, {"mechanism": DPCD(passes=3), "y_range": (0, 3)}),
     "noisy-sgd, ball": (
         PrivateLogisticRegression,
@@ -128,6 +134,15 @@ CASES |= {
     "seeded": (PrivateLogisticRegression, {"random_state": 3}),
 }
 NO_GUARANTEE = ("none", "majority", "objective-pure", "seeded")
+FOLLOW_WEIGHTS = (  # sensitivities that nobody can compute from the file
+    "dp-gd",
+    "dp-gd, split, centred",
+    "dp-gd, removable",
+    "dp-agd",
+    "dp-agd, dear choices",
+    "dp-svrg",
+    "dp-svrg, regression",
+)
 
 
 @functools.cache
@@ -151,7 +166,8 @@ def document_of(case):
 
 
 def sealed(document):
-    """The document with the digest recomputed, as a forger would."""
+    """The document with its digests recomputed, as a forger would; only that of the released numbers is left alone."""
     certificate = {key: value for key, value in document["certificate"].items() if key != "digest"}
     document["certificate"] = {**certificate, "digest": digest(certificate)}
+    document["digest"] = file_digest(document)
     return document

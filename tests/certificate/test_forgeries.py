@@ -3,12 +3,19 @@
 import copy
 import json
 import random
+import tempfile
+from pathlib import Path
 
+import numpy as np
 import pytest
 from certified_models import CASES, NO_GUARANTEE, document_of, sealed
 
+from dperm import DPGD, PrivateLogisticRegression
 from dperm.certificate import verify
+from dperm.certificate.facts import Facts, grid_exponent
+from dperm.certificate.statement import model_digest
 from dperm.certificate.verify import FORMULA, REPLANNED, SECOND
+from dperm.estimators.saved import read_document, save_model
 
 GUARANTEED = [case for case in CASES if case not in NO_GUARANTEE]
 # What the guarantee does not rest on: versions, the ledger's own reference, and the digest, which the forger mends.
@@ -30,7 +37,7 @@ WORDS = [
 
 def places(value, path=()):
     """Every leaf and every list, by its path."""
-    if any(path[: len(free)] == free for free in FREE) or path == ("parameters", "random_state"):
+    if any(path[: len(free)] == free for free in FREE):
         return
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -66,25 +73,63 @@ def another(value, rng):
 def edit(document, rng):
     """Change one thing; tell where."""
     chosen = rng.choice(list(places({name: document[name] for name in EDITED})))
-    *parents, key = chosen
-    inner = document
-    for parent in parents:
-        inner = inner[parent]
-    inner[key] = another(inner[key], rng)
-    return "/".join(map(str, chosen)), inner[key]
+    put(document, chosen, another(at(document, chosen), rng))
+    return [(chosen, at(document, chosen))]
 
 
-def accepted_edits(seed, count, cases):
+# Two edits that tell of another regulariser than was used, where noise and price do not rest on it. The claim stays
+# what it was and stays true: a fit with the stated l2 would have been given the same noise.
+HARMLESS = {("parameters", "l2"), ("certificate", "problem", "l2")}
+
+
+def harmless(case, edits, verdict):
+    honest = verify(document_of(case))
+    same_price = verdict.price.delta(verdict.claim["epsilon"]) == honest.price.delta(honest.claim["epsilon"])
+    return {place for place, _ in edits} == HARMLESS and verdict.claim == honest.claim and same_price
+
+
+def accepted_edits(seed, count, cases, change=edit):
+    """The edits that were not rejected, although something was changed that could do harm."""
     rng = random.Random(seed)
     found = []
     for _ in range(count):
         case = rng.choice(cases)
         document = document_of(case)
-        place, value = edit(document, rng)
+        edits = change(document, rng)
         verdict = verify(sealed(document))
-        if verdict.accepted or verdict.guarantee is not None or not verdict.failures:
-            found.append((case, place, value))
+        rejected = not verdict.accepted and verdict.guarantee is None and verdict.failures and not verdict.ok
+        if not rejected and not harmless(case, edits, verdict):
+            found.append((case, edits))
     return found
+
+
+def edit_two(document, rng):
+    """Change two things: any two, or every second time two of the same value in the same way."""
+    found = list(places({name: document[name] for name in EDITED}))
+    first, second = rng.sample(found, 2)
+    if rng.random() < 0.5:
+        first = rng.choice(found)
+        alike = [place for place in found if place != first and at(document, place) == at(document, first)]
+        if alike:
+            second = rng.choice(alike)
+            value = another(at(document, first), rng)
+            for place in (first, second):
+                put(document, place, copy.deepcopy(value))
+            return [(first, value), (second, value)]
+    values = [another(at(document, place), rng) for place in (first, second)]
+    for place, value in sorted(zip((first, second), values, strict=True), key=lambda one: -len(one[0])):
+        put(document, place, value)  # the inner one first, in case a list above it gets shorter
+    return list(zip((first, second), values, strict=True))
+
+
+def at(document, place):
+    for key in place:
+        document = document[key]
+    return document
+
+
+def put(document, place, value):
+    at(document, place[:-1])[place[-1]] = value
 
 
 QUICK = [case for case in GUARANTEED if "sgd" not in case and "svrg" not in case]
@@ -99,9 +144,18 @@ def test_a_hundred_random_edits_are_rejected():
     assert accepted_edits(1, 120, QUICK) == []
 
 
+def test_fifty_edits_of_two_fields_are_rejected():
+    assert accepted_edits(4, 50, QUICK, edit_two) == []
+
+
 @pytest.mark.slow
 def test_a_thousand_random_edits_are_rejected():
     assert accepted_edits(2, 1000, GUARANTEED) == []
+
+
+@pytest.mark.slow
+def test_two_hundred_edits_of_two_fields_are_rejected():
+    assert accepted_edits(5, 200, GUARANTEED, edit_two) == []
 
 
 def test_an_edit_without_a_new_digest_is_named_as_such():
@@ -248,3 +302,111 @@ def test_what_is_no_certificate_is_rejected(document):
     verdict = verify(document)
     assert not verdict.accepted
     assert verdict.guarantee is None
+
+
+def restated(release, sensitivity, rows=None):
+    """The same release at the same price, said to have moved by something else: less noise for the same claim."""
+    before = dict(release)
+    choice = release["grid_exponent"] == -1074
+    release["sensitivity"] = sensitivity
+    exponent = -1074 if choice else grid_exponent(sensitivity, release["dimension"])
+    release["grid_exponent"] = exponent
+    width = 0.0 if choice else 2.0**exponent * release["dimension"] ** 0.5
+    release["padded_sensitivity"] = sensitivity * (1 + 1e-9) + width
+    unit = (lambda r: r["padded_sensitivity"]) if rows is None else (lambda r: padded_row(r, rows))
+    release["noise_scale"] *= unit(release) / unit(before)
+
+
+def padded_row(release, rows):
+    width = 2.0 ** release["grid_exponent"] * release["dimension"] ** 0.5
+    return release["sensitivity"] / rows * (1 + 1e-9) + width
+
+
+def test_restating_a_release_as_it_is_changes_nothing():
+    """The forger's tool does not give itself away by clumsy arithmetic."""
+    for case, rows in (("dp-agd", None), ("dp-gd", None), ("dp-svrg", 2), ("dp-gd, split, centred", None)):
+        document = document_of(case)
+        for release in document["certificate"]["releases"]:
+            restated(release, release["sensitivity"], rows if "correction" in release["name"] else None)
+        assert verify(sealed(document)).ok
+
+
+@pytest.mark.parametrize("factor", [1e-15, 0.1, 0.999])
+def test_step_choices_of_too_small_a_sensitivity_are_rejected(factor):
+    document = document_of("dp-agd")
+    for release in document["certificate"]["releases"]:
+        if release["name"] == "dp-agd step":
+            restated(release, release["sensitivity"] * factor)
+    (failure,) = verify(sealed(document)).failures
+    assert "sensitivity" in failure
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_steps_may_not_be_said_to_have_become_short_early(share):
+    """Longest steps shrink to one of the candidates, after ten steps were taken, and never before."""
+    document = document_of("dp-agd")
+    choices = [r for r in document["certificate"]["releases"] if r["name"] == "dp-agd step"]
+    for release in choices[int(share * 10) + 1 :]:
+        restated(release, release["sensitivity"] * 1.1 / 20)
+    assert not verify(sealed(document)).accepted
+
+
+@pytest.mark.parametrize("case", ["dp-svrg", "dp-svrg, regression"])
+@pytest.mark.parametrize("only", [None, 0, 1])
+def test_corrections_without_noise_are_rejected(case, only):
+    """Some or all of the corrections are said to be made at weights that have not moved from the anchor."""
+    document = document_of(case)
+    facts = Facts.of(document["certificate"])
+    corrections = [r for r in document["certificate"]["releases"] if r["name"] == "dp-svrg correction"]
+    before = corrections[0]["noise_scale"]
+    for release in corrections if only is None else corrections[only::2]:
+        restated(release, 2 * facts.rows * facts.sum_error() * (1 + 1e-8), facts.rows)
+    if only != 1:
+        assert corrections[0]["noise_scale"] < 1e-6 * before
+    verdict = verify(sealed(document))
+    assert "closer together than the noise leaves them" in verdict.failures[0]
+
+
+@pytest.mark.parametrize("case", ["dp-gd", "dp-gd, removable", "dp-gd, split, centred", "one feature"])
+def test_steps_all_stated_at_zero_weights_are_rejected(case):
+    document = one_feature() if case == "one feature" else document_of(case)
+    steps = [r for r in document["certificate"]["releases"] if r["name"] == "dp-gd gradient"]
+    assert len(steps) > 3
+    for release in steps[1:]:
+        restated(release, steps[0]["sensitivity"])
+    verdict = verify(sealed(document))
+    assert "closer together than the noise leaves them" in verdict.failures[0]
+
+
+def one_feature():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(200, 1))
+    model = PrivateLogisticRegression(mechanism=DPGD(steps=12), fit_intercept=False).fit(X, X[:, 0] > 0)
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(model, Path(folder) / "m.json")
+        return read_document(Path(folder) / "m.json")
+
+
+def test_releases_in_another_order_are_rejected():
+    for case in ("dp-agd", "dp-svrg", "dp-gd, split, centred", "objective, centred", "objective", "adassp"):
+        document = document_of(case)
+        document["certificate"]["releases"].append(document["certificate"]["releases"].pop(0))
+        assert not verify(sealed(document)).accepted, case
+
+
+def test_coefficients_of_another_number_are_noticed():
+    """The forger repairs every digest and forgets that the certificate is about three features."""
+    document = document_of("output")
+    document["coefficients"].append(0.5)
+    document["certificate"]["model"]["sha256"] = model_digest(document)
+    (failure,) = verify(sealed(document)).failures
+    assert "n_features" in failure
+
+
+def test_assumptions_cannot_be_left_out():
+    for gone in (0, 1):
+        document = document_of("output")
+        certificate = document["certificate"]
+        certificate["assumptions"].remove(certificate["around"].pop(gone))
+        (failure,) = verify(sealed(document)).failures
+        assert "around" in failure

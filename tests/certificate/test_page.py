@@ -110,7 +110,8 @@ def test_what_the_file_says_was_not_met_is_shown():
     certificate["around"][1] = unmet
     verdict = verify(sealed(document))
     assert verdict.accepted
-    assert verdict.caveats == (unmet,)
+    assert verdict.unmet == (unmet,)
+    assert verdict.guarantee is None
     assert unmet in str(verdict)
     assert 'class="verdict bad"' in page("m", certificate, verdict)
 
@@ -148,11 +149,60 @@ def test_truncated_files_are_refused(tmp_path, capsys, share):
     text = json.dumps(document_of("output"))
     path = tmp_path / "model.json"
     path.write_text(text[: int(share * len(text))], encoding="utf-8")
-    for command in ("verify", "report"):
-        assert run([command, str(path)]) == 1
-        assert "not a usable model file" in capsys.readouterr().err
+    assert run(["report", str(path)]) == 1
+    assert "not a usable model file" in capsys.readouterr().err
+    assert run(["verify", str(path)]) == 1
+    assert capsys.readouterr().out.startswith("NOT OK: model.json is not a usable model file")
 
 
-def test_a_model_without_a_guarantee_ends_with_zero_and_says_why(tmp_path, capsys):
-    assert run(["verify", str(file_of(tmp_path, document_of("seeded")))]) == 0
-    assert "No guarantee is claimed: random_state" in capsys.readouterr().out
+def not_met():
+    document = document_of("output")
+    certificate = document["certificate"]
+    unmet = "NOT MET: a scaler learned from the rows."
+    certificate["assumptions"][certificate["assumptions"].index(certificate["around"][1])] = unmet
+    certificate["around"][1] = unmet
+    return sealed(document)
+
+
+@pytest.mark.parametrize("case", ["not met", "seeded", "none"])
+def test_what_does_not_stand_is_not_called_private(tmp_path, capsys, case):
+    """Neither in a heading nor in words, and no line is drawn that would promise a bound on attacks."""
+    document = not_met() if case == "not met" else document_of(case)
+    path = file_of(tmp_path, document)
+    shown = page("model.json", document["certificate"], verify(document))
+    assert run(["report", str(path)]) == 0
+    text = capsys.readouterr().out
+    for said in (shown, text):
+        assert "ifferentially private" not in said
+        assert "lies above" not in said
+        assert "about as likely" not in said
+        assert "attacker" not in said
+    assert "<svg" not in shown
+    assert "noise is enough" not in shown
+    assert "The guarantee says nothing if" not in shown
+    assert ("Not private as a whole" if case == "not met" else "No guarantee") in shown
+    assert text.startswith("NOT PRIVATE")
+
+
+def test_a_sound_page_is_headed_by_its_guarantee():
+    document = document_of("output")
+    shown = page("model.json", document["certificate"], verify(document))
+    assert "<strong>Differentially private:" in shown
+    assert "No attack, of any kind, lies above the lines" in shown
+    assert "The price was recomputed independently." in shown
+
+
+def test_what_was_not_checked_stands_on_the_page():
+    document = document_of("dp-gd")
+    shown = page("model.json", document["certificate"], verify(document))
+    assert "<strong>Differentially private:" in shown
+    assert "Not checked: the sensitivity of every step after the first" in shown
+    assert "recomputed independently" not in shown
+    assert "With noise and sensitivities as stated, no attack of any kind lies above" in shown
+
+
+def test_a_page_about_a_model_that_costs_too_much_says_so():
+    document = document_of("output")
+    shown = page("model.json", document["certificate"], verify(document, max_epsilon=0.1))
+    assert 'class="verdict bad"' in shown
+    assert "epsilon = 1 is above the 0.1 allowed" in shown

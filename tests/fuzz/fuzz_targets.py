@@ -30,7 +30,7 @@ from dperm import (
 from dperm.certificate import verify
 from dperm.certificate.document import digest
 from dperm.certificate.page import page
-from dperm.certificate.statement import model_digest
+from dperm.certificate.statement import file_digest, model_digest
 from dperm.certificate.words import meaning
 from dperm.datasets import Schema, encode, encode_target, read_table
 from dperm.errors import DataUnavailable, DpermError
@@ -137,9 +137,9 @@ def resealed(document: Any) -> Any:
     """With the digests that fit, as a careful forger would leave them."""
     with suppress(Exception):
         certificate = {key: value for key, value in document["certificate"].items() if key != "digest"}
-        stored = (document[name] for name in ("coefficients", "intercept", "classes"))
-        certificate["model"]["sha256"] = model_digest(*stored)
+        certificate["model"]["sha256"] = model_digest(document)
         document["certificate"] = {**certificate, "digest": digest(certificate)}
+        document["digest"] = file_digest(document)
     return document
 
 

@@ -103,6 +103,7 @@ def test_a_model(coefficients, intercept, classes, schema):
     REGRESSION.coef_, REGRESSION.intercept_ = np.array(coefficients), intercept
     schema = schema if schema.n_columns == 2 else None
     for model in (CLASSIFIER, REGRESSION):
+        model._bind()  # as if fit had released these numbers
         with tempfile.TemporaryDirectory() as folder:
             save_model(model, Path(folder) / "model.json", schema)
             again, stored = read_model(Path(folder) / "model.json")

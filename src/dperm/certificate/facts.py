@@ -97,6 +97,13 @@ class Facts:
         """Twice the error of a gradient sum, for weights that make margins of at most 2048 * 2**step."""
         return 2 * self.n * self.gradient_error(self.n, _CORNER * 2.0**step / self.r)
 
+    def sum_error_at(self, weights: float) -> float:
+        """The same for weights of this norm."""
+        margin = max(_CORNER / 2, self.r * weights)
+        return (
+            self.sum_error(math.frexp(margin)[1] - math.frexp(_CORNER / 2)[1]) if margin < 1e60 else math.inf
+        )
+
     def sum_errors(self) -> list[float]:
         return [self.sum_error(step) for step in range(_LARGEST_MARGIN_EXPONENT)]
 

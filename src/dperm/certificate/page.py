@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from dperm.certificate.figure import attack_figures
+from dperm.certificate.statement import NOT_MET
 from dperm.certificate.verify import Verdict
 from dperm.certificate.words import attack_table, meaning
 
@@ -59,15 +60,11 @@ def page(name: str, statement: Mapping[str, Any], verdict: Verdict) -> str:
         f"<h1>Privacy certificate</h1><div class=file>{escape(name)}</div>",
         _verdict(statement, verdict),
         _attacks(verdict),
-        _list(
-            "What is assumed",
-            statement["assumptions"],
-            "The guarantee says nothing if one of these is false.",
-        ),
+        _list("What is assumed", statement["assumptions"], _note_on_assumptions(verdict)),
         _constants(statement),
         _releases(statement),
         _checks(verdict),
-        _small_print(statement),
+        _small_print(statement, verdict),
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -80,19 +77,30 @@ def page(name: str, statement: Mapping[str, Any], verdict: Verdict) -> str:
 
 
 def _verdict(statement: Mapping[str, Any], verdict: Verdict) -> str:
+    """The answer in one heading; only a guarantee that stands is called one."""
     if not verdict.accepted:
         kind, head = "bad", "Not verified"
-    elif verdict.guarantee is None:
+    elif verdict.claim is None:
         kind, head = "none", "No guarantee"
+    elif verdict.guarantee is None:
+        kind, head = "bad", "Not private as a whole: an assumption is not met"
     else:
-        kind = "bad" if verdict.caveats else "good"
+        kind = "good" if verdict.ok else "bad"
         epsilon, delta = verdict.guarantee["epsilon"], verdict.guarantee["delta"]
         head = f"Differentially private: ε = {epsilon:g}, δ = {delta:g}".replace(" = ", _EQUALS)
-    lines = [*meaning(statement, verdict), *verdict.failures, *verdict.caveats]
-    if verdict.accepted and verdict.guarantee is not None and not verdict.independent:
-        lines.append("The plan was made once more, but its price was not recomputed by a second accountant.")
+    lines = [*meaning(statement, verdict), *verdict.failures, *verdict.unmet, *verdict.cautions]
+    if verdict.guarantee is not None:
+        lines += [] if verdict.ok else [f"Required, and not so: {line}." for line in verdict.objections]
+        lines.append(f"The price was {verdict.how}.")
+        lines += [f"Not checked: {line}." for line in verdict.not_checked]
     body = "".join(f"<p>{escape(line)}</p>" for line in lines)
     return f'<section class="verdict {kind}"><strong>{escape(head)}</strong>{body}</section>'
+
+
+def _note_on_assumptions(verdict: Verdict) -> str:
+    if verdict.guarantee is None:
+        return "There is no guarantee that could rest on these."
+    return "The guarantee says nothing if one of these is false."
 
 
 def _attacks(verdict: Verdict) -> str:
@@ -104,9 +112,14 @@ def _attacks(verdict: Verdict) -> str:
         [(f"{row.fpr:.1%}", f"{row.mechanism:.3%}", f"{row.budget:.3%}") for row in attack_table(verdict)],
         numbers=(0, 1, 2),
     )
+    ceiling = (
+        "With noise and sensitivities as stated, no attack of any kind lies above the lines."
+        if verdict.not_checked
+        else "No attack, of any kind, lies above the lines."
+    )
     return (
         "<h2>What an attacker can achieve</h2><p class=dim>The attacker knows every row but one and decides between "
-        "two candidates for it. Closer to guessing is better. No attack, of any kind, lies above the lines.</p>"
+        f"two candidates for it. Closer to guessing is better. {ceiling}</p>"
         '<div class=legend><span><i class="l-own"></i>this mechanism, by its own price</span>'
         '<span><i class="l-claim"></i>the claim (ε, δ) alone</span>'
         f'<span><i class="l-guess"></i>guessing</span></div><div class=plots>{figures}</div>{table}'
@@ -179,20 +192,25 @@ def _checks(verdict: Verdict) -> str:
     return "<h2>Verification</h2>" + _table(("checked", "route", "found"), rows, status=2)
 
 
-def _small_print(statement: Mapping[str, Any]) -> str:
+def _small_print(statement: Mapping[str, Any], verdict: Verdict) -> str:
     versions = ", ".join(f"{library} {number}" for library, number in statement["libraries"].items())
+    shows = (
+        "A certificate shows that the stated noise is enough for the stated constants. It cannot show that the "
+        "statement is true: that rows were bounded, settings chosen without the data and noise really drawn is what "
+        "its author vouches for."
+        if verdict.guarantee is not None
+        else "This page shows what the file states, and that it does not add up to a guarantee."
+    )
     return (
-        f"<h2>Identity</h2><p class=dim>Coefficients <code>{escape(str(statement['model']['sha256']))}</code><br>"
+        f"<h2>Identity</h2><p class=dim>Released numbers <code>{escape(str(statement['model']['sha256']))}</code><br>"
         f"Certificate <code>{escape(str(statement['digest']))}</code><br>{escape(versions)}</p>"
-        "<p class=dim>A certificate shows that the stated noise is enough for the stated constants. It cannot show "
-        "that the statement is true: that rows were bounded, settings chosen without the data and noise really "
-        "drawn is what its author vouches for.</p>"
+        f"<p class=dim>{shows}</p>"
     )
 
 
 def _list(title: str, lines: Sequence[str], note: str) -> str:
     items = "".join(
-        f"<li{' class=unmet' if line.startswith('NOT MET') else ''}>{escape(line)}</li>" for line in lines
+        f"<li{' class=unmet' if line.startswith(NOT_MET) else ''}>{escape(line)}</li>" for line in lines
     )
     return f"<h2>{escape(title)}</h2><p class=dim>{escape(note)}</p><ul>{items}</ul>"
 

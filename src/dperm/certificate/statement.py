@@ -21,9 +21,17 @@ from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
 
 FORMAT = "dperm certificate"
-VERSION = 1
+VERSION = 2
 UNIT = "one row"
+UNITS = {"row": UNIT, "person": "one person"}
+NOT_MET, CAUTION = "NOT MET", "CAUTION"  # how a line begins that voids the guarantee, or only warns
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "opendp", "dp-accounting")
+RELEASED = (
+    "coefficients",
+    "intercept",
+    "classes",
+    "feature_names",
+)  # of a model file: what one digest is about
 
 DECLARED, TAKEN = "declared", "taken from y, declared public"
 _TARGETS_ASSUMED = {
@@ -34,6 +42,7 @@ _TARGETS_ASSUMED = {
 
 SETTINGS_ASSUMED = "x_norm, l2 and every other setting were chosen without looking at the data."
 FEATURES_ASSUMED = "Features were computed row by row, with nothing learned from other rows."
+CHOSEN_BLINDLY = "chosen without looking at the data."  # how every line ends that vouches for the settings
 
 
 class _Budget:
@@ -231,17 +240,47 @@ def assumptions(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) -
 
 
 def bind(
-    statement: Mapping[str, Any], coefficients: Any, intercept: Any, classes: Any, ledger_entry: str | None
+    statement: Mapping[str, Any], released: Mapping[str, Any], ledger_entry: str | None
 ) -> dict[str, Any]:
-    """The statement about one model: with the digest of its numbers, and at last of itself."""
-    model = {"sha256": model_digest(coefficients, intercept, classes), "ledger_entry": ledger_entry}
-    bound = {**statement, "model": model}
+    """The statement about one model: with the digest of what was released, and at last of itself."""
+    bound = {**statement, "model": {"sha256": model_digest(released), "ledger_entry": ledger_entry}}
     return {**bound, "digest": digest(bound)}
 
 
-def model_digest(coefficients: Any, intercept: Any, classes: Any) -> str:
-    """SHA-256 over coefficients, intercept and classes, as the model file holds them."""
-    return digest({"coefficients": coefficients, "intercept": intercept, "classes": classes})
+def model_digest(released: Mapping[str, Any]) -> str:
+    """SHA-256 over coefficients, intercept, classes and names of the features, as the model file holds them."""
+    return digest({name: released[name] for name in RELEASED})
+
+
+def check_digests(document: Mapping[str, Any]) -> str:
+    """Refuse a model file in which anything was changed and a digest was not.
+
+    The digest of the certificate and that of the released numbers were taken by ``fit``, that of the file, which
+    covers schema, parameters and all the rest, when it was saved.
+    """
+    statement = document["certificate"]
+    if digest({**unbind(statement), "model": statement["model"]}) != statement["digest"]:
+        raise InvalidInput("the certificate was changed: its digest is not that of its text.")
+    if model_digest(document) != statement["model"]["sha256"]:
+        raise InvalidInput(
+            "coefficients, intercept, classes or feature names are not those that the certificate is about."
+        )
+    if file_digest(document) != document["digest"]:
+        raise InvalidInput("the file was changed: its digest is not that of its content.")
+    return "of the certificate, of the released numbers, and of the whole file with its schema"
+
+
+def file_digest(document: Mapping[str, Any]) -> str:
+    """SHA-256 over a whole model file but its own ``digest``; in the schema the order of keys counts too."""
+    content = {name: value for name, value in document.items() if name != "digest"}
+    return digest({**content, "schema": _in_order(document["schema"])})
+
+
+def _in_order(value: Any) -> Any:
+    """Objects as lists of pairs: the features of a schema are columns, which have an order."""
+    if isinstance(value, Mapping):
+        return [[key, _in_order(inner)] for key, inner in value.items()]
+    return [_in_order(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def unbind(bound: Mapping[str, Any]) -> dict[str, Any]:
@@ -307,14 +346,17 @@ def problem_of(statement: Mapping[str, Any]) -> Problem:
 
 
 def _grouped(outcome: Outcome) -> list[dict[str, Any]]:
-    """The records, those with equal values counted together, in the order in which they first occurred."""
-    groups: dict[tuple[Any, ...], int] = {}
+    """The records in their order; equal ones that follow each other are counted together."""
     names = [name for name in get_type_hints(_Release) if name != "count"]
+    groups: list[dict[str, Any]] = []
     for record in outcome.records:
         fields = record.to_dict()
-        key = tuple(plain(name, fields[name]) for name in names)
-        groups[key] = groups.get(key, 0) + 1
-    return [{**dict(zip(names, key, strict=True)), "count": count} for key, count in groups.items()]
+        stated = {name: plain(name, fields[name]) for name in names}
+        if groups and all(groups[-1][name] == value for name, value in stated.items()):
+            groups[-1]["count"] += 1
+        else:
+            groups.append({**stated, "count": 1})
+    return groups
 
 
 def _runs(values: Sequence[float]) -> list[list[float]]:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from dperm import __version__
 from dperm.certificate.accountant import Price
-from dperm.certificate.document import describe, digest, mechanism_of
+from dperm.certificate.document import describe, is_finite_float, matches, mechanism_of
 from dperm.certificate.facts import Facts
 from dperm.certificate.routes import ROUTES
 from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.statement import (
+    CAUTION,
+    CHOSEN_BLINDLY,
     DECLARED,
+    FEATURES_ASSUMED,
+    NOT_MET,
+    RELEASED,
     UNIT,
+    UNITS,
+    check_digests,
     check_statement,
-    model_digest,
     planned_part,
     problem_of,
 )
@@ -54,22 +60,59 @@ class Check:
     detail: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Requirements:
+    """What the user asks of a model beyond a guarantee that stands: a largest price, and whom it protects."""
+
+    max_epsilon: float | None = None
+    max_delta: float | None = None
+    unit: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_epsilon", "max_delta"):
+            value = getattr(self, name)
+            if value is not None and not (is_finite_float(value) or matches(value, int)):
+                raise InvalidInput(f"{name} must be a finite number; got {value!r}.")
+            if value is not None and value < 0:
+                raise InvalidInput(f"{name} must be at least 0; got {value!r}.")
+        if self.unit is not None and self.unit not in UNITS:
+            raise InvalidInput(f"unit must be one of {', '.join(UNITS)}; got {self.unit!r}.")
+
+    def objections(self, guarantee: Mapping[str, float], unit: str) -> tuple[str, ...]:
+        """What of it a guarantee does not meet."""
+        found = []
+        for name, most in (("epsilon", self.max_epsilon), ("delta", self.max_delta)):
+            if most is not None and not guarantee[name] <= most:
+                found.append(f"{name} = {guarantee[name]:g} is above the {most:g} allowed")
+        if self.unit is not None and unit != UNITS[self.unit]:
+            found.append(f"it protects {unit}, and {UNITS[self.unit]} was asked for")
+        return tuple(found)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Verdict:
     """What the verification of a model file found.
 
-    ``guarantee`` is the (epsilon, delta) that stands, None if there is none: either because the file claims none
-    (then ``accepted`` and ``reason`` says why) or because a check failed. ``independent`` tells whether the price
-    was computed by a second accountant; a mechanism from elsewhere can only be planned again. ``caveats`` are
-    assumptions of which the file itself says that they were not met.
+    ``ok`` is the answer: a guarantee is claimed, every check passed, nothing is NOT MET and the requirements hold;
+    otherwise ``objections`` say why not. ``guarantee`` is the (epsilon, delta) that stands, None if none does.
+    ``accepted`` tells only that the file follows from what it states, ``reason`` why it claims no guarantee.
+    ``unmet`` are assumptions of which the file itself says that they were not met, ``cautions`` what else it warns of.
+
+    ``independent`` tells whether all of the price was computed anew by a second accountant. Two things stand against
+    it: a mechanism from elsewhere can only be planned again, and a sensitivity that follows the weights cannot be
+    computed from the file, which does not hold them; ``not_checked`` names those.
     """
 
     checks: tuple[Check, ...]
-    guarantee: Mapping[str, float] | None
+    claim: Mapping[str, float] | None
     reason: str | None
-    independent: bool
+    unit: str = ""
+    relation: str = ""
     price: Price | None = None
-    caveats: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    not_checked: tuple[str, ...] = ()
+    requirements: Requirements = field(default_factory=Requirements)
 
     @property
     def accepted(self) -> bool:
@@ -79,36 +122,89 @@ class Verdict:
     def failures(self) -> tuple[str, ...]:
         return tuple(f"{check.name}: {check.detail}" for check in self.checks if not check.passed)
 
-    def __str__(self) -> str:
+    @property
+    def guarantee(self) -> Mapping[str, float] | None:
+        return self.claim if self.accepted and not self.unmet else None
+
+    @property
+    def independent(self) -> bool:
+        return self.accepted and self.price is not None and not self.not_checked
+
+    @property
+    def objections(self) -> tuple[str, ...]:
+        """Why the model is not ok, the gravest first."""
         if not self.accepted:
-            return "NOT VERIFIED\n" + "\n".join(f"  {failure}" for failure in self.failures)
-        if self.guarantee is None:
-            return f"No guarantee is claimed: {self.reason}"
-        how = (
-            "recomputed independently" if self.independent else "planned again, not independently recomputed"
-        )
-        stands = f"({self.guarantee['epsilon']:g}, {self.guarantee['delta']:g})-differentially private: {how}"
-        return "\n  ".join([stands, *self.caveats])
+            return self.failures
+        if self.claim is None:
+            return (f"no guarantee is claimed: {self.reason}",)
+        return self.unmet or self.requirements.objections(self.claim, self.unit)
+
+    @property
+    def ok(self) -> bool:
+        return not self.objections
+
+    @property
+    def how(self) -> str:
+        """By which route the price was found."""
+        if self.independent:
+            return "recomputed independently"
+        if self.price is not None:
+            return "recomputed from the stated sensitivities, of which some are not checked"
+        return "planned again, not independently recomputed"
+
+    def __str__(self) -> str:
+        if self.ok:
+            assert self.claim is not None
+            head = (
+                f"OK: ({self.claim['epsilon']:g}, {self.claim['delta']:g})-differentially private for {self.unit}, "
+                f"{self.relation}; {self.how}"
+            )
+        else:
+            head = f"NOT OK: {self.objections[0]}"
+        rest = [f"not checked: {line}" for line in self.not_checked] if self.ok else list(self.objections[1:])
+        return "\n  ".join(_printable(line) for line in (head, *rest, *self.cautions))
 
 
-def verify(document: Mapping[str, Any]) -> Verdict:
-    """Whether the certificate of a model file follows from the constants that it states.
+def _printable(line: str) -> str:
+    """One line, whatever a hostile file put into it."""
+    return "".join(letter if letter.isprintable() else "?" for letter in line)
+
+
+def verify(
+    document: Mapping[str, Any],
+    *,
+    max_epsilon: float | None = None,
+    max_delta: float | None = None,
+    unit: str | None = None,
+) -> Verdict:
+    """Whether a model file claims a guarantee that follows from the constants that it states.
+
+    Parameters
+    ----------
+    document : mapping
+        As :func:`dperm.estimators.saved.read_document` gives it.
+    max_epsilon, max_delta : float, optional
+        The largest guarantee that is ``ok``.
+    unit : {"row", "person"}, optional
+        Whom the guarantee must protect. Certificates of today are about one row, so "person" is never ``ok``.
 
     Guarantee
     ---------
-    Of an accepted file with a guarantee: the stated noise, with the sensitivities that the proofs give for the
-    stated constants, costs at most the stated epsilon and delta; coefficients and certificate belong together.
+    Of an accepted file with a guarantee: the stated noise costs at most the stated epsilon and delta, with the
+    sensitivities that the proofs give for the stated constants, those named in ``not_checked`` excepted; numbers,
+    schema and certificate belong together.
 
     Assumes
     -------
     That the file tells what was done. Who writes a false statement that is consistent in itself is not found out:
     no file can show that noise was really drawn, or that rows were really bounded.
     """
+    requirements = Requirements(max_epsilon=max_epsilon, max_delta=max_delta, unit=unit)
     examination = _Examination()
     statement = examination.run("shape of the file", STRUCTURE, lambda: _shape(document))
     if statement is None:
-        return examination.verdict()
-    examination.run("digests", STRUCTURE, lambda: _digests(document, statement))
+        return examination.verdict(requirements)
+    examination.run("digests", STRUCTURE, lambda: check_digests(document))
     examination.run("claim", STRUCTURE, lambda: _claim(statement))
     examination.run("parameters of the estimator", STRUCTURE, lambda: _parameters(document, statement))
     examination.statement = statement
@@ -118,7 +214,7 @@ def verify(document: Mapping[str, Any]) -> Verdict:
         examination.recompute(statement)
     if examination.sound:
         examination.run("the whole plan", REPLANNED, lambda: _plan_again(statement))
-    return examination.verdict()
+    return examination.verdict(requirements)
 
 
 class _Examination:
@@ -128,6 +224,7 @@ class _Examination:
         self.checks: list[Check] = []
         self.statement: Mapping[str, Any] | None = None
         self.price: Price | None = None
+        self.not_checked: tuple[str, ...] = ()
 
     @property
     def sound(self) -> bool:
@@ -160,27 +257,35 @@ class _Examination:
                 self.price = route(evidence)
             if evidence.faults:
                 raise InvalidInput("; ".join(dict.fromkeys(evidence.faults[:3])) + ".")
+            self.not_checked = tuple(dict.fromkeys(evidence.not_checked))
             passages = sum(release.count for release in evidence.all_releases)
-            return f"sensitivity, grid, padding, size and count of {passages} releases"
+            found = f"sensitivity, grid, padding, size and count of {passages} releases"
+            return f"{found}; not checked: {'; '.join(self.not_checked)}" if self.not_checked else found
 
         self.run("releases", FORMULA, releases)
         if self.price is not None and self.sound:
             self.run("epsilon at delta", SECOND, lambda: _priced(self.price, evidence))
 
-    def verdict(self) -> Verdict:
-        statement = self.statement or {"guarantee": None, "reason": None}
+    def verdict(self, requirements: Requirements) -> Verdict:
+        statement = self.statement or {"guarantee": None, "reason": None, "unit": "", "relation": ""}
+        assumed = statement.get("assumptions", ())
         return Verdict(
             checks=tuple(self.checks),
-            guarantee=statement["guarantee"] if self.sound else None,
+            claim=statement["guarantee"],
             reason=statement["reason"],
-            independent=self.sound and self.price is not None,
+            unit=statement["unit"],
+            relation=statement["relation"],
             price=self.price if self.sound else None,
-            caveats=tuple(line for line in statement.get("assumptions", ()) if line.startswith("NOT MET")),
+            unmet=tuple(line for line in assumed if line.startswith(NOT_MET)),
+            cautions=tuple(line for line in assumed if line.startswith(CAUTION)),
+            not_checked=self.not_checked,
+            requirements=requirements,
         )
 
 
 def _shape(document: Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(document, Mapping) or "certificate" not in document:
+    needed = (*RELEASED, "parameters", "estimator", "schema", "certificate", "digest")
+    if not isinstance(document, Mapping) or not set(needed) <= set(document):
         raise InvalidInput("a model file with a certificate was expected.")
     statement = check_statement(document["certificate"])
     for place in ("asked", "chosen"):
@@ -195,16 +300,6 @@ def _check_sizes(settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         if isinstance(value, int) and not isinstance(value, bool) and not 0 <= value <= LARGEST_COUNT:
             raise InvalidInput(f"mechanism, {name} = {value} is out of the range that can be checked.")
-
-
-def _digests(document: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
-    body = {key: value for key, value in statement.items() if key != "digest"}
-    if digest(body) != statement["digest"]:
-        raise InvalidInput("the certificate was changed: its digest is not that of its text.")
-    found = model_digest(*(document.get(name) for name in ("coefficients", "intercept", "classes")))
-    if found != statement["model"]["sha256"]:
-        raise InvalidInput("coefficients, intercept or classes are not those that the certificate is about.")
-    return "of the certificate, and of coefficients, intercept and classes"
 
 
 def _claim(statement: Mapping[str, Any]) -> str:
@@ -222,6 +317,12 @@ def _claim(statement: Mapping[str, Any]) -> str:
         raise InvalidInput("a guarantee is claimed for arithmetic that the plan does not account for.")
     if not statement["releases"]:
         raise InvalidInput("a guarantee is claimed without a release that has noise.")
+    around = statement["around"]
+    unmet = any(line.startswith(NOT_MET) for line in around)
+    if not (unmet or any(line.endswith(CHOSEN_BLINDLY) for line in around)):
+        raise InvalidInput("around does not say how the settings were chosen.")
+    if not (unmet or FEATURES_ASSUMED in around):
+        raise InvalidInput("around does not say how the features came about.")
     return "noise from the operating system, arithmetic as planned"
 
 
@@ -253,6 +354,7 @@ def _parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) -> st
         raise InvalidInput("the loss is not that of the estimator.")
     if asked != statement["mechanism"]["asked"]:
         raise InvalidInput("parameter mechanism is not the one that the certificate states.")
+    _check_shape(document, problem)
     if statement["targets"]["kind"] == "classes":
         classes = document.get("classes")
         if not isinstance(classes, list) or len(classes) != statement["targets"]["count"]:
@@ -265,6 +367,15 @@ def _parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) -> st
     if (stated.get("random_state") is None) != (statement["entropy"]["source"] == SystemEntropy.name):
         raise InvalidInput("entropy does not agree with the parameter random_state.")
     return "epsilon, delta, bounds, relation, mechanism and targets agree"
+
+
+def _check_shape(document: Mapping[str, Any], problem: Mapping[str, Any]) -> None:
+    """As many coefficients as the certificate is about."""
+    rows = document["coefficients"] if problem["outputs"] > 1 else [document["coefficients"]]
+    if not (isinstance(rows, list) and all(isinstance(row, list) for row in rows)):
+        raise InvalidInput("coefficients must be lists of numbers.")
+    if (len(rows), {len(row) for row in rows}) != (problem["outputs"], {problem["n_features"]}):
+        raise InvalidInput("problem, n_features and outputs are not those of the coefficients.")
 
 
 def _constants(statement: Mapping[str, Any]) -> str:

@@ -34,8 +34,13 @@ def meaning(statement: Mapping[str, Any], verdict: Verdict) -> list[str]:
     """A few sentences without a formula."""
     if not verdict.accepted:
         return ["This file did not pass verification. Do not rely on any statement about privacy in it."]
-    if verdict.guarantee is None:
+    if verdict.claim is None:
         return ["This model carries no privacy guarantee.", f"Why: {verdict.reason}"]
+    if verdict.guarantee is None:
+        return [
+            "The file claims a guarantee and says itself that an assumption of it is not met. What was learned from "
+            "the rows beyond the claim is not protected, so do not release this model as a private one."
+        ]
     epsilon, delta = verdict.guarantee["epsilon"], verdict.guarantee["delta"]
     change = (
         "replaced by any other row"

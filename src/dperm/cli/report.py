@@ -37,7 +37,7 @@ def report(model: str, html_path: str | None, force: bool) -> None:
         click.echo(f"Wrote {html_path}.", err=True)
         return
     click.echo(str(estimator.privacy_))
-    click.echo(f"\nVerification\n  {verdict}")
+    click.echo("\nVerification\n  " + str(verdict).replace("\n", "\n  "))
     click.echo("\nIn plain words\n" + "\n".join(f"  {line}" for line in meaning(statement, verdict)))
     rows = attack_table(verdict)
     if rows:

@@ -1,50 +1,106 @@
 """``dperm verify``: check the certificate inside a saved model."""
 
+import math
+from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
 import click
 
-from dperm.cli.options import json_option
+from dperm.cli.options import Command, json_option
 from dperm.cli.output import console, print_json
+from dperm.errors import InvalidInput
+
+
+def _finite(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter("a finite number was expected.", ctx, parameter)
+    return value
+
+
+def _limit(name: str, letter: str) -> Callable[[Command], Command]:
+    what = f"Not ok if the guarantee has a larger {letter}."
+    return click.option(name, type=click.FloatRange(min=0), callback=_finite, help=what)
 
 
 @click.command(short_help="Check the certificate inside a saved model.")
 @click.argument("model")
+@_limit("--max-epsilon", "ε")
+@_limit("--max-delta", "δ")
+@click.option(
+    "--unit", type=click.Choice(["row", "person"]), help="Not ok if the guarantee protects something else."
+)
 @json_option
 @click.pass_context
-def verify(ctx: click.Context, model: str, as_json: bool) -> None:
-    """Recompute the guarantee of a saved model by a second route.
+def verify(
+    ctx: click.Context,
+    model: str,
+    max_epsilon: float | None,
+    max_delta: float | None,
+    unit: str | None,
+    as_json: bool,
+) -> None:
+    """Recompute the guarantee of a saved model by a second route, and say in the first line whether it stands.
 
     Sensitivities follow anew from the declared constants by the formulas of the proofs; a second accountant, which
-    shares no code with the first, prices the stated noise; then the whole fit is planned once more. Exit code 0
-    means that everything agrees, 1 that something does not. No data are needed.
+    shares no code with the first, prices the stated noise; then the whole fit is planned once more. No data are
+    needed.
+
+    \b
+    Exit codes:
+      0  ok: a guarantee is claimed, every check passes, nothing is NOT MET, and it is within what was asked for
+      1  not ok: anything else, a file that cannot be read included
+      2  the command line was wrong
 
     \b
     Example:
-      dperm verify model.json
+      dperm verify model.json --max-epsilon 1 --max-delta 1e-6 --unit row
     """
     from dperm.certificate import verify as examine
-    from dperm.estimators.saved import read_document
+    from dperm.estimators.saved import read_document, read_model
 
-    verdict = examine(read_document(model))
-    if as_json:
-        print_json(
-            {
-                "accepted": verdict.accepted,
-                "guarantee": verdict.guarantee,
-                "reason": verdict.reason,
-                "independent": verdict.independent,
-                "caveats": verdict.caveats,
-                "checks": [asdict(check) for check in verdict.checks],
-            }
-        )
-    else:
-        from rich.table import Table
-
-        table = Table("", "checked", "route", "found", box=None, pad_edge=False)
-        for check in verdict.checks:
-            table.add_row("ok" if check.passed else "FAILED", check.name, check.route, check.detail)
-        console().print(table)
-        click.echo(f"\n{verdict}")
-    if not verdict.accepted:
+    try:
+        document = read_document(model)
+        verdict = examine(document, max_epsilon=max_epsilon, max_delta=max_delta, unit=unit)
+        if verdict.accepted:
+            read_model(model)  # what is stated may be true of a file that no model can be made of
+    except InvalidInput as error:
+        if as_json:
+            print_json({"ok": False, "verdict": f"NOT OK: {error}"})
+        else:
+            click.echo(f"NOT OK: {error}")
         ctx.exit(1)
+    if as_json:
+        print_json(_as_dict(verdict))
+    else:
+        _show(verdict)
+    ctx.exit(0 if verdict.ok else 1)
+
+
+def _as_dict(verdict: Any) -> dict[str, Any]:
+    return {
+        "ok": verdict.ok,
+        "verdict": str(verdict).splitlines()[0],
+        "objections": verdict.objections,
+        "accepted": verdict.accepted,
+        "guarantee": verdict.guarantee,
+        "claim": verdict.claim,
+        "reason": verdict.reason,
+        "unit": verdict.unit,
+        "relation": verdict.relation,
+        "independent": verdict.independent,
+        "not_checked": verdict.not_checked,
+        "unmet": verdict.unmet,
+        "cautions": verdict.cautions,
+        "checks": [asdict(check) for check in verdict.checks],
+    }
+
+
+def _show(verdict: Any) -> None:
+    from rich.table import Table
+
+    click.echo(f"{verdict}\n")
+    table = Table("", "checked", "route", "found", box=None, pad_edge=False)
+    for check in verdict.checks:
+        table.add_row("ok" if check.passed else "FAILED", check.name, check.route, check.detail)
+    console().print(table)

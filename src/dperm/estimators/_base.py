@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
@@ -191,23 +192,34 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         )
         return PrivacyReport.of(statement)
 
+    def _bind(self) -> None:
+        """Seal what was released and what is stated of it: the last act of ``fit``."""
+        entry = getattr(self, "ledger_entry_", None)
+        self._certificate = bind(self.privacy_.statement, released_numbers(self), entry)
+
     @property
     def certificate_(self) -> dict[str, Any]:
-        """The statement of the guarantee, bound to the released numbers by a digest (docs/certificate.md)."""
-        if not hasattr(self, "privacy_"):
+        """The statement of the guarantee, bound by ``fit`` to the numbers that it released (docs/certificate.md).
+
+        It stays what it was when numbers or report are changed afterwards; ``save_model`` then refuses.
+        """
+        if not hasattr(self, "_certificate"):
             raise AttributeError("certificate_ comes with fit.")
-        statement, ledger_entry = self.privacy_.statement, getattr(self, "ledger_entry_", None)
-        return bind(statement, *released_numbers(self), ledger_entry)
+        return deepcopy(self._certificate)
 
 
-def released_numbers(estimator: Any) -> tuple[Any, Any, list[Any] | None]:
-    """Coefficients, intercept and classes as a model file holds them: for one output a row, otherwise rows."""
+def released_numbers(estimator: Any) -> dict[str, Any]:
+    """What a model file holds of a release: for one output a row of coefficients, otherwise rows.
+
+    A number that is not finite, or a label that a file cannot hold, is given as text; ``save_model`` refuses both.
+    """
     coefficients, intercept = np.asarray(estimator.coef_), np.atleast_1d(estimator.intercept_)
     if coefficients.ndim == 2 and len(coefficients) == 1:
         coefficients = coefficients[0]
-    classes = getattr(estimator, "classes_", None)
-    return (
-        coefficients.tolist(),
-        float(intercept[0]) if len(intercept) == 1 else intercept.tolist(),
-        None if classes is None else plain("classes_", classes),
-    )
+    released = {
+        "coefficients": coefficients,
+        "intercept": intercept[0] if len(intercept) == 1 else intercept,
+        "classes": getattr(estimator, "classes_", None),
+        "feature_names": getattr(estimator, "feature_names_in_", None),
+    }
+    return {name: plain(name, value, strict=False) for name, value in released.items()}

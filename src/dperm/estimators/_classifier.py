@@ -133,6 +133,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         self.classes_ = classes
         self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
         self.intercept_ = np.atleast_1d(intercept)
+        self._bind()
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:

@@ -131,6 +131,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         coefficients, intercept = self._fit_weights(problem, read)
         self.coef_ = half * coefficients
         self.intercept_ = float(middle + half * intercept)
+        self._bind()
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from dperm.certificate.statement import NOT_MET
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyReport:
@@ -76,6 +78,11 @@ class PrivacyReport:
             statement=statement,
         )
 
+    @property
+    def not_met(self) -> tuple[str, ...]:
+        """Assumptions that do not hold, as far as the fit could see."""
+        return tuple(line for line in self.assumptions if line.startswith(NOT_MET))
+
     def to_dict(self) -> dict[str, Any]:
         """A plain dictionary, ready for JSON."""
         shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "statement"}
@@ -84,6 +91,11 @@ class PrivacyReport:
     def __str__(self) -> str:
         if self.guarantee is None:
             head = f"NOT PRIVATE: {self.reason}"
+        elif self.not_met:
+            head = (
+                "NOT PRIVATE AS A WHOLE: an assumption is not met, so "
+                f"({self.epsilon:g}, {self.delta:g}), {self.neighbours} neighbours, covers this fit alone"
+            )
         else:
             head = f"({self.epsilon:g}, {self.delta:g})-differentially private, {self.neighbours} neighbours"
         chosen = {"mechanism", "why"} if "why" in self.settings else set()

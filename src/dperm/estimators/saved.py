@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -14,7 +13,6 @@ from dperm import __version__
 from dperm.certificate import check_statement, unbind
 from dperm.certificate.document import (
     check_object,
-    digest,
     is_finite_float,
     is_label,
     matches,
@@ -22,7 +20,7 @@ from dperm.certificate.document import (
     parse,
     plain,
 )
-from dperm.certificate.statement import model_digest
+from dperm.certificate.statement import check_digests, file_digest, model_digest
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators._base import PrivateLinearModel, released_numbers
@@ -36,7 +34,7 @@ from dperm.mechanisms import Mechanism, resolve
 from dperm.neighbours import Neighbours
 
 FORMAT = "dperm model"
-VERSION = 2
+VERSION = 3
 MAX_BYTES = 64 << 20
 
 _KINDS: dict[str, type[PrivateLinearModel]] = {
@@ -58,6 +56,7 @@ _KEYS = (
     "intercept",
     "certificate",
     "schema",
+    "digest",
 )
 
 
@@ -77,15 +76,25 @@ def save_model(
         An existing file is replaced.
     schema : Schema, optional
         With it, ``dperm predict`` can read raw tables.
+
+    Guarantee
+    ---------
+    What is saved is what ``fit`` released: a model whose coefficients, intercept, classes or feature names were changed
+    afterwards is refused, because its certificate is not about them.
     """
     name = type(estimator).__name__
     if _KINDS.get(name) is not type(estimator):
         raise InvalidInput(f"only {', '.join(_KINDS)} can be saved; got a {name}.")
-    check_is_fitted(estimator)
+    check_is_fitted(estimator, "certificate_")
     if schema is not None:
         _check_columns(schema, estimator.n_features_in_)
-    coefficients, intercept, classes = released_numbers(estimator)
-    names = getattr(estimator, "feature_names_in_", None)
+    certificate, released = estimator.certificate_, released_numbers(estimator)
+    if model_digest(released) != certificate["model"]["sha256"]:
+        raise InvalidInput(
+            "coef_, intercept_, classes_ or feature_names_in_ were changed after fit, so the certificate is not about "
+            "them and nothing was saved. Save the model as fit left it, or fit again."
+        )
+    _check_storable(estimator)
     parameters = {
         key: plain(key, value)
         for key, value in estimator.get_params(deep=False).items()
@@ -98,13 +107,11 @@ def save_model(
         "estimator": name,
         "parameters": parameters,
         "label_type": _label_type(estimator),
-        "classes": classes,
-        "feature_names": None if names is None else [str(column) for column in names],
-        "coefficients": coefficients,
-        "intercept": intercept,
-        "certificate": estimator.certificate_,
+        **released,
+        "certificate": certificate,
         "schema": None if schema is None else schema.to_dict(),
     }
+    document["digest"] = file_digest(document)
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
     with atomic_path(path) as file:
         file.write_text(text + "\n", encoding="utf-8")
@@ -155,8 +162,8 @@ def _checked(document: object) -> dict[str, Any]:
     version = document.get("version")
     if version != VERSION or isinstance(version, bool):
         raise InvalidInput(
-            f"this library reads version {VERSION} of the format; the file has another. Load it with the "
-            "version of dperm that wrote it, or fit again: files of version 1 hold no certificate."
+            f"this library reads version {VERSION} of the format; the file has another. Load it with the version of "
+            "dperm that wrote it, or fit again: older files do not bind the schema and the order of releases."
         )
     return check_object("the file", document, _KEYS)
 
@@ -189,7 +196,9 @@ def _build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]
         if len(names) != n_features:
             raise InvalidInput(f"{len(names)} feature names for {n_features} coefficients.")
         estimator.feature_names_in_ = np.array(names, dtype=object)
-    statement = _certificate(document)
+    statement = check_statement(document["certificate"])
+    check_digests(document)
+    estimator._certificate = statement
     estimator.privacy_ = PrivacyReport.of(unbind(statement))
     estimator.ledger_entry_ = statement["model"]["ledger_entry"]
     schema = None if document["schema"] is None else Schema.from_dict(document["schema"])
@@ -198,15 +207,11 @@ def _build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]
     return estimator, schema
 
 
-def _certificate(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A statement that is whole and about these coefficients."""
-    statement = check_statement(document["certificate"])
-    if digest({**unbind(statement), "model": statement["model"]}) != statement["digest"]:
-        raise InvalidInput("the certificate was changed: its digest is not that of its text.")
-    stored = (document[name] for name in ("coefficients", "intercept", "classes"))
-    if model_digest(*stored) != statement["model"]["sha256"]:
-        raise InvalidInput("coefficients, intercept or classes are not those that the certificate is about.")
-    return statement
+def _check_storable(estimator: PrivateLinearModel) -> None:
+    """Refuse what ``released_numbers`` could only give as text."""
+    if not (np.isfinite(estimator.coef_).all() and np.isfinite(estimator.intercept_).all()):
+        raise InvalidInput("coefficients or intercept are not finite, which a model file cannot hold.")
+    plain("classes_", getattr(estimator, "classes_", None))
 
 
 def _label_type(estimator: PrivateLinearModel) -> str | None:

@@ -488,6 +488,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         model.privacy_ = report
         if entry is not None:
             model.ledger_entry_ = self.ledger_entry_ = entry
+        model._bind()
         self.best_estimator_, self.best_params_, self.best_score_ = model, dict(params), score
         self.privacy_ = report
         return self

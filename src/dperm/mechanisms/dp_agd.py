@@ -121,7 +121,7 @@ class DPAGD(Mechanism):
             accountant="zero-concentrated privacy from a purse, converted as in "
             + ("Bun & Steinke (2016)" if paper else "Canonne, Kamath & Steinke (2020)"),
             noise=gradient_noise(problem, 0.0, purse.gradient),
-            releases=1 + int(purse.rho / min(purse.choice, self.growth * purse.gradient)),
+            releases=1 + int(purse.rho / min(purse.choice, purse.gradient, self.growth * purse.gradient)),
             detail=purse,
         )
 

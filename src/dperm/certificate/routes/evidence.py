@@ -13,6 +13,7 @@ from dperm.errors import InvalidInput
 
 CENTRE = "mean of the rows"
 CLOSE = 1e-9
+MOST_PASSAGES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +41,15 @@ class Release:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """A statement under examination; ``faults`` collects what does not agree, by field."""
+    """A statement under examination; ``faults`` collects what does not agree, by field.
+
+    ``not_checked`` collects what nobody could compute from the file, because it follows weights that are not in it.
+    """
 
     statement: Mapping[str, Any]
     facts: Facts
     faults: list[str] = field(default_factory=list)
+    not_checked: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -88,6 +93,12 @@ class Evidence:
             if release.name not in known:
                 self.faults.append(f"releases, name: {release.name!r} is none of {', '.join(known)}")
         return [[release for release in self.releases if release.name == name] for name in known]
+
+    def one_by_one(self) -> list[Release]:
+        """Every passage of the mechanism by itself, in the order in which they were made."""
+        if self.counted(self.releases) > MOST_PASSAGES:
+            raise InvalidInput("so many releases are too many to check one by one.")
+        return [release for release in self.releases for _ in range(release.count)]
 
     def equal(self, name: str, stated: object, expected: object) -> None:
         if stated != expected or isinstance(stated, bool) != isinstance(expected, bool):
@@ -142,6 +153,7 @@ class Evidence:
             return 0.0
         facts = self.facts
         (release,) = found
+        self.equal("releases, name of the first", self.all_releases[0].name, CENTRE)
         rounding = 4 * (facts.n + 2) * 2.0**-53 * facts.x_norm
         self.close(
             "releases, sensitivity of the mean",

@@ -7,16 +7,26 @@ import math
 from dperm.certificate.accountant import Price, gaussian_price
 from dperm.certificate.facts import padded
 from dperm.certificate.loss_distribution import composed_price, fixed_size_losses, poisson_losses
-from dperm.certificate.routes.evidence import Evidence, Release
+from dperm.certificate.routes.evidence import CLOSE, Evidence, Release
+from dperm.certificate.routes.weights import (
+    check_not_too_near,
+    check_rounding,
+    farthest,
+    largest_pull,
+)
 from dperm.errors import InvalidInput
 
 HOW = "losses of the sampled Gaussians on a grid, composed by one Fourier transform"
+FOLLOWS_WEIGHTS = (
+    "the sensitivity of the corrections, which follows the weights; it lies within its bounds and is not smaller than "
+    "the noise of the release before makes it"
+)
 
 
 def poisson(evidence: Evidence) -> Price:
     facts, used = evidence.facts, evidence.used
     rate = _rate(used["rate"])
-    multiplier = _steps(evidence, facts.rows)
+    multiplier = _steps(evidence, facts.rows, _largest_batch(facts.n, rate) / (facts.n * rate))
     return composed_price(
         poisson_losses(rate, multiplier, facts.rows), used["steps"], evidence.centre_mu(), HOW
     )
@@ -27,7 +37,7 @@ def fixed_size(evidence: Evidence) -> Price:
     facts, used = evidence.facts, evidence.used
     size = used["batch_size"]
     evidence.within("used, batch_size", size, 1, facts.n)
-    multiplier = _steps(evidence, 2)
+    multiplier = _steps(evidence, 2, 1.0)
     if evidence.name == "dp-sgd-adv" and used["accounting"] == "paper":
         _advanced(evidence, multiplier)
     losses = fixed_size_losses(_rate(size / facts.n), multiplier)
@@ -41,11 +51,16 @@ def variance_reduced(evidence: Evidence) -> Price:
     n_corrections = used["outer"] * (used["inner"] - 1)
     evidence.equal("releases, count of corrections", evidence.counted(corrections), n_corrections)
     errors = facts.sum_errors()
+    reach = facts.R * (1 if facts.monotone else 2)
+    rate = _rate(used["rate"])
+    pull = max(largest_pull(release, facts.n, facts.R) for release in full) / facts.n
+    batch = _largest_batch(facts.n, rate)
+    pull += max((largest_pull(r, batch, reach) for r in corrections), default=0.0) / (facts.n * rate)
+    reached = farthest(pull, used["outer"] * used["inner"], used["step_size"], facts.l2)
     for release in full:
         evidence.equal("releases, dimension", release.dimension, facts.dimension)
-        evidence.one_of("releases, sensitivity", release.sensitivity, [facts.gap + error for error in errors])
+        check_rounding(evidence, release, facts.gap, reached)
         evidence.close("releases, noise of full gradients", release.mu, full[0].mu)
-    reach = facts.R * (1 if facts.monotone else 2)
     for release in corrections:
         evidence.equal("releases, dimension", release.dimension, facts.dimension)
         least, most = 2 * errors[0], reach + 2 * errors[-1]
@@ -56,21 +71,50 @@ def variance_reduced(evidence: Evidence) -> Price:
     mu = math.hypot(evidence.gaussian_mu(full), evidence.centre_mu())
     if not corrections:
         return gaussian_price(mu, HOW)
-    losses = poisson_losses(_rate(used["rate"]), used["noise_multiplier"], facts.rows)
+    if not evidence.faults:
+        _check_distances(evidence, reach)
+    losses = poisson_losses(rate, used["noise_multiplier"], facts.rows)
     return composed_price(losses, n_corrections, mu, HOW)
 
 
-def _steps(evidence: Evidence, rows: int) -> float:
-    """Check every passage of a sampled descent; the noise in units of what one row adds."""
+def _check_distances(evidence: Evidence, reach: float) -> None:
+    """Weights before a correction are a noisy step away from the anchor, or from weights known before."""
+    facts, used = evidence.facts, evidence.used
+    evidence.not_checked.append(FOLLOWS_WEIGHTS)
+    near, noise = [], []
+    before: Release | None = None
+    for place, release in enumerate(evidence.one_by_one()):
+        kind = "correction" if place % used["inner"] else "full gradient"
+        evidence.equal("releases, name", release.name, f"{evidence.name} {kind}")
+        if before is not None and place % used["inner"]:
+            rows = facts.n if place % used["inner"] == 1 else facts.n * used["rate"]
+            noise.append(used["step_size"] * before.noise_scale / rows)
+            moved = max(release.sensitivity / facts.rows * (1 + CLOSE) - 2 * facts.sum_error(), 0.0)
+            near.append(moved / facts.beta if moved < reach else math.inf)
+        before = release
+    check_not_too_near(evidence, near, noise, facts.dimension)
+
+
+def _steps(evidence: Evidence, rows: int, fullness: float) -> float:
+    """Check every passage of a sampled descent; the noise in units of what one row adds.
+
+    ``fullness`` is the largest batch, over the number that its sum is divided by.
+    """
     facts, used = evidence.facts, evidence.used
     row = facts.R if used["clip"] is None else min(used["clip"], facts.R)
-    expected = [rows * (row + error) for error in facts.sum_errors()]
     (releases,) = evidence.named("gradient")
+    evidence.equal("releases, count", evidence.counted(releases), used["steps"])
+    reached = used.get("radius", math.inf)
+    if reached == math.inf:
+        divisor = facts.n * used["rate"]
+        pull = max(largest_pull(release, fullness * divisor, row) for release in releases) / divisor
+        halved = evidence.name == "dp-sgd"
+        descent = (used["steps"], used["step_size"], used["l2_used"], used["momentum"], halved)
+        reached = farthest(pull, *descent)
     for release in releases:
         evidence.equal("releases, dimension", release.dimension, facts.dimension)
-        evidence.one_of("releases, sensitivity", release.sensitivity, expected)
+        check_rounding(evidence, release, rows * row, reached, rows)
         evidence.close("used, noise_multiplier", used["noise_multiplier"], _multiplier(release, rows))
-    evidence.equal("releases, count", evidence.counted(releases), used["steps"])
     return float(used["noise_multiplier"])
 
 
@@ -92,6 +136,11 @@ def _advanced(evidence: Evidence, multiplier: float) -> None:
     evidence.within("the sum of advanced composition", total, 0.0, epsilon)
     needed = 16 * math.sqrt(steps * logarithm * math.log(2.5 * steps / (delta * n))) / (n * epsilon)
     evidence.close("used, noise_multiplier", multiplier, needed)
+
+
+def _largest_batch(n: int, rate: float) -> float:
+    """Of Poisson batches; a larger one has a chance below 1e-55, by Bernstein's inequality."""
+    return min(n, n * rate + 16 * math.sqrt(n * rate) + 100)
 
 
 def _rate(value: float) -> float:
