@@ -362,7 +362,8 @@ class LedgerFile(Target):
         except DpermError:
             assert self.path.read_bytes() == changed, "a refused file was changed"
             raise
-        if value[0] == "forged":  # whoever computes the hashes anew may write what they like after the last anchor
+        if value[0] == "forged":
+            # Whoever computes the hashes anew may write what they like after the last anchor.
             opened.to_dict()
             before.spent()
             return

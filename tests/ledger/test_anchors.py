@@ -120,7 +120,13 @@ IMPOSSIBLE = [
     {"event": "cap", "dataset": "default", "epsilon": 2.0, "delta": DELTA},
     {"event": "partitions", "dataset": "default", "names": ["c"], "fixed_membership": True},  # cut already
     {"event": "partitions", "dataset": "nobody", "names": ["c"], "fixed_membership": True},
-    {"event": "create", "id": "0" * 32, "neighbours": "replace-one", "adaptive_costs": False, "strict": False},
+    {
+        "event": "create",
+        "id": "0" * 32,
+        "neighbours": "replace-one",
+        "adaptive_costs": False,
+        "strict": False,
+    },
     {"event": "forget"},
     ["settle"],
 ]

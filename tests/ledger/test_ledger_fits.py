@@ -20,7 +20,7 @@ from dperm import (
     PrivateLogisticRegression,
 )
 from dperm.cli.app import cli, run
-from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, PrivacyWarning, Unsupported
+from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, Unsupported
 from dperm.privacy import gaussian_mu
 from dperm.privacy.cost import Cost
 
@@ -73,17 +73,17 @@ def test_cross_validation_stops_too(ledger):
     assert 0.8 < ledger.spent() < 1.0
 
 
+@pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning")
 def test_other_meta_estimators_pay_for_each_copy(ledger):
     copies = [(str(number), model(ledger, epsilon=0.6)) for number in range(5)]
-    with warnings.catch_warnings(), pytest.raises(BudgetExceeded):
-        warnings.simplefilter("ignore", PrivacyWarning)
+    with pytest.raises(BudgetExceeded):
         VotingClassifier(copies).fit(X, Y)
     assert len(ledger.entries()) == 2
 
 
+@pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning")
 def test_an_ensemble_that_seeds_its_parts_cannot_pay(ledger):
-    with warnings.catch_warnings(), pytest.raises(InvalidInput, match="BaggingClassifier"):
-        warnings.simplefilter("ignore", PrivacyWarning)
+    with pytest.raises(InvalidInput, match="BaggingClassifier"):
         BaggingClassifier(model(ledger, epsilon=0.6), n_estimators=5).fit(X, Y)
     assert ledger.entries() == []
 

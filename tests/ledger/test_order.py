@@ -179,7 +179,13 @@ def test_a_seeded_fit_is_refused_and_not_charged(path, ledger, kind, seed):
 # Errors about rows.
 
 MISSING = np.where(np.arange(360).reshape(120, 3) == 5, np.nan, X)
-WRONG = [(MISSING, Y), (X, Y[:-1]), (X, np.where(Y == 1, 7, 0)), (X.astype(complex), Y), (X.astype(str) + "x", Y)]
+WRONG = [
+    (MISSING, Y),
+    (X, Y[:-1]),
+    (X, np.where(Y == 1, 7, 0)),
+    (X.astype(complex), Y),
+    (X.astype(str) + "x", Y),
+]
 
 
 @pytest.mark.parametrize("kind", [classifier, search, refitting, with_public_rows])

@@ -12,13 +12,12 @@ from typing import Any, TypeVar
 from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, Unsupported
 from dperm.ledger.book import OPEN, SPENT, VOID, Entry
 from dperm.ledger.chain import Anchor
-from dperm.ledger.pages import DEFAULT, Pages, begin, cap_event, now, opened
+from dperm.ledger.pages import DEFAULT, Pages, begin, cap_event, check_text, now, opened
 from dperm.ledger.silence import silently
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
 from dperm.privacy.cost import Cost
 
-_LONGEST_TEXT = 200
 _WAY_OUT = (
     "Every fit is a release, those inside GridSearchCV or cross_val_score too. To tune, use PrivateSearchCV, which "
     "pays for a whole search at once; otherwise fit once, or ask for a smaller epsilon."
@@ -102,12 +101,7 @@ class Ledger:
             book = pages.book
         self.neighbours, self.adaptive_costs, self.strict = book.neighbours, book.adaptive_costs, book.strict
         asked = {"cap": cap, "neighbours": relation, "adaptive_costs": adaptive_costs, "strict": strict}
-        there = {
-            "cap": book.cap(DEFAULT),
-            "neighbours": self.neighbours,
-            "adaptive_costs": self.adaptive_costs,
-            "strict": self.strict,
-        }
+        there = {"cap": book.cap(DEFAULT), **{name: getattr(book, name) for name in asked if name != "cap"}}
         for name, value in asked.items():
             if value is not None and value != there[name]:
                 raise InvalidInput(
@@ -220,7 +214,7 @@ class Ledger:
         Each dataset has a purse of its own: name two only if nobody is in both.
         """
         cap = Budget(epsilon, delta)
-        _check_text("dataset", dataset)
+        check_text("dataset", dataset)
         with self._open() as pages:
             if dataset in pages.book.caps:
                 old = pages.book.cap(dataset)
@@ -254,7 +248,7 @@ class Ledger:
         if isinstance(names, str) or len(set(names)) < max(len(names), 1):
             raise InvalidInput("names must be a list of different names, at least one.")
         for name in names:
-            _check_text("partition", name)
+            check_text("partition", name)
         with self._open() as pages:
             pages.book.cap(chosen)
             if chosen in pages.book.parts:
@@ -343,7 +337,7 @@ class Ledger:
         if partition is not None and part != partition:
             raise InvalidInput(f"This handle charges the partition {part!r}, not {partition!r}.")
         for name, text in (("label", label), ("mechanism", mechanism)):
-            _check_text(name, text, empty=True)
+            check_text(name, text, empty=True)
         if neighbours is not None and Neighbours.parse(neighbours) is not self.neighbours:
             raise Unsupported(
                 f"{self.path.name} counts under {self.neighbours.value}, and this release is private under "
@@ -405,12 +399,3 @@ class Ledger:
             yield pages
         # Only now: what was not written to the end has not been seen.
         self._last = Anchor(ledger=pages.book.id, head=pages.book.head)
-
-
-def _check_text(name: str, text: object, empty: bool = False) -> None:
-    if not isinstance(text, str) or len(text) > _LONGEST_TEXT or not (text or empty):
-        raise InvalidInput(f"{name} must be text of at most {_LONGEST_TEXT} characters; got {text!r}.")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidInput(f"{name} holds half a character, which no file can keep.") from None

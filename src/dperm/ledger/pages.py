@@ -20,6 +20,7 @@ from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
 
 DEFAULT = "default"
+LONGEST_TEXT = 200
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,16 @@ def chained(events: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 def cap_event(dataset: str, cap: Budget) -> dict[str, Any]:
     return {"event": "cap", "time": now(), "dataset": dataset, "epsilon": cap.epsilon, "delta": cap.delta}
+
+
+def check_text(name: str, text: object, empty: bool = False) -> None:
+    """Refuse a name or label that an event cannot hold."""
+    if not isinstance(text, str) or len(text) > LONGEST_TEXT or not (text or empty):
+        raise InvalidInput(f"{name} must be text of at most {LONGEST_TEXT} characters; got {text!r}.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{name} holds half a character, which no file can keep.") from None
 
 
 def now() -> str:
