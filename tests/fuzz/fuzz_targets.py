@@ -354,7 +354,7 @@ class LedgerFile(Target):
 
     def run(self, value: bytes | list[Any]) -> None:
         self._put(self.whole)
-        before = Ledger(self.path)
+        before = self._opened_whole()
         self._change(value)
         changed = self.path.read_bytes()
         try:
@@ -369,6 +369,12 @@ class LedgerFile(Target):
             return
         self._check(opened)
         self._check(before)
+
+    def _opened_whole(self) -> Ledger:
+        try:
+            return Ledger(self.path)
+        except DpermError as error:  # then the inputs after it would all be refused, whatever they hold
+            raise AssertionError("an untouched ledger was refused") from error
 
     def _put(self, data: bytes) -> None:
         for name in ("budget.db-wal", "budget.db-shm", "budget.db-journal"):

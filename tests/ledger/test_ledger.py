@@ -452,6 +452,18 @@ def test_a_file_with_foreign_contents_is_refused(path, ledger, statement):
         Ledger(path).spent()
 
 
+def test_a_refused_file_leaves_nothing_open(path, ledger):
+    """A connection that stayed open would keep the log of the next charge beside the file, and in it the charge."""
+    whole = path.read_bytes()
+    path.write_bytes(whole[:3000] + bytes(7) + whole[3000:])
+    with pytest.raises(InvalidInput, match="malformed") as refusal:
+        ledger.spent()
+    path.write_bytes(whole)
+    ledger.charge(gaussian(0.5))
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert refusal.value.__cause__ is not None  # kept until here, with all that hangs on it
+
+
 def test_any_other_file_is_refused(tmp_path):
     database = tmp_path / "other.db"
     connection = sqlite3.connect(database)
