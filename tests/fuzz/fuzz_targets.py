@@ -35,6 +35,7 @@ from dperm.certificate.words import meaning
 from dperm.datasets import Schema, encode, encode_target, read_table
 from dperm.errors import DataUnavailable, DpermError
 from dperm.estimators.saved import read_document, read_model, save_model
+from dperm.ledger.chain import next_head
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.privacy.cost import Cost
 
@@ -319,7 +320,7 @@ class Certificate(Target):
 
 
 class LedgerFile(Target):
-    """Ledgers whose bytes or cells were changed: refused and left alone, or used without losing a charge."""
+    """Ledgers whose bytes, cells or history were changed: refused and left alone, or used without losing a charge."""
 
     name, share = "ledger file", 15
     charges = 3
@@ -327,7 +328,7 @@ class LedgerFile(Target):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.path = folder / "budget.db"
-        ledger = Ledger(self.path, epsilon=2.0, delta=1e-7)
+        ledger = Ledger.create(self.path, epsilon=2.0, delta=1e-7)
         for mu in (
             0.1,
             0.2,
@@ -335,32 +336,45 @@ class LedgerFile(Target):
         ):  # a mixture of kinds would be composed numerically, seconds for every input
             ledger.charge(Cost.gaussian(mu), label="fuzz")
         self.whole = self.path.read_bytes()
+        charge = {**ledger.entries()[0].to_dict(), "event": "charge", "status": "open"}
+        self.events = [
+            charge,
+            {"event": "cap", "dataset": "default", "epsilon": 1.5, "delta": 1e-7},
+            {"event": "partitions", "dataset": "default", "names": ["a", "b"], "fixed_membership": True},
+            {"event": "settle", "charge": 1, "status": "void"},
+        ]
 
     def make(self, rng: random.Random) -> bytes | list[Any]:
         if rng.random() < 0.6:
             return mutated_bytes(rng, self.whole, [self.whole, b"SQLite format 3\x00"])
-        table = rng.choice(
-            ("facts.value", "datasets.epsilon", "datasets.delta", "charges.cost", "charges.cost")
-        )
-        table = rng.choice((table, "charges.status", "charges.time", "charges.dataset", "charges.partition"))
-        cost = json_bytes(mutated_document(rng, Cost.gaussian(0.1).to_dict())).decode("ascii")
-        return [
-            table,
-            rng.choice((cost, -1.0, 1e400, "", "void", "[]", b"\xff", 2**40, ascii(document_value(rng)))),
-        ]
+        if rng.random() < 0.3:
+            column = rng.choice(("event", "event", "head"))
+            return [column, rng.choice((-1.0, 1e400, "", "void", "[]", b"\xff", ascii(document_value(rng))))]
+        return ["forged", json_bytes(mutated_document(rng, rng.choice(self.events))).decode("ascii")]
 
     def run(self, value: bytes | list[Any]) -> None:
         self._put(self.whole)
-        before = Ledger(self.path)
+        before = self._opened_whole()
         self._change(value)
         changed = self.path.read_bytes()
         try:
-            opened = Ledger(self.path, epsilon=2.0, delta=1e-7)  # as one would who thinks it is not there yet
+            opened = Ledger(self.path, epsilon=2.0, delta=1e-7)  # with the caps that it was made with
         except DpermError:
             assert self.path.read_bytes() == changed, "a refused file was changed"
             raise
+        if value[0] == "forged":
+            # Whoever computes the hashes anew may write what they like after the last anchor.
+            opened.to_dict()
+            before.spent()
+            return
         self._check(opened)
         self._check(before)
+
+    def _opened_whole(self) -> Ledger:
+        try:
+            return Ledger(self.path)
+        except DpermError as error:  # then the inputs after it would all be refused, whatever they hold
+            raise AssertionError("an untouched ledger was refused") from error
 
     def _put(self, data: bytes) -> None:
         for name in ("budget.db-wal", "budget.db-shm", "budget.db-journal"):
@@ -370,14 +384,20 @@ class LedgerFile(Target):
     def _change(self, value: bytes | list[Any]) -> None:
         if isinstance(value, bytes):
             self._put(value)
-        elif len(value) == 2:
-            table, column = value[0].split(".")
-            with (
-                closing(sqlite3.connect(self.path, isolation_level=None)) as connection,
-                suppress(sqlite3.Error),
-            ):
-                text = f"UPDATE {table} SET {column} = ? WHERE rowid = (SELECT max(rowid) FROM {table})"
-                connection.execute(text, (value[1],))
+            return
+        if len(value) != 2:
+            return
+        with (
+            closing(sqlite3.connect(self.path, isolation_level=None)) as connection,
+            suppress(sqlite3.Error, UnicodeError),
+        ):
+            last = "(SELECT max(id) FROM events)"
+            if value[0] == "forged":
+                (head,) = connection.execute(f"SELECT head FROM events WHERE id = {last}").fetchone()
+                forged = (value[1], next_head(head, value[1]))
+                connection.execute("INSERT INTO events (event, head) VALUES (?, ?)", forged)
+            else:
+                connection.execute(f"UPDATE events SET {value[0]} = ? WHERE id = {last}", (value[1],))
 
     def _check(self, ledger: Ledger) -> None:
         entries = ledger.entries()
@@ -427,7 +447,7 @@ class CommandLine(Target):
         self.folder = folder / "cli"
         self.folder.mkdir()
         ledger = folder / "small.db"
-        Ledger(ledger, epsilon=1.0, delta=1e-7)
+        Ledger.create(ledger, epsilon=1.0, delta=1e-7)
         self.files = {
             "people.csv": csv_text(),
             "people.toml": schema_texts()[-1],

@@ -147,7 +147,7 @@ charges = st.lists(
 @given(charges)
 def test_the_charges_of_a_ledger(made):
     with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger(Path(folder) / "budget.db", epsilon=2.0, delta=1e-6)
+        ledger = Ledger.create(Path(folder) / "budget.db", epsilon=2.0, delta=1e-6)
         numbers = [ledger.charge(Cost.gaussian(mu), label=label, mechanism="any") for mu, label in made]
         entries = Ledger(Path(folder) / "budget.db").entries()
         assert [entry.id for entry in entries] == numbers

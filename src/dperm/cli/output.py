@@ -26,6 +26,8 @@ def check_free(path: Path, force: bool) -> None:
     """Find out before the work whether the result can be written to ``path``."""
     if path.is_dir():
         raise InvalidInput(f"{path} is a folder; give the name of a file in it.")
+    if path.exists() and not path.is_file():
+        raise InvalidInput(f"{path} is a device or a pipe; give the name of a file.")
     if not path.parent.is_dir():
         raise InvalidInput(f"{path.parent} is not a folder; create it before writing {path.name} there.")
     if path.exists() and not force:

@@ -19,18 +19,61 @@ def read_table(path: str | os.PathLike[str], schema: Schema | None = None) -> An
     With a schema only the declared columns are read, and the columns of a CSV file take their declared
     kinds; without one PyArrow guesses the kinds from the values.
     """
+    file = _existing(path)
+    table = (_read_csv if _is_csv(file) else _read_parquet)(file, schema)
+    if table.num_rows == 0:
+        raise InvalidInput(f"{file.name}: the file holds no rows.")
+    return table
+
+
+def look_at(path: str | os.PathLike[str]) -> tuple[list[str], int]:
+    """The columns and the number of rows of a file that :func:`read_table` reads, before a cell is looked at.
+
+    A CSV file has to be gone through to find where its rows end; nothing else is made of them.
+    """
+    file = _existing(path)
+    names, n_rows = (_csv_shape if _is_csv(file) else _parquet_shape)(file)
+    if n_rows == 0:
+        raise InvalidInput(f"{file.name}: the file holds no rows.")
+    return names, n_rows
+
+
+def _existing(path: str | os.PathLike[str]) -> Path:
     file = Path(path)
-    readers = {".csv": _read_csv, ".parquet": _read_parquet}
-    if file.suffix.lower() not in readers:
+    if file.suffix.lower() not in (".csv", ".parquet"):
         raise InvalidInput(f"{file.name}: a file ending in .csv or .parquet was expected.")
     if not file.is_file():
         raise InvalidInput(f"{file.name}: there is no such file.")
     if file.stat().st_size == 0:
         raise InvalidInput(f"{file.name}: the file is empty.")
-    table = readers[file.suffix.lower()](file, schema)
-    if table.num_rows == 0:
-        raise InvalidInput(f"{file.name}: the file holds no rows.")
-    return table
+    return file
+
+
+def _is_csv(file: Path) -> bool:
+    return file.suffix.lower() == ".csv"
+
+
+def _parquet_shape(file: Path) -> tuple[list[str], int]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(file) as parquet:
+            names, n_rows = parquet.schema_arrow.names, parquet.metadata.num_rows
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        raise InvalidInput(f"{file.name}: this is not a readable Parquet file.") from None
+    _check_names(file, names)
+    return names, n_rows
+
+
+def _csv_shape(file: Path) -> tuple[list[str], int]:
+    names = _header(file)
+    longest = csv.field_size_limit(2**31 - 1)
+    try:
+        with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
+            return names, sum(1 for row in csv.reader(lines) if row) - 1
+    finally:
+        csv.field_size_limit(longest)
 
 
 def _read_parquet(file: Path, schema: Schema | None) -> Any:

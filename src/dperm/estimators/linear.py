@@ -55,7 +55,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         For add-remove: a public number of rows that the table never exceeds.
     random_state : int, Generator or RandomState, default=None
         None draws all randomness from the operating system. Anything else makes the fit repeatable and
-        therefore NOT private; the report then says so.
+        therefore NOT private; the report then says so, and a ledger refuses it.
     ledger : Ledger, default=None
         Where this fit is charged, before a row is read. A fit that would exceed the cap raises ``BudgetExceeded``.
     dataset : str, default=None
@@ -70,7 +70,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     privacy_ : PrivacyReport
         What is guaranteed, how, and under which assumptions. Print it, or use ``to_dict()``.
     ledger_entry_ : str or None
-        The ledger and the charge that paid for this fit.
+        The ledger, the charge that paid for this fit and the head of the ledger's history after it.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         refuse_weights(unsupported)
         middle, half = self._scale()
         loss = ClippedSquared(self._number("residual_bound"))
-        problem = self._problem(*self._table_shape(X, y), loss)
+        problem = self._problem(*self._table_shape(X, y, self.ledger is not None), loss)
 
         def read() -> tuple[NDArray[Any], NDArray[Any]]:
             rows, values = checked(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)

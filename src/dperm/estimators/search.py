@@ -14,12 +14,14 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid, cross_val_score
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.statement import SETTINGS_ASSUMED, assumptions
 from dperm.errors import DpermError, InvalidInput, NotCertified, Unsupported
 from dperm.estimators._base import PrivateLinearModel
-from dperm.estimators._classifier import PrivateClassifier
+from dperm.estimators._classifier import PrivateClassifier, _encode
+from dperm.estimators._paying import check_purse, check_shape, paid
 from dperm.estimators._rows import checked, unquoted
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.report import PrivacyReport
@@ -64,6 +66,7 @@ FIXED = (
     "ledger",
     "dataset",
 )
+_NEEDS_MAX_ROWS = "neighbours='add-remove' needs max_rows, a public number that the table never exceeds."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -124,9 +127,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Cross-validation on ``public_data``. Not used otherwise: every fold would have to be paid for.
     random_state : int, Generator or RandomState, default=None
         None draws all randomness from the operating system. Anything else makes the search repeatable and
-        therefore NOT private; the report then says so.
+        therefore NOT private; the report then says so, and a ledger refuses it.
     ledger : Ledger, default=None
-        Charged once for the whole, before anything is trained.
+        Charged once for the whole, before a row is read; needs ``classes`` on a classifier.
     dataset : str, default=None
         Which of the ledger's datasets the rows belong to.
 
@@ -193,24 +196,33 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         y : array-like of shape (n_samples,)
         """
         grid = self._grid()
+        check_purse(self)
         entropy = entropy_from(self.random_state)
-        rows, targets = checked(self, X, y, dtype=[np.float64, np.float32], y_numeric=not self._classifies())
+        task = self._task(X, y)
         if self.public_data is not None:
-            return self._fit_after_public(grid, rows, targets, entropy)
-        task = self._task(rows, targets)
+            return self._fit_after_public(grid, task, X, y, entropy)
         whole = Budget(self.epsilon, self.delta)
         search_budget, refit_budget = self._shares(whole)
         selection = self._selection(search_budget)
         candidates = [self._candidate(params, task, selection) for params in grid]
         noise = _score_noise(task.n_validation, selection.mu)
-        entry = self._charge(Cost.point(whole.epsilon, whole.delta), task)
-        best, model, score = _best_of(candidates, selection, noise, task, rows, targets, entropy)
-        params = (best or candidates[0]).params
-        if refit_budget is not None:
-            model = self._configured(params, task, refit_budget, task.n_rows)
-            model.set_params(random_state=_stream(entropy)).fit(rows, targets)
-        elif model is None:
-            model = _constant_model(candidates[0], task, entropy)
+
+        def train(
+            data: tuple[NDArray[Any], NDArray[Any]],
+        ) -> tuple[Mapping[str, Any], PrivateLinearModel, float | None]:
+            best, model, score = _best_of(candidates, selection, noise, task, *data, entropy)
+            params = (best or candidates[0]).params
+            if refit_budget is not None:
+                model = self._configured(params, task, refit_budget, task.n_rows)
+                model.set_params(random_state=_stream(entropy)).fit(*data)
+            elif model is None:
+                model = _constant_model(candidates[0], task, entropy)
+            return params, model, score
+
+        cost = Cost.point(whole.epsilon, whole.delta)
+        entry, (params, model, score) = paid(
+            self, cost, task.neighbours, NAME, lambda: self._read(X, y, task), train
+        )
         settings = {
             "candidates": len(grid),
             "runs": f"{selection.runs.name}, {selection.runs.mean:g} on average",
@@ -281,15 +293,15 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _classifies(self) -> bool:
         return isinstance(self.estimator, PrivateClassifier)
 
-    def _task(self, rows: NDArray[Any], targets: NDArray[Any]) -> Task:
+    def _task(self, X: ArrayLike, y: ArrayLike) -> Task:
+        """The public facts, found without a look at a value; only ``classes=None`` without a ledger looks at y."""
+        paying = self.ledger is not None
         neighbours = Neighbours.parse(self.estimator.neighbours)
-        n_rows = len(rows)
+        n_rows, n_features = self.estimator._table_shape(X, y, paying)
         if neighbours is Neighbours.ADD_REMOVE:
-            n_rows = self.estimator.max_rows or 0
-            if n_rows < len(rows):
-                raise InvalidInput(
-                    "neighbours='add-remove' needs max_rows, a public number that the table never exceeds."
-                )
+            if self.estimator.max_rows is None:
+                raise InvalidInput(_NEEDS_MAX_ROWS)
+            n_rows = self.estimator.max_rows
         share = self.validation
         if isinstance(share, bool) or not isinstance(share, numbers.Real) or not 0 < share < 1:
             raise InvalidInput(f"validation must be a share of the rows between 0 and 1; got {share!r}.")
@@ -299,10 +311,23 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return Task(
             n_rows=n_rows,
             n_training=n_rows - n_validation,
-            n_features=rows.shape[1],
-            classes=self.estimator._label_set(targets) if self._classifies() else None,
+            n_features=n_features,
+            classes=self.estimator._label_set(y, paying) if self._classifies() else None,
             neighbours=neighbours,
         )
+
+    def _read(self, X: ArrayLike, y: ArrayLike, task: Task) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Rows and targets, once their form is known to be that of the task."""
+        rows, targets = checked(self, X, y, dtype=[np.float64, np.float32], y_numeric=not self._classifies())
+        n_told = task.n_rows if task.neighbours is Neighbours.REPLACE_ONE else None
+        check_shape(rows, n_told, task.n_features)
+        if len(rows) > task.n_rows:
+            raise InvalidInput(_NEEDS_MAX_ROWS)
+        if task.classes is not None:
+            with unquoted():
+                check_classification_targets(targets)
+                _encode(targets, task.classes)
+        return rows, targets
 
     def _shares(self, whole: Budget) -> tuple[Budget, Budget | None]:
         """What the search and the last fit may spend; epsilons and deltas add up."""
@@ -371,8 +396,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _fit_after_public(
         self,
         grid: Sequence[Mapping[str, Any]],
-        rows: NDArray[Any],
-        targets: NDArray[Any],
+        task: Task,
+        X: ArrayLike,
+        y: ArrayLike,
         entropy: SystemEntropy | SeededEntropy,
     ) -> PrivateSearchCV:
         """Choose on the public rows, then fit once on the private ones."""
@@ -386,7 +412,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 f"{public_rows.shape} and {public_targets.shape}."
             )
         whole = Budget(self.epsilon, self.delta)
-        task = self._task(rows, targets)
         alike = _alike(whole, task.n_rows / len(public_rows))
         scores = []
         for params in grid:
@@ -396,8 +421,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         best = int(np.argmax(scores))
         model = self._configured(grid[best], task, whole, task.n_rows)
         problem = replace(_problem(model, task), n_rows=task.n_rows)
-        entry = self._charge(resolve(model.mechanism).plan(problem, whole).cost, task)
-        model.set_params(random_state=_stream(entropy)).fit(rows, targets)
+        cost = resolve(model.mechanism).plan(problem, whole).cost
+        model.set_params(random_state=_stream(entropy))
+        entry, _ = paid(
+            self, cost, task.neighbours, NAME, lambda: self._read(X, y, task), lambda data: model.fit(*data)
+        )
         chosen = (
             f"{_in_words(grid[best])} was chosen by cross-validation on {len(public_rows)} rows of public_data, which "
             "are public and not protected; every other setting was chosen without looking at the data."
@@ -454,23 +482,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             ),
             statement=statement,
         )
-
-    def _charge(self, cost: Cost, task: Task) -> str | None:
-        """Spend before anything is trained; the entry as a certificate names it."""
-        if self.ledger is None:
-            if self.dataset is not None:
-                raise InvalidInput("dataset names a dataset of the ledger; give the ledger too.")
-            return None
-        if not isinstance(self.ledger, Ledger):
-            raise InvalidInput(f"ledger must be a dperm.Ledger or None; got a {type(self.ledger).__name__}.")
-        number = self.ledger.charge(
-            cost,
-            dataset=self.dataset,
-            neighbours=task.neighbours.value,
-            label=type(self).__name__,
-            mechanism=NAME,
-        )
-        return f"ledger {self.ledger.id}, charge {number}"
 
     def _store(
         self,
