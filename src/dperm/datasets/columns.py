@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -56,16 +57,19 @@ def arrow_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
 def _chunked(name: str, values: Any) -> Any:
     import pyarrow as pa
 
+    column = None
     try:
-        if isinstance(values, str | bytes):
-            raise TypeError
         if hasattr(values, "__arrow_c_stream__"):
             column = pa.chunked_array(values)
-        else:
+        elif not isinstance(values, str | bytes):
             column = pa.array(values, from_pandas=True)
             column = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-    except (pa.ArrowException, ValueError, TypeError, OverflowError):
-        raise InvalidInput(f"Column {name!r} does not hold values of one kind.") from None
+    except MemoryError:
+        raise
+    except Exception:  # of whatever kind of table; it may quote a value, so another error is made outside
+        pass
+    if column is None:
+        raise InvalidInput(f"Column {name!r} does not hold values of one kind.")
     return _plain(column)
 
 
@@ -122,13 +126,14 @@ def as_numbers(name: str, column: Any, marks: Sequence[str | float] = ()) -> NDA
     if kind_of(column) == TEXT:
         texts = pa.array([mark for mark in marks if isinstance(mark, str)], type=column.type)
         column = pc.if_else(pc.is_in(column, value_set=texts), pa.scalar(None, column.type), column)
-    try:
-        values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
-    except pa.ArrowException:
+    values: NDArray[np.float64] | None = None
+    with suppress(pa.ArrowException):  # which quotes the text, so another error is made outside
+        values = column.cast(pa.float64(), safe=False).to_numpy()
+    if values is None:
         raise InvalidInput(
             f"Column {name!r}: the schema declares {NUMBERS}, the table holds text that is neither a "
             "number nor a declared mark of a missing value."
-        ) from None
+        )
     numbers = [mark for mark in marks if not isinstance(mark, str)]
     return np.where(np.isin(values, numbers), np.nan, values) if numbers else values
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Self
 
 import numpy as np
@@ -170,10 +170,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         value = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise InvalidInput(f"{name} must be a number; got {value!r}.")
-        try:
+        with suppress(OverflowError):
             return float(value)
-        except OverflowError:
-            raise InvalidInput(f"{name} is too large for a float.") from None
+        raise InvalidInput(f"{name} is too large for a float.")
 
     def _report(self, plan: Plan, outcome: Outcome, entropy: Entropy) -> PrivacyReport:
         reason = None

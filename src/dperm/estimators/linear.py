@@ -139,6 +139,12 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         rows = checked(self, X, dtype=[np.float64, np.float32], reset=False)
         return np.asarray(rows @ self.coef_ + self.intercept_)
 
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """R squared on these rows. It is not private."""
+        check_is_fitted(self)
+        with unquoted():
+            return float(super().score(X, y, sample_weight))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # at epsilon = 1 a few dozen rows teach little
