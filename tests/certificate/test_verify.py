@@ -109,7 +109,7 @@ def test_the_certificate_comes_with_fit_and_is_about_its_numbers():
     before = model.certificate_["model"]["sha256"]
     model.coef_ = model.coef_ + 1
     assert model.certificate_["model"]["sha256"] != before
-    regression = PrivateLinearRegression(mechanism="adassp").fit(X, X[:, 0])
+    regression = PrivateLinearRegression(mechanism="adassp", y_range=(-1, 1)).fit(X, X[:, 0])
     assert regression.certificate_["targets"] == {
         "kind": "range",
         "low": -1.0,

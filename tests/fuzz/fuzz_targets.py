@@ -138,7 +138,12 @@ def model_texts() -> tuple[bytes, ...]:
     cases += [
         (PrivateLogisticRegression(mechanism="output", classes=[0, 1, 2]), np.digitize(numbers, [-0.1, 0.1])),
         (PrivateLinearSVC(mechanism="output:paper", epsilon=0.5), np.where(signs == 1, "yes", "no")),
-        (PrivateLinearRegression(mechanism="adassp", neighbours="add-remove", max_rows=70), numbers),
+        (
+            PrivateLinearRegression(
+                mechanism="adassp", y_range=(-1, 1), neighbours="add-remove", max_rows=70
+            ),
+            numbers,
+        ),
         (PrivateLogisticRegression(mechanism=dperm.NoisySGD(epochs=2, batch_size=20), random_state=1), signs),
     ]
     texts = []

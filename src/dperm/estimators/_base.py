@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dperm.certificate import bind, statement_of
+from dperm.certificate.cautions import cautions
 from dperm.certificate.document import plain
 from dperm.engine import Table
 from dperm.errors import InvalidInput
@@ -97,12 +98,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             Of shape (p,) and (), or (p, C) and (C,) for a loss with C outputs; the intercept as it is added
             to a margin, zero without ``fit_intercept``.
         """
-        around, depth = surroundings(self)
-        around.warn(depth)  # before anything is spent
         budget = Budget(self.epsilon, self.delta)
         mechanism = resolve(self.mechanism)
         entropy = entropy_from(self.random_state)
         plan = mechanism.plan(problem, budget)
+        around, depth = surroundings(self)
+        around.warn(depth, cautions(problem, budget, plan.private))  # before anything is spent
         with self._charge(plan) as self.ledger_entry_:
             rows, targets = read()
             table = Table(
