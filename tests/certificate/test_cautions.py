@@ -59,20 +59,24 @@ def test_a_smaller_delta_and_a_baseline_are_silent():
 def test_under_add_remove_the_public_capacity_counts():
     settings = {"neighbours": "add-remove", "delta": 0.008}
     assert cautions(model(**settings, max_rows=100).fit(X, Y).privacy_) == []
-    with pytest.warns(PrivacyWarning, match="delta = 0.008 is not below 1 / 125,"):
+    with pytest.warns(PrivacyWarning, match="delta = 0.008 is not below 1 / 125, one over max_rows"):
         model(**settings, max_rows=125).fit(X, Y)  # and not the private number of rows
+    with pytest.warns(UtilityWarning, match="max_rows, 25, is below that of the coefficients, 31"):
+        model(neighbours="add-remove", max_rows=25).fit(WIDE, Y[:20])
 
 
 def test_fewer_rows_than_coefficients_warn_and_are_reported():
-    with pytest.warns(UtilityWarning, match=r"fewer rows \(20\) than coefficients \(31\)") as caught:
+    with pytest.warns(
+        UtilityWarning, match="the number of rows, 20, is below that of the coefficients, 31:"
+    ) as caught:
         fitted = model().fit(WIDE, Y[:20])
     assert [warning.filename for warning in caught] == [__file__]
     (line,) = cautions(fitted.privacy_)
-    assert "fewer rows (20) than coefficients (31)" in line
+    assert "the number of rows, 20, is below that of the coefficients, 31" in line
     assert cautions(model(fit_intercept=False).fit(WIDE[:, :20], Y[:20]).privacy_) == []  # as many
-    with pytest.warns(UtilityWarning, match=r"coefficients \(21\)"):
+    with pytest.warns(UtilityWarning, match="coefficients, 21:"):
         model().fit(WIDE[:, :20], Y[:20])
-    with pytest.warns(UtilityWarning, match=r"coefficients \(33\)"):  # of all classes together
+    with pytest.warns(UtilityWarning, match="coefficients, 33:"):  # of all classes together
         model(classes=[0, 1, 2]).fit(WIDE[:, :10], Y[:20])
 
 
@@ -172,8 +176,8 @@ def test_fit_says_it_in_one_line_and_in_the_report(folder, capsys):
     assert "PrivacyWarning" not in shown.err
     assert run([*FIT, "--delta", "1e-6", "--force", "few.csv"]) == 0
     shown = capsys.readouterr()
-    assert "dperm: warning: there are fewer rows (5) than coefficients (6)" in shown.err
-    assert "CAUTION: there are fewer rows" in shown.out
+    assert "dperm: warning: the number of rows, 5, is below that of the coefficients, 6" in shown.err
+    assert "CAUTION: the number of rows, 5," in shown.out
     assert run([*FIT, "--delta", "1e-6", "--force", "people.csv"]) == 0
     shown = capsys.readouterr()
     assert "warning" not in shown.err
@@ -194,7 +198,7 @@ def test_account_says_it_before_any_data(capsys):
     assert run([*asked, "--n", "20", "--delta", "0.05", "--json"]) == 0
     shown = capsys.readouterr()
     told = json.loads(shown.out)["cautions"]
-    assert ["delta = 0.05" in told[0], "fewer rows (20) than coefficients (31)" in told[1]] == [True, True]
+    assert ["delta = 0.05" in told[0], "coefficients, 31" in told[1]] == [True, True]
     for text in told:
         assert f"dperm: warning: {text}" in shown.err
     assert run([*asked, "--n", "2000", "--delta", "1e-6"]) == 0

@@ -47,8 +47,9 @@ class Finding:
 def check_pipeline(pipe: Any) -> list[Finding]:
     """The steps that learn from the rows outside the guarantee of a private estimator; none is good.
 
-    Looks inside pipelines, column transformers, feature unions, target transformers and searches, fitted or not. It
-    reads parameters only and touches no data.
+    Looks inside pipelines, column transformers, feature unions, target transformers, fixed thresholds and searches,
+    fitted or not. Of an ensemble and other estimators that fit several models it names the whole. It reads parameters
+    only and touches no data.
 
     Parameters
     ----------
