@@ -402,3 +402,19 @@ def test_norm_share_is_checked(share):
     features = (Numeric(name="x", range=(0, 1)),)
     with pytest.raises(InvalidInput, match="norm_share"):
         Schema(target=Target(name="y", classes=(0, 1)), features=features, norm_share=share)
+
+
+class Stream:
+    """Someone's own table, which fails in words of its own."""
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        raise RuntimeError(MARKER)
+
+
+def test_a_table_that_fails_in_words_of_its_own_is_not_quoted():
+    schema = _schema(x={"range": [0, 1]})
+    for table in (Stream(), {"x": Stream()}):
+        with pytest.raises(InvalidInput, match="Arrow interface|'x' does not hold") as caught:
+            encode(table, schema)
+        assert MARKER not in str(caught.value)
+        assert caught.value.__context__ is None

@@ -297,6 +297,9 @@ def test_a_function_of_ones_own_in_a_worker_counts_and_one_after_another_does_no
     with pytest.warns(PrivacyWarning, match="fit_one"):
         models = joblib.Parallel(2, backend="threading")(joblib.delayed(fit_one)(TWO) for _ in range(2))
     assert all("fit_one" in unmet(one.privacy_)[0] for one in models)
+    with pytest.warns(PrivacyWarning, match="runs in a parallel worker whose caller"):
+        (one,) = joblib.Parallel(2, backend="threading")([joblib.delayed(model().fit)(X, TWO)])
+    assert "in a parallel worker whose caller" in unmet(one.privacy_)[0]
     models = joblib.Parallel(1)(joblib.delayed(fit_one)(TWO) for _ in range(2))
     assert all(unmet(one.privacy_) == [] for one in models)  # as in any loop
 

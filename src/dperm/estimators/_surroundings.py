@@ -54,7 +54,8 @@ class Surroundings:
     fold : bool
         Whether the model belongs to one part of a cross-validation.
     worker : str or None
-        The function that called ``fit`` in a parallel worker, if who called that function cannot be seen.
+        The function that called ``fit`` in a parallel worker, if who called that function cannot be seen; empty if
+        the worker called ``fit`` itself.
     announced : bool
         Whether a private search, which warns of the same by itself, is among the callers.
     """
@@ -90,9 +91,10 @@ class Surroundings:
         if self.fold:
             yield _FOLD
         if self.worker is not None:
+            by = f", by {self.worker}," if self.worker else ""
             yield (
-                f"NOT MET: this model was fitted in a parallel worker, by {self.worker}, whose caller cannot be seen; "
-                "the guarantee covers this one fit only."
+                f"NOT MET: this model was fitted in a parallel worker{by} whose caller cannot be seen; the guarantee "
+                "covers this one fit only."
             )
 
     def warn(self, depth: int, cautions: Sequence[Caution] = ()) -> None:
@@ -106,9 +108,10 @@ class Surroundings:
                 "Use instead: PrivateSearchCV."
             )
         if self.worker is not None:
+            by = f", called by {self.worker}," if self.worker else ""
             messages.append(
-                f"This fit runs in a parallel worker, called by {self.worker}, whose caller cannot be seen: each fit "
-                "of the same rows spends its budget anew. Use instead: n_jobs=None, where callers are seen."
+                f"This fit runs in a parallel worker{by} whose caller cannot be seen: each fit of the same rows spends "
+                "its budget anew. Use instead: n_jobs=None, where callers are seen."
             )
         if messages:
             warnings.warn(
@@ -138,7 +141,7 @@ def surroundings(estimator: Any) -> tuple[Surroundings, int]:
             worker = (
                 last if place == "BatchedCalls.__call__" else None if place == "Parallel.__call__" else worker
             )
-        elif module != "sklearn.utils.parallel":
+        elif module != "sklearn.utils.parallel" and not module.startswith("dperm."):
             last = f"{module}.{frame.f_code.co_name}"
         owner: Any = frame.f_locals.get("self") if "self" in frame.f_code.co_varnames[:1] else None
         if not _is_estimator(owner) or any(owner is seen for seen in inside):
