@@ -575,7 +575,7 @@ def _without_long_work() -> list[tuple[tuple[str, ...], Any]]:
     small = functools.cache(dperm.cli.data.load_dataset)
     dperm.cli.data.load_dataset = lambda name: small(name) if name == "cps" else stop()
     dperm.experiments.compare.compare = stop
-    dperm.audit.audit.audit_all = stop
+    sys.modules["dperm.audit.audit"].audit_all = stop  # the package has a function of the module's name
     dperm.cli.reproduce._reproduce = stop
     sys.modules["dperm.cli.curvature"].load = stop
 
