@@ -235,7 +235,7 @@ def test_a_last_fit_on_all_rows_is_paid_for(rows, seen):
 def test_regression_and_svm_and_several_classes(rows):
     X, y = rows
     line = searcher(
-        PrivateLinearRegression(mechanism="dp-gd"),
+        PrivateLinearRegression(mechanism="dp-gd", y_range=(-1, 1)),
         {"residual_bound": [0.5, 1.0]},
         epsilon=8.0,
         random_state=0,

@@ -86,7 +86,7 @@ def test_a_schema(schema):
 
 ROWS = np.linspace(-0.4, 0.4, 24).reshape(12, 2)
 CLASSIFIER = PrivateLogisticRegression(mechanism="output").fit(ROWS, np.resize([0, 1], 12))
-REGRESSION = PrivateLinearRegression(mechanism="adassp").fit(ROWS, np.linspace(-1, 1, 12))
+REGRESSION = PrivateLinearRegression(mechanism="adassp", y_range=(-1, 1)).fit(ROWS, np.linspace(-1, 1, 12))
 weights = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=2)
 labels = st.one_of(
     st.lists(texts.filter(lambda text: not text.endswith("\0")), min_size=2, max_size=2, unique=True),

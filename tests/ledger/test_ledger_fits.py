@@ -15,6 +15,7 @@ import dperm.estimators._base as base
 from dperm import (
     Budget,
     Ledger,
+    PrivacyWarning,
     PrivateLinearRegression,
     PrivateLinearSVC,
     PrivateLogisticRegression,
@@ -76,7 +77,7 @@ def test_cross_validation_stops_too(ledger):
 @pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning")
 def test_other_meta_estimators_pay_for_each_copy(ledger):
     copies = [(str(number), model(ledger, epsilon=0.6)) for number in range(5)]
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceeded), pytest.warns(PrivacyWarning, match="several models"):
         VotingClassifier(copies).fit(X, Y)
     assert len(ledger.entries()) == 2
 

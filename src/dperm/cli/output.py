@@ -18,6 +18,11 @@ def console() -> Console:
     return screen
 
 
+def warn(text: str) -> None:
+    """Say one line beside the result."""
+    click.echo(f"dperm: warning: {text}", err=True)
+
+
 def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=1, allow_nan=False))
 

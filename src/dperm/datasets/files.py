@@ -10,7 +10,7 @@ from dperm.datasets.columns import TEXT, TRUTH_VALUES, declared_kind
 from dperm.datasets.schema import Feature, Numeric, Schema, Target
 from dperm.errors import InvalidInput
 
-_COLUMN_NUMBER = re.compile(r"CSV column #(\d+)")
+_COLUMN_NUMBER = re.compile(r"In CSV column #(\d+): ")
 
 
 def read_table(path: str | os.PathLike[str], schema: Schema | None = None) -> Any:
@@ -88,7 +88,8 @@ def _read_parquet(file: Path, schema: Schema | None) -> Any:
                 columns=None if schema is None else [n for n in names if n in _declared(schema)]
             )
     except (pa.ArrowException, OSError, UnicodeDecodeError):  # the last for a column name
-        raise InvalidInput(f"{file.name}: this is not a readable Parquet file.") from None
+        pass  # its message may quote a cell, so it is left behind before another error is made
+    raise InvalidInput(f"{file.name}: this is not a readable Parquet file.")
 
 
 def _read_csv(file: Path, schema: Schema | None) -> Any:
@@ -100,27 +101,38 @@ def _read_csv(file: Path, schema: Schema | None) -> Any:
     if schema is not None:
         kinds = {item.name: _csv_type(item) for item in (schema.target, *schema.features)}
         options = {"column_types": kinds, "include_columns": [name for name in names if name in kinds]}
+    where = "a row"
     try:
         return arrow_csv.read_csv(file, convert_options=arrow_csv.ConvertOptions(**options))
     except (pa.ArrowException, OSError) as error:
-        number = _COLUMN_NUMBER.search(str(error))
-        where = f"column {names[int(number[1])]!r}" if number and int(number[1]) < len(names) else "a row"
-        raise InvalidInput(
-            f"{file.name}: {where} does not fit the rest of the file or its declared kind. Every row needs "
-            f"{len(names)} values separated by commas, and a column values of one kind."
-        ) from None
+        # It quotes a cell, so nothing but the number of the column is taken from it.
+        number = _COLUMN_NUMBER.match(str(error))
+        if number and int(number[1]) < len(names):
+            where = f"column {names[int(number[1])]!r}"
+        del number
+    raise InvalidInput(
+        f"{file.name}: {where} does not fit the rest of the file or its declared kind. Every row needs "
+        f"{len(names)} values separated by commas, and a column values of one kind."
+    )
 
 
 def _header(file: Path) -> list[str]:
+    names = _first_line(file)
+    if names is None:
+        raise InvalidInput(f"{file.name}: this is not a readable CSV file in UTF-8.")
+    _check_names(file, names)
+    if any(_is_number(name) for name in names):
+        raise InvalidInput(f"{file.name}: the first line must name the columns, but it holds numbers.")
+    return names
+
+
+def _first_line(file: Path) -> list[str] | None:
     try:
         with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
             names = next(csv.reader(lines), [])
         "".join(names).encode()
     except (UnicodeEncodeError, csv.Error):
-        raise InvalidInput(f"{file.name}: this is not a readable CSV file in UTF-8.") from None
-    _check_names(file, names)
-    if any(_is_number(name) for name in names):
-        raise InvalidInput(f"{file.name}: the first line must name the columns, but it holds numbers.")
+        return None
     return names
 
 

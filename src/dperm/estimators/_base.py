@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dperm.certificate import bind, statement_of
+from dperm.certificate.cautions import cautions
 from dperm.certificate.document import plain
 from dperm.engine import Table
 from dperm.errors import InvalidInput
@@ -100,12 +102,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             to a margin, zero without ``fit_intercept``.
         """
         check_purse(self)
-        around, depth = surroundings(self)
-        around.warn(depth)  # before anything is spent
         budget = Budget(self.epsilon, self.delta)
         mechanism = resolve(self.mechanism)
         entropy = entropy_from(self.random_state)
         plan = mechanism.plan(problem, budget)
+        around, depth = surroundings(self)
+        around.warn(depth, cautions(problem, budget, plan.private))  # before anything is spent
         n_told = problem.n_rows if problem.neighbours is Neighbours.REPLACE_ONE else None
 
         def table() -> Table:
@@ -168,10 +170,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         value = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise InvalidInput(f"{name} must be a number; got {value!r}.")
-        try:
+        with suppress(OverflowError):
             return float(value)
-        except OverflowError:
-            raise InvalidInput(f"{name} is too large for a float.") from None
+        raise InvalidInput(f"{name} is too large for a float.")
 
     def _report(self, plan: Plan, outcome: Outcome, entropy: Entropy) -> PrivacyReport:
         reason = None

@@ -150,6 +150,12 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         places = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
         return np.asarray(self.classes_[places])
 
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Share of the rows that are predicted right. It is not private."""
+        check_is_fitted(self)
+        with unquoted():
+            return float(super().score(X, y, sample_weight))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self.multi_class

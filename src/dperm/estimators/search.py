@@ -17,12 +17,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from dperm.certificate.cautions import Caution, cautions
 from dperm.certificate.statement import SETTINGS_ASSUMED, assumptions
 from dperm.errors import DpermError, InvalidInput, NotCertified, Unsupported
 from dperm.estimators._base import PrivateLinearModel
 from dperm.estimators._classifier import PrivateClassifier, _encode
 from dperm.estimators._paying import check_purse, check_shape, paid
 from dperm.estimators._rows import checked, unquoted
+from dperm.estimators._surroundings import surroundings
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.report import PrivacyReport
 from dperm.ledger import Ledger
@@ -206,6 +208,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         selection = self._selection(search_budget)
         candidates = [self._candidate(params, task, selection) for params in grid]
         noise = _score_noise(task.n_validation, selection.mu)
+        self._warn(candidates[0].estimator, task, whole)
 
         def train(
             data: tuple[NDArray[Any], NDArray[Any]],
@@ -275,6 +278,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidInput(
                 "give the ledger to PrivateSearchCV and not to the estimator: the search pays once for all."
             )
+        if isinstance(self.estimator, PrivateLinearRegression):
+            self.estimator._scale()  # a range that is missing is told of before anything is spent
         grid: list[dict[str, Any]] = list(ParameterGrid(self.param_grid))
         names = {name for params in grid for name in params}
         fixed = sorted(names.intersection(FIXED))
@@ -421,6 +426,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         best = int(np.argmax(scores))
         model = self._configured(grid[best], task, whole, task.n_rows)
         problem = replace(_problem(model, task), n_rows=task.n_rows)
+        self._warn(model, task, whole)
         cost = resolve(model.mechanism).plan(problem, whole).cost
         model.set_params(random_state=_stream(entropy))
         entry, _ = paid(
@@ -477,11 +483,21 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             n_rows=task.n_rows,
             noise_on=f"{inner.noise_on}; and on the score of every candidate",
             assumptions=(
-                *(line.replace(f"{inner.n_rows}", f"{task.n_rows}") for line in inner.assumptions),
+                *(
+                    line.replace(f"{inner.n_rows}", f"{task.n_rows}")
+                    for line in inner.assumptions
+                    if not line.startswith("CAUTION")
+                ),
                 "The number of candidates, and so the time of the search, is kept secret.",
+                *map(str, _cautions(model, task, Budget(epsilon, delta))),
             ),
             statement=statement,
         )
+
+    def _warn(self, model: PrivateLinearModel, task: Task, whole: Budget) -> None:
+        """Of what surrounds the search and of its public facts, once and before anything is spent."""
+        around, depth = surroundings(self)
+        around.warn(depth, _cautions(model, task, whole))
 
     def _store(
         self,
@@ -512,6 +528,11 @@ def _problem(model: PrivateLinearModel, task: Task) -> Problem:
         assert task.classes is not None
         return model._problem(n_rows, task.n_features, model._loss(len(task.classes)))
     return model._problem(n_rows, task.n_features, ClippedSquared(model._number("residual_bound")))
+
+
+def _cautions(model: PrivateLinearModel, task: Task, whole: Budget) -> tuple[Caution, ...]:
+    """Those of the whole search: all rows, and the whole delta."""
+    return cautions(replace(_problem(model, task), n_rows=task.n_rows), whole)
 
 
 def _admissible(plan: Plan) -> GaussianProfile:
@@ -562,6 +583,7 @@ def _score(model: PrivateLinearModel, rows: NDArray[Any], targets: NDArray[Any],
         predicted = model.predict(rows)
     if not isinstance(model, PrivateLinearRegression):
         return float(np.count_nonzero(predicted == targets)) / n_validation
+    assert model.y_range is not None
     low, high = (float(end) for end in model.y_range)
     predicted = np.clip(np.nan_to_num(predicted, nan=low), low, high)
     errors = np.abs(predicted - np.clip(targets, low, high)) / (high - low)
