@@ -101,13 +101,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             Of shape (p,) and (), or (p, C) and (C,) for a loss with C outputs; the intercept as it is added
             to a margin, zero without ``fit_intercept``.
         """
-        check_purse(self)
         budget = Budget(self.epsilon, self.delta)
         mechanism = resolve(self.mechanism)
         entropy = entropy_from(self.random_state)
         plan = mechanism.plan(problem, budget)
         around, depth = surroundings(self)
         around.warn(depth, cautions(problem, budget, plan.private))  # before anything is spent
+        check_purse(self)
         n_told = problem.n_rows if problem.neighbours is Neighbours.REPLACE_ONE else None
 
         def table() -> Table:

@@ -198,7 +198,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         y : array-like of shape (n_samples,)
         """
         grid = self._grid()
-        check_purse(self)
         entropy = entropy_from(self.random_state)
         task = self._task(X, y)
         if self.public_data is not None:
@@ -498,6 +497,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """Of what surrounds the search and of its public facts, once and before anything is spent."""
         around, depth = surroundings(self)
         around.warn(depth, _cautions(model, task, whole))
+        check_purse(self)
 
     def _store(
         self,
