@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dperm import audit, plot
+    from dperm.errors import PrivacyWarning, UtilityWarning
     from dperm.estimators.encoder import PublicEncoder
     from dperm.estimators.linear import PrivateLinearRegression
     from dperm.estimators.logistic import PrivateLogisticRegression
@@ -73,6 +74,7 @@ _HOME = {
     "OutputGD": "dperm.mechanisms",
     "PSGD": "dperm.mechanisms",
     "PrivacyReport": "dperm.estimators.report",
+    "PrivacyWarning": "dperm.errors",
     "PrivateLinearRegression": "dperm.estimators.linear",
     "PrivateLinearSVC": "dperm.estimators.svm",
     "PrivateLogisticRegression": "dperm.estimators.logistic",
@@ -82,6 +84,7 @@ _HOME = {
     "RSGDAR": "dperm.mechanisms",
     "SGDMA": "dperm.mechanisms",
     "SSP": "dperm.mechanisms",
+    "UtilityWarning": "dperm.errors",
     "check_pipeline": "dperm.estimators.pipeline_check",
 }
 
@@ -115,11 +118,13 @@ __all__ = [
     "Output",
     "OutputGD",
     "PrivacyReport",
+    "PrivacyWarning",
     "PrivateLinearRegression",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
     "PrivateSearchCV",
     "PublicEncoder",
+    "UtilityWarning",
     "audit",
     "check_pipeline",
     "plot",

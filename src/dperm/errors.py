@@ -1,4 +1,4 @@
-"""Every error that dperm raises on purpose, and its one warning.
+"""Every error that dperm raises on purpose, and its warnings.
 
 Each message says what was expected, what came and a way out, and never quotes a record.
 """
@@ -29,7 +29,12 @@ class DataUnavailable(DpermError, RuntimeError):
 
 
 class PrivacyWarning(UserWarning):
-    """The fit is private, but something around it learned from the rows outside the guarantee."""
+    """The guarantee is true, but it covers less than it seems: something around the fit learned from the rows, or
+    delta is so large that it promises little."""
+
+
+class UtilityWarning(UserWarning):
+    """The fit is private, but the public facts say that little can be learned."""
 
 
 class BudgetExceeded(BaseException):

@@ -108,7 +108,7 @@ def test_the_certificate_comes_with_fit_and_is_about_its_numbers():
     assert certificate["digest"] == digest({k: v for k, v in certificate.items() if k != "digest"})
     assert certificate["model"]["ledger_entry"] is None
     assert certificate["targets"]["origin"] == "taken from y, declared public"
-    regression = PrivateLinearRegression(mechanism="adassp").fit(X, X[:, 0])
+    regression = PrivateLinearRegression(mechanism="adassp", y_range=(-1, 1)).fit(X, X[:, 0])
     assert regression.certificate_["targets"] == {
         "kind": "range",
         "low": -1.0,

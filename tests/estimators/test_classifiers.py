@@ -294,7 +294,7 @@ def test_sparse_rows_are_refused(blobs):
 
 
 def test_an_error_about_complex_rows_quotes_none():
-    rows = np.array([[773100.25 + 1j, 0.0], [0.0, 1.0]])
+    rows = np.array([[773100.25 + 1j, 0.0], [0.0, 1.0], [0.0, 0.5]])
     with pytest.raises(InvalidInput, match="Complex data") as refused:
-        PrivateLogisticRegression(classes=[0, 1]).fit(rows, [0, 1])
+        PrivateLogisticRegression(classes=[0, 1]).fit(rows, [0, 1, 1])
     assert "773100" not in str(refused.value)

@@ -29,7 +29,9 @@ def wages():
 
 @pytest.mark.parametrize("mechanism", ["auto", "adassp"])
 def test_scikit_learn_conformance(mechanism):
-    results = check_estimator(PrivateLinearRegression(mechanism=mechanism), on_fail=None, on_skip=None)
+    results = check_estimator(
+        PrivateLinearRegression(mechanism=mechanism, y_range=(-1, 1)), on_fail=None, on_skip=None
+    )
     failed = [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")]
     assert failed == []
     assert sum(r["status"] == "passed" for r in results) >= 40
@@ -233,12 +235,12 @@ def bad_rows():
 )
 def test_bad_input_is_refused_clearly(name, params, X, y, says):
     with pytest.raises((DpermError, ValueError, TypeError), match=f"(?i){says}") as caught:
-        PrivateLinearRegression(**{"mechanism": AdaSSP(), **params}).fit(X, y)
+        PrivateLinearRegression(**{"mechanism": AdaSSP(), "y_range": (-1.0, 1.0), **params}).fit(X, y)
     assert "12345" not in str(caught.value)
 
 
 def test_a_failed_fit_leaves_nothing_fitted():
-    model = PrivateLinearRegression(mechanism=AdaSSP(center=True), fit_intercept=False)
+    model = PrivateLinearRegression(mechanism=AdaSSP(center=True), y_range=(-1, 1), fit_intercept=False)
     with pytest.raises(Unsupported):
         model.fit(np.full((20, 2), 0.1), np.linspace(-1, 1, 20))
     assert not hasattr(model, "coef_")

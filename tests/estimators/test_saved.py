@@ -80,8 +80,8 @@ def test_round_trip_is_exact(rows, tmp_path, kind, parameters):
     [
         {"mechanism": "adassp", "y_range": (0, 10)},
         {"mechanism": "output", "residual_bound": 0.5, "y_range": (-2.5, 1.0), "fit_intercept": False},
-        {"mechanism": DPGD(steps=3), "neighbours": "add-remove", "max_rows": 500},
-        {"mechanism": "none", "random_state": 3},
+        {"mechanism": DPGD(steps=3), "y_range": (-1, 1), "neighbours": "add-remove", "max_rows": 500},
+        {"mechanism": "none", "y_range": (-1, 1), "random_state": 3},
     ],
     ids=lambda p: str(p["mechanism"])[:8],
 )
@@ -108,6 +108,7 @@ REGRESSION = [
     ("parameters/y_range", [0.0]),
     ("parameters/y_range", [0.0, 1.0, 2.0]),
     ("parameters/y_range", "ab"),
+    ("parameters/y_range", None),
     ("parameters/y_range", [0.0, "1"]),
     ("parameters/residual_bound", None),
     ("parameters/classes", None),
@@ -119,7 +120,8 @@ REGRESSION = [
 @pytest.mark.parametrize(("place", "value"), REGRESSION, ids=[f"{p}={v}" for p, v in REGRESSION])
 def test_hostile_regressions_are_refused(rows, tmp_path, place, value):
     path = tmp_path / "bad.json"
-    save_model(PrivateLinearRegression(mechanism="adassp").fit(rows[0], rows[0][:, 0]), path)
+    model = PrivateLinearRegression(mechanism="adassp", y_range=(-1, 1))
+    save_model(model.fit(rows[0], rows[0][:, 0]), path)
     path.write_text(json.dumps(changed(json.loads(path.read_text()), place, value)))
     with pytest.raises(InvalidInput, match=r"^bad\.json is not a usable model file: "):
         load_model(path)

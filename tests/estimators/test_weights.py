@@ -20,6 +20,8 @@ X, y = np.linspace(-0.5, 0.5, 40).reshape(20, 2), np.arange(20) % 2
 @pytest.mark.parametrize("Estimator", ESTIMATORS)
 def test_sample_weight_is_refused_with_a_reason_and_a_way_out(Estimator):
     model = Estimator(mechanism="output")
+    if Estimator is PrivateLinearRegression:
+        model.set_params(y_range=(0, 1))
     with pytest.raises(Unsupported, match="(?s)bound on the weights.*threshold"):
         model.fit(X, y, sample_weight=np.ones(20))
     assert not hasattr(model, "coef_")

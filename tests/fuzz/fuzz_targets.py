@@ -16,7 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fuzz_harness import SECRET_NUMBER, SECRET_TEXT, Target, check_silence
+from fuzz_harness import (
+    DISGUISED,
+    SECRET_DATE,
+    SECRET_NUMBER,
+    SECRET_NUMBERS,
+    SECRET_TEXT,
+    SECRETS,
+    Target,
+    check_silence,
+    refusals_pass,
+)
 from mutations import document_value, mutated_bytes, mutated_document, parameter
 
 import dperm
@@ -26,6 +36,7 @@ from dperm import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivateSearchCV,
+    PublicEncoder,
 )
 from dperm.certificate import verify
 from dperm.certificate.document import digest
@@ -35,6 +46,7 @@ from dperm.certificate.words import meaning
 from dperm.datasets import Schema, encode, encode_target, read_table
 from dperm.errors import DataUnavailable, DpermError
 from dperm.estimators.saved import read_document, read_model, save_model
+from dperm.ledger.chain import next_head
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.privacy.cost import Cost
 
@@ -52,14 +64,15 @@ TABLE_SCHEMA = {
     },
 }
 RECORDS = {
-    "age": [30.0, -1.0, SECRET_NUMBER, None],
-    "income": [0.0, 1e9, SECRET_NUMBER, math.nan],
-    "town": ["north", SECRET_TEXT, "?", None],
-    "rooms": [1, 2, 7731, None],
-    "owner": [True, False, None, True],
-    "label": ["no", "yes", "no", "yes"],
-    "note": [SECRET_TEXT] * 4,
+    "age": [30.0, -1.0, SECRET_NUMBER, None, 987654321.125, 40.0],
+    "income": [0.0, 1e9, SECRET_NUMBER, math.nan, -987654321.125, 5.0],
+    "town": ["north", SECRET_TEXT, "?", None, "Only child", f"Input X contains {SECRET_TEXT}"],
+    "rooms": [1, 2, 7731, None, 3, 1],
+    "owner": [True, False, None, True, True, False],
+    "label": ["no", "yes", "no", "yes", "no", "yes"],
+    "note": [SECRET_TEXT] * 6,
 }
+SPOILT_CELLS = [str(secret).replace(",", ";").replace("\n", " ").encode() for secret in SECRETS]
 
 
 @functools.cache
@@ -84,6 +97,14 @@ def csv_text() -> bytes:
 
     lines = [",".join(RECORDS), *(",".join(map(cell, row)) for row in zip(*RECORDS.values(), strict=True))]
     return ("\n".join(lines) + "\n").encode()
+
+
+def spoilt_csv(rng: random.Random) -> bytes:
+    """With a secret in a cell, whatever its column is declared to hold."""
+    lines = [line.split(b",") for line in csv_text().splitlines()]
+    row = rng.choice(lines[1:])
+    row[rng.randrange(len(row))] = rng.choice(SPOILT_CELLS)
+    return b"\n".join(map(b",".join, lines)) + b"\n"
 
 
 def parquet_bytes() -> bytes:
@@ -118,7 +139,12 @@ def model_texts() -> tuple[bytes, ...]:
     cases += [
         (PrivateLogisticRegression(mechanism="output", classes=[0, 1, 2]), np.digitize(numbers, [-0.1, 0.1])),
         (PrivateLinearSVC(mechanism="output:paper", epsilon=0.5), np.where(signs == 1, "yes", "no")),
-        (PrivateLinearRegression(mechanism="adassp", neighbours="add-remove", max_rows=70), numbers),
+        (
+            PrivateLinearRegression(
+                mechanism="adassp", y_range=(-1, 1), neighbours="add-remove", max_rows=70
+            ),
+            numbers,
+        ),
         (PrivateLogisticRegression(mechanism=dperm.NoisySGD(epochs=2, batch_size=20), random_state=1), signs),
     ]
     texts = []
@@ -188,17 +214,18 @@ def check_encoding(table: Any, schema: Schema) -> None:
 
 
 class CsvFile(Target):
-    """CSV text, changed byte by byte, read with a schema or without."""
+    """CSV text, with a secret where it does not belong or changed byte by byte, read with a schema or without."""
 
     name, share = "CSV file", 80
 
     def make(self, rng: random.Random) -> bytes:
-        return mutated_bytes(rng, csv_text(), [csv_text()])
+        text = csv_text() if rng.random() < 0.6 else spoilt_csv(rng)
+        return text if rng.random() < 0.2 else mutated_bytes(rng, text, [csv_text()])
 
     def run(self, value: bytes) -> None:
         path, schema = self.folder / "table.csv", Schema.from_dict(TABLE_SCHEMA)
         path.write_bytes(value)
-        with suppress(DpermError):  # kinds are guessed here, so either may be refused
+        with refusals_pass():  # kinds are guessed here, so either may be refused
             check_encoding(read_table(path), schema)
         check_encoding(read_table(path, schema), schema)
 
@@ -235,13 +262,12 @@ class Columns(Target):
     def _column(self, rng: random.Random, column: list[Any]) -> Any:
         column = list(column)
         for _ in range(rng.choice((1, 2, 4))):
-            value = rng.choice(
-                (SECRET_TEXT, SECRET_NUMBER, 10**30, b"S3CR3T-7731", [SECRET_TEXT], parameter(rng))
-            )
+            odd = (10**30, b"S3CR3T-7731", [SECRET_TEXT], np.datetime64(SECRET_DATE), parameter(rng))
+            value = rng.choice(SECRETS if rng.random() < 0.6 else odd)
             column[rng.randrange(len(column))] = value
         match rng.randrange(6):
             case 0:
-                return column[: rng.randrange(5)]
+                return column[: rng.randrange(len(column) + 1)]
             case 1:
                 array = np.empty(len(column), dtype=object)
                 array[:] = column
@@ -249,13 +275,30 @@ class Columns(Target):
             case 2:
                 kind = rng.choice(("f2", "f4", "i4", "c8", "M8[s]", "U9", "S9", "?"))
                 with np.errstate(all="ignore"):
-                    return np.array([SECRET_NUMBER] * 4).astype(kind)
+                    return np.array([rng.choice(SECRET_NUMBERS)] * len(column)).astype(kind)
             case 3:
                 return parameter(rng)
         return column
 
     def run(self, value: dict[str, Any]) -> None:
+        for frame in frames_of(value):
+            with refusals_pass():
+                check_encoding(frame, Schema.from_dict(TABLE_SCHEMA))
+        PublicEncoder(TABLE_SCHEMA).fit(value).transform(value)
         check_encoding(value, Schema.from_dict(TABLE_SCHEMA))
+
+
+def frames_of(columns: dict[str, Any]) -> list[Any]:
+    """The same columns as frames of other libraries, as far as these accept them."""
+    import pandas
+    import polars
+    import pyarrow
+
+    frames = []
+    for kind in (pandas.DataFrame, polars.DataFrame, pyarrow.table):
+        with suppress(BaseException):  # polars panics with an error of its own
+            frames.append(kind(columns))
+    return frames
 
 
 class ModelFile(Target):
@@ -319,7 +362,7 @@ class Certificate(Target):
 
 
 class LedgerFile(Target):
-    """Ledgers whose bytes or cells were changed: refused and left alone, or used without losing a charge."""
+    """Ledgers whose bytes, cells or history were changed: refused and left alone, or used without losing a charge."""
 
     name, share = "ledger file", 15
     charges = 3
@@ -327,7 +370,7 @@ class LedgerFile(Target):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.path = folder / "budget.db"
-        ledger = Ledger(self.path, epsilon=2.0, delta=1e-7)
+        ledger = Ledger.create(self.path, epsilon=2.0, delta=1e-7)
         for mu in (
             0.1,
             0.2,
@@ -335,32 +378,45 @@ class LedgerFile(Target):
         ):  # a mixture of kinds would be composed numerically, seconds for every input
             ledger.charge(Cost.gaussian(mu), label="fuzz")
         self.whole = self.path.read_bytes()
+        charge = {**ledger.entries()[0].to_dict(), "event": "charge", "status": "open"}
+        self.events = [
+            charge,
+            {"event": "cap", "dataset": "default", "epsilon": 1.5, "delta": 1e-7},
+            {"event": "partitions", "dataset": "default", "names": ["a", "b"], "fixed_membership": True},
+            {"event": "settle", "charge": 1, "status": "void"},
+        ]
 
     def make(self, rng: random.Random) -> bytes | list[Any]:
         if rng.random() < 0.6:
             return mutated_bytes(rng, self.whole, [self.whole, b"SQLite format 3\x00"])
-        table = rng.choice(
-            ("facts.value", "datasets.epsilon", "datasets.delta", "charges.cost", "charges.cost")
-        )
-        table = rng.choice((table, "charges.status", "charges.time", "charges.dataset", "charges.partition"))
-        cost = json_bytes(mutated_document(rng, Cost.gaussian(0.1).to_dict())).decode("ascii")
-        return [
-            table,
-            rng.choice((cost, -1.0, 1e400, "", "void", "[]", b"\xff", 2**40, ascii(document_value(rng)))),
-        ]
+        if rng.random() < 0.3:
+            column = rng.choice(("event", "event", "head"))
+            return [column, rng.choice((-1.0, 1e400, "", "void", "[]", b"\xff", ascii(document_value(rng))))]
+        return ["forged", json_bytes(mutated_document(rng, rng.choice(self.events))).decode("ascii")]
 
     def run(self, value: bytes | list[Any]) -> None:
         self._put(self.whole)
-        before = Ledger(self.path)
+        before = self._opened_whole()
         self._change(value)
         changed = self.path.read_bytes()
         try:
-            opened = Ledger(self.path, epsilon=2.0, delta=1e-7)  # as one would who thinks it is not there yet
+            opened = Ledger(self.path, epsilon=2.0, delta=1e-7)  # with the caps that it was made with
         except DpermError:
             assert self.path.read_bytes() == changed, "a refused file was changed"
             raise
+        if value[0] == "forged":
+            # Whoever computes the hashes anew may write what they like after the last anchor.
+            opened.to_dict()
+            before.spent()
+            return
         self._check(opened)
         self._check(before)
+
+    def _opened_whole(self) -> Ledger:
+        try:
+            return Ledger(self.path)
+        except DpermError as error:  # then the inputs after it would all be refused, whatever they hold
+            raise AssertionError("an untouched ledger was refused") from error
 
     def _put(self, data: bytes) -> None:
         for name in ("budget.db-wal", "budget.db-shm", "budget.db-journal"):
@@ -370,14 +426,20 @@ class LedgerFile(Target):
     def _change(self, value: bytes | list[Any]) -> None:
         if isinstance(value, bytes):
             self._put(value)
-        elif len(value) == 2:
-            table, column = value[0].split(".")
-            with (
-                closing(sqlite3.connect(self.path, isolation_level=None)) as connection,
-                suppress(sqlite3.Error),
-            ):
-                text = f"UPDATE {table} SET {column} = ? WHERE rowid = (SELECT max(rowid) FROM {table})"
-                connection.execute(text, (value[1],))
+            return
+        if len(value) != 2:
+            return
+        with (
+            closing(sqlite3.connect(self.path, isolation_level=None)) as connection,
+            suppress(sqlite3.Error, UnicodeError),
+        ):
+            last = "(SELECT max(id) FROM events)"
+            if value[0] == "forged":
+                (head,) = connection.execute(f"SELECT head FROM events WHERE id = {last}").fetchone()
+                forged = (value[1], next_head(head, value[1]))
+                connection.execute("INSERT INTO events (event, head) VALUES (?, ?)", forged)
+            else:
+                connection.execute(f"UPDATE events SET {value[0]} = ? WHERE id = {last}", (value[1],))
 
     def _check(self, ledger: Ledger) -> None:
         entries = ledger.entries()
@@ -427,9 +489,11 @@ class CommandLine(Target):
         self.folder = folder / "cli"
         self.folder.mkdir()
         ledger = folder / "small.db"
-        Ledger(ledger, epsilon=1.0, delta=1e-7)
+        Ledger.create(ledger, epsilon=1.0, delta=1e-7)
         self.files = {
             "people.csv": csv_text(),
+            "spoilt.csv": spoilt_csv(random.Random(1)),
+            "child.csv": csv_text().replace(b"30.0", b"Only child"),
             "people.toml": schema_texts()[-1],
             "people.parquet": parquet_bytes(),
             "model.json": model_texts()[0],
@@ -531,7 +595,7 @@ def _without_long_work() -> list[tuple[tuple[str, ...], Any]]:
     small = functools.cache(dperm.cli.data.load_dataset)
     dperm.cli.data.load_dataset = lambda name: small(name) if name == "cps" else stop()
     dperm.experiments.compare.compare = stop
-    dperm.audit.audit.audit_all = stop
+    sys.modules["dperm.audit.audit"].audit_all = stop  # the package has a function of the module's name
     dperm.cli.reproduce._reproduce = stop
     sys.modules["dperm.cli.curvature"].load = stop
 
@@ -551,17 +615,17 @@ FAST = ("output", "ssp", "adassp", "auto", "none", "majority", "objective", "out
 def fit_and_predict(estimator: Any, X: Any, y: Any, new: Any) -> None:
     estimator.fit(X, y)
     str(estimator.privacy_)
-    assert np.isfinite(estimator.coef_).all()
+    assert np.isfinite(getattr(estimator, "best_estimator_", estimator).coef_).all()
     estimator.predict(new)
 
 
 class Rows(Target):
-    """Rows and labels of every shape and kind, to fit and to predict."""
+    """Rows and labels of every shape and kind, to fit, to predict and to score, or to search with."""
 
     name, share, scikit_learn = "rows", 15, True
 
     def make(self, rng: random.Random) -> list[Any]:
-        kind = rng.choice(ESTIMATORS)
+        kind = rng.choice((*ESTIMATORS, *ESTIMATORS, PrivateSearchCV))
         fast = rng.choice(("adassp", "auto", "output") if kind is PrivateLinearRegression else FAST)
         n, p = rng.choice((1, 2, 3, 6, 6)), rng.choice((1, 2, 3))
         X, new = self._array(rng, (n, p)), self._array(rng, (2, p))
@@ -572,12 +636,15 @@ class Rows(Target):
             X = np.full((n, p), 0.1)
         settings = {"mechanism": fast, "classes": rng.choice((None, [0, 1], [0, 1, 2]))}
         if kind is PrivateLinearRegression:
-            del settings["classes"]
-        return [(kind, settings), X, y, new]
+            settings = {"mechanism": fast, "y_range": (-1.0, 1.0)}
+        elif kind is PrivateSearchCV:
+            settings["mechanism"] = "output"
+        return [(kind, settings), X, y, new, self._labels(rng, 2, kind)]
 
     def _array(self, rng: random.Random, shape: tuple[int, ...]) -> Any:
         size = math.prod(shape)
-        values = np.array([rng.choice((0.1, -0.5, 0.0, SECRET_NUMBER)) for _ in range(size)]).reshape(shape)
+        usual = (0.1, -0.5, 0.0, rng.choice(SECRET_NUMBERS))
+        values = np.array([rng.choice(usual) for _ in range(size)]).reshape(shape)
         for _ in range(rng.choice((0, 1, 1, 3))):
             odd = (math.nan, math.inf, -math.inf, 1.7e308, -1.7e308, 5e-324, 1e-310, SECRET_NUMBER, 1e200)
             values.flat[rng.randrange(values.size)] = rng.choice(odd)
@@ -588,12 +655,11 @@ class Rows(Target):
                         rng.choice(("f2", "f4", "i4", "u1", "?", "c16", "g", "M8[s]", "S12", "V4"))
                     )
             case 1:
-                return values.astype(str)
+                return rng.choice((values.astype(str), np.full(shape, rng.choice(DISGUISED))))
             case 2:
                 mixed = values.astype(object)
-                mixed.flat[rng.randrange(mixed.size)] = rng.choice(
-                    (SECRET_TEXT, None, 10**400, [SECRET_TEXT], {}, b"x")
-                )
+                odd = (None, 10**400, [SECRET_TEXT], {}, b"x", np.datetime64(SECRET_DATE))
+                mixed.flat[rng.randrange(mixed.size)] = rng.choice(SECRETS if rng.random() < 0.7 else odd)
                 return mixed
             case 3:
                 return values.reshape(rng.choice(((-1,), (1, *shape), (*shape[::-1],))))
@@ -603,13 +669,16 @@ class Rows(Target):
                 return values.tolist()
             case 6:
                 ragged = values.tolist()
-                ragged[0] = rng.choice(([], [SECRET_TEXT], SECRET_NUMBER, None, [[SECRET_NUMBER]]))
+                ragged[0] = rng.choice(([], [rng.choice(SECRETS)], SECRET_NUMBER, None, [[SECRET_NUMBER]]))
                 return ragged
             case 7:
                 import pandas
 
+                cells = values.astype(object)
+                if rng.random() < 0.5:
+                    cells.flat[rng.randrange(cells.size)] = rng.choice(SECRETS)
                 return pandas.DataFrame(
-                    values.tolist(), columns=rng.choice((None, list("abc")[: values[0].size]))
+                    cells.tolist(), columns=rng.choice((None, list("abc")[: values[0].size]))
                 )
             case 8:
                 from scipy.sparse import csr_array
@@ -619,7 +688,7 @@ class Rows(Target):
                 return np.ma.masked_greater(values, 1.0)
             case 10:
                 return rng.choice(
-                    (None, 3, SECRET_TEXT, SECRET_NUMBER, [], [[]], {}, {"a": [SECRET_NUMBER]}, object())
+                    (None, 3, *SECRETS, [], [[]], {}, {"a": [SECRET_NUMBER]}, np.array(SECRET_TEXT), object())
                 )
         return values
 
@@ -628,11 +697,12 @@ class Rows(Target):
             case 0:
                 return self._array(rng, (n,))
             case 1:
-                return [rng.choice((SECRET_TEXT, "other")) for _ in range(n)]
+                return [rng.choice((rng.choice(DISGUISED), "other")) for _ in range(n)]
             case 2:
-                return np.array([rng.choice((0, 1, SECRET_NUMBER)) for _ in range(n)])
+                return np.array([rng.choice((0, 1, rng.choice(SECRET_NUMBERS))) for _ in range(n)])
             case 3:
-                return [rng.choice((0, "1", None, SECRET_TEXT, b"x", 1.5, True, (1,))) for _ in range(n)]
+                odd = (0, "1", None, rng.choice(SECRETS), b"x", 1.5, True, (1,))
+                return [rng.choice(odd) for _ in range(n)]
             case 4:
                 return np.resize([[0], [1]], (n, 1))
             case 5:
@@ -640,8 +710,18 @@ class Rows(Target):
         return np.resize([0, 1], n) if kind is not PrivateLinearRegression else np.linspace(-1, 1, n)
 
     def run(self, value: list[Any]) -> None:
-        (kind, settings), X, y, new = value if len(value) == 4 else [(PrivateLinearSVC, {}), None, None, None]
-        fit_and_predict(kind(**settings), X, y, new)
+        (kind, settings), X, y, new, labels = (
+            value if len(value) == 5 else [(PrivateLinearSVC, {}), *[None] * 4]
+        )
+        if kind is PrivateSearchCV:
+            inner = PrivateLogisticRegression(**settings)
+            estimator = PrivateSearchCV(
+                inner, {"l2": [0.1, 1.0]}, epsilon=1.0, delta=1e-6, mean_candidates=2.0
+            )
+        else:
+            estimator = kind(**settings)
+        fit_and_predict(estimator, X, y, new)
+        estimator.score(new, labels)
 
 
 class Settings(Target):

@@ -61,6 +61,18 @@ class Telling(Planted):
         raise InvalidInput(f"the record {SECRET_TEXT} is wrong.")
 
 
+class Hiding(Planted):
+    """No traceback would show the record, and who looks into the error finds it all the same."""
+
+    name = "hiding"
+
+    def fail(self):
+        try:
+            raise ValueError(SECRET_TEXT)
+        except ValueError:
+            raise InvalidInput("a clean message.") from None
+
+
 class Dying(Planted):
     name = "dying"
 
@@ -77,4 +89,4 @@ class Eating(Planted):
         Path(os.devnull).write_bytes(bytes(1 << 44))
 
 
-TARGETS = (Sound, Crashing, Hanging, Waiting, Telling, Dying, Eating)
+TARGETS = (Sound, Crashing, Hanging, Waiting, Telling, Hiding, Dying, Eating)

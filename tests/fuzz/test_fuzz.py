@@ -9,7 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzz_harness import SECRET_NUMBER, SECRET_TEXT, Target, attempt, input_of, smaller
+from fuzz_harness import (
+    SECRET_DATE,
+    SECRET_NUMBER,
+    SECRET_TEXT,
+    SECRETS,
+    Target,
+    attempt,
+    input_of,
+    smaller,
+)
 from fuzz_targets import TARGETS
 from mutations import mutated_bytes, mutated_document
 from planted import Crashing, Sound
@@ -67,7 +76,7 @@ def test_rows_and_settings_crash_nothing():
 
 @pytest.fixture(scope="module")
 def found():
-    return fuzz("--targets", str(Path(__file__).with_name("planted.py")), "--inputs", "140", "--seed", "1")
+    return fuzz("--targets", str(Path(__file__).with_name("planted.py")), "--inputs", "160", "--seed", "1")
 
 
 @pytest.mark.parametrize(
@@ -77,6 +86,7 @@ def found():
         ("hanging", "Hang at fuzz/planted.py"),
         ("waiting", "Hang at fuzz/planted.py"),
         ("telling", "Leak at fuzz/planted.py"),
+        ("hiding", "Leak at fuzz/planted.py"),
         ("dying", "Death at exit status -9"),
         ("eating", "MemoryError at fuzz/planted.py"),
     ],
@@ -90,7 +100,7 @@ def test_a_planted_bug_is_found(found, name, error):
 
 def test_a_death_does_not_stop_the_run(found):
     _, table, _ = found
-    assert table["all"][0] == 140
+    assert table["all"][0] == 160
     inputs, refused, accepted, crashes = table["sound"]
     assert inputs == refused + accepted
     assert min(refused, accepted) > 0
@@ -144,7 +154,7 @@ def test_scikit_learn_may_refuse_where_that_is_said_and_nowhere_else():
     assert attempt(own, None).crash.error == "IndexError"
 
 
-def test_a_record_is_found_wherever_a_user_would_see_it():
+def test_a_record_is_found_wherever_an_error_holds_it():
     def chained(value):
         try:
             raise ValueError(f"at {SECRET_NUMBER}")
@@ -166,9 +176,32 @@ def test_a_record_is_found_wherever_a_user_would_see_it():
         except ValueError:
             raise InvalidInput("clean.") from None
 
-    for work in (chained, forgotten, warned):
-        assert attempt(Given(work), None).crash.error == "Leak"
-    assert attempt(Given(silenced), None).refused
+    def kept(value):
+        raise InvalidInput("clean.", {"cell": SECRET_DATE})
+
+    def noted(value):
+        error = InvalidInput("clean.")
+        error.add_note(f"the cell was {SECRET_NUMBER:.1f}")
+        raise error
+
+    def grouped(value):
+        try:
+            raise ExceptionGroup("clean", [ValueError("clean"), ValueError(np.array([987654321.125]))])
+        except ExceptionGroup as error:
+            raise InvalidInput("clean.") from error
+
+    def forgetting(value):
+        try:
+            raise ValueError(SECRET_TEXT)
+        except ValueError:
+            pass
+        raise InvalidInput("clean.")
+
+    for work in (chained, forgotten, warned, silenced, kept, noted, grouped):
+        assert attempt(Given(work), None).crash.error == "Leak", work.__name__
+    for secret in SECRETS:
+        assert attempt(raising(InvalidInput(f"this was found: {secret}")), None).crash.error == "Leak"
+    assert attempt(Given(forgetting), None).refused
 
 
 def test_a_failing_input_is_made_small(tmp_path):

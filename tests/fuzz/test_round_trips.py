@@ -86,7 +86,7 @@ def test_a_schema(schema):
 
 ROWS = np.linspace(-0.4, 0.4, 24).reshape(12, 2)
 CLASSIFIER = PrivateLogisticRegression(mechanism="output").fit(ROWS, np.resize([0, 1], 12))
-REGRESSION = PrivateLinearRegression(mechanism="adassp").fit(ROWS, np.linspace(-1, 1, 12))
+REGRESSION = PrivateLinearRegression(mechanism="adassp", y_range=(-1, 1)).fit(ROWS, np.linspace(-1, 1, 12))
 weights = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=2)
 labels = st.one_of(
     st.lists(texts.filter(lambda text: not text.endswith("\0")), min_size=2, max_size=2, unique=True),
@@ -147,7 +147,7 @@ charges = st.lists(
 @given(charges)
 def test_the_charges_of_a_ledger(made):
     with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger(Path(folder) / "budget.db", epsilon=2.0, delta=1e-6)
+        ledger = Ledger.create(Path(folder) / "budget.db", epsilon=2.0, delta=1e-6)
         numbers = [ledger.charge(Cost.gaussian(mu), label=label, mechanism="any") for mu, label in made]
         entries = Ledger(Path(folder) / "budget.db").entries()
         assert [entry.id for entry in entries] == numbers

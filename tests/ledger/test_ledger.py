@@ -5,12 +5,15 @@ import json
 import pickle
 import sqlite3
 import threading
+import traceback
+import warnings
 
 import numpy as np
 import pytest
 
 from dperm import Budget, Ledger
 from dperm.errors import BudgetExceeded, DpermError, InvalidInput, NotCertified, Unsupported
+from dperm.ledger.silence import SILENT
 from dperm.privacy import gaussian_mu
 from dperm.privacy.cost import Cost, compose
 
@@ -28,7 +31,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def ledger(path):
-    return Ledger(path, epsilon=1.0, delta=DELTA)
+    return Ledger.create(path, epsilon=1.0, delta=DELTA)
 
 
 # Charging.
@@ -68,7 +71,7 @@ def test_what_remains_is_accepted_and_little_more_is_not(ledger, first):
 
 
 def test_a_cap_without_delta_takes_pure_charges(path):
-    ledger = Ledger(path, epsilon=0.3, delta=0.0)
+    ledger = Ledger.create(path, epsilon=0.3, delta=0.0)
     for _ in range(3):
         ledger.charge(Cost.point(0.1, 0.0))
     assert ledger.remaining() == pytest.approx(0.0, abs=1e-12)
@@ -97,7 +100,7 @@ def test_another_relation_is_refused_with_a_way_out(ledger):
 
 
 def test_prices_chosen_from_results_need_gaussian_charges(path):
-    ledger = Ledger(path, epsilon=1.0, delta=DELTA, adaptive_costs=True)
+    ledger = Ledger.create(path, epsilon=1.0, delta=DELTA, adaptive_costs=True)
     ledger.charge(gaussian(0.3))
     with pytest.raises(Unsupported, match="Gaussian charges only"):
         ledger.charge(Cost.point(0.1, 0.0))
@@ -120,10 +123,29 @@ def test_opening_again_keeps_the_caps(path, ledger):
         Ledger(path, epsilon=1.0)
 
 
-def test_a_ledger_needs_a_cap_to_begin_with(path):
-    with pytest.raises(InvalidInput, match="give epsilon and delta"):
-        Ledger(path)
+@pytest.mark.parametrize("caps", [{}, {"epsilon": 1.0, "delta": DELTA}])
+def test_opening_never_creates(path, caps):
+    for opens in (Ledger, lambda path, **caps: Ledger.open(path)):
+        with pytest.raises(InvalidInput, match="Ledger.create"):
+            opens(path, **caps)
     assert not path.exists()
+
+
+def test_a_new_ledger_is_asked_for_and_never_replaces_one(path):
+    with pytest.raises(InvalidInput, match="needs epsilon and delta"):
+        Ledger(path, create=True)
+    with pytest.raises(InvalidInput, match="no history"):
+        Ledger(path, epsilon=1.0, delta=DELTA, create=True, expect="0" * 64)
+    made = Ledger(path, epsilon=1.0, delta=DELTA, create=True)
+    made.charge(gaussian(0.5))
+    for create in (
+        lambda: Ledger(path, epsilon=1.0, delta=DELTA, create=True),
+        lambda: Ledger.create(path, epsilon=1.0, delta=DELTA),
+    ):
+        with pytest.raises(InvalidInput, match="exists already"):
+            create()
+    assert len(Ledger(path).entries()) == 1
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def test_caps_go_down_only(ledger):
@@ -154,7 +176,7 @@ def test_each_dataset_has_its_own_purse_and_none_appears_by_itself(ledger):
 
 
 def test_partitions_cost_their_largest_part_beside_the_shared_charges(path):
-    ledger = Ledger(path, epsilon=1.0, delta=DELTA, neighbours="add-remove")
+    ledger = Ledger.create(path, epsilon=1.0, delta=DELTA, neighbours="add-remove")
     ledger.declare_partitions(["north", "south"])
     ledger.charge(gaussian(0.4))
     ledger.charge(gaussian(0.7), partition="north")
@@ -209,24 +231,85 @@ def test_partition_names_are_checked(ledger, names):
 
 def test_a_charge_is_void_when_the_form_was_refused_and_only_then(ledger):
     seen = []
-    with pytest.raises(ValueError, match="form"), ledger.charge_before(gaussian(0.5)):  # noqa: PT012
-        seen = [(entry.status, ledger.spent()) for entry in ledger.entries()]
-        raise ValueError("form")
-    assert seen == [("open", pytest.approx(0.5, rel=1e-6))]  # it counted already
+
+    def fail(error):
+        def work(*rows):
+            seen.append([(entry.status, round(ledger.spent(), 6)) for entry in ledger.entries()][-1])
+            raise error
+
+        return work
+
+    with pytest.raises(ValueError, match="form"):
+        ledger.pay(gaussian(0.5), fail(ValueError("form")), fail(AssertionError))
+    assert seen == [("open", 0.5)]  # it counted already
     assert ledger.spent() == 0.0
-    with pytest.raises(KeyboardInterrupt), ledger.charge_before(gaussian(0.5)):
-        raise KeyboardInterrupt
-    with ledger.charge_before(gaussian(0.1)) as entry:
-        pass
-    assert entry == f"ledger {ledger.id}, charge 3"
-    assert [entry.status for entry in ledger.entries()] == ["void", "open", "spent"]
-    assert ledger.spent() == pytest.approx(compose([gaussian(0.5), gaussian(0.1)]).epsilon(DELTA))
+    with pytest.raises(KeyboardInterrupt):
+        ledger.pay(gaussian(0.3), fail(KeyboardInterrupt), fail(AssertionError))
+    with pytest.raises(ValueError, match="training"):
+        ledger.pay(gaussian(0.3), list, fail(ValueError("training")))
+    assert seen[-1][0] == "spent"
+    citation, result = ledger.pay(gaussian(0.1), lambda: 3, lambda rows: rows + 1)
+    last = ledger.entries()[-1]
+    assert (citation, result) == (f"ledger {ledger.id}, charge 4, head {last.head}", 4)
+    assert [entry.status for entry in ledger.entries()] == ["void", "open", "spent", "spent"]
+    assert ledger.spent() == pytest.approx(
+        compose([gaussian(0.3), gaussian(0.3), gaussian(0.1)]).epsilon(DELTA)
+    )
 
 
 def test_no_charge_can_be_made_void_later(ledger):
     number = ledger.charge(gaussian(0.5))
     ledger._settle(number, "void")
     assert [entry.status for entry in ledger.entries()] == ["spent"]
+
+
+# Strict.
+
+
+def boom(*rows):
+    raise KeyError("row 7")
+
+
+def warn(*rows):
+    warnings.warn("row 7", RuntimeWarning, stacklevel=1)
+    return rows
+
+
+@pytest.mark.parametrize(("read", "train"), [(boom, boom), (list, boom), (list, lambda rows: 1 // 0)])
+def test_a_strict_ledger_keeps_the_charge_and_gives_one_message(path, read, train):
+    strict = Ledger.create(path, epsilon=1.0, delta=DELTA, strict=True)
+    with pytest.raises(InvalidInput) as caught:
+        strict.pay(gaussian(0.5), read, train)
+    error = caught.value
+    assert (type(error), str(error)) == (InvalidInput, SILENT)
+    assert (error.__cause__, error.__context__) == (None, None)
+    assert "row 7" not in "".join(traceback.format_exception(error))
+    assert [entry.status for entry in strict.entries()] == ["spent"]
+    with pytest.raises(KeyboardInterrupt):
+        strict.pay(gaussian(0.1), raise_interrupt, boom)
+
+
+def raise_interrupt():
+    raise KeyboardInterrupt
+
+
+def test_a_strict_ledger_lets_no_warning_through(path):
+    strict = Ledger.create(path, epsilon=1.0, delta=DELTA, strict=True)
+    ordinary = Ledger.create(path.with_name("other.db"), epsilon=1.0, delta=DELTA)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        strict.pay(gaussian(0.1), warn, warn)
+        assert not seen
+        ordinary.pay(gaussian(0.1), warn, warn)  # the control
+        assert len(seen) == 2
+
+
+def test_strict_is_for_ever(path):
+    Ledger.create(path, epsilon=1.0, delta=DELTA, strict=True)
+    assert Ledger(path).strict
+    assert Ledger(path).to_dict()["strict"]
+    with pytest.raises(InvalidInput, match="strict = True, and False"):
+        Ledger(path, strict=False)
 
 
 # One file, many handles.
@@ -298,7 +381,7 @@ def test_a_file_deleted_under_a_handle_is_not_started_anew(path, ledger):
 def test_another_ledger_in_its_place_is_noticed(path, ledger):
     ledger.charge(gaussian(0.9))
     path.unlink()
-    Ledger(path, epsilon=1.0, delta=DELTA)
+    Ledger.create(path, epsilon=1.0, delta=DELTA)
     with pytest.raises(InvalidInput, match="another ledger"):
         ledger.charge(gaussian(0.5))
 
@@ -310,12 +393,15 @@ def test_an_older_copy_in_its_place_is_noticed(path, ledger):
     path.write_bytes(old)
     with pytest.raises(InvalidInput, match="lost charges"):
         ledger.charge(gaussian(0.5))
+    Ledger(path).charge(gaussian(0.1))  # as many charges as before, and another history
+    with pytest.raises(InvalidInput, match="lost charges"):
+        ledger.charge(gaussian(0.1))
 
 
 def test_a_lost_ledger_is_not_replaced_beside_its_own_remains(path):
     path.with_name("budget.db-wal").write_bytes(b"pages")
     with pytest.raises(InvalidInput, match="lost"):
-        Ledger(path, epsilon=1.0, delta=DELTA)
+        Ledger.create(path, epsilon=1.0, delta=DELTA)
 
 
 def spoil_header(data):
@@ -339,26 +425,21 @@ def test_a_damaged_file_is_refused_and_left_alone(path, ledger, spoil):
     assert path.read_bytes() == before
 
 
-COST = json.dumps(gaussian(0.5).to_dict())
-
-
 @pytest.mark.parametrize(
     "statement",
     [
-        "CREATE TRIGGER forget AFTER INSERT ON charges BEGIN DELETE FROM charges; END",
-        "CREATE VIEW charges2 AS SELECT * FROM charges",
+        "CREATE TRIGGER forget AFTER INSERT ON events BEGIN DELETE FROM events; END",
+        "CREATE VIEW events2 AS SELECT * FROM events",
         "CREATE TABLE extra (a)",
-        "PRAGMA user_version = 2",
+        "PRAGMA user_version = 3",
         "PRAGMA application_id = 5",
-        "DELETE FROM facts WHERE name = 'neighbours'",
-        "UPDATE facts SET value = 'nobody' WHERE name = 'neighbours'",
-        "UPDATE datasets SET epsilon = 'much'",
-        "UPDATE datasets SET epsilon = -1",
-        "UPDATE charges SET status = 'forgiven'",
-        "UPDATE charges SET cost = '{}'",
-        'UPDATE charges SET cost = \'{"parts": [{"kind": "gaussian", "mu": NaN}]}\'',
-        "UPDATE charges SET cost = x'00ff'",
-        "UPDATE charges SET time = x'00ff'",
+        "DELETE FROM events",
+        "DELETE FROM events WHERE id = 2",
+        "UPDATE events SET id = 10 WHERE id = 2",
+        "UPDATE events SET event = replace(event, '1.0', '9.0')",
+        "UPDATE events SET event = x'00ff' WHERE id = 3",
+        "UPDATE events SET head = x'00ff' WHERE id = 3",
+        "UPDATE events SET head = (SELECT head FROM events WHERE id = 1) WHERE id = 3",
     ],
 )
 def test_a_file_with_foreign_contents_is_refused(path, ledger, statement):
@@ -369,6 +450,18 @@ def test_a_file_with_foreign_contents_is_refused(path, ledger, statement):
     connection.close()
     with pytest.raises(InvalidInput):
         Ledger(path).spent()
+
+
+def test_a_refused_file_leaves_nothing_open(path, ledger):
+    """A connection that stayed open would keep the log of the next charge beside the file, and in it the charge."""
+    whole = path.read_bytes()
+    path.write_bytes(whole[:3000] + bytes(7) + whole[3000:])
+    with pytest.raises(InvalidInput, match="malformed") as refusal:
+        ledger.spent()
+    path.write_bytes(whole)
+    ledger.charge(gaussian(0.5))
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert refusal.value.__cause__ is not None  # kept until here, with all that hangs on it
 
 
 def test_any_other_file_is_refused(tmp_path):
@@ -385,3 +478,5 @@ def test_any_other_file_is_refused(tmp_path):
             Ledger(path)
         with pytest.raises(InvalidInput):
             Ledger(path, epsilon=1.0, delta=DELTA)
+        with pytest.raises(InvalidInput, match="exists already"):
+            Ledger.create(path, epsilon=1.0, delta=DELTA)

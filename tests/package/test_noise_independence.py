@@ -26,6 +26,11 @@ from dperm.mechanisms import Job
 from dperm.privacy import Budget, GaussianNoise, SeededEntropy, SystemEntropy, release, release_batch
 from dperm.problem import Problem
 
+# More noise than signal is what is wanted here, and workers whose caller cannot be seen.
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::dperm.errors.{kind}")
+    for kind in ("UtilityWarning", "PrivacyWarning")
+]
 gate = importlib.import_module("dperm.privacy.release")
 
 TINY = 1e-9

@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from dperm import __version__
+from dperm.certificate.cautions import cautions
 from dperm.certificate.document import check_object, describe, digest, matches, plain
 from dperm.errors import InvalidInput
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
@@ -236,6 +237,7 @@ def assumptions(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) -
         _TARGETS_ASSUMED[targets["kind"], targets["origin"]],
         *around,
         *plan.assumptions,
+        *map(str, cautions(problem, plan.budget, plan.private)),
     )
 
 

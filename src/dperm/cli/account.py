@@ -8,8 +8,9 @@ import click
 from rich import box
 from rich.table import Table
 
+from dperm.certificate.cautions import cautions
 from dperm.cli.options import json_option, l2_option, mechanism_option
-from dperm.cli.output import console, print_json
+from dperm.cli.output import console, print_json, warn
 from dperm.cli.risk import risk_of, show_risk
 from dperm.errors import InvalidInput
 from dperm.experiments.prices import Price, price
@@ -136,11 +137,15 @@ def account(
     )
     budget = _budget(delta, epsilon=epsilon, tpr=tpr, fpr=fpr, advantage=advantage)
     plan, prices = price(chosen, problem, budget)
+    cautioned = cautions(problem, budget, plan.private)
+    for caution in cautioned:
+        warn(caution.text)
     wanted = [p for p in prices if accounting in ("both", p.accounting)]
     settings = {key: value for key, value in plan.settings.items() if key != "accounting"}
     if as_json:
         public = {"mechanism": chosen.name, "epsilon": budget.epsilon, "delta": delta, "n_rows": n_rows}
         public |= {"neighbours": neighbours, "loss": loss, "classes": classes, "l2": l2, "settings": settings}
+        public |= {"cautions": [caution.text for caution in cautioned]}
         print_json({**public, "prices": [asdict(p) for p in wanted], "risk": risk_of(plan)})
     else:
         _show(plan, settings, wanted)

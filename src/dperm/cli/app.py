@@ -3,7 +3,10 @@
 import io
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -15,12 +18,13 @@ from dperm.cli.curvature import curvature
 from dperm.cli.fit import fit
 from dperm.cli.ledger import ledger
 from dperm.cli.mechanisms import mechanisms
+from dperm.cli.output import warn
 from dperm.cli.plot import plot
 from dperm.cli.predict import predict
 from dperm.cli.report import report
 from dperm.cli.reproduce import reproduce
 from dperm.cli.verify import verify
-from dperm.errors import BudgetExceeded, DpermError
+from dperm.errors import BudgetExceeded, DpermError, PrivacyWarning, UtilityWarning
 
 
 class _InOrder(click.Group):
@@ -73,7 +77,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ε shows a question mark
     try:
-        code = cli.main(arguments, prog_name="dperm", standalone_mode=False)
+        with _warnings_in_one_line():
+            code = cli.main(arguments, prog_name="dperm", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Abort:
@@ -90,6 +95,24 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{where}{error.strerror or error}", 1)
     except (DpermError, BudgetExceeded) as error:
         return _fail(str(error), 1)
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """What the library warns of is said to whoever runs the command, without a line of source code."""
+    with warnings.catch_warnings():
+        elsewhere = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, PrivacyWarning | UtilityWarning):
+                warn(str(message))
+            else:
+                elsewhere(message, category, *place, **more)
+
+        for kind in (PrivacyWarning, UtilityWarning):
+            warnings.simplefilter("always", kind)
+        warnings.showwarning = show
+        yield
 
 
 def _fail(message: str, code: int) -> int:

@@ -1,6 +1,8 @@
 """What the commands take as DATA: the name of a data set, or a CSV or Parquet file with a schema."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,15 @@ from numpy.typing import NDArray
 from dperm.datasets import (
     Schema,
     dataset_names,
+    dataset_rows,
     dataset_schema,
     encode,
     encode_target,
     load_dataset,
+    look_at,
     read_table,
 )
+from dperm.datasets.columns import check_columns
 from dperm.errors import InvalidInput
 
 
@@ -37,6 +42,68 @@ class Data:
 
 def load(data: str, schema_path: str | None, target: str | None) -> Data:
     """Read and encode DATA; ``target`` replaces the name of the target column in the schema."""
+    schema = declared(data, schema_path, target)
+    table = read_records(data, schema)
+    published = is_named(data) and "split" in table.column_names
+    return Data(
+        name=Path(data).stem,
+        schema=schema,
+        X=encode(table, schema),
+        y=encode_target(table, schema),
+        held_out=table["split"].to_numpy() == "test" if published else None,
+    )
+
+
+class Later:
+    """An array that tells its shape now and is made when somebody looks at its values."""
+
+    def __init__(self, shape: tuple[int, ...], make: Callable[[], NDArray[Any]]) -> None:
+        self.shape = shape
+        self._make = make
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self._make(), dtype=dtype)
+
+
+class Announced:
+    """DATA of which the public facts are known: the schema, the names of the columns and the number of rows.
+
+    ``X`` and ``y`` are made of the records when they are looked at, which is after a ledger was charged.
+    """
+
+    def __init__(self, data: str, schema_path: str | None, target: str | None) -> None:
+        self.schema = declared(data, schema_path, target)
+        self._data = data
+        if is_named(data):
+            self.n_rows = dataset_rows(data)
+        else:
+            names, self.n_rows = look_at(data)
+            wanted = [item.name for item in (*self.schema.features, self.schema.target)]
+            check_columns(dict.fromkeys(names), wanted)
+        self.X = Later(
+            (self.n_rows, self.schema.n_columns), lambda: self._checked(encode(self._table, self.schema))
+        )
+        self.y = Later((self.n_rows,), lambda: self._checked(encode_target(self._table, self.schema)))
+
+    @property
+    def summary(self) -> str:
+        return f"{Path(self._data).stem}: {self.n_rows:,} rows, {self.schema.n_columns} features"
+
+    @cached_property
+    def _table(self) -> Any:
+        return read_records(self._data, self.schema)
+
+    def _checked(self, made: NDArray[Any]) -> NDArray[Any]:
+        if len(made) != self.n_rows:
+            raise InvalidInput(
+                f"{Path(self._data).name}: {self.n_rows:,} rows were counted and {len(made):,} read. Write the file "
+                "anew, one row to a line, and leave it alone while it is read."
+            )
+        return made
+
+
+def declared(data: str, schema_path: str | None, target: str | None) -> Schema:
+    """The schema of DATA; ``target`` replaces the name of its target column."""
     if schema_path is not None:
         schema = Schema.from_toml(schema_path)
     elif is_named(data):
@@ -52,15 +119,7 @@ def load(data: str, schema_path: str | None, target: str | None) -> Data:
         raise InvalidInput(
             f"the target {schema.target.name!r} must have at least two classes; the schema has {len(schema.classes)}."
         )
-    table = read_records(data, schema)
-    published = is_named(data) and "split" in table.column_names
-    return Data(
-        name=Path(data).stem,
-        schema=schema,
-        X=encode(table, schema),
-        y=encode_target(table, schema),
-        held_out=table["split"].to_numpy() == "test" if published else None,
-    )
+    return schema
 
 
 def read_records(data: str, schema: Schema) -> Any:

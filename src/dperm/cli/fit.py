@@ -1,10 +1,11 @@
 """``dperm fit``: train one private model and save it."""
 
+import secrets
 from pathlib import Path
 
 import click
 
-from dperm.cli.data import load
+from dperm.cli.data import Announced
 from dperm.cli.options import (
     json_option,
     l2_option,
@@ -30,6 +31,7 @@ from dperm.privacy import Budget
 @loss_option
 @l2_option
 @click.option("--ledger", "ledger_path", metavar="FILE", help="Charge this ledger (see dperm ledger).")
+@click.option("--expect", metavar="HEAD", help="Head that the history of the ledger must hold.")
 @click.option("--dataset-name", metavar="NAME", help="Dataset of the ledger, if not its default one.")
 @click.option("--output", "output_path", metavar="FILE", required=True, help="JSON file for the model.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
@@ -44,6 +46,7 @@ def fit(
     loss: str,
     l2: float,
     ledger_path: str | None,
+    expect: str | None,
     dataset_name: str | None,
     output_path: str,
     force: bool,
@@ -52,12 +55,14 @@ def fit(
     """Train one model with an (ε, δ) guarantee and save it with its schema and privacy report.
 
     DATA is a CSV or Parquet file, or the name of a data set. Each run spends its budget anew: the budgets of
-    several models on the same people add up. A ledger counts them and refuses a run that would exceed its cap.
+    several models on the same people add up. A ledger counts them and refuses a run that would exceed its cap. It is
+    charged before a cell of DATA is read, and only if the model can be written to --output.
 
     \b
     Example:
       dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 --output model.json
     """
+    from dperm.estimators.atomic import check_writable
     from dperm.estimators.logistic import PrivateLogisticRegression
     from dperm.estimators.saved import save_model
     from dperm.estimators.svm import PrivateLinearSVC
@@ -67,8 +72,11 @@ def fit(
     check_free(path, force)
     Budget(epsilon, delta)
     resolve(mechanism)
-    ledger = None if ledger_path is None else Ledger(ledger_path)
-    records = load(data, schema_path, target)
+    check_writable(path)
+    if expect is not None and ledger_path is None:
+        raise click.UsageError("--expect is about the ledger; give --ledger too.")
+    ledger = None if ledger_path is None else Ledger(ledger_path, expect=expect)
+    records = Announced(data, schema_path, target)
     click.echo(f"Training on {records.summary}.", err=True)
     kind = PrivateLinearSVC if loss == "svm" else PrivateLogisticRegression
     classes = list(records.schema.classes)
@@ -83,10 +91,13 @@ def fit(
         dataset=dataset_name,
     )
     model.fit(records.X, records.y)
-    check_free(path, force)
+    if path.exists() and not force:  # since the fit began; what was paid for is not thrown away
+        path = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{path.suffix}")
     save_model(model, path, schema=records.schema)
     if as_json:
         print_json({"model": str(path), "privacy": model.privacy_.to_dict()})
     else:
         click.echo(str(model.privacy_))
+    if model.ledger_entry_ is not None:
+        click.echo(f"Charged to {model.ledger_entry_}.", err=True)
     click.echo(f"Saved to {path}.", err=True)

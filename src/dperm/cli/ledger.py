@@ -11,6 +11,7 @@ from dperm.cli.options import json_option
 from dperm.cli.output import check_free, console, print_json
 from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
+from dperm.privacy.cost import Cost
 
 if TYPE_CHECKING:
     from dperm.ledger import Ledger
@@ -25,6 +26,7 @@ def ledger() -> None:
       dperm ledger create budget.db --epsilon 2 --delta 1e-7
       dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 --ledger budget.db --output model.json
       dperm ledger show budget.db
+      dperm ledger check budget.db --model model.json
     """
 
 
@@ -39,15 +41,21 @@ def ledger() -> None:
     show_default=True,
     help="What every guarantee in the ledger hides.",
 )
-def create(file: str, epsilon: float, delta: float, neighbours: str) -> None:
-    """Make a new ledger with a cap. The cap can be lowered later, never raised."""
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="For operators who may not learn about rows: no charge is ever void, and every error about rows is one.",
+)
+def create(file: str, epsilon: float, delta: float, neighbours: str, strict: bool) -> None:
+    """Make a new ledger with a cap. The cap can be lowered later, never raised; --strict stays."""
     from dperm.ledger import Ledger
 
     if Path(file).exists():
         raise InvalidInput(f"{file} exists already; look at it with: dperm ledger show {file}")
-    made = Ledger(file, epsilon=epsilon, delta=delta, neighbours=neighbours)
+    made = Ledger.create(file, epsilon, delta, neighbours=neighbours, strict=strict)
     click.echo(
-        f"Created {file}: at most ε = {epsilon:g} at δ = {delta:g}, {made.neighbours.value} neighbours."
+        f"Created {file}: at most ε = {epsilon:g} at δ = {delta:g}, {made.neighbours.value} neighbours"
+        f"{', strict' if made.strict else ''}."
     )
 
 
@@ -56,11 +64,10 @@ def create(file: str, epsilon: float, delta: float, neighbours: str) -> None:
 @json_option
 def show(file: str, as_json: bool) -> None:
     """Show what is spent and what is left of every dataset, and each charge."""
-    found = _existing(file)
+    document = _existing(file).to_dict()
     if as_json:
-        print_json(found.to_dict())
+        print_json(document)
         return
-    document = found.to_dict()
     balance = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("dataset", "cap ε", "δ", "spent ε", "left ε"):
         balance.add_column(heading, no_wrap=True)
@@ -71,18 +78,74 @@ def show(file: str, as_json: bool) -> None:
     for heading in ("charge", "time", "dataset", "partition", "label", "mechanism", "ε alone", "status"):
         charges.add_column(heading, no_wrap=True)
     caps = {row["dataset"]: row["delta"] for row in document["datasets"]}
-    for entry in found.entries():
-        alone = f"{entry.cost.epsilon(caps[entry.dataset]):.4g}"
-        where = (entry.dataset, entry.partition or "", entry.label, entry.mechanism)
-        charges.add_row(str(entry.id), entry.time, *where, alone, entry.status)
+    for entry in document["charges"]:
+        alone = f"{Cost.from_dict(entry['cost']).epsilon(caps[entry['dataset']]):.4g}"
+        where = (entry["dataset"], entry["partition"] or "", entry["label"], entry["mechanism"])
+        charges.add_row(str(entry["id"]), entry["time"], *where, alone, entry["status"])
     screen = console()
     wide = screen.options.update(width=1000, max_width=1000)
     screen.width = max(screen.width, screen.measure(charges, options=wide).maximum)  # never cut
     screen.print(balance)
     screen.print(charges)
+    strict = ", strict" if document["strict"] else ""
     screen.print(
-        f"{found.neighbours.value} neighbours. left: one more release with Gaussian noise, at the same δ."
+        f"{document['neighbours']} neighbours{strict}. left: one more release with Gaussian noise, at the same δ."
     )
+    screen.print(f"ledger {document['id']}\nhead   {document['head']}")
+
+
+@ledger.command(short_help="Is this the whole ledger that paid for these models?")
+@click.argument("file")
+@click.option(
+    "--model", "models", metavar="FILE", multiple=True, help="Model that cites its charge. Repeatable."
+)
+@click.option(
+    "--head", "heads", metavar="HEAD", multiple=True, help="Head that was noted down earlier. Repeatable."
+)
+@click.pass_context
+def check(ctx: click.Context, file: str, models: tuple[str, ...], heads: tuple[str, ...]) -> None:
+    """Compare a ledger with what is kept outside of it: models that it paid for, and heads.
+
+    The history of a ledger is a chain of hashes. A model cites its charge and the head right after it; a later head
+    extends an earlier one. A head that is missing means that an older copy was put in the place of the ledger, that
+    it was made anew, or that a copy of it was charged by itself. Exit code 0 means that everything is in order, 1 that
+    something is not.
+
+    \b
+    Example:
+      dperm ledger check budget.db --model model.json
+    """
+    from dperm.estimators.saved import load_model
+
+    found = _existing(file)
+    answers = [(f"head {head}", _problem(found, head)) for head in heads]
+    paid_for: dict[str, str] = {}
+    for name in models:
+        model = load_model(name)
+        problem = _problem(found, model)
+        if problem is None:
+            digest = model.certificate_["digest"]
+            if paid_for.setdefault(str(model.ledger_entry_), digest) != digest:
+                problem = "another of these models cites the same charge, and a charge pays for one model."
+        answers.append((name, problem))
+    count = len(found.entries())
+    click.echo(f"{file}: ledger {found.id}, {count} charge{'' if count == 1 else 's'}, history unbroken.")
+    for name, problem in answers:
+        click.echo(f"{name}: {'in order.' if problem is None else f'NOT IN ORDER: {problem}'}")
+    if not answers:
+        click.echo("Nothing kept outside of the file was compared: give --model or --head.")
+    ctx.exit(int(any(problem is not None for _, problem in answers)))
+
+
+@ledger.command(short_help="Bring a ledger of an older dperm to today's format.")
+@click.argument("file")
+def upgrade(file: str) -> None:
+    """Rewrite a ledger of format version 1 as a history of version 2, with every cap, part and charge."""
+    from dperm.ledger.upgrade import upgrade_file
+
+    count = upgrade_file(Path(file))
+    click.echo(f"Upgraded {file} with its {count} charge{'' if count == 1 else 's'}.")
+    click.echo(f"head   {_existing(file).head}")
 
 
 @ledger.command(short_help="Write everything to a JSON file.")
@@ -103,3 +166,11 @@ def _existing(file: str) -> "Ledger":
     if not Path(file).is_file():
         raise InvalidInput(f"{file} is not a file; make a ledger with: dperm ledger create {file}")
     return Ledger(file)
+
+
+def _problem(found: "Ledger", anchor: object) -> str | None:
+    try:
+        found.check(anchor)
+    except InvalidInput as error:
+        return str(error)
+    return None

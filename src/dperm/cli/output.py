@@ -18,6 +18,11 @@ def console() -> Console:
     return screen
 
 
+def warn(text: str) -> None:
+    """Say one line beside the result."""
+    click.echo(f"dperm: warning: {text}", err=True)
+
+
 def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=1, allow_nan=False))
 
@@ -26,6 +31,8 @@ def check_free(path: Path, force: bool) -> None:
     """Find out before the work whether the result can be written to ``path``."""
     if path.is_dir():
         raise InvalidInput(f"{path} is a folder; give the name of a file in it.")
+    if path.exists() and not path.is_file():
+        raise InvalidInput(f"{path} is a device or a pipe; give the name of a file.")
     if not path.parent.is_dir():
         raise InvalidInput(f"{path.parent} is not a folder; create it before writing {path.name} there.")
     if path.exists() and not force:

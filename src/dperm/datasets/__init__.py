@@ -2,9 +2,10 @@
 
 from dperm.datasets.dataset import Dataset
 from dperm.datasets.encode import encode, encode_target, feature_names
-from dperm.datasets.files import read_table
+from dperm.datasets.files import look_at, read_table
 from dperm.datasets.registry import (
     dataset_names,
+    dataset_rows,
     dataset_schema,
     load_adult,
     load_bank,
@@ -20,6 +21,7 @@ __all__ = [
     "Dataset",
     "Schema",
     "dataset_names",
+    "dataset_rows",
     "dataset_schema",
     "encode",
     "encode_target",
@@ -31,5 +33,6 @@ __all__ = [
     "load_ipums_br",
     "load_kddcup99",
     "load_mnist",
+    "look_at",
     "read_table",
 ]

@@ -1,7 +1,7 @@
 """Columns of any kind of table as Arrow arrays of a declared kind. No message ever quotes a value."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -32,7 +32,9 @@ def check_columns(table: Any, names: Sequence[str]) -> Any:
             f"got {type(table).__name__}."
         )
     if not isinstance(table, Mapping) and not (hasattr(table, "columns") and hasattr(table, "__getitem__")):
-        table = pa.table(table)
+        table = _read(lambda: pa.table(table))
+        if table is None:
+            raise InvalidInput("The table cannot be read through the Arrow interface that it offers.")
     if isinstance(table, pa.Table | pa.RecordBatch):
         held = Counter(table.schema.names)
     else:
@@ -56,17 +58,26 @@ def arrow_columns(table: Any, names: Sequence[str]) -> dict[str, Any]:
 def _chunked(name: str, values: Any) -> Any:
     import pyarrow as pa
 
-    try:
-        if isinstance(values, str | bytes):
-            raise TypeError
+    def convert() -> Any:
         if hasattr(values, "__arrow_c_stream__"):
-            column = pa.chunked_array(values)
-        else:
-            column = pa.array(values, from_pandas=True)
-            column = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-    except (pa.ArrowException, ValueError, TypeError, OverflowError):
-        raise InvalidInput(f"Column {name!r} does not hold values of one kind.") from None
+            return pa.chunked_array(values)
+        column = pa.array(values, from_pandas=True)
+        return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+
+    column = None if isinstance(values, str | bytes) else _read(convert)
+    if column is None:
+        raise InvalidInput(f"Column {name!r} does not hold values of one kind.")
     return _plain(column)
+
+
+def _read(convert: Callable[[], Any]) -> Any:
+    """The result, or None where it fails in whatever way: that error may quote a value, so it is left behind here."""
+    try:
+        return convert()
+    except MemoryError:
+        raise
+    except Exception:
+        return None
 
 
 def _plain(column: Any) -> Any:
@@ -122,13 +133,12 @@ def as_numbers(name: str, column: Any, marks: Sequence[str | float] = ()) -> NDA
     if kind_of(column) == TEXT:
         texts = pa.array([mark for mark in marks if isinstance(mark, str)], type=column.type)
         column = pc.if_else(pc.is_in(column, value_set=texts), pa.scalar(None, column.type), column)
-    try:
-        values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
-    except pa.ArrowException:
+    values: NDArray[np.float64] | None = _read(lambda: column.cast(pa.float64(), safe=False).to_numpy())
+    if values is None:
         raise InvalidInput(
             f"Column {name!r}: the schema declares {NUMBERS}, the table holds text that is neither a "
             "number nor a declared mark of a missing value."
-        ) from None
+        )
     numbers = [mark for mark in marks if not isinstance(mark, str)]
     return np.where(np.isin(values, numbers), np.nan, values) if numbers else values
 

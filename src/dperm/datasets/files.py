@@ -10,7 +10,7 @@ from dperm.datasets.columns import TEXT, TRUTH_VALUES, declared_kind
 from dperm.datasets.schema import Feature, Numeric, Schema, Target
 from dperm.errors import InvalidInput
 
-_COLUMN_NUMBER = re.compile(r"CSV column #(\d+)")
+_COLUMN_NUMBER = re.compile(r"In CSV column #(\d+): ")
 
 
 def read_table(path: str | os.PathLike[str], schema: Schema | None = None) -> Any:
@@ -19,18 +19,61 @@ def read_table(path: str | os.PathLike[str], schema: Schema | None = None) -> An
     With a schema only the declared columns are read, and the columns of a CSV file take their declared
     kinds; without one PyArrow guesses the kinds from the values.
     """
+    file = _existing(path)
+    table = (_read_csv if _is_csv(file) else _read_parquet)(file, schema)
+    if table.num_rows == 0:
+        raise InvalidInput(f"{file.name}: the file holds no rows.")
+    return table
+
+
+def look_at(path: str | os.PathLike[str]) -> tuple[list[str], int]:
+    """The columns and the number of rows of a file that :func:`read_table` reads, before a cell is looked at.
+
+    A CSV file has to be gone through to find where its rows end; nothing else is made of them.
+    """
+    file = _existing(path)
+    names, n_rows = (_csv_shape if _is_csv(file) else _parquet_shape)(file)
+    if n_rows == 0:
+        raise InvalidInput(f"{file.name}: the file holds no rows.")
+    return names, n_rows
+
+
+def _existing(path: str | os.PathLike[str]) -> Path:
     file = Path(path)
-    readers = {".csv": _read_csv, ".parquet": _read_parquet}
-    if file.suffix.lower() not in readers:
+    if file.suffix.lower() not in (".csv", ".parquet"):
         raise InvalidInput(f"{file.name}: a file ending in .csv or .parquet was expected.")
     if not file.is_file():
         raise InvalidInput(f"{file.name}: there is no such file.")
     if file.stat().st_size == 0:
         raise InvalidInput(f"{file.name}: the file is empty.")
-    table = readers[file.suffix.lower()](file, schema)
-    if table.num_rows == 0:
-        raise InvalidInput(f"{file.name}: the file holds no rows.")
-    return table
+    return file
+
+
+def _is_csv(file: Path) -> bool:
+    return file.suffix.lower() == ".csv"
+
+
+def _parquet_shape(file: Path) -> tuple[list[str], int]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(file) as parquet:
+            names, n_rows = parquet.schema_arrow.names, parquet.metadata.num_rows
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        raise InvalidInput(f"{file.name}: this is not a readable Parquet file.") from None
+    _check_names(file, names)
+    return names, n_rows
+
+
+def _csv_shape(file: Path) -> tuple[list[str], int]:
+    names = _header(file)
+    longest = csv.field_size_limit(2**31 - 1)
+    try:
+        with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
+            return names, sum(1 for row in csv.reader(lines) if row) - 1
+    finally:
+        csv.field_size_limit(longest)
 
 
 def _read_parquet(file: Path, schema: Schema | None) -> Any:
@@ -45,7 +88,8 @@ def _read_parquet(file: Path, schema: Schema | None) -> Any:
                 columns=None if schema is None else [n for n in names if n in _declared(schema)]
             )
     except (pa.ArrowException, OSError, UnicodeDecodeError):  # the last for a column name
-        raise InvalidInput(f"{file.name}: this is not a readable Parquet file.") from None
+        pass  # its message may quote a cell, so it is left behind before another error is made
+    raise InvalidInput(f"{file.name}: this is not a readable Parquet file.")
 
 
 def _read_csv(file: Path, schema: Schema | None) -> Any:
@@ -57,27 +101,38 @@ def _read_csv(file: Path, schema: Schema | None) -> Any:
     if schema is not None:
         kinds = {item.name: _csv_type(item) for item in (schema.target, *schema.features)}
         options = {"column_types": kinds, "include_columns": [name for name in names if name in kinds]}
+    where = "a row"
     try:
         return arrow_csv.read_csv(file, convert_options=arrow_csv.ConvertOptions(**options))
     except (pa.ArrowException, OSError) as error:
-        number = _COLUMN_NUMBER.search(str(error))
-        where = f"column {names[int(number[1])]!r}" if number and int(number[1]) < len(names) else "a row"
-        raise InvalidInput(
-            f"{file.name}: {where} does not fit the rest of the file or its declared kind. Every row needs "
-            f"{len(names)} values separated by commas, and a column values of one kind."
-        ) from None
+        # It quotes a cell, so nothing but the number of the column is taken from it.
+        number = _COLUMN_NUMBER.match(str(error))
+        if number and int(number[1]) < len(names):
+            where = f"column {names[int(number[1])]!r}"
+        del number
+    raise InvalidInput(
+        f"{file.name}: {where} does not fit the rest of the file or its declared kind. Every row needs "
+        f"{len(names)} values separated by commas, and a column values of one kind."
+    )
 
 
 def _header(file: Path) -> list[str]:
+    names = _first_line(file)
+    if names is None:
+        raise InvalidInput(f"{file.name}: this is not a readable CSV file in UTF-8.")
+    _check_names(file, names)
+    if any(_is_number(name) for name in names):
+        raise InvalidInput(f"{file.name}: the first line must name the columns, but it holds numbers.")
+    return names
+
+
+def _first_line(file: Path) -> list[str] | None:
     try:
         with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
             names = next(csv.reader(lines), [])
         "".join(names).encode()
     except (UnicodeEncodeError, csv.Error):
-        raise InvalidInput(f"{file.name}: this is not a readable CSV file in UTF-8.") from None
-    _check_names(file, names)
-    if any(_is_number(name) for name in names):
-        raise InvalidInput(f"{file.name}: the first line must name the columns, but it holds numbers.")
+        return None
     return names
 
 

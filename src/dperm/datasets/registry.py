@@ -120,6 +120,11 @@ def dataset_schema(name: str) -> Schema:
     return mnist_schema() if name == "mnist" else Schema.from_toml(_packaged(f"{name}.toml"))
 
 
+def dataset_rows(name: str) -> int:
+    """The published number of rows of a named data set."""
+    return _entry(name).n_rows
+
+
 def load_dataset(name: str, *, fetch: bool = True) -> Dataset:
     """Load a named data set.
 

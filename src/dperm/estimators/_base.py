@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any, Self
 
@@ -15,9 +15,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dperm.certificate import bind, statement_of
+from dperm.certificate.cautions import cautions
 from dperm.certificate.document import plain
 from dperm.engine import Table
 from dperm.errors import InvalidInput
+from dperm.estimators._paying import check_purse, check_shape, paid, shape_of
 from dperm.estimators._rows import unquoted
 from dperm.estimators._surroundings import surroundings
 from dperm.estimators._weights import refuse_class_weight
@@ -90,7 +92,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         read : callable
-            Checks the form of the rows and gives rows and targets. If it raises, the charge is void.
+            Checks the form of the rows and gives rows and targets. If it raises, the charge is void (in a strict
+            ledger it stays).
 
         Returns
         -------
@@ -98,45 +101,41 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             Of shape (p,) and (), or (p, C) and (C,) for a loss with C outputs; the intercept as it is added
             to a margin, zero without ``fit_intercept``.
         """
-        around, depth = surroundings(self)
-        around.warn(depth)  # before anything is spent
         budget = Budget(self.epsilon, self.delta)
         mechanism = resolve(self.mechanism)
         entropy = entropy_from(self.random_state)
         plan = mechanism.plan(problem, budget)
-        with self._charge(plan) as self.ledger_entry_:
+        around, depth = surroundings(self)
+        around.warn(depth, cautions(problem, budget, plan.private))  # before anything is spent
+        check_purse(self)
+        n_told = problem.n_rows if problem.neighbours is Neighbours.REPLACE_ONE else None
+
+        def table() -> Table:
             rows, targets = read()
-            table = Table(
+            check_shape(rows, n_told, problem.n_features)
+            return Table(
                 rows, targets, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows
             )
-        (outcome,) = mechanism.run([Job(plan=plan)], table, entropy)
+
+        def train(rows: Table) -> Outcome:
+            (outcome,) = mechanism.run([Job(plan=plan)], rows, entropy)
+            return outcome
+
+        self.ledger_entry_, outcome = paid(
+            self, plan.cost, problem.neighbours, plan.mechanism.name, table, train
+        )
         coefficients = outcome.weights[: problem.n_features]
         constant = outcome.weights[-1] if problem.intercept else np.zeros(outcome.weights.shape[1:])
         self.privacy_ = self._report(plan, outcome, entropy)
         return coefficients, np.asarray(problem.intercept * constant)
 
-    def _charge(self, plan: Plan) -> AbstractContextManager[str | None]:
-        """On disk when the block begins; the block may still refuse the rows."""
-        if self.ledger is None:
-            if self.dataset is not None:
-                raise InvalidInput("dataset names a dataset of the ledger; give the ledger too.")
-            return nullcontext()
-        if not isinstance(self.ledger, Ledger):
-            raise InvalidInput(f"ledger must be a dperm.Ledger or None; got a {type(self.ledger).__name__}.")
-        return self.ledger.charge_before(
-            plan.cost,
-            dataset=self.dataset,
-            neighbours=plan.problem.neighbours.value,
-            label=type(self).__name__,
-            mechanism=plan.mechanism.name,
-        )
-
-    def _table_shape(self, X: Any, y: Any) -> tuple[int, int]:
+    def _table_shape(self, X: Any, y: Any, paying: bool) -> tuple[int, int]:
         """Rows and features, before a value is looked at. What is no table is refused in scikit-learn's words."""
         with unquoted():
-            shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+            shape = shape_of(X, paying)
             if y is None or issparse(X) or len(shape) != 2 or 0 in shape:
-                shape = validate_data(self, X, y)[0].shape
+                table = X if y is None or issparse(X) else np.broadcast_to(0.0, shape)
+                validate_data(self, table, y)
             return int(shape[0]), int(shape[1])
 
     def _problem(self, n_samples: int, n_features: int, loss: Loss) -> Problem:
@@ -171,10 +170,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         value = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise InvalidInput(f"{name} must be a number; got {value!r}.")
-        try:
+        with suppress(OverflowError):
             return float(value)
-        except OverflowError:
-            raise InvalidInput(f"{name} is too large for a float.") from None
+        raise InvalidInput(f"{name} is too large for a float.")
 
     def _report(self, plan: Plan, outcome: Outcome, entropy: Entropy) -> PrivacyReport:
         reason = None

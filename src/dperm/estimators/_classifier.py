@@ -40,7 +40,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     classes : sequence of labels, default=None
         The labels that may occur; of two, the positive one second. A label that does not occur gets its
         coefficients like any other. None takes the labels from y, and the report lists that among its
-        assumptions.
+        assumptions; with a ledger they must be declared.
     fit_intercept : bool, default=True
         Add a constant column inside the bounded row. Like every coefficient it is penalised and noised.
     neighbours : {"replace-one", "add-remove"}, default="replace-one"
@@ -49,7 +49,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         For add-remove: a public number of rows that the table never exceeds.
     random_state : int, Generator or RandomState, default=None
         None draws all randomness from the operating system. Anything else makes the fit repeatable and
-        therefore NOT private; the report then says so.
+        therefore NOT private; the report then says so, and a ledger refuses it.
     ledger : Ledger, default=None
         Where this fit is charged, before a row is read. A fit that would exceed the cap raises ``BudgetExceeded``.
     dataset : str, default=None
@@ -65,7 +65,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     privacy_ : PrivacyReport
         What is guaranteed, how, and under which assumptions. Print it, or use ``to_dict()``.
     ledger_entry_ : str or None
-        The ledger and the charge that paid for this fit.
+        The ledger, the charge that paid for this fit and the head of the ledger's history after it.
     """
 
     multi_class: ClassVar[bool] = False
@@ -118,8 +118,9 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             Refused: ``sample_weight`` with the reason why.
         """
         refuse_weights(unsupported)
-        n_samples, n_features = self._table_shape(X, y)
-        classes = self._label_set(y)
+        paying = self.ledger is not None
+        n_samples, n_features = self._table_shape(X, y, paying)
+        classes = self._label_set(y, paying)
         loss = self._loss(len(classes))
 
         def read() -> tuple[NDArray[Any], NDArray[Any]]:
@@ -149,6 +150,12 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         places = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
         return np.asarray(self.classes_[places])
 
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Share of the rows that are predicted right. It is not private."""
+        check_is_fitted(self)
+        with unquoted():
+            return float(super().score(X, y, sample_weight))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self.multi_class
@@ -156,7 +163,12 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         tags.non_deterministic = True
         return tags
 
-    def _label_set(self, y: ArrayLike) -> NDArray[Any]:
+    def _label_set(self, y: ArrayLike, paying: bool) -> NDArray[Any]:
+        if self.classes is None and paying:
+            raise InvalidInput(
+                "With a ledger declare classes=, all labels that may occur: the charge comes before a row is read, and "
+                "to take the labels from y is to read it."
+            )
         labels = _labels_in(y) if self.classes is None else np.asarray(self.classes)
         if self.classes is None and len(labels) < 2:
             raise InvalidInput(

@@ -3,42 +3,97 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
 from sklearn.utils.validation import validate_data
 
 from dperm.errors import DpermError, InvalidInput, InvalidType
 
-# Messages about shapes, types and missing values, which hold no value of a row; all others are replaced.
-_NO_VALUES = re.compile(
-    r"Input (X|y|contains|data)|Found (array|input)|Expected |Complex data|Sparse |A sparse|X has |The feature names|"
-    r"bad input shape|y should be|y cannot be|Unknown label type|"
-    r"This |float\(\) argument|dtype='numeric'|Only |Mix type|requires y"
+_SHAPE = r"\((?:\d+(?:, ?|,?(?=\))))*\)"
+_CLASS = r"[A-Za-z_][\w.]*"
+# What the beginning of a message may say: constant words, counts, shapes and names of types. Only what matches is kept.
+_PUBLIC = re.compile(
+    "|".join(
+        (
+            r"Input (?:X |y )?contains (?:NaN|infinity or a value too large for dtype\('[a-z]+\d+'\))",
+            r"Input should have at least 1 dimension",
+            rf"Found array with \d+ (?:sample|feature)\(s\) \(shape={_SHAPE}\) while a minimum of \d+ is required",
+            r"Found array with dim \d+, while dim <= 2 is required",
+            r"Found input variables with inconsistent numbers of samples: \[\d+(?:, \d+)*\]",
+            rf"Expected 2D (?:array, got (?:1D|scalar) array|input, got input with shape {_SHAPE})",
+            rf"Expected a 2-dimensional container but got <class '{_CLASS}'>",
+            rf"Expected sequence or array-like, got <class '{_CLASS}'>",
+            r"Expected array-like \(array or non-string sequence\)",
+            r"Complex data not supported",
+            r"Sparse data was passed(?: for [Xy])?, but dense data is required\. "
+            r"Use '\.toarray\(\)' to convert to a dense numpy array",
+            rf"X has \d+ features, but {_CLASS} is expecting \d+ features as input",
+            rf"y should be a 1d array, got an array of shape {_SHAPE} instead",
+            r"y cannot be class 'SparseSeries' or 'SparseArray'",
+            r"Unknown label type: (?:continuous|unknown|multiclass-multioutput|continuous-multioutput)"
+            r"(?:\. Maybe you are trying to fit a classifier, which expects discrete classes on a regression target "
+            r"with continuous values)?",
+            r"Mix of label input types \(string and number\)",
+            r"Support for labels represented as bytes is not supported",
+            r"You appear to be using a legacy multi-label data representation",
+            rf"(?:This )?{_CLASS}(?: estimator)? requires y to be passed, but the target y is None",
+            rf"float\(\) argument must be a string or a (?:real )?number, not '{_CLASS}'",
+            r"dtype='numeric' is not compatible with arrays of bytes/strings",
+            r"np\.matrix is not supported",
+            r"Feature names are only supported if all input features have string names",
+        )
+    )
 )
-_NAMES = "The feature names"
+_RESHAPE = re.compile("Expected 2D ")
+# Names of columns are public, and scikit-learn lists those that differ one to a line.
+_NAMES = re.compile(
+    r"The feature names should match those that were passed during fit\.\n"
+    r"(?:Feature names (?:unseen at fit time|seen at fit time, yet now missing):\n(?:- .*\n)+|"
+    r"Feature names must be in the same order as they were in fit\.\n)+"
+)
 
 
-@contextmanager
-def unquoted() -> Iterator[None]:
-    """Let errors about the form of the rows through, stripped of what they quote."""
-    try:
-        yield
-    except DpermError:
-        raise
-    except (ValueError, TypeError, OverflowError) as error:
-        text = str(error)
-        # Arrays are quoted from the second line on; advice and the names of columns, which are public, stand there too.
-        head, _, rest = text.partition("\n")
-        advice = re.search(r"Reshape your data[^\[\]]*\Z", rest)
-        message = text if head.startswith(_NAMES) else f"{head} {advice[0]}" if advice else head
-        if _NO_VALUES.search(message) and isinstance(error, ValueError | TypeError):
-            raise (InvalidType if isinstance(error, TypeError) else InvalidInput)(message) from None
-        raise InvalidInput(
-            "X must be a table of numbers and y one target for each row; reading them failed with "
-            f"{type(error).__name__}. Look for strings, nested lists or numbers too large for a float."
-        ) from None
+class unquoted:
+    """Errors about the form of the rows leave the block in words that quote none of them.
+
+    Guarantee
+    ---------
+    The error that leaves holds no other one: neither ``__cause__`` nor ``__context__`` leads to the message that was
+    replaced. Frames of the traceback still hold the caller's own arrays, as those of every Python error do.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not isinstance(error, Exception) or isinstance(error, DpermError | MemoryError | Warning):
+            return
+        told = _told(error)
+        try:
+            raise told
+        finally:  # Python has linked the error that is being replaced
+            told.__context__ = None
+
+
+def _told(error: Exception) -> DpermError:
+    """An error of the same kind that says no more than is public."""
+    text = str(error)
+    kind = InvalidType if isinstance(error, TypeError) else InvalidInput
+    names = _NAMES.fullmatch(text)
+    if names is not None:
+        return kind(text)
+    public = _PUBLIC.match(text)
+    if public is not None and _RESHAPE.match(text):
+        return kind(f"{public[0]}. Reshape your data: one row for each person, one column for each feature.")
+    if public is not None:
+        return kind(f"{public[0]}.")
+    return InvalidInput(
+        "X must be a table of numbers and y one target for each row; reading them failed with "
+        f"{type(error).__name__}. Look for strings, nested lists or numbers too large for a float."
+    )
 
 
 def checked(estimator: Any, *arrays: Any, **options: Any) -> Any:

@@ -1,38 +1,75 @@
-"""What stands around an estimator while it is being fitted: the pipeline or the search that called it.
+"""What stands around an estimator while it is being fitted: the pipeline, the search or the ensemble that called it.
 
-An estimator is not told who calls ``fit``, so the callers on the stack are looked through for scikit-learn's
-``Pipeline``, ``TransformedTargetRegressor`` and searches. This sees callers in the same thread. It does not see
-rows transformed by hand before ``fit``, nor callers in another thread or process (the model that a parallel search
-keeps is fitted by the search itself, so it is seen). There the assumptions of the report stand as they are, and only
-the user can vouch for them.
+An estimator is not told who calls ``fit``, so the callers on the stack are looked through: scikit-learn's ``Pipeline``
+and ``TransformedTargetRegressor`` for steps that learned from the rows, its searches, and every other estimator, which
+counts as fitting several models unless it is known not to. This sees callers in the same thread. Of a fit in a worker
+of joblib, where scikit-learn goes for ``n_jobs`` above 1, it sees that the caller cannot be seen, and says so. It does
+not see rows transformed by hand before ``fit``, nor loops over fits, nor threads and processes of other kinds. There
+the assumptions of the report stand as they are, and only the user can vouch for them.
 """
 
 from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
+from dperm.certificate.cautions import Caution
 from dperm.certificate.statement import FEATURES_ASSUMED, SETTINGS_ASSUMED
 from dperm.errors import PrivacyWarning
-from dperm.estimators.pipeline_check import Finding, findings, is_ours, sklearn_names, taken_on_trust
+from dperm.estimators.pipeline_check import (
+    Finding,
+    findings,
+    is_ours,
+    role_around,
+    sklearn_names,
+    taken_on_trust,
+)
 
-_FITS = {"fit", "fit_transform", "fit_predict"}
-_FOLD = "_fit_and_score"  # scikit-learn's fit of one fold of cross-validation: that model is not kept
+_EVALUATION = "sklearn.model_selection._validation"  # cross-validation and its like: no model is kept
 _LIBRARIES = {"dperm", "sklearn", "joblib", "imblearn"}
+_FOLD = (
+    "NOT MET: this model was fitted for one part of a cross-validation, of which every part spends its budget anew "
+    "and no score is private; the guarantee covers this one fit only."
+)
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Steps that learned from the rows, the search that chose the settings, and steps that are taken on trust."""
+    """What learned from the rows beside the private fit, as far as the callers tell.
+
+    Attributes
+    ----------
+    learned : tuple of Finding
+        Steps before the model.
+    search : str or None
+        The search that chose the settings.
+    on_trust : tuple of str
+        What was taken on trust of steps before the model.
+    inside : tuple of Finding
+        Estimators that fit the model as one of several, or learn something of their own around it.
+    fold : bool
+        Whether the model belongs to one part of a cross-validation.
+    worker : str or None
+        The function that called ``fit`` in a parallel worker, if who called that function cannot be seen; empty if
+        the worker called ``fit`` itself.
+    announced : bool
+        Whether a private search, which warns of the same by itself, is among the callers.
+    """
 
     learned: tuple[Finding, ...] = ()
     search: str | None = None
     on_trust: tuple[str, ...] = ()
+    inside: tuple[Finding, ...] = ()
+    fold: bool = False
+    worker: str | None = None
+    announced: bool = False
 
     def assumptions(self) -> tuple[str, ...]:
-        """What the report may say of settings and features."""
+        """What the report may say of settings, features and other fits."""
         settings = SETTINGS_ASSUMED
         if self.search is not None:
             settings = f"NOT MET: {self.search} chose settings from the rows; the guarantee does not cover the choice."
@@ -43,15 +80,38 @@ class Surroundings:
                 "NOT MET: steps before this model learned from the rows, so the guarantee covers this last step "
                 f"only: {steps}."
             )
-        return settings, features, *self.on_trust
+        return settings, features, *self.on_trust, *self._other_fits()
 
-    def warn(self, depth: int) -> None:
+    def _other_fits(self) -> Iterator[str]:
+        for finding in self.inside:
+            yield (
+                f"NOT MET: this model was fitted inside {finding.kind}, which learns {finding.learns}; the guarantee "
+                "covers this one fit only."
+            )
+        if self.fold:
+            yield _FOLD
+        if self.worker is not None:
+            by = f", by {self.worker}," if self.worker else ""
+            yield (
+                f"NOT MET: this model was fitted in a parallel worker{by} whose caller cannot be seen; the guarantee "
+                "covers this one fit only."
+            )
+
+    def warn(self, depth: int, cautions: Sequence[Caution] = ()) -> None:
         """Tell the user; ``depth`` is the number of frames between the caller and the user's line."""
-        messages = [str(finding) for finding in self.learned]
+        if self.announced:
+            return
+        messages = [str(finding) for finding in (*self.learned, *self.inside)]
         if self.search is not None:
             messages.append(
                 f"{self.search} chose the settings from the rows, at a cost that the report does not count. "
                 "Use instead: PrivateSearchCV."
+            )
+        if self.worker is not None:
+            by = f", called by {self.worker}," if self.worker else ""
+            messages.append(
+                f"This fit runs in a parallel worker{by} whose caller cannot be seen: each fit of the same rows spends "
+                "its budget anew. Use instead: n_jobs=None, where callers are seen."
             )
         if messages:
             warnings.warn(
@@ -59,35 +119,71 @@ class Surroundings:
                 PrivacyWarning,
                 stacklevel=depth + 2,
             )
+        for caution in cautions:
+            warnings.warn(caution.text, caution.kind, stacklevel=depth + 2)
 
 
 def surroundings(estimator: Any) -> tuple[Surroundings, int]:
     """What is on the stack around ``estimator.fit``, and how many frames away the user's own line is."""
     learned: list[Finding] = []
     trusted: list[str] = []
-    search, evaluated, depth, at_user = None, False, 0, False
+    around: list[Finding] = []
+    search, worker, last, fold, announced = None, None, "", False, False
+    depth, at_user = 0, False
     inside = [estimator]  # what is being fitted, from the inside out
-    frame = inspect.currentframe()
-    frame = None if frame is None else frame.f_back
-    while frame is not None:
-        at_user = at_user or frame.f_globals.get("__name__", "").partition(".")[0] not in _LIBRARIES
+    for frame in _callers():
+        module = str(frame.f_globals.get("__name__", ""))
+        at_user = at_user or module.partition(".")[0] not in _LIBRARIES
         depth += not at_user
-        name = frame.f_code.co_name
-        evaluated = evaluated or name == _FOLD
-        owner = frame.f_locals.get("self") if name in _FITS else None
-        if owner is not None:
-            kinds = sklearn_names(owner)
-            if "Pipeline" in kinds:
-                for step, part in owner.steps[: _place(owner.steps, inside)]:
-                    learned += findings(part, (step,))
-                    trusted += [_trust(*what) for what in taken_on_trust(part, (step,))]
-            elif "TransformedTargetRegressor" in kinds:
-                learned += findings(owner.transformer, ("transformer",))
-            elif "BaseSearchCV" in kinds and not is_ours(owner) and not evaluated:
-                search = type(owner).__name__
-            inside.append(owner)
+        fold = fold or module == _EVALUATION
+        if module == "joblib.parallel":
+            place = frame.f_code.co_qualname
+            worker = (
+                last if place == "BatchedCalls.__call__" else None if place == "Parallel.__call__" else worker
+            )
+        elif module != "sklearn.utils.parallel" and not module.startswith("dperm."):
+            last = f"{module}.{frame.f_code.co_name}"
+        owner: Any = frame.f_locals.get("self") if "self" in frame.f_code.co_varnames[:1] else None
+        if not _is_estimator(owner) or any(owner is seen for seen in inside):
+            continue
+        kinds = sklearn_names(owner)
+        announced = announced or is_ours(owner)
+        if "Pipeline" in kinds:
+            for step, part in owner.steps[: _place(owner.steps, inside)]:
+                learned += findings(part, (step,))
+                trusted += [_trust(*what) for what in taken_on_trust(part, (step,))]
+        elif "TransformedTargetRegressor" in kinds:
+            learned += findings(owner.transformer, ("transformer",))
+        elif "BaseSearchCV" not in kinds:
+            role = role_around(owner)
+            around += [] if role is None else [role]
+        elif not fold:
+            search = type(owner).__name__
+        inside.append(owner)
+    seen = Surroundings(
+        learned=tuple(learned),
+        search=search,
+        on_trust=tuple(trusted),
+        inside=tuple(around),
+        fold=fold,
+        worker=None if fold else worker,
+        announced=announced,
+    )
+    return seen, depth
+
+
+def _callers() -> Iterator[FrameType]:
+    """Frames from the caller of ``surroundings`` outwards."""
+    frame = inspect.currentframe()
+    frame = frame and frame.f_back and frame.f_back.f_back
+    while frame is not None:
+        yield frame
         frame = frame.f_back
-    return Surroundings(tuple(learned), search, tuple(trusted)), depth
+
+
+def _is_estimator(owner: Any) -> bool:
+    """By its class alone, so that nothing of a stranger's object runs."""
+    return hasattr(type(owner), "fit") and hasattr(type(owner), "get_params")
 
 
 def _place(steps: list[tuple[str, Any]], inside: list[Any]) -> int:

@@ -41,8 +41,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         the squared residuals, with targets in [-1, 1].
     x_norm : float, default=1.0
         Public bound on the Euclidean norm of a row of features. Longer rows are scaled down to it.
-    y_range : (low, high), default=(-1.0, 1.0)
-        Public bounds on the target, from what is known without the data. Targets beyond are cut off.
+    y_range : (low, high), default=None
+        Public bounds on the target, from what is known without the data. Targets beyond are cut off. ``fit`` raises
+        without it: no range would suit every target, and a wrong one ruins the model without a word.
     residual_bound : float, default=1.0
         Residuals count squared up to this size and linearly beyond it, in units of half the range. A
         smaller bound means less noise and less influence of outliers. "adassp" does not use it.
@@ -55,7 +56,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         For add-remove: a public number of rows that the table never exceeds.
     random_state : int, Generator or RandomState, default=None
         None draws all randomness from the operating system. Anything else makes the fit repeatable and
-        therefore NOT private; the report then says so.
+        therefore NOT private; the report then says so, and a ledger refuses it.
     ledger : Ledger, default=None
         Where this fit is charged, before a row is read. A fit that would exceed the cap raises ``BudgetExceeded``.
     dataset : str, default=None
@@ -70,7 +71,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     privacy_ : PrivacyReport
         What is guaranteed, how, and under which assumptions. Print it, or use ``to_dict()``.
     ledger_entry_ : str or None
-        The ledger and the charge that paid for this fit.
+        The ledger, the charge that paid for this fit and the head of the ledger's history after it.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         mechanism: str | Mechanism = "auto",
         l2: float = 1e-3,
         x_norm: float = 1.0,
-        y_range: tuple[float, float] = (-1.0, 1.0),
+        y_range: tuple[float, float] | None = None,
         residual_bound: float = 1.0,
         fit_intercept: bool = True,
         neighbours: str = "replace-one",
@@ -121,7 +122,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         refuse_weights(unsupported)
         middle, half = self._scale()
         loss = ClippedSquared(self._number("residual_bound"))
-        problem = self._problem(*self._table_shape(X, y), loss)
+        problem = self._problem(*self._table_shape(X, y, self.ledger is not None), loss)
 
         def read() -> tuple[NDArray[Any], NDArray[Any]]:
             rows, values = checked(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)
@@ -140,6 +141,12 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         rows = checked(self, X, dtype=[np.float64, np.float32], reset=False)
         return np.asarray(rows @ self.coef_ + self.intercept_)
 
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """R squared on these rows. It is not private."""
+        check_is_fitted(self)
+        with unquoted():
+            return float(super().score(X, y, sample_weight))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # at epsilon = 1 a few dozen rows teach little
@@ -147,11 +154,17 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         return tags
 
     def _targets(self, loss: Loss) -> dict[str, Any]:
+        assert self.y_range is not None  # or fit had raised
         low, high = self.y_range
         return {"kind": "range", "low": float(low), "high": float(high), "origin": DECLARED}
 
     def _scale(self) -> tuple[float, float]:
         """Middle and half length of the targets' range; without an intercept a range around zero."""
+        if self.y_range is None:
+            raise InvalidInput(
+                "y_range is needed: bounds on the target that are known without the data, for example y_range=(0, 100) "
+                "for a percentage. Targets beyond it are cut off; a range taken from y would publish its extremes."
+            )
         ends = self.y_range if isinstance(self.y_range, Sequence) else ()
         numeric = len(ends) == 2 and all(isinstance(end, numbers.Real) and math.isfinite(end) for end in ends)
         if not (numeric and ends[0] < ends[1]):

@@ -12,6 +12,7 @@ from dperm.errors import InvalidInput
 
 SCHEMA = "PublicEncoder with a schema that declares it"
 PUBLIC_FIT = "FrozenEstimator around one that was fitted on public rows"
+ALONE = "the private estimator by itself"
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,9 @@ class Finding:
 def check_pipeline(pipe: Any) -> list[Finding]:
     """The steps that learn from the rows outside the guarantee of a private estimator; none is good.
 
-    Looks inside pipelines, column transformers, feature unions, target transformers and searches, fitted or not. It
-    reads parameters only and touches no data.
+    Looks inside pipelines, column transformers, feature unions, target transformers, fixed thresholds and searches,
+    fitted or not. Of an ensemble and other estimators that fit several models it names the whole. It reads parameters
+    only and touches no data.
 
     Parameters
     ----------
@@ -95,8 +97,27 @@ def parts_of(step: Any) -> Iterator[tuple[str, Any]]:
     elif "TransformedTargetRegressor" in names:
         yield "transformer", step.transformer
         yield "regressor", step.regressor
-    elif "BaseSearchCV" in names or (is_ours(step) and hasattr(step, "estimator")):
+    elif {"BaseSearchCV", "FixedThresholdClassifier"} & set(names) or (
+        is_ours(step) and hasattr(step, "estimator")
+    ):
         yield "estimator", step.estimator
+
+
+def role_around(owner: Any) -> Finding | None:
+    """What an estimator learns besides the private one that it fits inside; None if nothing.
+
+    One that this module does not know counts as learning.
+    """
+    if is_ours(owner):
+        return None
+    names = sklearn_names(owner)
+    for name in names:
+        if name in _RULES:
+            return Finding("", type(owner).__name__, *_RULES[name][:2])
+    if any(name in _FITS_ONCE for name in names):
+        return None
+    unknown = "perhaps several models, or settings: dperm does not know this class"
+    return Finding("", type(owner).__name__, unknown, ALONE)
 
 
 def sklearn_names(step: Any) -> list[str]:
@@ -170,9 +191,16 @@ _ENCODER = (
 _COLUMNS = ("which columns to keep", "columns chosen from public knowledge", _always)
 _DIRECTIONS = ("the directions in which the rows vary", PUBLIC_FIT, _always)
 _WORDS = "every word that may occur in vocabulary=, or HashingVectorizer"
-_SEVERAL = (
-    "several models on the same rows, each of which spends the whole budget",
-    "one model with the whole budget",
+_ONE_MODEL = "one model with the whole budget"
+_SEVERAL = ("several models on the same rows, each of which spends the whole budget", _ONE_MODEL, _always)
+_AGAIN_AND_AGAIN = (
+    "which columns to keep, from fits again and again, each of which spends the whole budget",
+    "columns chosen from public knowledge",
+    _always,
+)
+_PER_TARGET = (
+    "one model per target, each of which spends the whole budget",
+    "one model for each target with its share of the budget, all charged to one ledger",
     _always,
 )
 _PER_CLASS = (
@@ -233,13 +261,40 @@ _RULES: dict[str, tuple[str, str, Callable[[Any], bool]]] = {
         "PrivateSearchCV, which pays for the choice",
         _always,
     ),
-    "TunedThresholdClassifierCV": ("a threshold from the rows", "a threshold fixed in advance", _always),
+    "TunedThresholdClassifierCV": (
+        "a threshold without noise, from a model for every fold",
+        "a threshold fixed in advance",
+        _always,
+    ),
     "CalibratedClassifierCV": (
-        "a calibration of the scores without noise",
+        "a calibration of the scores without noise, and a model for every fold",
         "predict_proba of PrivateLogisticRegression",
         _always,
     ),
-    "BaseBagging": _SEVERAL,
+    "RFE": _AGAIN_AND_AGAIN,
+    "SequentialFeatureSelector": _AGAIN_AND_AGAIN,
+    "SelectFromModel": (
+        "which columns to keep, from a model that spends a budget of its own",
+        "columns chosen from public knowledge",
+        _always,
+    ),
+    "BaseBagging": (
+        "several models, each of which spends the whole budget, on rows drawn so that one may count many times",
+        _ONE_MODEL,
+        _always,
+    ),
+    "SelfTrainingClassifier": (
+        "labels from one model after another, each of which spends the whole budget",
+        _ONE_MODEL,
+        _always,
+    ),
+    "RANSACRegressor": (
+        "which rows to leave out, from one model after another, each of which spends the whole budget",
+        "PrivateLinearRegression with a smaller residual_bound",
+        _always,
+    ),
+    "_MultiOutputEstimator": _PER_TARGET,
+    "_BaseChain": _PER_TARGET,
     "_BaseVoting": _SEVERAL,
     "_BaseStacking": _SEVERAL,
     "BaseWeightBoosting": _SEVERAL,
@@ -250,3 +305,12 @@ _RULES: dict[str, tuple[str, str, Callable[[Any], bool]]] = {
 
 # Classes whose fit notes the number of columns or draws random numbers, and looks at no value.
 _HARMLESS = {"FrozenEstimator", "PolynomialCountSketch", "PolynomialFeatures", "SkewedChi2Sampler"}
+
+# Classes that hand the rows to what they hold once, and whose own parts are looked at one by one.
+_FITS_ONCE = {
+    "Pipeline",
+    "FeatureUnion",
+    "ColumnTransformer",
+    "TransformedTargetRegressor",
+    "FixedThresholdClassifier",
+}

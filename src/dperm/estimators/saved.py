@@ -259,6 +259,8 @@ def _parameters(kind: type[PrivateLinearModel], stored: object) -> dict[str, Any
     if not matches(parameters["random_state"], int | None):
         raise InvalidInput("parameter random_state must be null or a whole number.")
     if "y_range" in parameters:
+        if parameters["y_range"] is None:
+            raise InvalidInput("parameter y_range is missing, without which no model is fitted.")
         parameters["y_range"] = tuple(parameters["y_range"])
     Neighbours.parse(parameters["neighbours"])
     return parameters

@@ -14,13 +14,17 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid, cross_val_score
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from dperm.certificate.cautions import Caution, cautions
 from dperm.certificate.statement import SETTINGS_ASSUMED, assumptions
 from dperm.errors import DpermError, InvalidInput, NotCertified, Unsupported
 from dperm.estimators._base import PrivateLinearModel
-from dperm.estimators._classifier import PrivateClassifier
+from dperm.estimators._classifier import PrivateClassifier, _encode
+from dperm.estimators._paying import check_purse, check_shape, paid
 from dperm.estimators._rows import checked, unquoted
+from dperm.estimators._surroundings import surroundings
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.report import PrivacyReport
 from dperm.ledger import Ledger
@@ -64,6 +68,7 @@ FIXED = (
     "ledger",
     "dataset",
 )
+_NEEDS_MAX_ROWS = "neighbours='add-remove' needs max_rows, a public number that the table never exceeds."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -124,9 +129,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Cross-validation on ``public_data``. Not used otherwise: every fold would have to be paid for.
     random_state : int, Generator or RandomState, default=None
         None draws all randomness from the operating system. Anything else makes the search repeatable and
-        therefore NOT private; the report then says so.
+        therefore NOT private; the report then says so, and a ledger refuses it.
     ledger : Ledger, default=None
-        Charged once for the whole, before anything is trained.
+        Charged once for the whole, before a row is read; needs ``classes`` on a classifier.
     dataset : str, default=None
         Which of the ledger's datasets the rows belong to.
 
@@ -194,23 +199,32 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         grid = self._grid()
         entropy = entropy_from(self.random_state)
-        rows, targets = checked(self, X, y, dtype=[np.float64, np.float32], y_numeric=not self._classifies())
+        task = self._task(X, y)
         if self.public_data is not None:
-            return self._fit_after_public(grid, rows, targets, entropy)
-        task = self._task(rows, targets)
+            return self._fit_after_public(grid, task, X, y, entropy)
         whole = Budget(self.epsilon, self.delta)
         search_budget, refit_budget = self._shares(whole)
         selection = self._selection(search_budget)
         candidates = [self._candidate(params, task, selection) for params in grid]
         noise = _score_noise(task.n_validation, selection.mu)
-        entry = self._charge(Cost.point(whole.epsilon, whole.delta), task)
-        best, model, score = _best_of(candidates, selection, noise, task, rows, targets, entropy)
-        params = (best or candidates[0]).params
-        if refit_budget is not None:
-            model = self._configured(params, task, refit_budget, task.n_rows)
-            model.set_params(random_state=_stream(entropy)).fit(rows, targets)
-        elif model is None:
-            model = _constant_model(candidates[0], task, entropy)
+        self._warn(candidates[0].estimator, task, whole)
+
+        def train(
+            data: tuple[NDArray[Any], NDArray[Any]],
+        ) -> tuple[Mapping[str, Any], PrivateLinearModel, float | None]:
+            best, model, score = _best_of(candidates, selection, noise, task, *data, entropy)
+            params = (best or candidates[0]).params
+            if refit_budget is not None:
+                model = self._configured(params, task, refit_budget, task.n_rows)
+                model.set_params(random_state=_stream(entropy)).fit(*data)
+            elif model is None:
+                model = _constant_model(candidates[0], task, entropy)
+            return params, model, score
+
+        cost = Cost.point(whole.epsilon, whole.delta)
+        entry, (params, model, score) = paid(
+            self, cost, task.neighbours, NAME, lambda: self._read(X, y, task), train
+        )
         settings = {
             "candidates": len(grid),
             "runs": f"{selection.runs.name}, {selection.runs.mean:g} on average",
@@ -263,6 +277,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidInput(
                 "give the ledger to PrivateSearchCV and not to the estimator: the search pays once for all."
             )
+        if isinstance(self.estimator, PrivateLinearRegression):
+            self.estimator._scale()  # a range that is missing is told of before anything is spent
         grid: list[dict[str, Any]] = list(ParameterGrid(self.param_grid))
         names = {name for params in grid for name in params}
         fixed = sorted(names.intersection(FIXED))
@@ -281,15 +297,15 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _classifies(self) -> bool:
         return isinstance(self.estimator, PrivateClassifier)
 
-    def _task(self, rows: NDArray[Any], targets: NDArray[Any]) -> Task:
+    def _task(self, X: ArrayLike, y: ArrayLike) -> Task:
+        """The public facts, found without a look at a value; only ``classes=None`` without a ledger looks at y."""
+        paying = self.ledger is not None
         neighbours = Neighbours.parse(self.estimator.neighbours)
-        n_rows = len(rows)
+        n_rows, n_features = self.estimator._table_shape(X, y, paying)
         if neighbours is Neighbours.ADD_REMOVE:
-            n_rows = self.estimator.max_rows or 0
-            if n_rows < len(rows):
-                raise InvalidInput(
-                    "neighbours='add-remove' needs max_rows, a public number that the table never exceeds."
-                )
+            if self.estimator.max_rows is None:
+                raise InvalidInput(_NEEDS_MAX_ROWS)
+            n_rows = self.estimator.max_rows
         share = self.validation
         if isinstance(share, bool) or not isinstance(share, numbers.Real) or not 0 < share < 1:
             raise InvalidInput(f"validation must be a share of the rows between 0 and 1; got {share!r}.")
@@ -299,10 +315,23 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return Task(
             n_rows=n_rows,
             n_training=n_rows - n_validation,
-            n_features=rows.shape[1],
-            classes=self.estimator._label_set(targets) if self._classifies() else None,
+            n_features=n_features,
+            classes=self.estimator._label_set(y, paying) if self._classifies() else None,
             neighbours=neighbours,
         )
+
+    def _read(self, X: ArrayLike, y: ArrayLike, task: Task) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Rows and targets, once their form is known to be that of the task."""
+        rows, targets = checked(self, X, y, dtype=[np.float64, np.float32], y_numeric=not self._classifies())
+        n_told = task.n_rows if task.neighbours is Neighbours.REPLACE_ONE else None
+        check_shape(rows, n_told, task.n_features)
+        if len(rows) > task.n_rows:
+            raise InvalidInput(_NEEDS_MAX_ROWS)
+        if task.classes is not None:
+            with unquoted():
+                check_classification_targets(targets)
+                _encode(targets, task.classes)
+        return rows, targets
 
     def _shares(self, whole: Budget) -> tuple[Budget, Budget | None]:
         """What the search and the last fit may spend; epsilons and deltas add up."""
@@ -371,8 +400,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _fit_after_public(
         self,
         grid: Sequence[Mapping[str, Any]],
-        rows: NDArray[Any],
-        targets: NDArray[Any],
+        task: Task,
+        X: ArrayLike,
+        y: ArrayLike,
         entropy: SystemEntropy | SeededEntropy,
     ) -> PrivateSearchCV:
         """Choose on the public rows, then fit once on the private ones."""
@@ -386,7 +416,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 f"{public_rows.shape} and {public_targets.shape}."
             )
         whole = Budget(self.epsilon, self.delta)
-        task = self._task(rows, targets)
         alike = _alike(whole, task.n_rows / len(public_rows))
         scores = []
         for params in grid:
@@ -396,8 +425,12 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         best = int(np.argmax(scores))
         model = self._configured(grid[best], task, whole, task.n_rows)
         problem = replace(_problem(model, task), n_rows=task.n_rows)
-        entry = self._charge(resolve(model.mechanism).plan(problem, whole).cost, task)
-        model.set_params(random_state=_stream(entropy)).fit(rows, targets)
+        self._warn(model, task, whole)
+        cost = resolve(model.mechanism).plan(problem, whole).cost
+        model.set_params(random_state=_stream(entropy))
+        entry, _ = paid(
+            self, cost, task.neighbours, NAME, lambda: self._read(X, y, task), lambda data: model.fit(*data)
+        )
         chosen = (
             f"{_in_words(grid[best])} was chosen by cross-validation on {len(public_rows)} rows of public_data, which "
             "are public and not protected; every other setting was chosen without looking at the data."
@@ -449,28 +482,22 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             n_rows=task.n_rows,
             noise_on=f"{inner.noise_on}; and on the score of every candidate",
             assumptions=(
-                *(line.replace(f"{inner.n_rows}", f"{task.n_rows}") for line in inner.assumptions),
+                *(
+                    line.replace(f"{inner.n_rows}", f"{task.n_rows}")
+                    for line in inner.assumptions
+                    if not line.startswith("CAUTION")
+                ),
                 "The number of candidates, and so the time of the search, is kept secret.",
+                *map(str, _cautions(model, task, Budget(epsilon, delta))),
             ),
             statement=statement,
         )
 
-    def _charge(self, cost: Cost, task: Task) -> str | None:
-        """Spend before anything is trained; the entry as a certificate names it."""
-        if self.ledger is None:
-            if self.dataset is not None:
-                raise InvalidInput("dataset names a dataset of the ledger; give the ledger too.")
-            return None
-        if not isinstance(self.ledger, Ledger):
-            raise InvalidInput(f"ledger must be a dperm.Ledger or None; got a {type(self.ledger).__name__}.")
-        number = self.ledger.charge(
-            cost,
-            dataset=self.dataset,
-            neighbours=task.neighbours.value,
-            label=type(self).__name__,
-            mechanism=NAME,
-        )
-        return f"ledger {self.ledger.id}, charge {number}"
+    def _warn(self, model: PrivateLinearModel, task: Task, whole: Budget) -> None:
+        """Of what surrounds the search and of its public facts, once and before anything is spent."""
+        around, depth = surroundings(self)
+        around.warn(depth, _cautions(model, task, whole))
+        check_purse(self)
 
     def _store(
         self,
@@ -501,6 +528,11 @@ def _problem(model: PrivateLinearModel, task: Task) -> Problem:
         assert task.classes is not None
         return model._problem(n_rows, task.n_features, model._loss(len(task.classes)))
     return model._problem(n_rows, task.n_features, ClippedSquared(model._number("residual_bound")))
+
+
+def _cautions(model: PrivateLinearModel, task: Task, whole: Budget) -> tuple[Caution, ...]:
+    """Those of the whole search: all rows, and the whole delta."""
+    return cautions(replace(_problem(model, task), n_rows=task.n_rows), whole)
 
 
 def _admissible(plan: Plan) -> GaussianProfile:
@@ -551,6 +583,7 @@ def _score(model: PrivateLinearModel, rows: NDArray[Any], targets: NDArray[Any],
         predicted = model.predict(rows)
     if not isinstance(model, PrivateLinearRegression):
         return float(np.count_nonzero(predicted == targets)) / n_validation
+    assert model.y_range is not None
     low, high = (float(end) for end in model.y_range)
     predicted = np.clip(np.nan_to_num(predicted, nan=low), low, high)
     errors = np.abs(predicted - np.clip(targets, low, high)) / (high - low)

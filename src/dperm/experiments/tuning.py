@@ -15,6 +15,7 @@ from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.estimators.svm import PrivateLinearSVC
 from dperm.experiments.batches import Batch, Entropy, Model, rows_of
 from dperm.experiments.grid import skip
+from dperm.experiments.quiet import measured_only
 from dperm.experiments.results import Skipped, label
 from dperm.experiments.spec import Contender, canonical_json
 from dperm.mechanisms import Mechanism, resolve
@@ -117,9 +118,10 @@ def _search(contender: Contender, batch: Batch, training: Any, epsilon: float, e
         random_state=entropy.generator if isinstance(entropy, SeededEntropy) else None,
     )
     X, targets = batch.rows.X[training], batch.rows.targets[training]
-    started = time.perf_counter()
-    model.fit(X, targets)
-    seconds = time.perf_counter() - started
+    with measured_only():
+        started = time.perf_counter()
+        model.fit(X, targets)
+        seconds = time.perf_counter() - started
     best = model.best_estimator_
     intercept = np.asarray(best.intercept_) / (INTERCEPT_SCALE * spec.x_norm)
     weights = np.column_stack([best.coef_, intercept]).T

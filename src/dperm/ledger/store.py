@@ -3,32 +3,27 @@
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from dperm.errors import InvalidInput
+from dperm.ledger.chain import Damaged, check_chain
 
 APPLICATION_ID = 0x6450524D
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 LOCK_SECONDS = 120.0
 
-SCHEMA = (
-    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL)",
-    "CREATE TABLE partitions (dataset TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (dataset, name))",
-    "CREATE TABLE charges (id INTEGER PRIMARY KEY, time TEXT NOT NULL, dataset TEXT NOT NULL, partition TEXT, "
-    "label TEXT NOT NULL, mechanism TEXT NOT NULL, cost TEXT NOT NULL, status TEXT NOT NULL)",
-)
+SCHEMA = ("CREATE TABLE events (id INTEGER PRIMARY KEY, event TEXT NOT NULL, head TEXT NOT NULL)",)
 
 
-def create(path: Path, facts: Mapping[str, str], dataset: str, epsilon: float, delta: float) -> bool:
-    """Write a new ledger in one step; False, and nothing done, if the file exists by then.
+def create(path: Path, links: Iterable[tuple[str, str]]) -> None:
+    """Write a new ledger that begins with these events and heads, in one step.
 
     Raises
     ------
     InvalidInput
-        If pages of an earlier ledger lie beside the name.
+        If the file exists by then, or pages of an earlier ledger lie beside its name.
     """
     if path.with_name(path.name + "-wal").exists() and not path.exists():
         raise InvalidInput(
@@ -44,21 +39,37 @@ def create(path: Path, facts: Mapping[str, str], dataset: str, epsilon: float, d
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            connection.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
-            connection.execute("INSERT INTO datasets VALUES (?, ?, ?)", (dataset, epsilon, delta))
+            for event, head in links:
+                append(connection, event, head)
             connection.execute("COMMIT")
         try:
             os.link(name, path)  # unlike a rename, it never replaces a file
         except FileExistsError:
-            return False
+            raise InvalidInput(
+                f"{path.name} exists already. Open it with Ledger(path), or choose another name for a new ledger."
+            ) from None
         _sync_folder(path.parent)
-        return True
     finally:
         os.unlink(name)
 
 
+def append(connection: sqlite3.Connection, event: str, head: str) -> None:
+    connection.execute("INSERT INTO events (event, head) VALUES (?, ?)", (event, head))
+
+
+def history(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    """All events with their heads, in order, once it is known that the chain holds."""
+    links = connection.execute("SELECT event, head FROM events ORDER BY id").fetchall()
+    if not all(isinstance(text, str) for link in links for text in link):
+        raise Damaged("its history is not text")
+    check_chain(links)
+    return links
+
+
 @contextmanager
-def transaction(path: Path) -> Iterator[sqlite3.Connection]:
+def transaction(
+    path: Path, version: int = SCHEMA_VERSION, schema: Sequence[str] = SCHEMA
+) -> Iterator[sqlite3.Connection]:
     """The whole file, locked against every other process; committed to disk at the end, or not at all.
 
     A connection lives for one transaction, so that it is never shared by threads or inherited by a fork, and never
@@ -72,7 +83,7 @@ def transaction(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         with closing(_connect(path)) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            _check_schema(connection)
+            _check_schema(connection, version, schema)
             try:
                 yield connection
             except BaseException:
@@ -81,7 +92,7 @@ def transaction(path: Path) -> Iterator[sqlite3.Connection]:
             connection.execute("COMMIT")
     except sqlite3.OperationalError as error:
         raise InvalidInput(f"The ledger {path} cannot be used now: {error}.") from error
-    except (sqlite3.Error, UnicodeDecodeError) as error:
+    except (sqlite3.Error, UnicodeError, Damaged) as error:
         raise InvalidInput(f"{path} is not a usable ledger: {error}.") from error
 
 
@@ -89,26 +100,29 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"{path.as_uri()}?mode=rw", uri=True, timeout=LOCK_SECONDS, isolation_level=None
     )
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA trusted_schema = OFF")
+    try:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA trusted_schema = OFF")
+    except BaseException:
+        connection.close()  # left open it would keep its locks, and spoil the file for the next one
+        raise
     return connection
 
 
-def _check_schema(connection: sqlite3.Connection) -> None:
+def _check_schema(connection: sqlite3.Connection, wanted: int, schema: Sequence[str]) -> None:
     """Exactly our tables and no trigger, view or index beside them: the file may come from anyone."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
-        raise sqlite3.DatabaseError("it was not written by dperm")
-    if version != SCHEMA_VERSION:
-        raise sqlite3.DatabaseError(
-            f"it has version {version}, and this library reads version {SCHEMA_VERSION}"
-        )
+        raise Damaged("it was not written by dperm")
+    if version != wanted:
+        advice = "; dperm ledger upgrade FILE keeps all its charges" if version == 1 else ""
+        raise Damaged(f"it has version {version} of the format, and version {wanted} is needed here{advice}")
     found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    if sorted(str(sql) for (sql,) in found) != sorted(SCHEMA):
-        raise sqlite3.DatabaseError("its tables are not those of a ledger")
+    if sorted(str(sql) for (sql,) in found) != sorted(schema):
+        raise Damaged("its tables are not those of a ledger")
     if connection.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
-        raise sqlite3.DatabaseError("its pages are damaged")
+        raise Damaged("its pages are damaged")
 
 
 def _sync_folder(folder: Path) -> None:

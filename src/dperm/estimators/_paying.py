@@ -1,0 +1,84 @@
+"""Pay first: what a fit may know before its charge, and the order of charge, rows and training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import InvalidInput
+from dperm.ledger import Ledger
+from dperm.neighbours import Neighbours
+from dperm.privacy.cost import Cost
+
+Rows = TypeVar("Rows")
+Result = TypeVar("Result")
+
+
+def check_purse(owner: Any) -> None:
+    """Refuse a ``ledger`` that this fit cannot be charged to. ``owner`` is the estimator or the search that pays."""
+    if owner.ledger is None:
+        if owner.dataset is not None:
+            raise InvalidInput("dataset names a dataset of the ledger; give the ledger too.")
+        return
+    if not isinstance(owner.ledger, Ledger):
+        raise InvalidInput(f"ledger must be a dperm.Ledger or None; got a {type(owner.ledger).__name__}.")
+    if owner.random_state is not None:
+        raise InvalidInput(
+            "random_state makes the noise predictable, so the fit is not private and cannot be charged as if it were. "
+            "Leave random_state at None to release the model, or ledger at None for an experiment on public data. "
+            "BaggingClassifier and others like it set it themselves: they cannot release private models."
+        )
+
+
+def shape_of(X: Any, paying: bool) -> tuple[int, ...]:
+    """The shape of a table, without a look at its values; nothing but lengths of lists and tuples is read.
+
+    Without a ledger, an array-like that does not tell its shape is converted to find out.
+    """
+    if hasattr(X, "shape"):
+        return tuple(X.shape)
+    if isinstance(X, list | tuple):
+        return (len(X), *(shape_of(X[0], paying) if len(X) and _has_shape(X[0]) else ()))
+    if paying:
+        raise InvalidInput(
+            "With a ledger X must tell its shape before it is read: give an array, a table or a list of rows; got a "
+            f"{type(X).__name__}."
+        )
+    return np.asarray(X).shape
+
+
+def _has_shape(item: Any) -> bool:
+    return hasattr(item, "shape") or isinstance(item, list | tuple)
+
+
+def check_shape(rows: NDArray[Any], n_rows: int | None, n_features: int) -> None:
+    """Refuse rows of another shape than they told before they were read; None for a number that is private."""
+    if rows.shape != (len(rows) if n_rows is None else n_rows, n_features):
+        raise InvalidInput(
+            "X has another shape than it told before it was read; give a table that stays as it is."
+        )
+
+
+def paid(
+    owner: Any,
+    cost: Cost,
+    neighbours: Neighbours,
+    mechanism: str,
+    read: Callable[[], Rows],
+    train: Callable[[Rows], Result],
+) -> tuple[str | None, Result]:
+    """Charge the owner's ledger, if there is one, then read, then train; the citation of the charge and the result."""
+    if owner.ledger is None:
+        return None, train(read())
+    return owner.ledger.pay(  # type: ignore[no-any-return]
+        cost,
+        read,
+        train,
+        dataset=owner.dataset,
+        neighbours=neighbours.value,
+        label=type(owner).__name__,
+        mechanism=mechanism,
+    )

@@ -1,0 +1,235 @@
+"""What a history of events adds up to: caps, partitions, charges, and what is left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from dperm.errors import InvalidInput
+from dperm.ledger.chain import Anchor, Damaged
+from dperm.neighbours import Neighbours
+from dperm.privacy.budget import EPSILON_RANGE, Budget
+from dperm.privacy.cost import Cost, compose
+
+OPEN, SPENT, VOID = "open", "spent", "void"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One charge. ``open`` and ``spent`` both count; ``void`` was refused before training and does not.
+
+    ``head`` is the head of the ledger right after the charge was made, which the model that it paid for cites.
+    """
+
+    id: int
+    time: str
+    dataset: str
+    partition: str | None
+    label: str
+    mechanism: str
+    cost: Cost
+    status: str
+    head: str
+
+    @property
+    def counts(self) -> bool:
+        return self.status != VOID
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "cost": self.cost.to_dict()}
+
+
+class Book:
+    """The state of a ledger after its events, taken one by one.
+
+    Guarantee
+    ---------
+    ``take`` refuses an event that no ledger would have written: a cap that rises, a second way to cut a dataset, a
+    charge to what was never declared, a charge that is settled twice, or in a strict ledger made void.
+    """
+
+    id: str
+    neighbours: Neighbours
+    adaptive_costs: bool
+    strict: bool
+
+    def __init__(self, links: Iterable[tuple[str, str]]) -> None:
+        self.caps: dict[str, Budget] = {}
+        self.parts: dict[str, list[str]] = {}
+        self.fixed_membership: set[str] = set()
+        self.entries: list[Entry] = []
+        self.heads: dict[str, int | None] = {}  # and the charge that each belongs to
+        self.head = ""
+        for event, head in links:
+            self.take(event, head)
+        if not self.heads:
+            raise Damaged("it has no history")
+
+    def take(self, event: str, head: str) -> None:
+        try:
+            self._take(json.loads(event, parse_constant=_no_constant), head)
+        except (ValueError, RecursionError):
+            raise Damaged(f"event {len(self.heads) + 1} is none that a ledger writes") from None
+        self.head = head
+        self.heads.setdefault(head, None)
+
+    def _take(self, event: Any, head: str) -> None:
+        match event:
+            case {
+                "event": "create",
+                "id": str(name),
+                "neighbours": str(relation),
+                "adaptive_costs": bool(adaptive),
+                "strict": bool(strict),
+            } if not self.heads:
+                self.id, self.neighbours = name, Neighbours.parse(relation)
+                self.adaptive_costs, self.strict = adaptive, strict
+            case {"event": "cap", "dataset": str(name), "epsilon": float(epsilon), "delta": float(delta)}:
+                cap, old = Budget(epsilon, delta), self.caps.get(name)
+                _require(old is None or (cap.epsilon <= old.epsilon and cap.delta <= old.delta))
+                self.caps[name] = cap
+            case {
+                "event": "partitions",
+                "dataset": str(name),
+                "names": [*names],
+                "fixed_membership": bool(fixed),
+            }:
+                _require(name in self.caps and name not in self.parts and len(names) > 0)
+                _require(all(isinstance(part, str) for part in names) and len(set(names)) == len(names))
+                self.parts[name] = names
+                self.fixed_membership |= {name} if fixed else set()
+            case {
+                "event": "charge",
+                "time": str(time),
+                "dataset": str(name),
+                "partition": None | str() as part,
+                "label": str(label),
+                "mechanism": str(mechanism),
+                "cost": cost,
+                "status": "open" | "spent" as status,
+            }:
+                _require(name in self.caps and (part is None or part in self.parts.get(name, ())))
+                entry = Entry(
+                    id=len(self.entries) + 1,
+                    time=time,
+                    dataset=name,
+                    partition=part,
+                    label=label,
+                    mechanism=mechanism,
+                    cost=Cost.from_dict(cost),
+                    status=status,
+                    head=head,
+                )
+                self.entries.append(entry)
+                self.heads[head] = entry.id
+            case {"event": "settle", "charge": int(number), "status": "spent" | "void" as status}:
+                _require(1 <= number <= len(self.entries) and self.entries[number - 1].status == OPEN)
+                _require(status == SPENT or not self.strict)
+                self.entries[number - 1] = replace(self.entries[number - 1], status=status)
+            case _:
+                raise ValueError
+
+    def cap(self, dataset: str) -> Budget:
+        if dataset not in self.caps:
+            raise InvalidInput(
+                f"The ledger knows the datasets {', '.join(self.caps)}; got {dataset!r}. Create one with "
+                "set_cap(dataset, epsilon, delta) if nobody in it is in another one."
+            )
+        return self.caps[dataset]
+
+    def check_partition(self, dataset: str, name: str) -> None:
+        self.cap(dataset)
+        known = self.parts.get(dataset, [])
+        if name not in known:
+            raise InvalidInput(
+                f"{name!r} is not a declared partition of {dataset!r} (there are {known}); declare all of them with "
+                "declare_partitions."
+            )
+
+    def totals(self, dataset: str, partition: str | None = None) -> list[Cost]:
+        """What a row has paid for: shared charges and those of its own part. One total for each part, or one."""
+        self.cap(dataset)
+        counted = [entry for entry in self.entries if entry.dataset == dataset and entry.counts]
+        parts: list[str | None] = [*self.parts.get(dataset, [])] or [None]
+        if partition is not None:
+            parts = [partition]
+        return [compose(entry.cost for entry in counted if entry.partition in (None, part)) for part in parts]
+
+    def in_the_way(self, cost: Cost, dataset: str, partition: str | None) -> Cost | None:
+        """A total beside which the cost exceeds the cap; None if it fits beside all."""
+        cap = self.cap(dataset)
+        totals = self.totals(dataset, partition)
+        return next((total for total in totals if not compose([total, cost]).fits(cap)), None)
+
+    def spent(self, dataset: str, partition: str | None = None) -> float:
+        cap, totals = self.cap(dataset), self.totals(dataset, partition)
+        spent = max(total.epsilon(cap.delta) for total in totals)
+        return min(spent, cap.epsilon) if all(total.fits(cap) for total in totals) else spent
+
+    def remaining(self, dataset: str, partition: str | None = None) -> float:
+        """Largest epsilon, at the delta of the cap, of one more Gaussian-type release; 0 if none fits."""
+        cap, totals = self.cap(dataset), self.totals(dataset, partition)
+        if cap.delta == 0:
+            return max(0.0, cap.epsilon - max(total.epsilon(0.0) for total in totals))
+
+        def fits(mu: float) -> bool:
+            return all(compose([total, Cost.gaussian(mu)]).fits(cap) for total in totals)
+
+        low, high = 0.0, 1.0
+        while fits(high) and high < 1e3:
+            low, high = high, 2 * high
+        tolerance = 1e-11 if all(total.only_gaussian for total in totals) else 1e-3
+        while high - low > tolerance * high and high > 1e-9:
+            middle = (low + high) / 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        # A hair less, so that a fit that asks for it is accepted after its own roundings.
+        left = min(Cost.gaussian(low).epsilon(cap.delta) * (1 - 1e-8), cap.epsilon, EPSILON_RANGE[1])
+        return left if left >= EPSILON_RANGE[0] else 0.0
+
+    def why_not(self, anchor: Anchor) -> str | None:
+        """Why this is not the ledger that the anchor was taken from, or not all of it; None if it is."""
+        if anchor.ledger not in (None, self.id):
+            return f"this is another ledger: it has the id {self.id}, and {anchor.ledger} is cited."
+        if anchor.head not in self.heads:
+            return (
+                f"the head {anchor.head} is not in its history. It has lost charges, because an older copy was put in "
+                "its place or its end was cut off; or the head comes from a copy that was charged by itself."
+            )
+        if anchor.charge is None:
+            return None
+        if self.heads[anchor.head] != anchor.charge:
+            return f"the head cited is not that of charge {anchor.charge}."
+        if not self.entries[anchor.charge - 1].counts:
+            return f"charge {anchor.charge} is void: it paid for no model."
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "format": "dperm ledger",
+            "version": 2,
+            "id": self.id,
+            "head": self.head,
+            "neighbours": self.neighbours.value,
+            "adaptive_costs": self.adaptive_costs,
+            "strict": self.strict,
+            "partitions": {
+                name: {"names": parts, "fixed_membership": name in self.fixed_membership}
+                for name, parts in self.parts.items()
+            },
+            "datasets": [
+                {"dataset": name, **asdict(cap), "spent": self.spent(name), "remaining": self.remaining(name)}
+                for name, cap in self.caps.items()
+            ],
+            "charges": [entry.to_dict() for entry in self.entries],
+        }
+
+
+def _require(condition: bool) -> None:
+    if not condition:
+        raise ValueError
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(text)
