@@ -20,6 +20,7 @@ from dperm.audit.replay_cases import BUDGET, replay_cases
 from dperm.audit.watch import Watch, WatchedEntropy
 from dperm.errors import DpermError, NotCertified
 from dperm.mechanisms import Mechanism, Plan, mechanism_names, resolve
+from dperm.mechanisms.noisy_sgd import HiddenDescent
 from dperm.mechanisms.objective_family import OBJECTIVE_NOISE
 from dperm.mechanisms.schedule import Schedule
 from dperm.privacy import Budget
@@ -38,6 +39,7 @@ CHECKS = {
     "plan": "what passes the gate is what was planned",
     "entropy": "all randomness comes from the given source and is drawn alike, whatever the rows",
     "price": "what passed the gate costs no more than the budget, by a second accountant too",
+    "ball": "iterates that stay hidden stay in the ball that their price rests on",
     "minimiser": "what is released as a minimiser is one of the objective that was priced",
 }
 
@@ -126,6 +128,7 @@ def replay(
                 *_records(one, other),
                 *_entropy(one, same, other),
                 *(Finding("price", fault) for fault in price_faults(plan, one)),
+                *_within_ball(plan, one),
                 *_stationary(plan, one, pair),
             ]
     except DpermError as error:
@@ -178,6 +181,21 @@ def require_replay(names: Sequence[str] | None = None, thorough: bool = False) -
     if broken:
         raise NotCertified(f"{len(broken)} of {len(reports)} replays failed:\n" + "\n".join(broken))
     return len(reports)
+
+
+def _within_ball(plan: Plan, run: Watch) -> Iterator[Finding]:
+    """An update from within the ball leads no further than its step; what went before was projected on it."""
+    plan = inner_plan(plan)
+    if not isinstance(plan.detail, HiddenDescent):
+        return
+    problem, radius = plan.problem, plan.detail.radius
+    step = float(plan.detail.schedule.step_sizes.max())
+    farthest = radius + step * (problem.gradient_bound + problem.l2 * radius)
+    longest = max(float(np.linalg.norm(passage.values)) for passage in run.passages)
+    if not longest <= farthest * (1 + ROUNDING):
+        yield Finding(
+            "ball", f"an iterate is {longest:.6g} long, at most {farthest:.6g} follows from the ball"
+        )
 
 
 def _stationary(plan: Plan, run: Watch, pair: Pair) -> Iterator[Finding]:

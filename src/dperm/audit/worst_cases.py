@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from dperm.audit.attack import (
+    RELEASES,
     WEIGHTS,
     Attack,
     Matrix,
@@ -353,5 +354,6 @@ def _by_the_system(mechanism: Mechanism) -> Attack:
             attack = _attack(
                 "label, all from the operating system", changed, fitted, lone_pair(fitted, row=row)
             )
-            return replace(attack, system=True, share=1 / SECOND, most_runs=SYSTEM_RUNS)
+            sees = WEIGHTS if isinstance(mechanism, FrankWolfe) else RELEASES  # it releases choices alone
+            return replace(attack, system=True, sees=sees, share=1 / SECOND, most_runs=SYSTEM_RUNS)
     raise InvalidInput(f"no attack on {mechanism.name!r} fits its theorem.")
