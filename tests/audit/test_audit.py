@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from dperm.audit.attack import Seen, observe, watched_gate
 from dperm.audit.audit import (
     BROKEN,
+    INCONCLUSIVE,
     STANDS,
     ControlResult,
     attack_once,
@@ -77,10 +78,13 @@ class BareIntercept(OutputGD):
 
 @pytest.mark.parametrize("name", audited_names())
 def test_every_private_mechanism_has_attacks_that_fit_it(name: str) -> None:
-    for attack in attacks_on(name):
+    attacks = attacks_on(name)
+    for attack in attacks:
         assert attack.mechanism.misfit(attack.problem) is None
         assert type(attack.mechanism) is type(resolve(name))
         assert len(attack.pair.left[0]) == attack.problem.n_rows
+    assert sum(attack.system for attack in attacks) == 1
+    assert "clip" not in resolve(name).settings or any(attack.mechanism.clip for attack in attacks)
 
 
 @pytest.mark.parametrize(("name", "least"), [("rsgd-ar", 0.4), ("dp-gd", 0.4), ("objective-pure", 0.5)])
@@ -118,6 +122,24 @@ def test_controls_are_caught_and_what_they_were_broken_from_is_not(name: str) ->
     assert audit_control(control, runs=4000, confidence=SURE).caught
     healthy = replace(control, mechanism=control.healthy)
     assert not audit_control(healthy, runs=1500, confidence=SURE).caught
+
+
+def test_a_claim_of_which_nothing_was_proved_was_not_tried() -> None:
+    few = audit("dp-gd", runs=100)
+    assert not few.faults
+    assert few.ratio == 0.0
+    assert few.verdict == INCONCLUSIVE
+    ran = CliRunner().invoke(command, ["dp-gd", "--runs", "100", "--processes", "1"], standalone_mode=False)
+    assert ran.return_value == 1
+    assert "0 of 1 claims stand" in ran.stdout
+    assert "more with --runs" in ran.stdout
+
+
+def test_an_audit_may_stop_at_the_first_fault() -> None:
+    found = audit(HalfNoiseGD(steps=3), problem=LINEAR, runs=3000, stop_at_first=True)
+    assert found.verdict == BROKEN
+    assert len(found.faults) == 1
+    assert not found.attacks
 
 
 def test_a_control_for_the_replay_goes_to_the_replay() -> None:
@@ -176,7 +198,7 @@ def test_noise_that_is_not_as_declared_is_noticed(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(GATE, "add_noise", smaller)
     found = check_noise(OutputGD(), replace(LINEAR, n_features=2), BUDGET, runs=300)
-    assert "noise at the gate is not of the declared scale" in found.faults
+    assert "noise is not of the declared scale" in found.faults
 
 
 def test_two_processes_draw_different_noise() -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dperm.audit.neighbours import BEYOND, Pair, cancelling_pair, extreme_labels, pairs, table_of
-from dperm.audit.replay import LOSSES, replay, replay_all, replay_cases, require_replay
+from dperm.audit.replay import replay, replay_all, require_replay
+from dperm.audit.replay_cases import LOSSES, replay_cases
 from dperm.audit.watch import Watch, WatchedEntropy
 from dperm.errors import NotCertified
 from dperm.losses import Linear, Logistic, Softmax

@@ -7,9 +7,9 @@ published number, over its noise scale, is weighed by how far the two tables mov
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -21,12 +21,14 @@ from dperm.mechanisms import Job, Mechanism, NoisySGD, Outcome, Plan
 from dperm.mechanisms.descent import DescentMechanism
 from dperm.mechanisms.objective_family import OBJECTIVE_NOISE
 from dperm.neighbours import Neighbours
-from dperm.privacy import ReleaseRecord, SeededEntropy
+from dperm.privacy import ReleaseRecord, SeededEntropy, SystemEntropy
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+
+Score = Callable[[Matrix], Vector]
 
 RELEASES, WEIGHTS = "releases", "weights"
 _SINGULAR = 1e-12
@@ -37,8 +39,11 @@ class Attack:
     """One way to try a claim.
 
     ``sees`` is "releases", all that the guarantee covers, or "weights", the result alone; the second also
-    notices what went past the gate. ``jobs`` is how many runs go side by side in one call. ``delta`` is the one at
-    which this claim is tried unless another is asked for, ``share`` the part of the runs asked for that it gets.
+    notices what went past the gate. ``score``, if given, is made from the plan and says how much likelier published
+    weights are on the left table. ``jobs`` is how many runs go side by side in one call. ``system`` draws everything,
+    rows too, from the operating system, one run at a time, as a user's fit does; otherwise noise is seeded. ``delta``
+    is the one at which this claim is tried unless another is asked for, ``share`` the part of the runs asked for that
+    it gets, ``most_runs`` a limit on them.
     """
 
     name: str
@@ -49,6 +54,13 @@ class Attack:
     jobs: int = 5000
     delta: float | None = None
     share: float = 1.0
+    most_runs: int | None = None
+    system: bool = False
+    score: Callable[[Plan], Score] | None = None
+
+    def runs_of(self, asked: int) -> int:
+        wanted = max(100, round(self.share * asked))
+        return wanted if self.most_runs is None else min(wanted, self.most_runs)
 
 
 class Passage(NamedTuple):
@@ -127,6 +139,15 @@ def opposing_pair(problem: Problem) -> Pair:
     return Pair(name="opposing rows", left=(X, y), right=right, row=problem.n_rows - 1)
 
 
+def opposite_pair(problem: Problem) -> Pair:
+    """A lone row against its mirror image: first moments and gradients move together as far as they can."""
+    alone = lone_pair(replace(problem, neighbours=Neighbours.REPLACE_ONE))
+    X, y = alone.left
+    mirrored = X.copy()
+    mirrored[alone.row] = -X[alone.row]
+    return replace(alone, name="mirrored row", right=(mirrored, y))
+
+
 @dataclass(frozen=True, eq=False)
 class Seen:
     """What was published in many runs, one row each, in units of its noise; and the same before noise."""
@@ -139,9 +160,10 @@ def observe(attack: Attack, plan: Plan, left: bool, runs: int, seed: np.random.S
     """Run the mechanism ``runs`` times, independently, on the left or the right table of the pair."""
     table = table_of(attack.problem, attack.pair.left if left else attack.pair.right)
     parts = []
+    together = 1 if attack.system else attack.jobs
     for entropy, count in _sources(attack, plan, runs, seed):
-        for first in range(0, count, attack.jobs):
-            jobs = [Job(plan=plan)] * min(attack.jobs, count - first)
+        for first in range(0, count, together):
+            jobs = [Job(plan=plan)] * min(together, count - first)
             with watched_gate() as passages:
                 outcomes = attack.mechanism.run(jobs, table, entropy)
             parts.append(_seen(outcomes, passages, attack.sees))
@@ -177,11 +199,14 @@ def scores(seen: Seen, weights: Vector) -> Vector:
 
 def _sources(
     attack: Attack, plan: Plan, runs: int, seed: np.random.SeedSequence
-) -> Iterator[tuple[SeededEntropy, int]]:
+) -> Iterator[tuple[Entropy, int]]:
     """Sources of randomness and how many runs each serves.
 
     Each hidden branch gets calls of its own, and how many runs it serves is drawn as a secret order would draw it.
     """
+    if attack.system:
+        yield SystemEntropy(), runs
+        return
     n_rows, row = attack.problem.n_rows, attack.pair.row
     sizes = np.array(_secret_batches(plan))
     if len(sizes) == 1:

@@ -1,15 +1,15 @@
 """The audit: try to break the claim of every mechanism, and prove that broken ones are noticed.
 
 A verdict of "broken" is a proof up to a stated probability. A verdict of "stands" proves nothing; the ratio of
-audited to claimed epsilon says how hard the claim was tried.
+audited to claimed epsilon says how hard the claim was tried, and at 0 the verdict is "inconclusive".
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 
@@ -18,11 +18,13 @@ import numpy as np
 from dperm.audit.attack import Attack, Seen, direction, observe, scores
 from dperm.audit.bounds import Bounds, ProfileFamily, lower_bounds
 from dperm.audit.controls import CONTROLS, Control
+from dperm.audit.draws import DrawCheck, check_draws
 from dperm.audit.neighbours import pairs
 from dperm.audit.noise_check import NoiseCheck, check_noise, empty_problem, processes_share_noise
-from dperm.audit.replay import replay, replay_all
-from dperm.audit.worst_cases import attacks_by, attacks_on, audited_names
-from dperm.errors import InvalidInput
+from dperm.audit.replay import ReplayReport, replay, replay_all
+from dperm.audit.worst_cases import OUT_OF_REACH, WIDE, attacks_by, attacks_on, audited_names
+from dperm.errors import DpermError, InvalidInput
+from dperm.losses import Logistic
 from dperm.mechanisms import Mechanism, resolve
 from dperm.mechanisms.base import check_count
 from dperm.privacy import Budget
@@ -30,10 +32,12 @@ from dperm.problem import Problem
 
 EPSILON, DELTA, CONFIDENCE, RUNS = 1.0, 1e-2, 0.999, 150_000
 TRAINING, FEWEST_TRAINING = 0.1, 1000  # runs that choose the score and its threshold; at most a third of all
-NOISE_RUNS = 300
+NOISE_RUNS, CENTRED_RUNS = 300, 150
 CONTROL_RUNS = 10_000
 
-STANDS, BROKEN = "stands", "BROKEN"
+CENTRED_INTERCEPT = 0.5
+
+STANDS, INCONCLUSIVE, BROKEN = "stands", "inconclusive", "BROKEN"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,51 +66,68 @@ class AttackResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReplaySummary:
+    """How many replays of a mechanism were made, and what failed."""
+
+    replays: int = 0
+    failures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class AuditResult:
     """All that was tried on one mechanism, and the processor time that it took."""
 
     mechanism: str
-    attacks: tuple[AttackResult, ...]
-    noise: NoiseCheck
-    seconds: float
+    replays: ReplaySummary = ReplaySummary()
+    draws: DrawCheck | None = None
+    noise: tuple[NoiseCheck, ...] = ()
+    attacks: tuple[AttackResult, ...] = ()
+    seconds: float = 0.0
 
     @property
-    def best(self) -> AttackResult:
-        return max(self.attacks, key=lambda attack: attack.ratio)
-
-    @property
-    def claimed(self) -> float:
-        return self.best.claimed
+    def best(self) -> AttackResult | None:
+        """The attack that proved most; None if the audit stopped before one was made."""
+        return max(self.attacks, key=lambda attack: attack.ratio, default=None)
 
     @property
     def lower_bound(self) -> float:
-        return self.best.bounds.epsilon
+        """The epsilon that was proved."""
+        return 0.0 if self.best is None else self.best.bounds.epsilon
 
     @property
     def ratio(self) -> float:
-        return self.best.ratio
+        """Share of the claimed epsilon that was proved."""
+        return 0.0 if self.best is None else self.best.ratio
 
     @property
     def null(self) -> float:
-        return max(attack.null for attack in self.attacks)
+        return max((attack.null for attack in self.attacks), default=0.0)
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Why the claim is broken; empty when it stands."""
-        refuted = [
+        """Why the claim is broken; empty when it is not."""
+        draws = () if self.draws is None else self.draws.faults
+        found = [*self.replays.failures, *draws, *(fault for noise in self.noise for fault in noise.faults)]
+        found += [
             f"{attack.attack}: epsilon >= {attack.bounds.epsilon:.3g}, claimed {attack.claimed:g}"
             for attack in self.attacks
             if attack.refuted
         ]
         if self.null > 0:
-            refuted.append(
-                f"a table differs from itself by epsilon >= {self.null:.3g}: the audit is at fault"
-            )
-        return (*refuted, *self.noise.faults)
+            found.append(f"a table differs from itself by epsilon >= {self.null:.3g}: the audit is at fault")
+        return tuple(found)
 
     @property
     def verdict(self) -> str:
-        return BROKEN if self.faults else STANDS
+        """Broken, or not; a claim of which the attacks could prove nothing was not tried."""
+        if self.faults:
+            return BROKEN
+        return STANDS if self.ratio > 0 else INCONCLUSIVE
+
+    @property
+    def out_of_reach(self) -> str | None:
+        """Why no attack can prove a part of this claim, where that is known beforehand."""
+        return OUT_OF_REACH.get(self.mechanism)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,13 +155,14 @@ def audit(
     runs: int = RUNS,
     seed: int = 0,
     confidence: float = CONFIDENCE,
+    stop_at_first: bool = False,
 ) -> AuditResult:
-    """Attack one mechanism on worst-case neighbours and check its noise.
+    """Replay one mechanism on neighbours, check its draws and its noise, and attack it where its claim is tightest.
 
     Parameters
     ----------
     mechanism : str or Mechanism
-        The name of a registered mechanism has attacks of its own. An object is attacked as it is set.
+        The name of a registered mechanism has replays and attacks of its own. An object is tried as it is set.
     epsilon, delta : float
         The claim to try. Without delta it is 0.01, or 0 for a pure claim: with a tiny delta almost no run shows an
         event that could refute the claim, and the direct bound has nothing to count.
@@ -149,31 +171,53 @@ def audit(
     runs : int
         On each of the two tables, for the first attack; slow mechanisms and second attacks get a share of them.
     seed : int
-        Of the noise of the attacks. The checks of the noise itself use the operating system's.
+        Of the noise of most attacks. One attack, and the checks of draws and noise, use the operating system's.
     confidence : float
         A healthy mechanism is called broken by one attack with a probability of at most ``1 - confidence``.
+    stop_at_first : bool
+        Stop at the first fault instead of looking for all of them.
     """
     check_count("runs", runs)
     if runs < 100 or not 0 < confidence < 1:
         raise InvalidInput("runs must be at least 100 and confidence between 0 and 1.")
-    started = time.process_time()
     if isinstance(mechanism, str):
         attacks = attacks_on(mechanism)
+        reports = replay_all(names=(mechanism,))
         blank = empty_problem(attacks[0].mechanism, attacks[0].problem)
     elif problem is None:
         raise InvalidInput("a mechanism object needs the problem on which to attack it.")
     else:
         attacks, blank = attacks_by(mechanism, problem), problem
-    return _audited(attacks, blank, epsilon, delta, runs, seed, confidence, started)
+        reports = _replays_of(mechanism, problem, Budget(epsilon, DELTA if delta is None else delta))
+    first = attacks[0]
+    claim = _Claim(epsilon=epsilon, delta=delta, runs=runs, seed=seed, failure=1 - confidence)
+    started = time.process_time()
+    found = AuditResult(mechanism=first.mechanism.name, replays=_summarised(reports, stop_at_first))
+    steps: list[Callable[[AuditResult], AuditResult]] = [
+        lambda found: replace(found, draws=check_draws(first.mechanism)),
+        lambda found: replace(found, noise=tuple(_noise_checks(first.mechanism, blank, claim.budget(first)))),
+        *(partial(_attacked_too, attack, number, claim) for number, attack in enumerate(attacks)),
+    ]
+    for step in steps:
+        if stop_at_first and found.faults:
+            break
+        found = step(found)
+    return replace(found, seconds=time.process_time() - started)
 
 
 def audit_control(
     control: Control, *, runs: int = CONTROL_RUNS, seed: int = 0, confidence: float = CONFIDENCE
 ) -> ControlResult:
-    """Attack a mechanism that is broken on purpose, at the delta of other audits."""
+    """Attack a mechanism that is broken on purpose, at the delta of other audits, and check its noise."""
     started = time.process_time()
+    claim = _Claim(epsilon=control.budget.epsilon, delta=None, runs=runs, seed=seed, failure=1 - confidence)
     attacks = attacks_by(control.mechanism, control.problem, control.pair)
-    found = _audited(attacks, control.problem, control.budget.epsilon, None, runs, seed, confidence, started)
+    found = AuditResult(
+        mechanism=control.name,
+        noise=(check_noise(control.mechanism, control.problem, claim.budget(attacks[0]), NOISE_RUNS),),
+        attacks=tuple(_attacked(attack, number, claim) for number, attack in enumerate(attacks)),
+        seconds=time.process_time() - started,
+    )
     return ControlResult(
         control=control.name,
         what_is_wrong=control.what_is_wrong,
@@ -187,25 +231,6 @@ def audit_control(
 def audit_controls() -> tuple[Control, ...]:
     """The controls that the audit, and not a replay, must catch."""
     return tuple(control for control in CONTROLS if control.caught_by == "audit")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplaySummary:
-    """How many replays of a mechanism were made, and what failed."""
-
-    mechanism: str
-    replays: int
-    failures: tuple[str, ...]
-    seconds: float
-
-
-def summarise_replays(name: str) -> ReplaySummary:
-    """Replay one mechanism on all problems that it declares."""
-    started = time.process_time()
-    reports = list(replay_all(names=(name,)))
-    failures = tuple(str(report) for report in reports if not report.passed)
-    seconds = time.process_time() - started
-    return ReplaySummary(mechanism=name, replays=len(reports), failures=failures, seconds=seconds)
 
 
 def check_control(name: str, runs: int = CONTROL_RUNS, seed: int = 0) -> ControlResult:
@@ -238,23 +263,18 @@ def audit_all(
     seed: int = 0,
     confidence: float = CONFIDENCE,
     controls: Sequence[str] = (),
-    replays: bool = False,
     processes: int = 2,
-) -> Iterator[AuditResult | ControlResult | ReplaySummary]:
+) -> Iterator[AuditResult | ControlResult]:
     """Audit mechanisms, by default every private one; results come as they are ready.
 
-    ``processes`` of 1 is this process, more are new ones. With ``controls`` those are tried too, and with
-    ``replays`` every mechanism is replayed.
+    ``processes`` of 1 is this process, more are new ones. With ``controls`` those are tried too.
     """
     chosen = audited_names() if names is None else tuple(dict.fromkeys(names))
     for name in chosen:
         attacks_on(name)
     slow_first = sorted(chosen, key=lambda name: resolve(name).family not in ("objective", "auto"))
     one = partial(audit, epsilon=epsilon, delta=delta, runs=runs, seed=seed, confidence=confidence)
-    tasks: list[Callable[[], AuditResult | ControlResult | ReplaySummary]] = []
-    tasks += [partial(one, name) for name in slow_first]
-    if replays:
-        tasks += [partial(summarise_replays, name) for name in chosen]
+    tasks: list[Callable[[], AuditResult | ControlResult]] = [partial(one, name) for name in slow_first]
     tasks += [partial(check_control, name, seed=seed) for name in controls]
     if processes == 1:
         yield from (task() for task in tasks)
@@ -269,32 +289,59 @@ def noise_differs_between_processes() -> bool:
     return processes_share_noise() == 0
 
 
-def _audited(
-    attacks: Sequence[Attack],
-    blank: Problem,
-    epsilon: float,
-    delta: float | None,
-    runs: int,
-    seed: int,
-    confidence: float,
-    started: float,
-) -> AuditResult:
-    results = []
-    for number, attack in enumerate(attacks):
-        wanted = delta if delta is not None else attack.delta
-        budget = Budget(epsilon, DELTA if wanted is None else wanted)
-        sequence = np.random.SeedSequence([seed, number])
-        results.append(
-            attack_once(attack, budget, max(100, round(attack.share * runs)), sequence, 1 - confidence)
-        )
-    first = attacks[0]
-    budget = Budget(epsilon, results[0].delta)
-    return AuditResult(
-        mechanism=first.mechanism.name,
-        attacks=tuple(results),
-        noise=check_noise(first.mechanism, blank, budget, NOISE_RUNS),
-        seconds=time.process_time() - started,
-    )
+@dataclass(frozen=True, kw_only=True)
+class _Claim:
+    """What is tried, and how hard."""
+
+    epsilon: float
+    delta: float | None
+    runs: int
+    seed: int
+    failure: float
+
+    def budget(self, attack: Attack) -> Budget:
+        wanted = self.delta if self.delta is not None else attack.delta
+        return Budget(self.epsilon, DELTA if wanted is None else wanted)
+
+
+def _attacked(attack: Attack, number: int, claim: _Claim) -> AttackResult:
+    sequence = np.random.SeedSequence([claim.seed, number])
+    return attack_once(attack, claim.budget(attack), attack.runs_of(claim.runs), sequence, claim.failure)
+
+
+def _attacked_too(attack: Attack, number: int, claim: _Claim, found: AuditResult) -> AuditResult:
+    return replace(found, attacks=(*found.attacks, _attacked(attack, number, claim)))
+
+
+def _noise_checks(mechanism: Mechanism, blank: Problem, budget: Budget) -> Iterator[NoiseCheck]:
+    """As it is, and on centred rows where it can have them."""
+    yield check_noise(mechanism, blank, budget, NOISE_RUNS)
+    centred = replace(blank, intercept=CENTRED_INTERCEPT)
+    for center, problem in ((True, centred), (False, replace(centred, n_features=WIDE, loss=Logistic()))):
+        try:
+            changed = replace(mechanism, center=center)
+            plan = changed.plan(problem, budget)
+        except DpermError:
+            continue
+        if plan.centring is not None:
+            yield check_noise(changed, problem, budget, CENTRED_RUNS)
+            return
+
+
+def _replays_of(mechanism: Mechanism, problem: Problem, budget: Budget) -> Iterator[ReplayReport]:
+    for seed, pair in enumerate(pairs(problem)):
+        yield replay(mechanism, problem, budget, pair, seed)
+
+
+def _summarised(reports: Iterable[ReplayReport], stop_at_first: bool) -> ReplaySummary:
+    number, failures = 0, []
+    for report in reports:
+        number += 1
+        if not report.passed:
+            failures.append(str(report))
+            if stop_at_first:
+                break
+    return ReplaySummary(replays=number, failures=tuple(failures))
 
 
 def attack_once(
@@ -305,8 +352,12 @@ def attack_once(
     left, right = (observe(attack, plan, side, runs, seed) for side in (True, False))
     cut = min(runs // 3, max(FEWEST_TRAINING, round(TRAINING * runs)))
     chosen_on = [Seen(seen.published[:cut], seen.exact[:cut]) for seen in (left, right)]
-    weights = direction(chosen_on[0], chosen_on[1], attack.sees)
-    here, there = scores(left, weights), scores(right, weights)
+    if attack.score is None:
+        weights = direction(chosen_on[0], chosen_on[1], attack.sees)
+        here, there = scores(left, weights), scores(right, weights)
+    else:
+        score = attack.score(plan)
+        here, there = score(left.published), score(right.published)
     family = None if plan.profile is None else ProfileFamily(plan.profile)
     training, delta = (here[:cut], there[:cut]), budget.delta
     bounds = lower_bounds(training, (here[cut:], there[cut:]), delta, failure, family)

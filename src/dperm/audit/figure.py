@@ -35,7 +35,12 @@ def draw_audit(
         raise InvalidInput("there is nothing to draw: nothing was audited.")
     ordered = sorted(results, key=lambda result: -result.ratio)
     bars = [
-        (result.mechanism, result.ratio, _GAUSSIAN if result.best.gaussian else _OTHER, result.verdict)
+        (
+            result.mechanism,
+            result.ratio,
+            _GAUSSIAN if result.best and result.best.gaussian else _OTHER,
+            result.verdict,
+        )
         for result in ordered
     ]
     bars += [
@@ -64,7 +69,7 @@ def draw_audit(
         if any(b[2] == colour for b in bars)
     ]
     axes.legend(handles=shown, loc="center right", fontsize=9, frameon=False)
-    epsilons = sorted({f"{result.claimed:g}" for result in results})
+    epsilons = sorted({f"{result.best.claimed:g}" for result in results if result.best})
     axes.set_title(
         "What attacks on worst-case neighbours can prove"
         + (f", ε = {', '.join(epsilons)}" if epsilons else ""),

@@ -1,6 +1,6 @@
 """Is the noise itself sound? Fresh every time, of the declared size, and a different one for every number.
 
-These checks run the mechanism as users do, on the operating system's randomness, on empty rows without an intercept:
+These checks run the mechanism as users do, on the operating system's randomness, on empty rows: without an intercept
 whatever comes out is noise alone. Each raises a false alarm with a probability of at most ``ALARM``.
 """
 
@@ -15,21 +15,26 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom, kstest, poisson
+from scipy.stats import binom, binomtest, chi2, gamma, kstest, norm, poisson
 
-from dperm.audit.attack import Passage, watched_gate
 from dperm.audit.neighbours import extreme_labels, table_of
+from dperm.audit.watch import Passage, Watch
 from dperm.losses import Linear, Softmax
-from dperm.mechanisms import Job, Mechanism
-from dperm.privacy import Budget, Entropy, SystemEntropy
-from dperm.privacy.gamma_norm import SMALLEST_FLOAT
+from dperm.mechanisms import Mechanism
+from dperm.mechanisms.selection import choose
+from dperm.privacy import Budget, Entropy, GaussianNoise, SystemEntropy, release
+from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.problem import Problem
 
+Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 ALARM = 1e-9
 CLASSES = 3
+FEW, MOST_COLUMNS = 4, 24  # numbers of each passage, and of a run, whose signs are compared
+LONG, LONG_DRAWS, TAILS = 1000, 8, (2.0, 3.0)
+CHOICE_SCORES, CHOICE_DRAWS, MOST_CHOICES = (0.0, 1.0, 2.0, 3.0), 1000, 3
 
 _DRAW = """
 import numpy as np
@@ -44,27 +49,34 @@ for _ in range({draws}):
 class NoiseCheck:
     """What was seen in ``runs`` separate runs.
 
-    ``repeats`` counts results, or noise vectors at the gate, that came twice; ``together`` is the smallest exact
-    p-value that two coefficients have independent signs, ``fit`` that the noise at the gate is normal with the
-    declared scale. Both are corrected for the number of pairs tried.
+    ``repeats`` counts results, or noise vectors, that came twice. The others are exact p-values, the smallest of the
+    pairs tried and corrected for their number: ``together`` that two coefficients have independent signs, ``apart``
+    that two numbers of the noise of one run have, ``fit`` that Gaussian noise has the declared scale, ``length`` that
+    noise of Gamma norm has, ``choices`` that candidates are chosen in the declared proportions.
     """
 
     runs: int
     repeats: int
     repeats_by_chance: float
     together: float
+    apart: float
     fit: float
+    length: float
+    choices: float
 
     @property
     def faults(self) -> tuple[str, ...]:
         found = []
         if poisson.sf(self.repeats - 1, self.repeats_by_chance) < ALARM:
             found.append(f"noise came twice, {self.repeats} times in {self.runs} runs")
-        if self.together < ALARM:
-            found.append("coefficients share their noise")
-        if self.fit < ALARM:
-            found.append("noise at the gate is not of the declared scale")
-        return tuple(found)
+        told = {
+            "coefficients share their noise": self.together,
+            "two numbers of one run share their noise": self.apart,
+            "noise is not of the declared scale": self.fit,
+            "noise is not of the declared length": self.length,
+            "private choices are not made in the declared proportions": self.choices,
+        }
+        return (*found, *(message for message, p_value in told.items() if p_value < ALARM))
 
 
 def empty_problem(mechanism: Mechanism, problem: Problem) -> Problem:
@@ -79,25 +91,33 @@ def check_noise(
 ) -> NoiseCheck:
     """Run ``runs`` times, one by one, and look at nothing but noise."""
     source = SystemEntropy() if entropy is None else entropy
-    blank = replace(problem, intercept=0.0)
-    plan = mechanism.plan(blank, budget)
+    plan = mechanism.plan(problem, budget)
+    if plan.centring is None:
+        plan = mechanism.plan(replace(problem, intercept=0.0), budget)
+    blank = plan.problem
     label = extreme_labels(blank)[1]
     table = table_of(blank, (np.zeros((blank.n_rows, blank.n_features)), np.full(blank.n_rows, label)))
-    results = []
-    with watched_gate() as passages:
-        for _ in range(runs):
-            (outcome,) = mechanism.run([Job(plan=plan)], table, source)
-            results.append(outcome.weights.ravel())
+    results, seen = [], []
+    for _ in range(runs):
+        watch = Watch(source)
+        watch.run(mechanism, plan, table)
+        assert watch.outcome is not None
+        results.append(watch.outcome.weights.ravel())
+        seen.append(watch.passages)
     weights = np.array(results)
-    repeats, by_chance = _repeats_at_gate(list(passages.values()))
+    passages = [passage for run in seen for passage in run]
+    repeats, by_chance = _repeated_noise(passages)
     if not isinstance(plan.noise, NoisyMin):  # the corners of a ball are few and come again
         repeats += len(weights) - len(np.unique(weights, axis=0))
     return NoiseCheck(
         runs=runs,
         repeats=repeats,
         repeats_by_chance=by_chance,
-        together=signs_agree(weights),
-        fit=_fit(list(passages.values())),
+        together=1.0 if blank.intercept > 0 else signs_agree(weights),
+        apart=signs_agree(_noise_by_run(seen)),
+        fit=_fit(passages, source),
+        length=_length(passages),
+        choices=_choices(passages, source),
     )
 
 
@@ -124,27 +144,77 @@ def processes_share_noise(draws: int = 50) -> int:
     return len(seen[0] & seen[1])
 
 
-def _repeats_at_gate(passages: list[Passage]) -> tuple[int, float]:
+def _repeated_noise(passages: list[Passage]) -> tuple[int, float]:
     """Noise vectors that came twice, and how many would by chance on the grids that they live on."""
-    groups: dict[tuple[str, int, float, int], list[bytes]] = defaultdict(list)
-    for record, exact, noisy in passages:
-        if record.grid_exponent > SMALLEST_FLOAT:
-            grid = math.ldexp(1.0, record.grid_exponent)
-            steps = np.rint(noisy / grid) - np.rint(exact / grid)
-            key = (record.name, record.grid_exponent, record.noise_scale / grid, record.dimension)
-            groups[key].append(steps.tobytes())
+    groups: dict[tuple[str, GaussianNoise], list[bytes]] = defaultdict(list)
+    for passage in passages:
+        if isinstance(passage.noise, GaussianNoise):
+            grid = math.ldexp(1.0, passage.noise.grid_exponent)
+            steps = np.rint(passage.released / grid) - np.rint(passage.values / grid)
+            groups[passage.name, passage.noise].append(steps.tobytes())
     repeats, by_chance = 0, 0.0
-    for (_, _, spread, dimension), noises in groups.items():
+    for (_, noise), noises in groups.items():
+        spread = noise.scale / math.ldexp(1.0, noise.grid_exponent)
         repeats += len(noises) - len(set(noises))
-        by_chance += len(noises) ** 2 / 2 / (2 * math.sqrt(math.pi) * spread) ** dimension
+        by_chance += len(noises) ** 2 / 2 * (2 * math.sqrt(math.pi) * spread) ** -noise.dimension
     return repeats, by_chance
 
 
-def _fit(passages: list[Passage]) -> float:
-    """Kolmogorov and Smirnov's p-value that Gaussian noise at the gate is standard normal, over its scale."""
-    drawn = [
-        (noisy - exact) / record.noise_scale
-        for record, exact, noisy in passages
-        if record.grid_exponent > SMALLEST_FLOAT
+def _added(passage: Passage) -> Vector:
+    """The noise of a passage over its scale."""
+    return (passage.released - passage.values) / passage.noise.scale
+
+
+def _noise_by_run(seen: list[list[Passage]]) -> Matrix:
+    """Numbers of the noise of every run, one row each: the first of every passage, so that reuse across them shows."""
+    rows = [
+        np.concatenate([_added(p)[:FEW] for p in run if not isinstance(p.noise, NoisyMin)] or [np.zeros(0)])
+        for run in seen
     ]
-    return float(kstest(np.concatenate(drawn), "norm").pvalue) if drawn else 1.0
+    width = min(MOST_COLUMNS, *map(len, rows))
+    return np.array([row[:width] for row in rows])
+
+
+def _fit(passages: list[Passage], entropy: Entropy) -> float:
+    """P-value that Gaussian noise is normal with the declared scale: its shape, its variance and its tails.
+
+    A few long vectors are drawn anew with the noise of a run, since the runs themselves draw few numbers.
+    """
+    kinds = [passage.noise for passage in passages if isinstance(passage.noise, GaussianNoise)]
+    if not kinds:
+        return 1.0
+    long = replace(kinds[0], dimension=LONG)
+    anew = [release(np.zeros(LONG), long, entropy, "check")[0] / long.scale for _ in range(LONG_DRAWS)]
+    drawn = np.concatenate([_added(p) for p in passages if isinstance(p.noise, GaussianNoise)] + anew)
+    squares, law = float(drawn @ drawn), chi2(len(drawn))
+    values = [float(kstest(drawn, "norm").pvalue), 2 * float(min(law.cdf(squares), law.sf(squares)))]
+    for far in TAILS:
+        beyond = int((np.abs(drawn) > far).sum())
+        values.append(float(binomtest(beyond, len(drawn), float(2 * norm.sf(far))).pvalue))
+    return min(1.0, min(values) * len(values))
+
+
+def _length(passages: list[Passage]) -> float:
+    """The same of the norms of noise with a Gamma norm, by its dimension."""
+    groups: dict[int, list[float]] = defaultdict(list)
+    for passage in passages:
+        if isinstance(passage.noise, GammaNormNoise):
+            groups[passage.noise.dimension].append(float(np.linalg.norm(_added(passage))))
+    values = [float(kstest(norms, gamma(dimension).cdf).pvalue) for dimension, norms in groups.items()]
+    return min(1.0, min(values, default=1.0) * max(1, len(values)))
+
+
+def _choices(passages: list[Passage], entropy: Entropy) -> float:
+    """Exact p-values that candidates with known scores are chosen in proportion to exp(-score / scale).
+
+    The choice is made anew with the noise of the run and scores of our own: those of a run on empty rows all tie.
+    """
+    kinds = {passage.noise for passage in passages if isinstance(passage.noise, NoisyMin)}
+    smallest = 1.0
+    for choice in sorted(kinds, key=lambda kind: kind.scale)[:MOST_CHOICES]:
+        scores = choice.scale * np.array(CHOICE_SCORES)
+        chosen = [choose(scores, choice, entropy, "check")[0] for _ in range(CHOICE_DRAWS)]
+        weights = np.exp(-np.array(CHOICE_SCORES))
+        for index, share in enumerate(weights / weights.sum()):
+            smallest = min(smallest, float(binomtest(chosen.count(index), CHOICE_DRAWS, float(share)).pvalue))
+    return min(1.0, smallest * MOST_CHOICES * len(CHOICE_SCORES))

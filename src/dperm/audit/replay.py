@@ -9,29 +9,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import product
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.audit.neighbours import Pair, pairs, table_of
+from dperm.audit.neighbours import Pair, Rows, pairs, table_of
+from dperm.audit.price_check import ROUNDING, inner_plan, price_faults
+from dperm.audit.replay_cases import BUDGET, replay_cases
 from dperm.audit.watch import Watch, WatchedEntropy
 from dperm.errors import DpermError, NotCertified
-from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.mechanisms import Mechanism, Plan, mechanism_names, resolve
+from dperm.mechanisms.noisy_sgd import HiddenDescent
 from dperm.mechanisms.objective_family import OBJECTIVE_NOISE
 from dperm.mechanisms.schedule import Schedule
-from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, GaussianNoise, GaussianProfile, rho_to_epsilon
-from dperm.privacy.gamma_norm import GammaNormNoise
+from dperm.privacy import Budget
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.problem import Problem
 
 Vector = NDArray[np.float64]
 
-ROUNDING = 1e-9  # relative slack when two prices or two distances are compared
 CHECKS = {
     "refused": "neither run is refused",
     "passages": "both runs pass the gate equally often, under the same names, with as many numbers",
@@ -41,23 +38,9 @@ CHECKS = {
     "records": "the outcome's records are those of the passages",
     "plan": "what passes the gate is what was planned",
     "entropy": "all randomness comes from the given source and is drawn alike, whatever the rows",
-    "price": "what passed the gate costs no more than the budget",
-}
-BUDGET = Budget(0.2, 1e-6)  # a small epsilon is priced sooner
-LOSSES: tuple[Loss, ...] = (Linear(), Logistic(), HuberHinge(0.5), ClippedSquared(0.7), Softmax(3))
-N_ROWS, N_FEATURES = 24, 3
-# Short runs, for the settings of these names. Where a theorem needs more, the defaults are kept.
-BRIEF: dict[str, Any] = {
-    "steps": 4,
-    "epochs": 5,
-    "average_every": 2,
-    "passes": 2,
-    "iterations": 4,
-    "outer": 2,
-    "splits": 4,
-    "candidates": 5,
-    "batch_size": 7,
-    "rate": 0.5,
+    "price": "what passed the gate costs no more than the budget, by a second accountant too",
+    "ball": "iterates that stay hidden stay in the ball that their price rests on",
+    "minimiser": "what is released as a minimiser is one of the objective that was priced",
 }
 
 
@@ -136,7 +119,7 @@ def replay(
             same.run(mechanism, plan, table_of(problem, pair.left))
             other.answers = _answers(plan, one, pair)
             other.run(mechanism, plan, table_of(problem, pair.right))
-            compared += _compared(_inner(plan), one, other, pair)
+            compared += _compared(inner_plan(plan), one, other, pair)
             findings += [
                 *_passages(one, other),
                 *_noise(one, other),
@@ -144,7 +127,9 @@ def replay(
                 *_outcome(one, other),
                 *_records(one, other),
                 *_entropy(one, same, other),
-                *_price(plan, one),
+                *(Finding("price", fault) for fault in price_faults(plan, one)),
+                *_within_ball(plan, one),
+                *_stationary(plan, one, pair),
             ]
     except DpermError as error:
         if plan.private:
@@ -163,8 +148,8 @@ def replay_all(
 ) -> Iterator[ReplayReport]:
     """Replay every registered mechanism, or those named, on every loss and relation that it declares.
 
-    ``thorough`` takes all pairs of neighbours instead of a third of them in turn, centres every problem, and adds
-    problems without an intercept and problems without l2.
+    ``thorough`` takes all pairs of neighbours instead of a third of them in turn, and adds problems without an
+    intercept and problems without l2.
 
     Raises
     ------
@@ -180,26 +165,7 @@ def replay_all(
         for k, plan in enumerate(cases):
             every = 1 if thorough else 3
             for seed, pair in list(enumerate(pairs(plan.problem)))[k % every :: every]:
-                yield replay(plan.mechanism, plan.problem, budget, pair, seed, plan)
-
-
-def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool = False) -> Iterator[Plan]:
-    """The plans that are replayed: short runs on all problems that the mechanism says it fits."""
-    facts = [{"l2": 0.3, "intercept": 0.5}]
-    if thorough:
-        facts += [{"l2": 0.3, "intercept": 0.0}, {"l2": 0.0, "intercept": 0.5}]
-    centred = False
-    for loss, relation, more in product(LOSSES, Neighbours, facts):
-        problem = Problem(
-            loss=loss, x_norm=1.5, n_rows=N_ROWS, n_features=N_FEATURES, neighbours=relation, **more
-        )
-        for center in (False, True):
-            if center and centred and not thorough:
-                continue
-            plan = _short_plan(mechanism, problem, budget, center)
-            if plan is not None:
-                centred |= center
-                yield plan
+                yield replay(plan.mechanism, plan.problem, plan.budget, pair, seed, plan)
 
 
 def require_replay(names: Sequence[str] | None = None, thorough: bool = False) -> int:
@@ -217,16 +183,40 @@ def require_replay(names: Sequence[str] | None = None, thorough: bool = False) -
     return len(reports)
 
 
-def _short_plan(mechanism: Mechanism, problem: Problem, budget: Budget, center: bool) -> Plan | None:
-    """A plan for short runs, or with more of the mechanism's own settings if it refuses; None if it always does."""
-    known = {part.name for part in fields(mechanism)} & set(BRIEF)
-    for kept in (known, known - {"batch_size"}, set()):
-        try:
-            short = replace(mechanism, center=center, **{name: BRIEF[name] for name in kept})
-            return short.plan(problem, budget)
-        except DpermError:
-            continue
-    return None
+def _within_ball(plan: Plan, run: Watch) -> Iterator[Finding]:
+    """An update from within the ball leads no further than its step; what went before was projected on it."""
+    plan = inner_plan(plan)
+    if not isinstance(plan.detail, HiddenDescent):
+        return
+    problem, radius = plan.problem, plan.detail.radius
+    step = float(plan.detail.schedule.step_sizes.max())
+    farthest = radius + step * (problem.gradient_bound + problem.l2 * radius)
+    longest = max(float(np.linalg.norm(passage.values)) for passage in run.passages)
+    if not longest <= farthest * (1 + ROUNDING):
+        yield Finding(
+            "ball", f"an iterate is {longest:.6g} long, at most {farthest:.6g} follows from the ball"
+        )
+
+
+def _stationary(plan: Plan, run: Watch, pair: Pair) -> Iterator[Finding]:
+    """The gradient of the priced objective, at the point before its noise, is as short as the sensitivity assumes."""
+    plan = inner_plan(plan)
+    if plan.residual is None:
+        return
+    *_, last = run.passages
+    n, l2 = plan.problem.n_rows, plan.settings.get("l2_used", plan.problem.l2)
+    assert isinstance(l2, float)
+    drawn = [passage.released for passage in run.passages if passage.name == OBJECTIVE_NOISE]
+    released = [passage.released for passage in run.passages]
+    total = _gradient_sum(plan, last.values, pair.left, released) + n * l2 * last.values + sum(drawn)
+    # The residual is that of the sum where noise is in the objective, and of the mean where it is not.
+    reached = float(np.linalg.norm(total)) / (1 if drawn else n)
+    farthest = float(np.linalg.norm(last.values))
+    error = plan.problem.gradient_error(n, farthest) * (n if drawn else 1) + 1e-12 * l2 * farthest
+    if not reached <= plan.residual * (1 + ROUNDING) + 2 * error:
+        yield Finding(
+            "minimiser", f"the gradient is {reached:.6g} long there, at most {plan.residual:.6g} was priced"
+        )
 
 
 def _names_without(n_rows: int, row: int) -> NDArray[np.int64]:
@@ -237,35 +227,27 @@ def _names_without(n_rows: int, row: int) -> NDArray[np.int64]:
     return names
 
 
-def _inner(plan: Plan) -> Plan:
-    """The plan of the mechanism that really runs, where one was chosen by another."""
-    return _inner(plan.detail) if isinstance(plan.detail, Plan) else plan
-
-
 def _answers(plan: Plan, run: Watch, pair: Pair) -> list[Vector]:
     """What the second run gets at the gate: the same, but for noise in an objective."""
-    plan = _inner(plan)
+    plan = inner_plan(plan)
     answers = [passage.released for passage in run.passages]
     for k, passage in enumerate(run.passages):
         if passage.name == OBJECTIVE_NOISE and k + 1 < len(answers):
-            answers[k] = passage.released + _gradient_difference(
-                plan, run.passages[k + 1].values, pair, answers
-            )
+            point = run.passages[k + 1].values
+            here, there = (_gradient_sum(plan, point, rows, answers) for rows in (pair.left, pair.right))
+            answers[k] = passage.released + here - there
     return answers
 
 
-def _gradient_difference(plan: Plan, point: Vector, pair: Pair, released: list[Vector]) -> Vector:
-    """Gradient sum of the left table minus that of the right at the same weights, as coefficients in a vector."""
+def _gradient_sum(plan: Plan, point: Vector, rows: Rows, released: list[Vector]) -> Vector:
+    """Gradients of all rows at these weights, by the plain engine, on centred rows where the plan centres them."""
     loss = plan.problem.loss
     weights = point[:, None] if loss.outputs == 1 else point.reshape(-1, 1, loss.outputs)
-    sums = []
-    for rows in (pair.left, pair.right):
-        table = table_of(plan.problem, rows)
-        if plan.centring is not None:
-            table = table.centred(released[0], plan.centring.radius)
-        engine = table.open(storage=np.float64, engine="reference")
-        sums.append(engine.gradient_sum(loss, np.ascontiguousarray(weights)).reshape(-1))
-    return np.asarray(sums[0] - sums[1])
+    table = table_of(plan.problem, rows)
+    if plan.centring is not None:
+        table = table.centred(released[0], plan.centring.radius)
+    engine = table.open(storage=np.float64, engine="reference")
+    return np.asarray(engine.gradient_sum(loss, np.ascontiguousarray(weights)).reshape(-1))
 
 
 def _compared(plan: Plan, one: Watch, other: Watch, pair: Pair) -> Iterator[Comparison]:
@@ -291,6 +273,7 @@ def _branch_sensitivity(plan: Plan, run: Watch, pair: Pair) -> float:
     schedule = plan.detail
     if not isinstance(schedule, Schedule) or plan.sensitivities is None:
         return math.inf
+    assert isinstance(run.entropy, WatchedEntropy)
     order = run.entropy.order
     position = pair.row if order is None else int(np.flatnonzero(order == pair.row)[0])
     batch = int(np.searchsorted(np.cumsum(schedule.batch_sizes), position, side="right"))
@@ -364,10 +347,15 @@ def _planned(plan: Plan, run: Watch) -> Iterator[Finding]:
         yield Finding("plan", f"the noise is {first[0].noise}, planned was {plan.noise}")
 
 
+def _draws(run: Watch) -> list[str]:
+    assert isinstance(run.entropy, WatchedEntropy)
+    return run.entropy.draws
+
+
 def _entropy(one: Watch, same: Watch, other: Watch) -> Iterator[Finding]:
     if not all(passage.given for run in (one, other) for passage in run.passages):
         yield Finding("entropy", "noise was drawn from another source than the one that was given")
-    if one.entropy.draws != other.entropy.draws:
+    if _draws(one) != _draws(other):
         yield Finding("entropy", "what is drawn at random, or how much of it, depends on the rows")
     pairs_of_runs = zip(one.passages, same.passages, strict=False)
     if len(one.passages) != len(same.passages) or not all(
@@ -375,43 +363,3 @@ def _entropy(one: Watch, same: Watch, other: Watch) -> Iterator[Finding]:
         for a, b in pairs_of_runs
     ):
         yield Finding("entropy", "the same rows and the same seed gave other values the second time")
-
-
-def _price(plan: Plan, run: Watch) -> Iterator[Finding]:
-    """Add up what is not amplified by a secret draw of rows; for the rest hold the plan to its own profile."""
-    plan, budget = _inner(plan), plan.budget
-    if plan.not_certified is not None or not plan.private:
-        return
-    if plan.profile is not None and plan.profile.delta(budget.epsilon) > budget.delta * (1 + ROUNDING):
-        yield Finding("price", "the profile of the plan exceeds the budget")
-    yield from _branch_price(plan, run)
-    if any(passage.kind == "hidden" or passage.name == OBJECTIVE_NOISE for passage in run.passages):
-        return  # the price is not the sum of the passages'
-    plain = [passage.noise for passage in run.passages if not passage.rows_drawn]
-    gaussians = [n.padded(n.sensitivity) / n.scale for n in plain if isinstance(n, GaussianNoise)]
-    choices = [n.epsilon for n in plain if isinstance(n, NoisyMin)]
-    gammas = [n.sensitivity / n.scale for n in plain if isinstance(n, GammaNormNoise)]
-    epsilon = _epsilon(math.hypot(*gaussians), choices, gammas, budget.delta)
-    if epsilon > budget.epsilon * (1 + 1e-6):
-        yield Finding("price", f"the passages cost epsilon = {epsilon:.6g}, the budget is {budget.epsilon:g}")
-
-
-def _epsilon(mu: float, choices: list[float], gammas: list[float], delta: float) -> float:
-    """What Gaussian releases, choices of bounded range and pure releases cost together."""
-    if not choices and not gammas:
-        return GaussianProfile.gaussian(mu).epsilon(delta) if mu > 0 else 0.0
-    pure = math.inf if mu > 0 else sum(choices) + sum(gammas)
-    rho = mu * mu / 2 + sum(e * e for e in choices) / 8 + sum(e * e for e in gammas) / 2
-    return min(pure, rho_to_epsilon(rho, delta, "cks")) if delta > 0 else pure
-
-
-def _branch_price(plan: Plan, run: Watch) -> Iterator[Finding]:
-    """In every hidden branch the profile charges at least the branch's sensitivity over the noise that was added."""
-    if plan.profile is None or plan.sensitivities is None or not isinstance(plan.detail, Schedule):
-        return
-    noise = run.passages[-1].noise if run.passages else None
-    charged = plan.profile.mu[:, 0]
-    if isinstance(noise, GaussianNoise) and len(charged) == len(plan.sensitivities):
-        needed = np.array([noise.padded(s) for s in plan.sensitivities]) / noise.scale
-        if not (needed <= charged * (1 + ROUNDING)).all():
-            yield Finding("price", "the noise is smaller than the one that the profile of the plan is for")

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,9 +17,7 @@ from dperm.mechanisms import Job, Mechanism, Outcome, Plan
 from dperm.privacy import GaussianNoise, ReleaseRecord, SeededEntropy
 from dperm.privacy.entropy import Entropy
 from dperm.privacy.gamma_norm import GammaNormNoise
-from dperm.privacy.noise import add_noise
-from dperm.privacy.noisy_min import NoisyMin, noisy_min
-from dperm.privacy.release import pass_gate
+from dperm.privacy.noisy_min import NoisyMin
 
 if TYPE_CHECKING:
     from dperm.engine import Table
@@ -93,40 +93,46 @@ class _WatchedGenerator:
 class Watch:
     """One run of one job. With ``answers`` the gate lets through those instead of what it drew."""
 
-    def __init__(self, entropy: WatchedEntropy, answers: Sequence[Vector] | None = None) -> None:
+    def __init__(self, entropy: Entropy, answers: Sequence[Vector] | None = None) -> None:
         self.entropy = entropy
         self.answers = answers
         self.passages: list[Passage] = []
         self.outcome: Outcome | None = None
+        self._within_noise = False
 
     def run(self, mechanism: Mechanism, plan: Plan, table: Table) -> None:
         with self._watching(mechanism):
             (self.outcome,) = mechanism.run([Job(plan=plan)], table, self.entropy)
 
     def _release(
-        self, values: Vector, noise: GaussianNoise | GammaNormNoise, entropy: Entropy, name: str
+        self,
+        real: Callable[..., tuple[Vector, ReleaseRecord]],
+        values: Vector,
+        noise: GaussianNoise | GammaNormNoise,
+        entropy: Entropy,
+        name: str,
     ) -> tuple[Vector, ReleaseRecord]:
         with self._noise():
-            released, record = pass_gate(values, noise, entropy, name)
+            released, record = real(values, noise, entropy, name)
         return self._passed("release", name, values, noise, released, record, entropy), record
 
-    def _choose(self, scores: Vector, choice: NoisyMin, entropy: Entropy) -> int:
+    def _choose(self, real: Callable[..., int], scores: Vector, choice: NoisyMin, entropy: Entropy) -> int:
         with self._noise():
-            index = noisy_min(scores, choice, entropy)
+            index = real(scores, choice, entropy)
         answer = self._passed("choice", "private choice", scores, choice, np.array([index]), None, entropy)
         return int(answer[0])
 
     def _add_hidden(
         self,
+        real: Callable[..., Vector],
         values: Vector,
         noise: GaussianNoise | GammaNormNoise,
         entropy: Entropy,
-        add: Callable[[], Vector],
     ) -> Vector:
-        if self.entropy.within_noise:
-            return add()
+        if self._within_noise:
+            return real(values, noise, entropy)
         with self._noise():
-            noisy = add()
+            noisy = real(values, noise, entropy)
         return self._passed("hidden", "hidden noise", values, noise, noisy, None, entropy)
 
     def _passed(
@@ -151,41 +157,48 @@ class Watch:
                 noise=noise,
                 released=released.copy(),
                 record=record,
-                rows_drawn=self.entropy.rows_drawn,
+                rows_drawn=getattr(self.entropy, "rows_drawn", False),
                 given=entropy is self.entropy,
             )
         )
-        self.entropy.rows_drawn = False
+        if isinstance(self.entropy, WatchedEntropy):
+            self.entropy.rows_drawn = False
         return released
 
     @contextmanager
     def _noise(self) -> Iterator[None]:
-        self.entropy.within_noise = True
+        self._mark(True)
         try:
             yield
         finally:
-            self.entropy.within_noise = False
+            self._mark(False)
+
+    def _mark(self, within_noise: bool) -> None:
+        self._within_noise = within_noise
+        if isinstance(self.entropy, WatchedEntropy):
+            self.entropy.within_noise = within_noise
 
     @contextmanager
     def _watching(self, mechanism: Mechanism) -> Iterator[None]:
-        """Put the watch in the place of the three functions, wherever a mechanism may have imported them."""
-
-        def add(values: Vector, noise: GaussianNoise, entropy: Entropy) -> Vector:
-            return self._add_hidden(values, noise, entropy, lambda: add_noise(values, noise, entropy))
-
+        """Stand before whatever is called by the names of the noise, wherever a mechanism may have imported it."""
+        before: dict[str, Callable[..., Any]] = {
+            "pass_gate": self._release,
+            "noisy_min": self._choose,
+            "add_noise": self._add_hidden,
+        }
         real_add = GammaNormNoise.add
 
         def add_gamma(noise: GammaNormNoise, values: Vector, entropy: Entropy) -> Vector:
-            return self._add_hidden(values, noise, entropy, lambda: real_add(noise, values, entropy))
+            return self._add_hidden(lambda v, n, e: real_add(n, v, e), values, noise, entropy)
 
-        stand_ins = {id(pass_gate): self._release, id(noisy_min): self._choose, id(add_noise): add}
         swapped: list[tuple[Any, str, Any, Any]] = [(GammaNormNoise, "add", real_add, add_gamma)]
         names = {kind.__module__ for kind in type(mechanism).__mro__}
-        names |= {name for name in sys.modules if name.startswith("dperm.") and name != __name__}
+        names |= {name for name in sys.modules if name.startswith("dperm.")}
         for module in (sys.modules[name] for name in names):
-            for name, value in vars(module).items():
-                if id(value) in stand_ins:
-                    swapped.append((module, name, value, stand_ins[id(value)]))
+            for name, watch in before.items():
+                value = vars(module).get(name)
+                if isinstance(value, FunctionType):
+                    swapped.append((module, name, value, partial(watch, value)))
         try:
             for owner, name, _, stand_in in swapped:
                 setattr(owner, name, stand_in)

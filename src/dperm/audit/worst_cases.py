@@ -8,13 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
-from dperm.audit.attack import WEIGHTS, Attack, lone_pair, opposing_pair
+from dperm.audit.attack import (
+    RELEASES,
+    WEIGHTS,
+    Attack,
+    Matrix,
+    Score,
+    Vector,
+    lone_pair,
+    opposing_pair,
+    opposite_pair,
+)
 from dperm.audit.neighbours import Pair
-from dperm.errors import InvalidInput
-from dperm.losses import ClippedSquared, Linear, Logistic
+from dperm.errors import DpermError, InvalidInput
+from dperm.losses import ClippedSquared, Linear, Logistic, Softmax
 from dperm.mechanisms import (
     AMP,
     DPAGD,
@@ -40,15 +52,24 @@ from dperm.mechanisms import (
     ObjectivePure,
     Output,
     OutputGD,
+    Plan,
     mechanism_names,
     resolve,
 )
+from dperm.mechanisms.descent import DescentMechanism
+from dperm.mechanisms.gradient_family import GradientMechanism
 from dperm.neighbours import Neighbours
+from dperm.privacy import Budget
 from dperm.problem import Problem
 
 ROWS = 8
 OPPOSING = 1000
 SECOND = 0.1  # share of the runs for attacks after the first
+FEW_RUNS, SYSTEM_RUNS, SOFTMAX_JOBS = 1500, 2000, 500
+CENTRED_RUNS = 3000  # they go one by one
+CLIP = 0.25  # a quarter of what a gradient of these problems may be
+WEAK = 0.3  # n times l2, against a curvature of at most 1/4
+WIDE = 21  # features, so many that ``auto`` centres them
 # What runs cost differs by a factor of a hundred. Claims that attacks cannot reach need fewer; so does one whose
 # ratio is constant over half of all outputs. ``auto`` chooses what is audited by itself.
 _SHARES = {
@@ -73,11 +94,14 @@ _SHARES = {
     "dp-svrg": 0.1,
     "dp-agd": 0.05,
 }
+# Claims that no attack of this length can touch; their audits rest on replays and on the checks of noise and draws.
+OUT_OF_REACH = {"dp-sgd-adv": "priced exactly, its noise costs less than a hundredth of the claim"}
 NEWTON_JOBS = 200  # the solver's time grows with the square of the batch
 
 LINEAR = Problem(loss=Linear(), l2=0.01, x_norm=1.0, n_rows=ROWS, n_features=1)
 REMOVED = replace(LINEAR, neighbours=Neighbours.ADD_REMOVE)
 LOGISTIC = replace(LINEAR, loss=Logistic())
+CLASSES = replace(LINEAR, loss=Softmax(3))
 LABEL, GONE = "label of a lone row, linear loss", "lone row removed, linear loss"
 
 _MECHANISMS: dict[str, Mechanism] = {
@@ -210,15 +234,39 @@ _SPECIAL: dict[str, Callable[[Mechanism], Attack]] = {
 
 
 def _more(mechanism: Mechanism) -> list[Attack]:
-    """Second attacks: the intercept, the other relation, and the losses that people use."""
-    found = []
+    """Second attacks: other losses and relations, and every part of the code that the first one does not run."""
+    found = [*_on_the_intercept(mechanism), *_by_family(mechanism)]
+    if isinstance(mechanism, GradientMechanism):
+        clipped = replace(mechanism, clip=CLIP)
+        found += _fitting("label, clipped gradients", clipped, LINEAR)
+        found += _fitting("label of one of three, clipped", clipped, CLASSES)
+    found += _fitting("label of one of three classes", mechanism, CLASSES)
+    found += _centred(mechanism)
+    return [*found, _by_the_system(mechanism)]
+
+
+def _fitting(name: str, mechanism: Mechanism, problem: Problem, pair: Pair | None = None) -> list[Attack]:
+    """The attack, where a plan can be made for it."""
+    try:
+        mechanism.plan(problem, Budget(1.0, 1e-2))
+    except DpermError:
+        return []
+    attack = _attack(name, mechanism, problem, pair)
+    slow = mechanism.family in ("objective", "auto") and problem.loss.outputs > 1  # solved one by one
+    return [replace(attack, jobs=SOFTMAX_JOBS, most_runs=FEW_RUNS if slow else None)] if slow else [attack]
+
+
+def _on_the_intercept(mechanism: Mechanism) -> list[Attack]:
     with_intercept = replace(LINEAR, x_norm=0.1, intercept=1.0)
-    if mechanism.misfit(with_intercept) is None:
-        found.append(intercept_attack(mechanism, with_intercept))
-    elif mechanism.name == "ssp":
-        found.append(intercept_attack(mechanism, replace(LOGISTIC, x_norm=0.1, intercept=1.0)))
-    elif mechanism.name == "adassp":
-        found.append(intercept_attack(mechanism, replace(with_intercept, loss=ClippedSquared())))
+    for loss in (Linear(), Logistic(), ClippedSquared()):
+        problem = replace(with_intercept, loss=loss)
+        if mechanism.misfit(problem) is None:
+            return [intercept_attack(mechanism, problem)]
+    return []
+
+
+def _by_family(mechanism: Mechanism) -> list[Attack]:
+    found = []
     if mechanism.name in ("rsgd", "rsgd-ar", "bolt-on"):
         found.append(_attack("label, unequal hidden batches", mechanism, replace(LINEAR, l2=0.1)))
     if mechanism.name in ("dp-sgd", "sgd-ma"):
@@ -226,8 +274,86 @@ def _more(mechanism: Mechanism) -> list[Attack]:
     if isinstance(mechanism, DPGD):
         small = replace(mechanism, step_size=1e-3)
         found.append(_attack("label of a lone row, logistic loss", small, LOGISTIC))
-    if mechanism.name == "objective":
+    if isinstance(mechanism, NoisySGD):
+        found.append(_attack("label, several hidden batches", replace(mechanism, batch_size=2), LINEAR))
+    if mechanism.name in ("objective", "objective-kst", "amp", "auto"):
+        found.append(_label(mechanism))
+    if isinstance(mechanism, Objective):
         problem = replace(REMOVED, loss=Logistic(), n_rows=OPPOSING)
         attack = _attack("row among opposing ones, logistic loss", mechanism, problem, opposing_pair(problem))
-        found.append(replace(attack, share=1.5))
+        found += [replace(attack, share=1.5), _curved(mechanism)]
+    if mechanism.name == "auto":
+        wide = replace(LOGISTIC, n_features=WIDE, intercept=0.1)
+        found.append(_attack("mirrored row, many features, centred", mechanism, wide, opposite_pair(wide)))
     return found
+
+
+def _centred(mechanism: Mechanism) -> list[Attack]:
+    """A mirrored row moves the mean as far as it can, and what is computed from the centred rows too."""
+    for loss in (Linear(), Logistic(), ClippedSquared()):
+        problem = replace(LINEAR, loss=loss, intercept=0.1)
+        try:
+            centred = replace(mechanism, center=True)
+        except InvalidInput:
+            return []
+        if attacks := _fitting("mirrored row, centred", centred, problem, opposite_pair(problem)):
+            return [replace(attack, most_runs=CENTRED_RUNS) for attack in attacks]
+    return []
+
+
+def _curved(mechanism: Objective) -> Attack:
+    """One row removed, logistic loss, hardly any l2: most of the price is that of what the row adds to the Hessian."""
+    weak = replace(mechanism, strength=WEAK / ROWS)
+    problem = replace(REMOVED, loss=Logistic(), l2=WEAK / ROWS)
+    attack = _attack("lone row removed, weak l2, exact likelihood", weak, problem)
+    return replace(attack, sees=WEIGHTS, score=likelihood_of_curved, share=1.5)
+
+
+def likelihood_of_curved(plan: Plan) -> Score:
+    r"""How much likelier the minimiser is with the lone row than without it, from its exact density.
+
+    The noise that leads to w is :math:`b(w) = -(\phi'(w) + \Lambda w)`, so the density of w is that of b(w) times
+    :math:`\phi''(w) + \Lambda`; without the row :math:`\phi = 0`. The little noise on w is left out.
+    """
+    strength, scale = plan.problem.n_rows * float(str(plan.settings["l2_used"])), plan.detail.objective.scale
+
+    def score(weights: Matrix) -> Vector:
+        w = weights[:, 0]
+        chance = expit(-w)
+        with_row, without = strength * w - chance, strength * w
+        curvature = chance * (1 - chance)
+        return np.asarray((without**2 - with_row**2) / (2 * scale**2) + np.log1p(curvature / strength))
+
+    return score
+
+
+def _by_the_system(mechanism: Mechanism) -> Attack:
+    """Everything from the operating system, one fit at a time, where a secret draw of rows pays for most.
+
+    The row stands first, or last where the order is secret and later batches count more.
+    """
+    problem, row, settings = LINEAR, ROWS - 1, dict[str, Any]()
+    if isinstance(mechanism, NoisySGD | DescentMechanism):
+        problem = replace(LINEAR, l2=1.0)
+        settings = {"step_size": 0.8, "batch_size": 1} if hasattr(mechanism, "step_size") else {}
+        settings = {name: value for name, value in settings.items() if name in mechanism.settings}
+    elif "rate" in mechanism.settings:
+        settings = {"rate": 0.1}
+    elif "batch_size" in mechanism.settings:
+        row, settings = 0, {"batch_size": 1}
+    if "clip" in mechanism.settings:
+        settings["clip"] = CLIP
+    for loss in (Linear(), Logistic(), ClippedSquared()):
+        for chosen in (settings, {}):
+            fitted = replace(problem, loss=loss)
+            try:
+                changed = replace(mechanism, **chosen)
+                changed.plan(fitted, Budget(1.0, 1e-2))
+            except DpermError:
+                continue
+            attack = _attack(
+                "label, all from the operating system", changed, fitted, lone_pair(fitted, row=row)
+            )
+            sees = WEIGHTS if isinstance(mechanism, FrankWolfe) else RELEASES  # it releases choices alone
+            return replace(attack, system=True, sees=sees, share=1 / SECOND, most_runs=SYSTEM_RUNS)
+    raise InvalidInput(f"no attack on {mechanism.name!r} fits its theorem.")

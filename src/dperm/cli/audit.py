@@ -19,14 +19,18 @@ from dperm.cli.output import console, print_json
 from dperm.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from dperm.audit.audit import AuditResult, ControlResult, ReplaySummary
+    from dperm.audit.audit import AuditResult, ControlResult
 
 FIGURE, RESULTS = "audit.png", "audit.json"
 
 
 @click.command(short_help="Attack the mechanisms and see whether their claims stand.")
 @click.argument("mechanisms", metavar="[MECHANISM]...", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Every mechanism, and a replay of each.")
+@click.option("--all", "everything", is_flag=True, help="Every mechanism, and all that is broken on purpose.")
+@click.option(
+    "--self-test", "testing", is_flag=True, help="Break the library in known ways; the audit must notice."
+)
+@click.option("--mutations", metavar="DIR", help="Where --self-test finds the ways.  [default: the source's]")
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="The claim to try.")
 @click.option("--delta", type=float, help="The claim to try.  [default: 0.01, or 0 for a pure claim]")
 @click.option("--runs", type=int, default=150_000, show_default=True, help="Runs on each of two tables.")
@@ -39,6 +43,8 @@ FIGURE, RESULTS = "audit.png", "audit.json"
 def audit(
     mechanisms: tuple[str, ...],
     everything: bool,
+    testing: bool,
+    mutations: str | None,
     epsilon: float,
     delta: float | None,
     runs: int,
@@ -47,16 +53,22 @@ def audit(
     folder: str | None,
     as_json: bool,
 ) -> int:
-    """Attack mechanisms on worst-case neighbours and print how much of their ε the attacks can prove.
+    """Replay mechanisms on neighbours, check their draws and noise, and print how much of their ε attacks can prove.
 
-    Mechanisms that are broken on purpose are attacked too and must be caught. Exits with 1 if a claim is refuted or
-    a broken mechanism is missed.
+    Mechanisms that are broken on purpose are tried too and must be caught. Exits with 1 if a claim is broken, if so
+    few runs were made that nothing could be proved of it, or if a broken mechanism is missed. With --self-test the
+    library itself is broken, one function at a time, and every mechanism that is touched is audited.
 
     \b
     Examples:
       dperm audit rsgd-ar
       dperm audit --all --out audited
+      dperm audit --self-test
     """
+    if testing or mutations is not None:
+        from dperm.cli.self_test import run_self_test
+
+        return run_self_test(mutations, mechanisms, runs, seed, processes, as_json)
     from dperm.audit.audit import audit_all, noise_differs_between_processes
     from dperm.audit.controls import CONTROLS
 
@@ -72,10 +84,9 @@ def audit(
         runs=runs,
         seed=seed,
         controls=controls,
-        replays=everything,
         processes=processes,
     )
-    seen = _Seen(replayed=everything)
+    seen = _Seen()
     screen = console()
     live = not as_json and screen.is_terminal
     with Live(console=screen, refresh_per_second=2) if live else nullcontext() as shown:
@@ -105,43 +116,44 @@ def audit(
     return int(not seen.sound)
 
 
-def _line(result: AuditResult | ControlResult | ReplaySummary) -> str:
+def _line(result: AuditResult | ControlResult) -> str:
     """Progress, for a pipe or a log."""
-    from dperm.audit.audit import AuditResult, ControlResult
+    from dperm.audit.audit import AuditResult
 
     if isinstance(result, AuditResult):
-        return f"{result.mechanism}: {result.verdict}, {result.ratio:.0%} of the claim"
-    if isinstance(result, ControlResult):
-        return f"broken on purpose, {result.control}: {'caught' if result.caught else 'MISSED'}"
-    return f"{result.mechanism}: {result.replays} replays, {len(result.failures)} failed"
+        return (
+            f"{result.mechanism}: {result.verdict}, {result.ratio:.0%} of the claim, "
+            f"{result.replays.replays} replays"
+        )
+    return f"broken on purpose, {result.control}: {'caught' if result.caught else 'MISSED'}"
 
 
 @dataclass
 class _Seen:
     """All results so far."""
 
-    replayed: bool
     audits: list[AuditResult] = field(default_factory=list)
     controls: list[ControlResult] = field(default_factory=list)
-    replays: list[ReplaySummary] = field(default_factory=list)
     processes_differ: bool = True
 
-    def add(self, result: AuditResult | ControlResult | ReplaySummary) -> None:
-        from dperm.audit.audit import AuditResult, ControlResult
+    def add(self, result: AuditResult | ControlResult) -> None:
+        from dperm.audit.audit import AuditResult
 
         if isinstance(result, AuditResult):
             self.audits.append(result)
-        elif isinstance(result, ControlResult):
-            self.controls.append(result)
         else:
-            self.replays.append(result)
+            self.controls.append(result)
+
+    @property
+    def untried(self) -> list[AuditResult]:
+        """Claims of which more runs would have proved a part."""
+        return [each for each in self.audits if each.verdict == "inconclusive" and not each.out_of_reach]
 
     @property
     def sound(self) -> bool:
         broken = [audit for audit in self.audits if audit.faults]
         missed = [control for control in self.controls if not control.caught]
-        failed = [replay for replay in self.replays if replay.failures]
-        return not (broken or missed or failed) and self.processes_differ
+        return not (broken or missed or self.untried) and self.processes_differ
 
     def table(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -151,9 +163,10 @@ class _Seen:
             table.add_column(heading, justify="right", no_wrap=True)
         for result in self.audits:
             best = result.best
+            assert best is not None  # the audit of a command makes all its attacks
             table.add_row(
                 result.mechanism,
-                best.attack,
+                best.attack if best.ratio > 0 else "none proved anything",
                 f"{best.claimed:g}",
                 f"{best.delta:g}",
                 f"{best.bounds.epsilon:.3f}",
@@ -173,14 +186,16 @@ class _Seen:
         for control in self.controls:
             if not control.caught:
                 yield f"MISSED by the {control.caught_by}: {control.control}. {control.what_is_wrong}"
-        if self.replayed:
-            failures = [failure for replay in self.replays for failure in replay.failures]
-            yield f"{sum(replay.replays for replay in self.replays)} replays, {len(failures)} failed."
-            yield from failures
+        yield f"{sum(audited.replays.replays for audited in self.audits)} replays were made."
         yield "Two processes drew " + ("different noise." if self.processes_differ else "THE SAME NOISE.")
-        broken = sum(bool(audited.faults) for audited in self.audits)
-        yield f"{len(self.audits) - broken} of {len(self.audits)} claims stand." + (
-            "" if broken else " That no attack broke them is no proof; docs/proofs has those."
+        for audited in self.audits:
+            if audited.verdict == "inconclusive":
+                why = audited.out_of_reach or "too few runs; give more with --runs"
+                yield f"{audited.mechanism}: inconclusive, the attacks proved nothing of its claim: {why}."
+        standing = sum(audited.verdict == "stands" for audited in self.audits)
+        yield (
+            f"{standing} of {len(self.audits)} claims stand. "
+            "That no attack broke them is no proof; docs/proofs has those."
         )
 
     def document(self) -> dict[str, Any]:
@@ -196,6 +211,5 @@ class _Seen:
                 for audited in self.audits
             ],
             "controls": [{**asdict(control), "caught": control.caught} for control in self.controls],
-            "replays": [asdict(replay) for replay in self.replays],
             "processes_differ": self.processes_differ,
         }

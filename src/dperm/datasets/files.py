@@ -3,6 +3,7 @@
 import csv
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +58,13 @@ def _parquet_shape(file: Path) -> tuple[list[str], int]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        with pq.ParquetFile(file) as parquet:
-            names, n_rows = parquet.schema_arrow.names, parquet.metadata.num_rows
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
-        raise InvalidInput(f"{file.name}: this is not a readable Parquet file.") from None
-    _check_names(file, names)
-    return names, n_rows
+    shape = None
+    with suppress(pa.ArrowException, OSError, UnicodeDecodeError), pq.ParquetFile(file) as parquet:
+        shape = parquet.schema_arrow.names, parquet.metadata.num_rows
+    if shape is None:
+        raise InvalidInput(f"{file.name}: this is not a readable Parquet file.")
+    _check_names(file, shape[0])
+    return shape
 
 
 def _csv_shape(file: Path) -> tuple[list[str], int]:

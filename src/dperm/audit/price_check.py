@@ -1,0 +1,133 @@
+"""What passed the gate must cost no more than was claimed: added up by hand, and by the certificate's second route."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dperm.audit.watch import Watch
+from dperm.certificate.facts import Facts
+from dperm.certificate.routes import ROUTES
+from dperm.certificate.routes.evidence import Evidence
+from dperm.certificate.statement import DECLARED, statement_of
+from dperm.errors import DpermError
+from dperm.losses import Linear
+from dperm.mechanisms import Plan
+from dperm.mechanisms.objective_family import OBJECTIVE_NOISE
+from dperm.mechanisms.schedule import Schedule
+from dperm.privacy import Budget, GaussianNoise, GaussianProfile, rho_to_epsilon
+from dperm.privacy.gamma_norm import GammaNormNoise
+from dperm.privacy.noisy_min import NoisyMin
+
+ROUNDING = 1e-9  # relative slack when two prices or two distances are compared
+ELSEWHERE = (
+    0.5,
+    2.0,
+)  # a ledger prices a plan at other epsilons than its own: multiples of it that are tried
+
+
+def inner_plan(plan: Plan) -> Plan:
+    """The plan of the mechanism that really runs, where one was chosen by another."""
+    return inner_plan(plan.detail) if isinstance(plan.detail, Plan) else plan
+
+
+def price_faults(plan: Plan, run: Watch) -> Iterator[str]:
+    """Why the passages of a run cost more than the budget; nothing for a plan that claims none."""
+    inner = inner_plan(plan)
+    if inner.not_certified is not None or not inner.private:
+        return
+    if inner.profile is not None and _exceeds(inner.profile, plan.budget):
+        yield "the profile of the plan exceeds the budget"
+    yield from _branch_price(inner, run)
+    yield from _added_up(inner, run, plan.budget)
+    yield from _by_second_route(plan, run)
+
+
+def _exceeds(profile: GaussianProfile, budget: Budget) -> bool:
+    return profile.delta(budget.epsilon) > budget.delta * (1 + ROUNDING)
+
+
+def _added_up(plan: Plan, run: Watch, budget: Budget) -> Iterator[str]:
+    """The passages that no secret draw of rows amplifies, and that the price is the sum of."""
+    if any(passage.kind == "hidden" or passage.name == OBJECTIVE_NOISE for passage in run.passages):
+        return
+    plain = [passage.noise for passage in run.passages if not passage.rows_drawn]
+    gaussians = [n.padded(n.sensitivity) / n.scale for n in plain if isinstance(n, GaussianNoise)]
+    choices = [n.epsilon for n in plain if isinstance(n, NoisyMin)]
+    gammas = [n.sensitivity / n.scale for n in plain if isinstance(n, GammaNormNoise)]
+    epsilon = _epsilon(math.hypot(*gaussians), choices, gammas, budget.delta)
+    if epsilon > budget.epsilon * (1 + 1e-6):
+        yield f"the passages cost epsilon = {epsilon:.6g}, the budget is {budget.epsilon:g}"
+
+
+def _epsilon(mu: float, choices: list[float], gammas: list[float], delta: float) -> float:
+    """What Gaussian releases, choices of bounded range and pure releases cost together."""
+    if not choices and not gammas:
+        return GaussianProfile.gaussian(mu).epsilon(delta) if mu > 0 else 0.0
+    pure = math.inf if mu > 0 else sum(choices) + sum(gammas)
+    rho = mu * mu / 2 + sum(e * e for e in choices) / 8 + sum(e * e for e in gammas) / 2
+    return min(pure, rho_to_epsilon(rho, delta, "cks")) if delta > 0 else pure
+
+
+def _branch_price(plan: Plan, run: Watch) -> Iterator[str]:
+    """In every hidden branch the profile charges at least the branch's sensitivity over the noise that was added."""
+    if plan.profile is None or plan.sensitivities is None or not isinstance(plan.detail, Schedule):
+        return
+    noise = run.passages[-1].noise if run.passages else None
+    charged = plan.profile.mu[:, 0]
+    if isinstance(noise, GaussianNoise) and len(charged) == len(plan.sensitivities):
+        needed = np.array([noise.padded(s) for s in plan.sensitivities]) / noise.scale
+        if not (needed <= charged * (1 + ROUNDING)).all():
+            yield "the noise is smaller than the one that the profile of the plan is for"
+
+
+def has_second_route(plan: Plan) -> bool:
+    """Whether the certificate knows formulas of its own for this plan; the linear loss is for audits alone."""
+    chosen = inner_plan(plan).mechanism
+    ours = type(chosen).__module__.startswith("dperm.mechanisms.")
+    return ours and chosen.name in ROUTES and not isinstance(plan.problem.loss, Linear)
+
+
+def _by_second_route(plan: Plan, run: Watch) -> Iterator[str]:
+    """Sensitivities by the certificate's own formulas and the price by its own accountant.
+
+    The library's accountants and these share no code, so that a slip in one of them shows. The price that the plan
+    gives to a ledger is held against it too, at other epsilons than the budget's.
+    """
+    if not has_second_route(plan):
+        return
+    assert run.outcome is not None
+    budget = plan.budget
+    statement = statement_of(plan, run.outcome, run.entropy, _targets(plan), None)
+    try:
+        evidence = Evidence(statement, Facts.of(statement))
+        evidence.check_passages()
+        price = ROUTES[evidence.name](evidence)
+    except DpermError as error:
+        yield f"second route: {error}"
+        return
+    yield from (f"second route: {fault}" for fault in dict.fromkeys(evidence.faults[:3]))
+    if evidence.faults:
+        return
+    if not price.meets(budget.epsilon, budget.delta):
+        yield (
+            f"second route: delta = {price.delta(budget.epsilon):.6g} at epsilon = {budget.epsilon:g}, "
+            f"claimed is {budget.delta:g}"
+        )
+    cost = plan.cost
+    for factor in ELSEWHERE:
+        here = budget.epsilon * factor
+        if price.delta(here) > cost.delta(here) * (1 + max(price.accuracy, 1e-6)) + 1e-15:
+            yield (
+                f"second route: delta = {price.delta(here):.6g} at epsilon = {here:g}, a ledger is told "
+                f"{cost.delta(here):.6g}"
+            )
+
+
+def _targets(plan: Plan) -> dict[str, Any]:
+    if plan.problem.loss.labels == "real":
+        return {"kind": "range", "low": -1.0, "high": 1.0, "origin": DECLARED}
+    return {"kind": "classes", "count": max(plan.problem.loss.outputs, 2), "origin": DECLARED}

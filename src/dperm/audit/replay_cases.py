@@ -1,0 +1,99 @@
+"""The plans that are replayed: short runs of a mechanism on all problems and settings in which its code differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from itertools import product
+from typing import Any
+
+from dperm.errors import DpermError
+from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
+from dperm.mechanisms import Mechanism, Plan
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget
+from dperm.problem import Problem
+
+BUDGET = Budget(0.2, 1e-6)  # a small epsilon is priced sooner
+LOSSES: tuple[Loss, ...] = (Linear(), Logistic(), HuberHinge(0.5), ClippedSquared(0.7), Softmax(3))
+FACTS: dict[str, Any] = {"l2": 0.3, "intercept": 0.5, "x_norm": 1.5, "n_rows": 24, "n_features": 3}
+# Short runs, for the settings of these names. Where a theorem needs more, the defaults are kept.
+BRIEF: dict[str, Any] = {
+    "steps": 4,
+    "epochs": 5,
+    "average_every": 2,
+    "passes": 2,
+    "iterations": 4,
+    "outer": 2,
+    "splits": 4,
+    "candidates": 5,
+    "batch_size": 7,
+    "rate": 0.5,
+}
+# Settings that lead through other code, or another theorem, than the defaults do.
+OTHERWISE: dict[str, tuple[Any, ...]] = {
+    "clip": (0.4,),
+    "split": (0.3,),
+    "adaptive": (False,),
+    "secret_order": (False,),
+    "radius": (2.0,),
+    "rule": ("convex-constant", "convex-decreasing", "strong-constant"),
+    "tolerance": (0.5,),
+    "rate": (1.0,),
+}
+# Sizes and budgets for which ``auto`` chooses otherwise: it centres many features, and what it trains with depends on
+# how large the noise is.
+WIDE, WIDEST = {"n_features": 24}, {"n_features": 401}
+CLEAR, CLEAR_BUDGET = {**WIDE, "n_rows": 6000}, Budget(4.0, 1e-6)
+
+
+def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool = False) -> Iterator[Plan]:
+    """Plans for short runs on all problems that the mechanism says it fits, plain, centred and otherwise set.
+
+    ``thorough`` adds problems without an intercept and problems without l2.
+    """
+    facts = [FACTS]
+    if thorough:
+        facts += [{**FACTS, "intercept": 0.0}, {**FACTS, "l2": 0.0}]
+    for loss, relation, public in product(LOSSES, Neighbours, facts):
+        problem = Problem(loss=loss, neighbours=relation, **public)
+        for changes in _changes(mechanism):
+            plan = short_plan(mechanism, problem, budget, changes)
+            if plan is not None:
+                yield plan
+    if mechanism.family == "auto":
+        for loss, relation in product(LOSSES, Neighbours):
+            sizes = [(WIDE, budget)]
+            sizes += [(WIDEST, budget)] if isinstance(loss, Logistic) else []
+            sizes += [(CLEAR, CLEAR_BUDGET)] if loss.labels == "binary" else []
+            for public, purse in sizes:
+                yield mechanism.plan(Problem(loss=loss, neighbours=relation, **{**FACTS, **public}), purse)
+
+
+def _changes(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
+    """Nothing, centred rows, and each setting of ``OTHERWISE`` that the mechanism has."""
+    exact: dict[str, Any] = {} if mechanism.accounting == "tight" else {"accounting": "tight"}
+    yield from ({}, {**exact, "center": True})
+    if exact:
+        yield exact
+    for name, values in OTHERWISE.items():
+        for value in values if name in mechanism.settings else ():
+            yield {name: value}
+
+
+def short_plan(
+    mechanism: Mechanism,
+    problem: Problem,
+    budget: Budget,
+    changes: Mapping[str, Any],
+    brief: Mapping[str, Any] = BRIEF,
+) -> Plan | None:
+    """A plan for short runs, or with more of the mechanism's own settings if it refuses; None if it always does."""
+    known = {part.name for part in fields(mechanism)} & set(brief)
+    for kept in (known, known - {"batch_size"}, set[str]()):
+        try:
+            wanted = {name: brief[name] for name in kept}
+            return replace(mechanism, **{**wanted, **changes}).plan(problem, budget)
+        except DpermError:
+            continue
+    return None

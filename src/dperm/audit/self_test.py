@@ -1,0 +1,145 @@
+"""Does the audit notice mistakes? Break the library in known ways and audit every mechanism that is touched.
+
+Each audit runs in a process of its own, so that no mistake leaks into another one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+from dperm.audit.audit import BROKEN, INCONCLUSIVE, RUNS, STANDS, audit
+from dperm.audit.mutation import Mutation, every_private
+from dperm.errors import DpermError, InvalidInput
+
+REFUSED, CRASHED = "refused", "crashed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """The audit of one mechanism under one mutation; without one no fault may be found.
+
+    ``verdict`` is that of the audit, "refused" where the broken library raised one of its own errors, or "crashed".
+    """
+
+    mutation: str | None
+    mechanism: str
+    verdict: str
+    faults: tuple[str, ...]
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the audit did its work: caught the mistake, or found none where there is none."""
+        expected = (STANDS, INCONCLUSIVE) if self.mutation is None else (BROKEN, REFUSED)
+        return self.verdict in expected
+
+
+def default_folder() -> Path:
+    """Where a source checkout keeps the mutations."""
+    import dperm
+
+    return Path(dperm.__file__).resolve().parents[2] / "tests" / "audit" / "mutations"
+
+
+def load_mutations(folder: str | Path | None = None) -> tuple[Mutation, ...]:
+    """The mutations of all Python files of a folder: each file names its own in ``MUTATIONS``.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such folder, or nothing in it, or two mutations have one name.
+    """
+    place = default_folder() if folder is None else Path(folder)
+    if not place.is_dir():
+        raise InvalidInput(
+            f"there is no folder {place} of mutations. They come with the source, not with an installed package: run "
+            "from a checkout of it, or name a folder with --mutations."
+        )
+    found = [mutation for file in sorted(place.glob("*.py")) for mutation in _mutations_of(file)]
+    names = [mutation.name for mutation in found]
+    if not found or len(set(names)) < len(names):
+        problem = "is named twice" if found else "was found"
+        raise InvalidInput(
+            f"a mutation {problem} in {place}; each file defines MUTATIONS, with names of their own."
+        )
+    return tuple(found)
+
+
+def self_test(
+    folder: str | Path | None = None,
+    *,
+    mechanisms: Sequence[str] | None = None,
+    mutations: Sequence[str] | None = None,
+    runs: int = RUNS,
+    seed: int = 0,
+    processes: int = 2,
+) -> Iterator[Trial]:
+    """Audit every mechanism as it is, and under every mutation that touches it; results come as they are ready.
+
+    ``mechanisms`` and ``mutations`` restrict the test to some of them.
+    """
+    known = load_mutations(folder)
+    _check_known("mutation", mutations, [mutation.name for mutation in known])
+    _check_known("private mechanism", mechanisms, every_private())
+    chosen = [mutation for mutation in known if mutations is None or mutation.name in mutations]
+    wanted = every_private() if mechanisms is None else tuple(mechanisms)
+    pairs: list[tuple[str | None, str]] = [(None, name) for name in wanted]
+    pairs += [(each.name, name) for each in chosen for name in each.touches if name in wanted]
+    with ThreadPoolExecutor(processes) as threads:
+        tasks = [threads.submit(_in_fresh_process, folder, *pair, runs, seed) for pair in pairs]
+        for task in as_completed(tasks):
+            yield task.result()
+
+
+def trial(folder: str | Path | None, mutation: str | None, mechanism: str, runs: int, seed: int) -> Trial:
+    """Audit one mechanism in this process, under the mutation of that name or none."""
+    found = (
+        next((each for each in load_mutations(folder) if each.name == mutation), None) if mutation else None
+    )
+    started = time.perf_counter()
+    try:
+        with nullcontext() if found is None else found.apply():
+            result = audit(mechanism, runs=runs, seed=seed, stop_at_first=found is not None)
+            verdict, faults = result.verdict, result.faults
+    except DpermError as error:
+        verdict, faults = REFUSED, (f"{type(error).__name__}: {error}",)
+    except Exception as error:
+        verdict, faults = CRASHED, (f"{type(error).__name__}: {error}",)
+    return Trial(
+        mutation=mutation,
+        mechanism=mechanism,
+        verdict=verdict,
+        faults=faults,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _in_fresh_process(
+    folder: str | Path | None, mutation: str | None, mechanism: str, runs: int, seed: int
+) -> Trial:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(trial, folder, mutation, mechanism, runs, seed).result()
+
+
+def _mutations_of(file: Path) -> tuple[Mutation, ...]:
+    spec = importlib.util.spec_from_file_location(f"dperm_mutations_{file.stem}", file)
+    assert spec is not None and spec.loader is not None  # noqa: PT018
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = getattr(module, "MUTATIONS", ())
+    if not all(isinstance(mutation, Mutation) for mutation in found):
+        raise InvalidInput(f"MUTATIONS of {file.name} must hold Mutation objects only.")
+    return tuple(found)
+
+
+def _check_known(kind: str, asked: Sequence[str] | None, known: Sequence[str]) -> None:
+    for name in asked or ():
+        if name not in known:
+            raise InvalidInput(f"no {kind} is named {name!r}; choose from {', '.join(known)}.")

@@ -1,0 +1,92 @@
+"""The batch of the differing row is hidden: its price is that of a kinder place than rows can have."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
+from dperm.audit.neighbours import table_of
+from dperm.mechanisms import RSGD, Job, NoisySGD, noisy_sgd
+from dperm.privacy import GaussianProfile, SeededEntropy
+
+PERMUTED = ("rsgd-ar", "rsgd", "bolt-on")
+UNEQUAL = replace(EXAMPLE, l2=0.3)
+
+
+def smallest_branch(price):
+    def broken(problem, budget, probability, sensitivities, *more):
+        return price(problem, budget, probability, np.full_like(sensitivities, sensitivities.min()), *more)
+
+    return broken
+
+
+def smallest_mixture(mixture):
+    def broken(cls, probability, mu):
+        return mixture.__func__(cls, probability, np.full_like(mu, np.min(mu)))
+
+    return classmethod(broken)
+
+
+def first_batch(cyclic):
+    def broken(*steps):
+        found = cyclic(*steps)
+        return np.full_like(found, found[0])
+
+    return broken
+
+
+def without_hidden_noise(descend):
+    """Runs with nothing added to any iterate but the last."""
+
+    def broken(*facts):
+        sound = noisy_sgd.add_noise
+        noisy_sgd.add_noise = lambda values, noise, entropy: values
+        try:
+            return descend(*facts)
+        finally:
+            noisy_sgd.add_noise = sound
+
+    return broken
+
+
+def last_iterate():
+    mechanism = NoisySGD(epochs=2, batch_size=6)
+    rows = np.eye(UNEQUAL.n_rows, UNEQUAL.n_features), np.ones(UNEQUAL.n_rows)
+    job = Job(plan=mechanism.plan(UNEQUAL, EXAMPLE_BUDGET))
+    return mechanism.run([job], table_of(UNEQUAL, rows), SeededEntropy(0))[0].weights.tolist()
+
+
+def scale(mechanism):
+    return mechanism.plan(UNEQUAL, EXAMPLE_BUDGET).noise.scale
+
+
+MUTATIONS = (
+    Mutation(
+        name="hidden batches at the smallest sensitivity",
+        what_is_wrong="Every hidden batch is priced, and noised, as the one in which a row moves the weights least.",
+        touches=PERMUTED,
+        changes={"dperm.mechanisms.pricing.price_branches": smallest_branch},
+        probe=lambda: scale(RSGD(epochs=3, batch_size=6)),
+    ),
+    Mutation(
+        name="mixtures at the smallest branch",
+        what_is_wrong="The profile of hidden branches charges each of them as little as the cheapest.",
+        touches=(*PERMUTED, "noisy-sgd"),
+        changes={"dperm.privacy.profile.GaussianProfile.mixture": smallest_mixture},
+        probe=lambda: GaussianProfile.mixture([0.5, 0.5], [0.1, 1.0]).delta(1.0),
+    ),
+    Mutation(
+        name="noisy-sgd row in the first batch",
+        what_is_wrong="noisy-sgd is priced as if the row always lay in the first batch, before all other noise.",
+        touches=("noisy-sgd",),
+        changes={"dperm.privacy.hidden_state.noisy_cyclic_mu": first_batch},
+        probe=lambda: scale(NoisySGD(epochs=2, batch_size=6)),
+    ),
+    Mutation(
+        name="hidden noise left out",
+        what_is_wrong="noisy-sgd adds noise to its last iterate alone, priced as if every iterate had some.",
+        touches=("noisy-sgd",),
+        changes={"dperm.mechanisms.noisy_sgd.descend_hidden": without_hidden_noise},
+        probe=last_iterate,
+    ),
+)

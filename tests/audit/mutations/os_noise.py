@@ -1,0 +1,104 @@
+"""What the operating system's randomness adds is not what was declared."""
+
+import math
+import os
+
+import numpy as np
+
+from dperm.audit.mutation import Mutation, every_private
+from dperm.privacy import GaussianNoise, SystemEntropy, release
+from dperm.privacy.gamma_norm import GammaNormNoise
+from dperm.privacy.noisy_min import NoisyMin, noisy_min
+
+SYSTEM = SystemEntropy()
+NOISE, GAMMA = GaussianNoise(1.0, 1.0, 2), GammaNormNoise(1.0, 1.0, 2)
+
+
+def changed(change):
+    """What makes a sampler whose noise, once drawn, is changed and put back on its grid."""
+
+    def make(sampler):
+        def broken(noise):
+            draw, grid = sampler(noise), math.ldexp(1.0, noise.grid_exponent)
+
+            def drawn(values):
+                rounded = np.rint(values / grid) * grid
+                added = change(np.asarray(draw(values)) - rounded, noise)
+                return rounded + np.rint(added / grid) * grid
+
+            return drawn
+
+        return broken
+
+    return make
+
+
+def first_again(drawn, noise):
+    drawn[-1] = drawn[0]
+    return drawn
+
+
+def of_one_byte(drawn, noise):
+    return np.random.default_rng(os.urandom(1)[0]).normal(scale=noise.scale, size=noise.dimension)
+
+
+def half_gumbel(sampler):
+    return lambda choice: sampler(NoisyMin(sensitivity=choice.sensitivity / 2, epsilon=choice.epsilon))
+
+
+def half_gamma(draw):
+    return lambda self, entropy: draw(self, entropy) / (2 if entropy.secure else 1)
+
+
+def gaussians(runs):
+    return np.array([release(np.zeros(2), NOISE, SYSTEM, "probe")[0] for _ in range(runs)])
+
+
+def lowest_chosen(runs=1000):
+    """Whether the better of two candidates is chosen more often than in 73 of 100 cases, by far."""
+    choice = NoisyMin(sensitivity=1.0, epsilon=2.0)
+    chosen = [noisy_min(np.array([0.0, 1.0]), choice, SYSTEM) for _ in range(runs)]
+    return bool(np.mean(chosen) < 0.195)
+
+
+# Noise at the gate is Gaussian everywhere but in objective-pure. frank-wolfe has it in its centring alone, and there
+# alone frank-wolfe and dp-cd have vectors of it.
+GAUSSIAN = every_private(but=("objective-pure",))
+
+MUTATIONS = (
+    Mutation(
+        name="system noise halved",
+        what_is_wrong="Noise of the operating system's sampler is halved after it was drawn.",
+        touches=GAUSSIAN,
+        changes={"dperm.privacy.noise._discrete_gaussian": changed(lambda drawn, noise: drawn / 2)},
+        probe=lambda: bool(gaussians(600).std() < 0.75),
+    ),
+    Mutation(
+        name="system noise shared",
+        what_is_wrong="The last number of every vector gets the noise of the first.",
+        touches=GAUSSIAN,
+        changes={"dperm.privacy.noise._discrete_gaussian": changed(first_again)},
+        probe=lambda: bool((np.ptp(gaussians(10), axis=1) == 0).all()),
+    ),
+    Mutation(
+        name="system noise of one byte",
+        what_is_wrong="Noise comes from a generator with a seed of one byte: 256 vectors in all.",
+        touches=GAUSSIAN,
+        changes={"dperm.privacy.noise._discrete_gaussian": changed(of_one_byte)},
+        probe=lambda: len(np.unique(gaussians(600), axis=0)) <= 256,
+    ),
+    Mutation(
+        name="system choice halved",
+        what_is_wrong="A private choice draws Gumbel noise for half of the declared sensitivity.",
+        touches=("frank-wolfe", "dp-agd"),
+        changes={"dperm.privacy.noisy_min._gumbel_min": half_gumbel},
+        probe=lowest_chosen,
+    ),
+    Mutation(
+        name="system Gamma noise halved",
+        what_is_wrong="Noise of Gamma norm from the operating system is halved after it was drawn.",
+        touches=("objective-pure",),
+        changes={"dperm.privacy.gamma_norm.GammaNormNoise.draw": half_gamma},
+        probe=lambda: bool(np.mean([np.linalg.norm(GAMMA.draw(SYSTEM)) for _ in range(2000)]) < 1.5),
+    ),
+)

@@ -1,0 +1,53 @@
+"""Rows that weigh more than the declared bounds allow."""
+
+import numpy as np
+
+from dperm.audit.mutation import EXAMPLE, Mutation, every_private
+from dperm.audit.neighbours import table_of
+from dperm.mechanisms import resolve
+
+UNBOUNDED = 1e300
+# noisy-sgd and descent with noise on the result go through fixed batches; solvers sum values and gradients at once.
+GRADIENTS = tuple(
+    name for name in every_private() if resolve(name).family == "gradient" and name != "noisy-sgd"
+)
+
+
+def any_length(bound_rows):
+    return lambda block, position, x_norm, *more: bound_rows(block, position, UNBOUNDED, *more)
+
+
+def last_row_twice(sums):
+    """Adds the gradient of the last row once more to a sum over all rows."""
+
+    def broken(self, loss, weights, start=None, stop=None, clip=None):
+        total = sums(self, loss, weights, start, stop, clip)
+        n, models = self.n_rows, weights.shape[1]
+        if n == 0 or start is not None:
+            return total
+        return total + sums(self, loss, weights, [n - 1] * models, [n] * models, clip)
+
+    return broken
+
+
+def opened():
+    rows = 5 * np.eye(EXAMPLE.n_rows, EXAMPLE.n_features), np.ones(EXAMPLE.n_rows)
+    return table_of(EXAMPLE, rows).open(storage=np.float64)
+
+
+MUTATIONS = (
+    Mutation(
+        name="rows not bounded",
+        what_is_wrong="Rows longer than x_norm are stored as they are.",
+        touches=every_private(),
+        changes={"dperm.engine._kernels.bound_rows": any_length},
+        probe=lambda: opened().row_sum().tolist(),
+    ),
+    Mutation(
+        name="last row counts twice",
+        what_is_wrong="The last row is added twice to every sum of gradients over all rows, or over a random batch.",
+        touches=(*GRADIENTS, "ssp", "adassp", "auto"),
+        changes={"dperm.engine.base.Engine.gradient_sum": last_row_twice},
+        probe=lambda: opened().gradient_sum(EXAMPLE.loss, np.zeros((4, 1))).tolist(),
+    ),
+)
