@@ -21,7 +21,6 @@ U = 2.0**-53
 FOURIER_LEVEL = 10 * U  # a transform of 2**m numbers errs by at most m times this, relative, in the root of squares
 LARGEST_TRANSFORM = 1 << 24
 _TILTS = 2.0 ** (np.arange(-16, 42) / 2)
-_OFFSETS = np.concatenate([-_TILTS[::-1], _TILTS])
 _NEGLIGIBLE = 30.0  # weighted masses beyond exp(-30) may lie outside the transform; they count on the safe side
 _VANISHED = 80.0  # Fourier coefficients below exp(-80) are left out, and charged
 _UNDERFLOW = 1e-30  # pays for those, and for masses below the smallest float
@@ -91,14 +90,17 @@ class _Sum:
         self.slack = math.fsum(count * step.slack for step, count in parts) * (1 + 4 * U)
         self.unbounded = _unbounded(parts)
         self._coarse = [(*_thinned(step), count) for step, count in parts] if self.unbounded < 1 else []
-        self._moments = self._coarse_moments(_TILTS)
+        # Steeper weights would change too much from one of the thinned losses to the next.
+        width = self.interval * max(_thinning(step) for step, _ in parts)
+        self._tilts = _TILTS[_TILTS <= max(1 / width, _TILTS[0])]
+        self._moments = self._coarse_moments(self._tilts)
         self._found: dict[float, _Weighted | None] = {}
 
     def deltas(self, epsilons: FloatArray) -> FloatArray:
         if self.unbounded >= 1:
             return np.ones(len(epsilons))
         inside = np.asarray(epsilons, np.float64) - self.slack * (1 + 4 * U) - 4 * U * np.abs(epsilons)
-        tilts, moments = np.append(0.0, _TILTS), np.append(0.0, self._moments)
+        tilts, moments = np.append(0.0, self._tilts), np.append(0.0, self._moments)
         logarithms = moments[:, None] - tilts[:, None] * inside
         best = tilts[np.argmin(np.maximum(logarithms, _SMALL_ENOUGH), axis=0)]
         found = np.ones_like(inside)
@@ -112,7 +114,8 @@ class _Sum:
         left = (delta - self.unbounded) * (1 - 4 * U)
         if left <= 0:
             return math.inf
-        weighted = self._weighted(float(_TILTS[np.argmin((self._moments - math.log(left)) / _TILTS)]))
+        best = np.argmin((self._moments - math.log(left)) / self._tilts)
+        weighted = self._weighted(float(self._tilts[best]))
         if weighted is None:
             return math.inf
         return max(0.0, weighted.epsilon(left, -self.slack) * (1 + 4 * U) + self.slack)
@@ -137,10 +140,10 @@ class _Sum:
 
     def _window(self, tilt: float) -> tuple[int, int, float]:
         """Places between which nearly all weighted mass lies, and the tilt whose Chernoff bound says so above."""
-        moments = self._coarse_moments(tilt + _OFFSETS) - self._coarse_moments(np.array([tilt]))
-        reach = (moments + _NEGLIGIBLE) / _OFFSETS
-        upper, lower = np.where(_OFFSETS > 0, reach, np.inf), np.where(_OFFSETS < 0, reach, -np.inf)
-        high, low, beyond_tilt = upper.min(), lower.max(), float(tilt + _OFFSETS[upper.argmin()])
+        here = self._coarse_moments(np.array([tilt]))
+        above = (self._coarse_moments(tilt + self._tilts) - here + _NEGLIGIBLE) / self._tilts
+        below = (here - self._coarse_moments(tilt - self._tilts) - _NEGLIGIBLE) / self._tilts
+        high, low, beyond_tilt = above.min(), below.max(), tilt + float(self._tilts[above.argmin()])
         last = sum(count * (step.first + step.mass.size - 1) for step, count in self.parts)
         first = sum(count * step.first for step, count in self.parts)
         bottom = max(math.floor(low / self.interval), first)
@@ -240,9 +243,13 @@ def _unbounded(parts: Sequence[tuple[StepLoss, int]]) -> float:
     return min(-math.expm1(stays) * math.exp(min(whole, 700.0)) * (1 + 1e-12), 1.0)
 
 
+def _thinning(step: StepLoss) -> int:
+    return -(-step.mass.size // _COARSE)
+
+
 def _thinned(step: StepLoss) -> tuple[FloatArray, FloatArray]:
     """A few thousand losses with the masses of all: they choose where to look and prove nothing."""
-    starts = np.arange(0, step.mass.size, -(-step.mass.size // _COARSE))
+    starts = np.arange(0, step.mass.size, _thinning(step))
     mass = np.add.reduceat(step.mass, starts)
     there = mass > 0
     return np.add.reduceat(step.mass * step.loss, starts)[there] / mass[there], mass[there]

@@ -10,16 +10,15 @@ from dperm.certificate.loss_distribution import composed_price, fixed_size_losse
 from dperm.certificate.routes.evidence import Evidence, Release
 from dperm.errors import InvalidInput
 
-HOW = "losses of the sampled Gaussians on a grid, composed by one Fourier transform"
+HOW = "losses of the sampled Gaussians on a grid, weighted and composed by a Fourier transform"
+FULL = "batches of all rows are Gaussian releases: numerical integration"
 
 
 def poisson(evidence: Evidence) -> Price:
     facts, used = evidence.facts, evidence.used
     rate = _rate(used["rate"])
     multiplier = _steps(evidence, facts.rows)
-    return composed_price(
-        poisson_losses(rate, multiplier, facts.rows), used["steps"], evidence.centre_mu(), HOW
-    )
+    return _poisson_price(rate, multiplier, facts.rows, used["steps"], evidence.centre_mu())
 
 
 def fixed_size(evidence: Evidence) -> Price:
@@ -30,6 +29,8 @@ def fixed_size(evidence: Evidence) -> Price:
     multiplier = _steps(evidence, 2)
     if evidence.name == "dp-sgd-adv" and used["accounting"] == "paper":
         _advanced(evidence, multiplier)
+    if size == facts.n:
+        return gaussian_price(math.hypot(2 * math.sqrt(used["steps"]) / multiplier, evidence.centre_mu()), FULL)
     losses = fixed_size_losses(_rate(size / facts.n), multiplier)
     return composed_price(losses, used["steps"], evidence.centre_mu(), HOW)
 
@@ -56,8 +57,13 @@ def variance_reduced(evidence: Evidence) -> Price:
     mu = math.hypot(evidence.gaussian_mu(full), evidence.centre_mu())
     if not corrections:
         return gaussian_price(mu, HOW)
-    losses = poisson_losses(_rate(used["rate"]), used["noise_multiplier"], facts.rows)
-    return composed_price(losses, n_corrections, mu, HOW)
+    return _poisson_price(_rate(used["rate"]), used["noise_multiplier"], facts.rows, n_corrections, mu)
+
+
+def _poisson_price(rate: float, multiplier: float, rows: int, steps: int, beside: float) -> Price:
+    if rate == 1:
+        return gaussian_price(math.hypot(rows * math.sqrt(steps) / multiplier, beside), FULL)
+    return composed_price(poisson_losses(rate, multiplier, rows), steps, beside, HOW)
 
 
 def _steps(evidence: Evidence, rows: int) -> float:
