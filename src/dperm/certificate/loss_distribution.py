@@ -86,22 +86,26 @@ class _Sum:
     def __init__(self, parts: list[tuple[Losses, int]]) -> None:
         self.parts = parts
         self.moments = [self._log_moment(tilt) for tilt in _TILTS]
-        self.found: dict[float, tuple[Vector, Vector]] = {}
+        self.found: dict[float, tuple[Vector, Vector, Vector]] = {}
 
     def delta(self, epsilon: float) -> float:
         exponents = [moment - tilt * epsilon for moment, tilt in zip(self.moments, _TILTS, strict=True)]
         tilt = _TILTS[int(np.argmin(np.maximum(exponents, 2 * _NEGLIGIBLE)))]
         if tilt not in self.found:
             self.found[tilt] = self._compose(tilt)
-        loss, log_weight = self.found[tilt]
+        loss, mass, log_weight = self.found[tilt]
         above = loss > epsilon
-        return min(float(np.exp(log_weight[above]) @ -np.expm1(epsilon - loss[above])), 1.0)
+        found = float((mass[above] * np.exp(log_weight[above])) @ -np.expm1(epsilon - loss[above]))
+        return min(max(found, 0.0), 1.0)
 
     def _log_moment(self, order: float) -> float:
         return sum(count * losses.log_moment(order) for losses, count in self.parts)
 
-    def _compose(self, tilt: float) -> tuple[Vector, Vector]:
-        """The grid and the logarithms of the masses on it; weighted tails below 1e-18 are left out."""
+    def _compose(self, tilt: float) -> tuple[Vector, Vector, Vector]:
+        """The grid, the weighted masses on it and the logarithms of what takes the weights off again.
+
+        Weighted tails below 1e-18 are left out.
+        """
         upper, lower = self._reach(tilt, 1.0), -self._reach(tilt, -1.0)
         finest = min(losses.deviation for losses, _ in self.parts)
         width = max(min(1e-4, 4e-3 * finest), (upper - lower) / _MOST_POINTS)
@@ -116,11 +120,9 @@ class _Sum:
             masses = np.bincount(ends.astype(np.int64) % size, weights * np.exp(exponent - log_moment), size)
             transformed *= np.fft.rfft(masses) ** count
             log_scale += count * log_moment
-        masses = np.maximum(np.fft.irfft(transformed, size), 0.0)
         first = math.floor(lower / width)
-        loss = width * (first + (np.arange(size) - first) % size)
-        with np.errstate(divide="ignore"):
-            return np.asarray(loss, np.float64), np.asarray(np.log(masses) + log_scale - tilt * loss)
+        loss = np.asarray(width * (first + (np.arange(size) - first) % size), np.float64)
+        return loss, np.fft.irfft(transformed, size), log_scale - tilt * loss
 
     def _reach(self, tilt: float, sign: float) -> float:
         """Chernoff's bound: the weighted sum of the losses, times ``sign``, is larger with a chance below 1e-18."""

@@ -19,7 +19,7 @@ FloatArray = NDArray[np.float64]
 
 U = 2.0**-53
 FOURIER_LEVEL = 10 * U  # a transform of 2**m numbers errs by at most m times this, relative, in the root of squares
-LARGEST_TRANSFORM = 1 << 24
+LARGEST_TRANSFORM = 1 << 23
 _TILTS = 2.0 ** (np.arange(-16, 42) / 2)
 _NEGLIGIBLE = 30.0  # weighted masses beyond exp(-30) may lie outside the transform; they count on the safe side
 _VANISHED = 80.0  # Fourier coefficients below exp(-80) are left out, and charged
@@ -100,7 +100,8 @@ class _Sum:
         if self.unbounded >= 1:
             return np.ones(len(epsilons))
         inside = np.asarray(epsilons, np.float64) - self.slack * (1 + 4 * U) - 4 * U * np.abs(epsilons)
-        tilts, moments = np.append(0.0, self._tilts), np.append(0.0, self._moments)
+        every = 1 if len(epsilons) == 1 else 2  # a whole curve makes do with fewer transforms
+        tilts, moments = np.append(0.0, self._tilts[::every]), np.append(0.0, self._moments[::every])
         logarithms = moments[:, None] - tilts[:, None] * inside
         best = tilts[np.argmin(np.maximum(logarithms, _SMALL_ENOUGH), axis=0)]
         found = np.ones_like(inside)
@@ -172,7 +173,8 @@ class _Weighted:
         losses = self.interval * (low + np.arange(size, dtype=np.float64))
         bound = self.log_moment - tilt * losses
         useful = np.flatnonzero((bound >= _USEFUL[0]) & (bound <= _USEFUL[1]))
-        self.beyond = _chernoff(parts, beyond_tilt, self.interval * (low + size))
+        last = sum(count * (step.first + step.mass.size - 1) for step, count in parts)
+        self.beyond = _chernoff(parts, beyond_tilt, self.interval * (low + size)) if low + size <= last else 0.0
         if useful.size and useful[-1] < size - 1:
             cut = losses[useful[-1]]
             self.beyond += math.exp(min(self.log_moment - tilt * cut, 700.0)) * self.inflation * (1 + 1e-9)
@@ -218,7 +220,8 @@ class _Weighted:
         share = np.expm1(np.minimum(epsilons - self.losses[after], 0.0)) / math.expm1(-self.interval)
         share = np.clip(share, 0.0, 1.0)
         curve = share * self.curve[place] + (1 - share) * self.curve[after]
-        return self.inflation * ((curve + self.allowance(epsilons)) * (1 + self.rounding) + self.beyond)
+        composed = (curve + self.allowance(epsilons)) * (1 + self.rounding) + self.beyond
+        return np.asarray(self.inflation * np.minimum(composed, self._chernoff(epsilons) * (1 + self.rounding)))
 
     def allowance(self, epsilons: FloatArray) -> FloatArray:
         """What the error of the transforms may have taken from delta (docs/proofs/accounting.md, section 5)."""
@@ -227,8 +230,10 @@ class _Weighted:
         if double > 0:
             integral = 2 / (double * (double + 1) * (double + 2)) / self.interval
             spread = min(spread, integral + (1 + self.tilt) ** -2)
-        chernoff = np.exp(np.minimum(self.log_moment - self.tilt * epsilons, 700.0))
-        return np.asarray(self.error * math.sqrt(spread) * chernoff)
+        return np.asarray(self.error * math.sqrt(spread) * self._chernoff(epsilons))
+
+    def _chernoff(self, epsilons: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(np.minimum(self.log_moment - self.tilt * epsilons, 700.0)))
 
 
 def _unbounded(parts: Sequence[tuple[StepLoss, int]]) -> float:

@@ -18,7 +18,7 @@ Mixture = tuple[tuple[float, float], ...]  # (weight, mean) of normal laws of va
 
 REACH = 10.0  # standard deviations; what lies beyond, 1e-23, counts as an unbounded loss
 _LARGEST_GRID = 2_000_000
-_LARGEST_SUM = 8_000_000  # places of the grid that a composition should need
+_LARGEST_SUM = 2_000_000  # places of the grid that a composition should need
 
 
 def gaussian_step(mu: float, interval: float) -> StepLoss:
