@@ -137,6 +137,32 @@ def test_a_ledger_of_many_samples_costs_at_least_what_it_must(neighbours):
         assert exact(epsilon) <= cost.delta(epsilon) <= 1.1 * exact(epsilon)
 
 
+def test_a_ledger_refuses_the_noise_that_a_plain_transform_passed():
+    """With 200.915 times C of noise these steps cost 2.3e-12 at epsilon 8; they were charged as 1e-12."""
+    z, rate, steps = 200.91499103457286, 0.5, 50_000
+    cost = Cost((PoissonSteps(z, rate, steps, "replace-one"),))
+    exact = poisson_delta(z, rate, steps, 8.0, "replace-one")
+    assert exact > 2.3 * TINY
+    assert not cost.fits(Budget(8.0, TINY))
+    assert exact <= cost.delta(8.0) <= 1.01 * exact
+    assert cost.epsilon(TINY) > 8.0
+
+
+@pytest.mark.parametrize(("rate", "steps", "z", "epsilon"), [(0.5, 50_000, 200.915, 8.0), (1.0, 300_000, 7900.0, 1.0)])
+def test_the_second_route_knows_small_deltas_of_many_steps(rate, steps, z, epsilon):
+    """It was off by 1.2e-11 at 300,000 steps, and so refused what was right."""
+    exact = (
+        true_gaussian(epsilon, 2 * math.sqrt(steps) / z)
+        if rate == 1
+        else poisson_delta(z, rate, steps, epsilon, "replace-one")
+    )
+    assert exact < 1e-11
+    price = composed_price(poisson_losses(rate, z, 2), steps, 0.0, "")
+    assert price.delta(epsilon) == pytest.approx(exact, rel=1e-6)
+    assert price.meets(epsilon, exact)
+    assert not price.meets(epsilon, exact / 1.01)
+
+
 def test_a_ledger_of_samples_and_concentrated_releases_costs_at_least_what_it_must():
     """A Gaussian release of the same rho is a lower bound for what zCDP may hide."""
     cost = Cost((PoissonSteps(400.0, 0.5, 50_000, "replace-one"), Concentrated(0.02)))

@@ -304,13 +304,13 @@ def _convolved(weighted: list[FloatArray], counts: list[int]) -> tuple[FloatArra
         product[kept] *= _power(transform[kept], count)
     masses = np.fft.irfft(product, size)
 
-    total = sum(counts)
+    products = sum(counts) + len(counts)
     growth = sum(
         count * max(math.log(max(float(one.sum()), 1.0)), float(logs.max()), 0.0)
         for count, one, logs in zip(counts, weighted, sizes, strict=True)
     )
     forward = level * sum(count * _root_of_squares(one) for count, one in zip(counts, weighted, strict=True))
-    backward = (level + 4 * U * total) * _root_of_squares(masses)
+    backward = (level + 4 * U * products) * _root_of_squares(masses)
     return masses, (math.exp(min(growth, 700.0)) * forward + backward) * (1 + 1e-6) + _UNDERFLOW
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.privacy.composition import Composition, StepLoss, U
-from dperm.privacy.one_step import mirrored
+from dperm.privacy.one_step import anything, mirrored
 
 FloatArray = NDArray[np.float64]
 
@@ -77,16 +77,16 @@ def loss_masses(curve: Curve, spacing: float) -> StepLoss:
     ratio = np.exp(loss)
     bound = np.minimum.accumulate(np.clip(curve.delta(loss), 0.0, 1.0))
     # Where the hull of the curve and its mirror image crosses 1.
-    bound[0] = float(((2 * bound + ratio - 1) / (ratio + 1)).min())
+    bound[0] = float(((2 * bound + ratio - 1) / (ratio + 1)).min()) * (1 + 8 * U)
     corners = _lower_hull(ratio, bound)
     slope = np.append(np.diff(bound[corners]) / np.diff(ratio[corners]), 0.0)
-    unbounded = float(bound[-1])
     at_corners = np.maximum(ratio[corners[1:]] * np.diff(slope), 0.0)
+    factor = _shortfall(ratio[corners], bound[corners], at_corners)
+    if not math.isfinite(factor):
+        return anything(spacing)
     positive = np.zeros(loss.size - 1)
-    positive[np.array(corners[1:], np.int64) - 1] = at_corners * _shortfall(
-        ratio[corners], bound[corners], at_corners
-    )
-    return mirrored(spacing, positive, unbounded)
+    positive[np.array(corners[1:], np.int64) - 1] = factor * at_corners
+    return mirrored(spacing, positive, float(bound[-1]))
 
 
 def _shortfall(ratio: FloatArray, bound: FloatArray, positive: FloatArray) -> float:
@@ -95,8 +95,10 @@ def _shortfall(ratio: FloatArray, bound: FloatArray, positive: FloatArray) -> fl
     Differences of slopes lose digits; the curve is a sum of positive numbers and does not.
     """
     lower = np.cumsum((positive / ratio[1:])[::-1])[::-1]
-    reached = bound[-1] + np.cumsum((lower * np.diff(ratio))[::-1])[::-1]
-    short = np.where(bound[:-1] > 0, bound[:-1] / np.maximum(reached, math.ulp(0.0)), 0.0)
+    reached = np.cumsum((lower * np.diff(ratio))[::-1])[::-1]
+    needed = bound[:-1] - bound[-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        short = np.where(needed > 0, needed / reached, 0.0)
     return max(1.0, float(short.max(initial=0.0))) * (1 + 16 * U * (4 + ratio.size))
 
 

@@ -87,9 +87,9 @@ class _Loss:
         exponent = self.mu * x - self.mu * self.mu / 2
         if self.rate == 1:
             return exponent
-        small = self.rate * np.expm1(np.minimum(exponent, 1.0))
+        raised = self.rate * np.expm1(np.minimum(exponent, 600.0))
         large = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + exponent)
-        return np.asarray(np.where((np.abs(small) < 0.5) & (exponent < 1.0), np.log1p(np.maximum(small, -0.5)), large))
+        return np.asarray(np.where(np.abs(raised) < 0.5, np.log1p(np.clip(raised, -0.5, 0.5)), large))
 
     def inverse(self, loss: FloatArray) -> FloatArray:
         """Where the loss is ``loss``; minus infinity or not a number where it never is."""
@@ -152,11 +152,11 @@ def _on_grid(
     """
     end = REACH + max(mean for _, mean in upper)
     ends = loss(np.array([start, end]))
-    rounding = loss.rounding(np.linspace(start, end, 4001))
+    rounding = loss.rounding(np.array([start, end]))
     first = math.floor((ends[0] - rounding) / interval) if whole else 0
     last = math.ceil((ends[1] + rounding) / interval)
     if last - first > _LARGEST_GRID:
-        return _anything(interval)
+        return anything(interval)
     places = np.arange(first, last + 1, dtype=np.float64)
     cuts = loss.inverse(interval * places)
     cuts[0], cuts[-1] = start, end
@@ -164,14 +164,14 @@ def _on_grid(
     inner = cuts[1:-1]
     off = float(np.abs(loss(inner) - interval * places[1:-1]).max()) if inner.size else 0.0
     largest = interval * float(np.abs(places[[0, -1]]).max())
-    slack = off + rounding + 16 * U * (1 + largest)
+    slack = off + loss.rounding(cuts) + 16 * U * (1 + largest)
     if not slack < interval / 4:  # the losses cannot be told apart in floating point
-        return _anything(interval)
+        return anything(interval)
     mass, error = _between(cuts, upper)
     other, other_error = _between(cuts, lower)
     mass, other = mass + error, np.maximum(other - other_error, 0.0)
     to_upper_end = (mass - other * np.exp(interval * places[:-1] - slack)) / -math.expm1(-interval)
-    to_upper_end = np.clip(to_upper_end * (1 + 4 * U), 0.0, mass)
+    to_upper_end = np.clip(to_upper_end * (1 + 8 * U), 0.0, mass)
     total = np.append(mass - to_upper_end, 0.0)
     total[1:] += to_upper_end
     if whole:
@@ -201,7 +201,7 @@ def _above(cut: float, mixture: Mixture) -> float:
     return sum(weight * float(ndtr(mean - cut)) for weight, mean in mixture) * (1 + 1e-12)
 
 
-def _anything(interval: float) -> StepLoss:
+def anything(interval: float) -> StepLoss:
     """A release of which nothing can be proved."""
     return StepLoss(interval, 0, np.zeros(1), 1.0)
 
