@@ -64,7 +64,7 @@ def gaussian_law(mu):
 
 
 def contour_delta(parts, epsilon):
-    r"""Of independent (law, count): :math:`\frac1{2\pi}\int e^{K(s) - s\varepsilon}/(s(s+1))\,dy` along s = tilt + i y."""
+    r"""Of independent (law, count): :math:`\frac1{2\pi}\int e^{K(s) - s\varepsilon}/(s(s+1))\,dy` on s = tilt + i y."""
     epsilon = Long(epsilon)
 
     def exponent(s):
@@ -127,4 +127,3 @@ def fourier_transform(values):
     angle = -2 * np.arccos(Long(-1)) * np.arange(values.size // 2) / Long(values.size)
     turned = (np.cos(angle) + np.clongdouble(1j) * np.sin(angle)) * odd
     return np.concatenate([even + turned, even - turned])
-

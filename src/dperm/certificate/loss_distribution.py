@@ -1,9 +1,9 @@
 """Sampled Gaussian releases: distributions of the privacy loss on a grid, composed by a Fourier transform.
 
 Losses are put on the grid by splitting each among three neighbours so that its mean and its square stay. That is
-neither an upper nor a lower bound, but off by the third power of the grid's width only. Before the transform the masses are weighted
-by exp(tilt * loss) with the tilt at which the sum is about epsilon, and afterwards unweighted: the error of the
-transform, which grows with the number of steps, is then relative to delta and not to 1.
+neither an upper nor a lower bound, but off by the third power of the grid's width only. Before the transform the
+masses are weighted by exp(tilt * loss) with the tilt at which the sum is about epsilon, and afterwards unweighted: the
+error of the transform, which grows with the number of steps, is then relative to delta and not to 1.
 """
 
 import math

@@ -18,10 +18,14 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 U = 2.0**-53
-FOURIER_LEVEL = 10 * U  # a transform of 2**m numbers errs by at most m times this, relative, in the root of squares
+FOURIER_LEVEL = (
+    10 * U
+)  # a transform of 2**m numbers errs by at most m times this, relative, in the root of squares
 LARGEST_TRANSFORM = 1 << 23
 _TILTS = 2.0 ** (np.arange(-16, 42) / 2)
-_NEGLIGIBLE = 30.0  # weighted masses beyond exp(-30) may lie outside the transform; they count on the safe side
+_NEGLIGIBLE = (
+    30.0  # weighted masses beyond exp(-30) may lie outside the transform; they count on the safe side
+)
 _VANISHED = 80.0  # Fourier coefficients below exp(-80) are left out, and charged
 _UNDERFLOW = 1e-30  # pays for those, and for masses below the smallest float
 _USEFUL = (-600.0, 50.0)  # logarithms of Chernoff's bound between which a weighting is of use
@@ -92,7 +96,7 @@ class _Sum:
         self._coarse = [(*_thinned(step), count) for step, count in parts] if self.unbounded < 1 else []
         # Steeper weights would change too much from one of the thinned losses to the next.
         width = self.interval * max(_thinning(step) for step, _ in parts)
-        self._tilts = _TILTS[_TILTS <= max(1 / width, _TILTS[0])]
+        self._tilts = _TILTS[: max(1, int(np.searchsorted(_TILTS, 1 / width)))]
         self._moments = self._coarse_moments(self._tilts)
         self._found: dict[float, _Weighted | None] = {}
 
@@ -174,7 +178,9 @@ class _Weighted:
         bound = self.log_moment - tilt * losses
         useful = np.flatnonzero((bound >= _USEFUL[0]) & (bound <= _USEFUL[1]))
         last = sum(count * (step.first + step.mass.size - 1) for step, count in parts)
-        self.beyond = _chernoff(parts, beyond_tilt, self.interval * (low + size)) if low + size <= last else 0.0
+        self.beyond = (
+            _chernoff(parts, beyond_tilt, self.interval * (low + size)) if low + size <= last else 0.0
+        )
         if useful.size and useful[-1] < size - 1:
             cut = losses[useful[-1]]
             self.beyond += math.exp(min(self.log_moment - tilt * cut, 700.0)) * self.inflation * (1 + 1e-9)
@@ -200,9 +206,9 @@ class _Weighted:
         def holds(epsilon: float) -> bool:
             return bool(self._bound(np.array([epsilon]))[0] <= delta)
 
-        if not self.losses.size or not holds(self.losses[-1]):
+        if not self.losses.size or not holds(float(self.losses[-1])):
             return math.inf
-        place = bisect_left(range(self.losses.size - 1), True, key=lambda i: holds(self.losses[i]))
+        place = bisect_left(range(self.losses.size - 1), True, key=lambda i: holds(float(self.losses[i])))
         high = max(float(self.losses[place]), lowest)
         low = max(float(self.losses[max(place - 1, 0)]), lowest)
         if holds(low):
@@ -213,7 +219,9 @@ class _Weighted:
         return high
 
     def _bound(self, epsilons: FloatArray) -> FloatArray:
-        place = np.clip(((epsilons - self.losses[0]) / self.interval).astype(np.int64), 0, self.losses.size - 1)
+        place = np.clip(
+            ((epsilons - self.losses[0]) / self.interval).astype(np.int64), 0, self.losses.size - 1
+        )
         place -= self.losses[place] > epsilons  # a division may round up
         after = np.minimum(place + 1, self.losses.size - 1)
         # Between two losses the curve is a straight line in exp(epsilon).
@@ -221,7 +229,9 @@ class _Weighted:
         share = np.clip(share, 0.0, 1.0)
         curve = share * self.curve[place] + (1 - share) * self.curve[after]
         composed = (curve + self.allowance(epsilons)) * (1 + self.rounding) + self.beyond
-        return np.asarray(self.inflation * np.minimum(composed, self._chernoff(epsilons) * (1 + self.rounding)))
+        return np.asarray(
+            self.inflation * np.minimum(composed, self._chernoff(epsilons) * (1 + self.rounding))
+        )
 
     def allowance(self, epsilons: FloatArray) -> FloatArray:
         """What the error of the transforms may have taken from delta (docs/proofs/accounting.md, section 5)."""
@@ -271,7 +281,7 @@ def _wrapped(step: StepLoss, tilt: float, log_moment: float, size: int) -> Float
     """Masses times exp(tilt * loss) over their sum, on a circle of ``size`` places."""
     there = np.flatnonzero(step.mass)
     weighted = step.mass[there] * np.exp(tilt * step.loss[there] - log_moment)
-    return np.bincount((step.first + there) % size, weighted, size)
+    return np.asarray(np.bincount((step.first + there) % size, weighted, size), np.float64)
 
 
 def _roundings(step: StepLoss, tilt: float, log_moment: float, size: int) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dperm.privacy.composition import U, StepLoss
+from dperm.privacy.composition import StepLoss, U
 
 FloatArray = NDArray[np.float64]
 Mixture = tuple[tuple[float, float], ...]  # (weight, mean) of normal laws of variance 1

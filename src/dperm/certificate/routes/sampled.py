@@ -30,7 +30,9 @@ def fixed_size(evidence: Evidence) -> Price:
     if evidence.name == "dp-sgd-adv" and used["accounting"] == "paper":
         _advanced(evidence, multiplier)
     if size == facts.n:
-        return gaussian_price(math.hypot(2 * math.sqrt(used["steps"]) / multiplier, evidence.centre_mu()), FULL)
+        return gaussian_price(
+            math.hypot(2 * math.sqrt(used["steps"]) / multiplier, evidence.centre_mu()), FULL
+        )
     losses = fixed_size_losses(_rate(size / facts.n), multiplier)
     return composed_price(losses, used["steps"], evidence.centre_mu(), HOW)
 
