@@ -18,14 +18,11 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 U = 2.0**-53
-FOURIER_LEVEL = (
-    10 * U
-)  # a transform of 2**m numbers errs by at most m times this, relative, in the root of squares
+# A transform of 2**m numbers errs by at most m times this, relative, in the root of the sum of squares.
+FOURIER_LEVEL = 10 * U
 LARGEST_TRANSFORM = 1 << 23
 _TILTS = 2.0 ** (np.arange(-16, 42) / 2)
-_NEGLIGIBLE = (
-    30.0  # weighted masses beyond exp(-30) may lie outside the transform; they count on the safe side
-)
+_NEGLIGIBLE = 30.0  # weighted tails below exp(-30) may lie outside the transform, and count on the safe side
 _VANISHED = 80.0  # Fourier coefficients below exp(-80) are left out, and charged
 _UNDERFLOW = 1e-30  # pays for those, and for masses below the smallest float
 _USEFUL = (-600.0, 50.0)  # logarithms of Chernoff's bound between which a weighting is of use
