@@ -126,7 +126,9 @@ def test_a_warning_made_an_error_stops_before_anything_is_spent(meta, y, does, t
     places = [name for name in meta.get_params() if name.endswith("__ledger")]
     assert places
     meta = clone(meta).set_params(**dict.fromkeys(places, ledger))
-    if "estimator__classes" in meta.get_params():  # a ledger wants them declared; these two make labels of their own
+    if (
+        "estimator__classes" in meta.get_params()
+    ):  # a ledger wants them declared; these two make labels of their own
         own = {"OneVsRestClassifier": [0, 1], "OutputCodeClassifier": [-1, 1]}
         meta.set_params(estimator__classes=own.get(type(meta).__name__, meta.estimator.classes))
     with warnings.catch_warnings():

@@ -322,7 +322,8 @@ def test_a_curve_stands_for_its_profile_in_composition():
 )
 def test_masses_are_a_distribution_with_a_curve_at_least_as_bad(profile, spacing):
     curve = Curve(lambda e: np.array([profile.delta(v) for v in e]), profile.epsilon(1e-12))
-    masses, unbounded = loss_masses(curve, spacing)
+    step = loss_masses(curve, spacing)
+    masses, unbounded = {step.first + k: mass for k, mass in enumerate(step.mass.tolist())}, step.unbounded
     assert min(masses.values()) >= 0
     assert sum(masses.values()) + unbounded == pytest.approx(1.0, abs=1e-9)
     # in both orders the loss has mass exp(-loss) times that of its mirror image

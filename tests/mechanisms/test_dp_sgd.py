@@ -20,7 +20,8 @@ from gradient_cases import (
 )
 from scipy import stats
 
-from dperm.errors import InvalidInput, NotCertified
+from dperm.certificate.loss_distribution import composed_price, poisson_losses
+from dperm.errors import InvalidInput
 from dperm.losses import Logistic, Softmax
 from dperm.mechanisms.base import Job
 from dperm.mechanisms.dp_sgd import DPSGD
@@ -213,6 +214,8 @@ def test_sampling_never_needs_less_noise_on_the_mean_than_full_batches():
     assert full * (1 - 1e-3) <= sampled <= 1.1 * full
 
 
-def test_deltas_near_the_error_of_the_accountant_are_refused():
-    with pytest.raises(NotCertified, match="1e-12"):
-        DPSGD(steps=5).plan(facts(Logistic()), Budget(1.0, 1e-13))
+def test_the_smallest_certified_delta_is_priced_too():
+    plan = DPSGD(steps=5).plan(facts(Logistic()), Budget(1.0, 1e-15))
+    z = 2 * plan.noise.scale / plan.noise.padded(plan.noise.sensitivity)
+    second = composed_price(poisson_losses(0.1, z, 2), 5, 0.0, "").delta(1.0)
+    assert 0.999e-15 <= second <= 1e-15 * (1 + 1e-6)

@@ -107,7 +107,7 @@ def test_laws():
         ((1.0, 11, 10, 1, 1e-6), InvalidInput, "batch_size"),
         ((1.0, 1, 10, 0, 1e-6), InvalidInput, "steps"),
         ((1.0, 1, 10, 1, 0.0), InvalidInput, "delta"),
-        ((1.0, 1, 10, 1, 1e-13), NotCertified, "floating point"),
+        ((1.0, 1, 10, 10**6, 1e-18), NotCertified, "at least 1.5e-17"),
     ],
 )
 def test_refusals(arguments, error, message):

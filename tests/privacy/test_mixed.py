@@ -56,7 +56,7 @@ def test_nothing_left_for_the_samples():
         ((0.1, 0.0, 0.1, 10, 1e-6, "add-remove"), InvalidInput, "noise_multiplier"),
         ((0.1, 1.0, 1.5, 10, 1e-6, "add-remove"), InvalidInput, "sampling_probability"),
         ((0.1, 1.0, 0.1, 0, 1e-6, "add-remove"), InvalidInput, "steps"),
-        ((0.1, 1.0, 0.1, 10, 1e-14, "add-remove"), NotCertified, "floating point"),
+        ((0.1, 1.0, 0.1, 10**6, 1e-18, "add-remove"), NotCertified, "at least 1.5e-17"),
         ((0.1, 1.0, 0.1, 10, 1e-6, "swap"), InvalidInput, "neighbours"),
     ],
 )

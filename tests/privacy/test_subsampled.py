@@ -57,7 +57,8 @@ def test_hardly_any_noise_is_needed_when_hardly_anyone_is_sampled():
         ((1.0, 0.1, 0, 1e-8, "add-remove"), InvalidInput, "steps"),
         ((1.0, 0.1, 2.5, 1e-8, "add-remove"), InvalidInput, "steps"),
         ((1.0, 0.1, 10, 0.0, "add-remove"), InvalidInput, "delta"),
-        ((1.0, 0.1, 10, 1e-14, "add-remove"), NotCertified, "floating point"),
+        ((1.0, 0.1, 10**6, 1e-18, "add-remove"), NotCertified, "at least 1.5e-17"),
+        ((0.1, 0.999, 10**9, 1e-6, "add-remove"), NotCertified, "more noise"),
         ((1.0, 0.1, 10, 1e-8, "swap"), InvalidInput, "neighbours"),
     ],
 )
@@ -67,7 +68,7 @@ def test_refusals(arguments, error, message):
 
 
 def test_the_calibration_refuses_too():
-    with pytest.raises(NotCertified, match="floating point"):
-        poisson_noise_multiplier(0.1, 10, Budget(1, 1e-14), "add-remove")
+    with pytest.raises(NotCertified, match="fewer steps"):
+        poisson_noise_multiplier(0.1, 10**9, Budget(1, 1e-15), "add-remove")
     with pytest.raises(InvalidInput, match="epsilon"):
         poisson_noise_multiplier(0.1, 10, Budget(100, 1e-8), "add-remove")

@@ -21,7 +21,7 @@ from dperm.problem import Problem
 
 Vector = NDArray[np.float64]
 
-TIGHT_POISSON = "privacy-loss distributions of Poisson samples (dp-accounting)"
+TIGHT_POISSON = "privacy-loss distributions of Poisson samples"
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,7 @@ class DPSGD(PoissonMechanism):
 
     Guarantee
     ---------
-    That of ``PoissonSampling`` for all steps together (docs/proofs/sgd-ma.md), up to the floating-point
-    error of the accountant.
+    That of ``PoissonSampling`` for all steps together (docs/proofs/sgd-ma.md), floating-point error included.
     """
 
     name: ClassVar[str] = "dp-sgd"

@@ -19,7 +19,7 @@ from dperm.privacy import Budget, grid_exponent, padded
 from dperm.privacy.printed import bassily_sgd_noise
 from dperm.problem import Problem
 
-TIGHT_FIXED_SIZE = "privacy-loss distribution of batches of a fixed size (dp-accounting)"
+TIGHT_FIXED_SIZE = "privacy-loss distribution of batches of a fixed size"
 LONGEST_DEFAULT = 1_000_000
 
 

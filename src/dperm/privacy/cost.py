@@ -17,11 +17,11 @@ import numpy as np
 from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
-from dperm.privacy.dominating import FOURIER_ERROR, TAIL, Curve, FloatArray, composed
-from dperm.privacy.fixed_size import fixed_size_epsilon, fixed_size_losses
-from dperm.privacy.mixed import compose_gaussian_and_poisson
+from dperm.privacy.composition import Composition
+from dperm.privacy.dominating import TAIL, Curve, FloatArray, composed
+from dperm.privacy.fixed_size import fixed_size_losses
 from dperm.privacy.profile import GaussianProfile
-from dperm.privacy.subsampled import SMALLEST_DELTA, poisson_losses
+from dperm.privacy.subsampled import poisson_losses
 from dperm.privacy.zcdp import rho_to_epsilon
 
 DECIMAL_SLACK = 1e-12  # relative: ten charges of 0.1 fill a cap of 1.0, whatever binary fractions say
@@ -147,14 +147,13 @@ class PoissonSteps(Part):
         Neighbours.parse(self.neighbours)
 
     def epsilon_at(self, delta: float, beside: float = 0.0) -> float:
-        if delta < SMALLEST_DELTA:
-            return math.inf
-        return compose_gaussian_and_poisson(
-            beside, self.noise_multiplier, self.rate, self.steps, delta, self.neighbours
-        )
+        return self.losses(beside).epsilon(delta)
 
     def curve(self) -> Curve | None:
-        return _sampled_curve(poisson_losses(self.noise_multiplier, self.rate, self.steps, self.neighbours))
+        return _sampled_curve(self.losses())
+
+    def losses(self, beside: float = 0.0) -> Composition | GaussianProfile:
+        return poisson_losses(self.noise_multiplier, self.rate, self.steps, self.neighbours, beside)
 
 
 @dataclass(frozen=True)
@@ -173,16 +172,13 @@ class FixedSizeSteps(Part):
         _check("steps", self.steps, 1 <= self.steps <= MOST_STEPS)
 
     def epsilon_at(self, delta: float, beside: float = 0.0) -> float:
-        if delta < SMALLEST_DELTA:
-            return math.inf
-        return fixed_size_epsilon(
-            self.noise_multiplier, self.batch_size, self.n_rows, self.steps, delta, beside
-        )
+        return self.losses(beside).epsilon(delta)
 
     def curve(self) -> Curve | None:
-        return _sampled_curve(
-            fixed_size_losses(self.noise_multiplier, self.batch_size, self.n_rows, self.steps)
-        )
+        return _sampled_curve(self.losses())
+
+    def losses(self, beside: float = 0.0) -> Composition | GaussianProfile:
+        return fixed_size_losses(self.noise_multiplier, self.batch_size, self.n_rows, self.steps, beside)
 
 
 @dataclass(frozen=True)
@@ -330,8 +326,8 @@ class Cost:
         if alone is not None:
             return alone
         found = [self._summed(parts, delta), self._by_concentration(parts, delta)]
-        if delta >= SMALLEST_DELTA and (losses := _losses(parts)) is not None:
-            found.append(float(losses.get_epsilon_for_delta(delta - FOURIER_ERROR)) * (1 + 1e-9))
+        if (losses := _losses(parts)) is not None:
+            found.append(losses.epsilon(delta))
         return min(found)
 
     def delta(self, epsilon: float) -> float:
@@ -349,7 +345,7 @@ class Cost:
         if len(points) == len(parts) and math.fsum(p.epsilon for p in points) <= epsilon:
             found.append(math.fsum(p.delta for p in points))
         if (losses := _losses(parts)) is not None:
-            found.append(float(losses.get_delta_for_epsilon(epsilon)) * (1 + 1e-9) + FOURIER_ERROR)
+            found.append(losses.delta(epsilon))
         return min(found)
 
     def fits(self, cap: Budget) -> bool:
@@ -377,9 +373,10 @@ class Cost:
 
     def _merged(self) -> tuple[Part, ...]:
         """Equal kinds joined by the laws that lose nothing: Gaussian, zCDP, steps of the same sampling."""
+        parts = [_without_sampling(part) for part in self.parts]
         kept: list[Part] = []
         steps: Counter[Part] = Counter()
-        for part in self.parts:
+        for part in parts:
             if isinstance(part, PoissonSteps):
                 steps[PoissonSteps(part.noise_multiplier, part.rate, 1, part.neighbours)] += part.steps
             elif isinstance(part, FixedSizeSteps):
@@ -389,8 +386,8 @@ class Cost:
         for one, count in steps.items():
             values = {field.name: getattr(one, field.name) for field in fields(one)}
             kept.append(type(one)(**{**values, "steps": count}))
-        mus = [part.mu for part in self.parts if isinstance(part, Gaussian) and part.mu > 0]
-        rhos = [part.rho for part in self.parts if isinstance(part, Concentrated)]
+        mus = [part.mu for part in parts if isinstance(part, Gaussian) and part.mu > 0]
+        rhos = [part.rho for part in parts if isinstance(part, Concentrated)]
         if rhos:
             kept.append(Concentrated(_up(math.fsum(rhos), len(rhos) > 1)))
         if mus:
@@ -442,6 +439,18 @@ def compose(costs: Iterable[Cost]) -> Cost:
     return Cost(tuple(part for cost in costs for part in cost.parts))
 
 
+def _without_sampling(part: Part) -> Part:
+    """Samples of everything as the Gaussian releases they are."""
+    everything = (isinstance(part, PoissonSteps) and part.rate == 1) or (
+        isinstance(part, FixedSizeSteps) and part.batch_size == part.n_rows
+    )
+    if not everything or not isinstance(part, PoissonSteps | FixedSizeSteps):
+        return part
+    profile = part.losses()
+    assert isinstance(profile, GaussianProfile)
+    return Gaussian(float(profile.mu[0, 0]))
+
+
 def _one_profile(parts: tuple[Part, ...]) -> GaussianProfile | None:
     """The exact profile of at most one set of branches beside at most one Gaussian."""
     if not parts:
@@ -457,7 +466,7 @@ def _one_profile(parts: tuple[Part, ...]) -> GaussianProfile | None:
 
 
 @lru_cache(maxsize=64)
-def _losses(parts: tuple[Part, ...]) -> Any | None:
+def _losses(parts: tuple[Part, ...]) -> Composition | None:
     """The privacy-loss distribution of all parts, or None where some part has none."""
     counted = Counter(parts)
     curves = [(_curve(part), count) for part, count in counted.items()]
@@ -497,17 +506,13 @@ def _coarsened(profile: GaussianProfile) -> GaussianProfile:
     )
 
 
-def _sampled_curve(losses: Any) -> Curve | None:
-    """The curve of steps that dp-accounting has composed, the worse of both orders of the neighbours."""
-    tops = (float(losses.get_epsilon_for_delta(delta)) for delta in (FOURIER_ERROR, SMALLEST_DELTA / 4))
+def _sampled_curve(losses: Composition | GaussianProfile) -> Curve | None:
+    """The curve of composed steps, the worse of both orders of the neighbours."""
+    if isinstance(losses, GaussianProfile):
+        return _profile_curve(losses)
+    tops = (losses.epsilon(delta) for delta in (TAIL, 1e4 * TAIL))
     top = next((top for top in tops if math.isfinite(top)), None)
-    if top is None:
-        return None
-
-    def delta(epsilon: FloatArray) -> FloatArray:
-        return np.asarray(losses.get_delta_for_epsilon(epsilon)) * (1 + 1e-9) + FOURIER_ERROR
-
-    return Curve(delta, top)
+    return None if top is None else Curve(losses.deltas, top)
 
 
 def _up(value: float, rounded: bool = True) -> float:

@@ -1,23 +1,24 @@
 """Compose releases of which only the curve delta(epsilon) is known, by privacy-loss distributions.
 
 A bound on the curve in both directions is all that is needed: docs/proofs/ledger.md turns it into masses on a grid
-of losses that are at least as bad, and dp-accounting convolves them.
+of losses that are at least as bad, and ``Composition`` convolves them.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dperm.privacy.composition import Composition, StepLoss, U
+from dperm.privacy.one_step import anything, mirrored
 
 FloatArray = NDArray[np.float64]
 
 DOTS = 2000  # points of each curve, at least
 TAIL = 1e-17  # delta at which a curve ends; what is left counts as an unbounded loss
-FOURIER_ERROR = 1e-14  # of delta; see docs/proofs/accounting.md
 _LARGEST_GRID = 1_000_000
 _LARGEST_LOSS = 600.0  # so that exp(loss) is a float
 
@@ -33,30 +34,32 @@ class Curve:
     top: float
 
 
-def composed(curves: Sequence[tuple[Curve, int]]) -> Any | None:
+def composed(curves: Sequence[tuple[Curve, int]]) -> Composition | None:
     """The privacy-loss distribution of all curves, each as often as stated, or None if one reaches too far.
 
     Guarantee
     ---------
-    Its delta at any epsilon is at least the true one, up to ``FOURIER_ERROR``.
+    Its delta at any epsilon is at least the true one.
     """
     spread = math.sqrt(sum(count * curve.top**2 for curve, count in curves))
     if not spread <= _LARGEST_LOSS:
         return None
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
     # Each curve has a spacing of its own. All are powers of two, so the finest is a grid for all of them.
     spacings = [_power_of_two(curve.top / DOTS) for curve, _ in curves]
     interval = max(min(spacings), 2 * _power_of_two(2 * spread / _LARGEST_GRID))
-    total: Any = None
-    for (curve, count), own in zip(curves, spacings, strict=True):
-        spacing = max(own, interval)
-        masses, unbounded = loss_masses(curve, spacing)
-        on_grid = {round(spacing / interval) * place: mass for place, mass in masses.items()}
-        one = PrivacyLossDistribution.create_from_rounded_probability(on_grid, unbounded, interval)
-        part = one if count == 1 else one.self_compose(count)
-        total = part if total is None else total.compose(part)
-    return total
+    parts = [
+        (_spread_out(loss_masses(curve, max(own, interval)), interval), count)
+        for (curve, count), own in zip(curves, spacings, strict=True)
+    ]
+    return Composition((tuple(parts),))
+
+
+def _spread_out(step: StepLoss, interval: float) -> StepLoss:
+    """The same on a finer grid."""
+    every = round(step.interval / interval)
+    mass = np.zeros((step.mass.size - 1) * every + 1)
+    mass[::every] = step.mass
+    return StepLoss(interval, step.first * every, mass, step.unbounded)
 
 
 def _power_of_two(value: float) -> float:
@@ -65,7 +68,7 @@ def _power_of_two(value: float) -> float:
 
 
 @lru_cache(maxsize=1024)
-def loss_masses(curve: Curve, spacing: float) -> tuple[dict[int, float], float]:
+def loss_masses(curve: Curve, spacing: float) -> StepLoss:
     """Masses of the losses ``k * spacing`` and of an unbounded loss, at least as bad as the curve.
 
     The lower convex hull of the curve's dots over exp(epsilon), mirrored at 1, is the curve of these masses.
@@ -74,17 +77,29 @@ def loss_masses(curve: Curve, spacing: float) -> tuple[dict[int, float], float]:
     ratio = np.exp(loss)
     bound = np.minimum.accumulate(np.clip(curve.delta(loss), 0.0, 1.0))
     # Where the hull of the curve and its mirror image crosses 1.
-    bound[0] = float(((2 * bound + ratio - 1) / (ratio + 1)).min())
+    bound[0] = float(((2 * bound + ratio - 1) / (ratio + 1)).min()) * (1 + 8 * U)
     corners = _lower_hull(ratio, bound)
     slope = np.append(np.diff(bound[corners]) / np.diff(ratio[corners]), 0.0)
-    unbounded = float(bound[-1])
-    positive = np.maximum(ratio[corners[1:]] * np.diff(slope), 0.0) if len(corners) > 1 else np.zeros(0)
-    negative = positive / ratio[corners[1:]]
-    none = max(1.0 - unbounded - float(positive.sum() + negative.sum()), 0.0)
-    places = [int(corner) for corner in corners[1:]]
-    masses = {0: none, **dict(zip(places, positive.tolist(), strict=True))}
-    masses |= {-place: mass for place, mass in zip(places, negative.tolist(), strict=True)}
-    return masses, unbounded
+    at_corners = np.maximum(ratio[corners[1:]] * np.diff(slope), 0.0)
+    factor = _shortfall(ratio[corners], bound[corners], at_corners)
+    if not math.isfinite(factor):
+        return anything(spacing)
+    positive = np.zeros(loss.size - 1)
+    positive[np.array(corners[1:], np.int64) - 1] = factor * at_corners
+    return mirrored(spacing, positive, float(bound[-1]))
+
+
+def _shortfall(ratio: FloatArray, bound: FloatArray, positive: FloatArray) -> float:
+    """By what factor the masses must grow for their own curve to reach the bound at every corner.
+
+    Differences of slopes lose digits; the curve is a sum of positive numbers and does not.
+    """
+    lower = np.cumsum((positive / ratio[1:])[::-1])[::-1]
+    reached = np.cumsum((lower * np.diff(ratio))[::-1])[::-1]
+    needed = bound[:-1] - bound[-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        short = np.where(needed > 0, needed / reached, 0.0)
+    return max(1.0, float(short.max(initial=0.0))) * (1 + 16 * U * (4 + ratio.size))
 
 
 def _lower_hull(x: FloatArray, y: FloatArray) -> list[int]:

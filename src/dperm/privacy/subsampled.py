@@ -1,15 +1,17 @@
-"""Gaussian noise on Poisson samples, priced by the privacy-loss distributions of dp-accounting."""
+"""Gaussian noise on Poisson samples, priced by the distribution of the privacy loss."""
 
 import math
-from typing import Any
+
+from scipy.special import ndtr
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
+from dperm.privacy.composition import Composition
+from dperm.privacy.one_step import REACH, gaussian_step, poisson_steps
+from dperm.privacy.profile import GaussianProfile
 from dperm.privacy.search import smallest_safe
 
-# The accountant convolves with floating-point Fourier transforms, whose error is about 1e-15 in delta.
-SMALLEST_DELTA = 1e-12
 SMALLEST_MULTIPLIER = 0.1
 
 
@@ -19,81 +21,111 @@ def poisson_epsilon(
     steps: int,
     delta: float,
     neighbours: Neighbours | str,
+    beside: float = 0.0,
 ) -> float:
     """Epsilon at ``delta`` of ``steps`` noisy sums, each over a fresh Poisson sample.
 
     Each row joins each sum on its own with ``sampling_probability`` and adds a vector of norm at most C;
     the noise scale is ``noise_multiplier * C`` under both relations. Replacing a row may therefore move a
-    sum by 2 C.
+    sum by 2 C. Gaussian releases over all rows with root-sum-square parameter ``beside`` are paid too.
 
     Guarantee
     ---------
-    The accountant rounds losses up, so the answer is an upper bound up to the rounding error of its
-    Fourier transforms; deltas near that error are refused.
+    An upper bound, floating-point error included, for any number of steps: losses are rounded up and what the
+    Fourier transforms may have lost is added (docs/proofs/accounting.md, section 5). Samples of everything are
+    plain Gaussian releases and priced exactly.
 
     Assumes
     -------
     Samples are independent across rows and steps and stay secret; the sums are divided by a public
     number, not by the size of the sample; empty samples are released too.
+
+    Raises
+    ------
+    NotCertified
+        If no finite epsilon can be proved.
     """
-    _check_delta(delta)
-    losses = poisson_losses(noise_multiplier, sampling_probability, steps, neighbours)
-    return float(losses.get_epsilon_for_delta(delta))
+    losses = poisson_losses(noise_multiplier, sampling_probability, steps, neighbours, beside)
+    check_delta(delta, steps)
+    return proved(losses.epsilon(delta), delta, steps)
 
 
 def poisson_losses(
-    noise_multiplier: float, sampling_probability: float, steps: int, neighbours: Neighbours | str
-) -> Any:
-    """The privacy-loss distribution behind ``poisson_epsilon``."""
+    noise_multiplier: float,
+    sampling_probability: float,
+    steps: int,
+    neighbours: Neighbours | str,
+    beside: float = 0.0,
+) -> Composition | GaussianProfile:
+    """What ``poisson_epsilon`` prices: delta as a function of epsilon, and epsilon of delta."""
     neighbours = Neighbours.parse(neighbours)
+    check_multiplier(noise_multiplier)
+    if not 0 < sampling_probability <= 1:
+        raise InvalidInput(f"sampling_probability must lie in (0, 1]; got {sampling_probability!r}.")
+    steps = check_steps(steps)
+    if sampling_probability == 1:
+        return full_batches(neighbours.rows_changed / noise_multiplier, steps, beside)
+    mu = math.nextafter(1 / noise_multiplier, math.inf)
+    replace = neighbours is Neighbours.REPLACE_ONE
+    orders = poisson_steps(mu, sampling_probability, replace, steps, beside)
+    release = ((gaussian_step(beside, orders[0].interval), 1),) if beside > 0 else ()
+    return Composition(tuple(((one, steps), *release) for one in orders))
+
+
+def poisson_noise_multiplier(
+    sampling_probability: float,
+    steps: int,
+    budget: Budget,
+    neighbours: Neighbours | str,
+    beside: float = 0.0,
+    tolerance: float = 1e-6,
+) -> float:
+    """Smallest noise multiplier from 0.1 up, rounded up, at which ``poisson_epsilon`` meets the budget."""
+    budget.check_gaussian()
+    check_delta(budget.delta, check_steps(steps))
+
+    def excess(noise_multiplier: float) -> float:
+        losses = poisson_losses(noise_multiplier, sampling_probability, steps, neighbours, beside)
+        return losses.epsilon(budget.delta) - budget.epsilon
+
+    start = max(0.5, sampling_probability * math.sqrt(-2 * steps * math.log(budget.delta)) / budget.epsilon)
+    return smallest_safe(excess, start, tolerance=tolerance, lowest=SMALLEST_MULTIPLIER)
+
+
+def full_batches(mu: float, steps: int, beside: float) -> GaussianProfile:
+    """Samples of everything: Gaussian releases of parameter ``mu`` each, and one of parameter ``beside``."""
+    return GaussianProfile.gaussian(mu * math.sqrt(steps) * (1 + 2**-50)).compose_gaussian(beside)
+
+
+def check_multiplier(noise_multiplier: float) -> None:
     if not SMALLEST_MULTIPLIER <= noise_multiplier < math.inf:
         raise InvalidInput(
             f"noise_multiplier must be a finite number of at least {SMALLEST_MULTIPLIER:g}; got "
             f"{noise_multiplier!r}. With less noise there is hardly any privacy."
         )
-    if not 0 < sampling_probability <= 1:
-        raise InvalidInput(f"sampling_probability must lie in (0, 1]; got {sampling_probability!r}.")
+
+
+def check_steps(steps: int) -> int:
     if isinstance(steps, bool) or steps != int(steps) or steps < 1:
         raise InvalidInput(f"steps must be a whole number of at least 1; got {steps!r}.")
-
-    from dp_accounting import NeighboringRelation
-    from dp_accounting.pld import privacy_loss_distribution
-
-    # Fine enough for the loss of one step, coarse enough for its whole range to fit in memory.
-    interval = max(min(1e-4, 0.02 * sampling_probability / noise_multiplier), 1e-4 / noise_multiplier**2)
-    loss = privacy_loss_distribution.from_gaussian_mechanism(
-        noise_multiplier,
-        sampling_prob=sampling_probability,
-        neighboring_relation=(
-            NeighboringRelation.REPLACE_ONE
-            if neighbours is Neighbours.REPLACE_ONE
-            else NeighboringRelation.ADD_OR_REMOVE_ONE
-        ),
-        value_discretization_interval=interval,
-    )
-    return loss.self_compose(int(steps))
+    return int(steps)
 
 
-def poisson_noise_multiplier(
-    sampling_probability: float, steps: int, budget: Budget, neighbours: Neighbours | str
-) -> float:
-    """Smallest noise multiplier from 0.1 up, rounded up, at which ``poisson_epsilon`` meets the budget."""
-    budget.check_gaussian()
-    _check_delta(budget.delta)
-
-    def excess(noise_multiplier: float) -> float:
-        reached = poisson_epsilon(noise_multiplier, sampling_probability, steps, budget.delta, neighbours)
-        return reached - budget.epsilon
-
-    start = max(0.5, sampling_probability * math.sqrt(-2 * steps * math.log(budget.delta)) / budget.epsilon)
-    return smallest_safe(excess, start, tolerance=1e-6, lowest=SMALLEST_MULTIPLIER)
-
-
-def _check_delta(delta: float) -> None:
+def check_delta(delta: float, steps: int) -> None:
     if not 0 < delta < 1:
         raise InvalidInput(f"delta must lie strictly between 0 and 1; got {delta!r}.")
-    if delta < SMALLEST_DELTA:
+    smallest = 2 * steps * float(ndtr(-REACH))  # the tails of all steps count as unbounded losses
+    if delta < smallest:
         raise NotCertified(
-            f"Poisson sampling is priced for delta of at least {SMALLEST_DELTA:g}, since the accountant "
-            f"works in floating point; got {delta:g}. Use a larger delta or full batches."
+            f"{steps} sampled steps are priced for delta of at least {smallest:.2g}; got {delta:g}. Use a larger "
+            "delta, fewer steps or full batches."
         )
+
+
+def proved(epsilon: float, delta: float, steps: int) -> float:
+    if math.isinf(epsilon):
+        raise NotCertified(
+            f"No finite epsilon can be proved in floating point for {steps} sampled steps at delta = {delta:g}. Use "
+            "more noise, a larger delta, fewer steps or full batches."
+        )
+    return epsilon

@@ -16,7 +16,8 @@ from dperm.certificate.routes.weights import (
 )
 from dperm.errors import InvalidInput
 
-HOW = "losses of the sampled Gaussians on a grid, composed by one Fourier transform"
+HOW = "losses of the sampled Gaussians on a grid, weighted and composed by a Fourier transform"
+FULL = "batches of all rows are Gaussian releases: numerical integration"
 FOLLOWS_WEIGHTS = (
     "the sensitivity of the corrections, which follows the weights; it lies within its bounds and is not smaller than "
     "the noise of the release before makes it"
@@ -27,9 +28,7 @@ def poisson(evidence: Evidence) -> Price:
     facts, used = evidence.facts, evidence.used
     rate = _rate(used["rate"])
     multiplier = _steps(evidence, facts.rows, _largest_batch(facts.n, rate) / (facts.n * rate))
-    return composed_price(
-        poisson_losses(rate, multiplier, facts.rows), used["steps"], evidence.centre_mu(), HOW
-    )
+    return _poisson_price(rate, multiplier, facts.rows, used["steps"], evidence.centre_mu())
 
 
 def fixed_size(evidence: Evidence) -> Price:
@@ -40,6 +39,10 @@ def fixed_size(evidence: Evidence) -> Price:
     multiplier = _steps(evidence, 2, 1.0)
     if evidence.name == "dp-sgd-adv" and used["accounting"] == "paper":
         _advanced(evidence, multiplier)
+    if size == facts.n:
+        return gaussian_price(
+            math.hypot(2 * math.sqrt(used["steps"]) / multiplier, evidence.centre_mu()), FULL
+        )
     losses = fixed_size_losses(_rate(size / facts.n), multiplier)
     return composed_price(losses, used["steps"], evidence.centre_mu(), HOW)
 
@@ -73,8 +76,13 @@ def variance_reduced(evidence: Evidence) -> Price:
         return gaussian_price(mu, HOW)
     if not evidence.faults:
         _check_distances(evidence, reach)
-    losses = poisson_losses(rate, used["noise_multiplier"], facts.rows)
-    return composed_price(losses, n_corrections, mu, HOW)
+    return _poisson_price(rate, used["noise_multiplier"], facts.rows, n_corrections, mu)
+
+
+def _poisson_price(rate: float, multiplier: float, rows: int, steps: int, beside: float) -> Price:
+    if rate == 1:
+        return gaussian_price(math.hypot(rows * math.sqrt(steps) / multiplier, beside), FULL)
+    return composed_price(poisson_losses(rate, multiplier, rows), steps, beside, HOW)
 
 
 def _check_distances(evidence: Evidence, reach: float) -> None:
