@@ -194,7 +194,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         grid = self._grid()
         entropy = entropy_from(self.random_state)
-        rows, targets = checked(self, X, y, dtype=[np.float64, np.float32], y_numeric=not self._classifies())
+        form = {"dtype": [np.float64, np.float32], "ensure_min_samples": self.estimator._fewest_rows()}
+        rows, targets = checked(self, X, y, y_numeric=not self._classifies(), **form)
         if self.public_data is not None:
             return self._fit_after_public(grid, rows, targets, entropy)
         task = self._task(rows, targets)
