@@ -16,6 +16,8 @@ from dperm import (
     PrivateLogisticRegression,
     PrivateSearchCV,
 )
+from dperm.cli.fit import fit as fit_command
+from dperm.datasets import Schema, encode, encode_target, read_table
 from dperm.engine import Table
 from dperm.errors import DpermError, InvalidInput
 from dperm.estimators.encoder import PublicEncoder
@@ -90,6 +92,34 @@ def test_no_rows_pass_the_encoder(table):
     empty = table({"age": np.empty(0), "job": pa.array([], pa.string())})
     pipe = make_pipeline(PublicEncoder(schema), clone(CLASSIFIERS[0])).fit(empty, [])
     assert pipe[-1].coef_.shape == (1, 3)
+
+
+def test_a_file_of_a_header_alone_fits_and_the_command_line_says_that_it_needs_rows(tmp_path):
+    """There the number of rows is public, so an error about it tells nothing."""
+    schema = tmp_path / "people.toml"
+    schema.write_text(
+        '[target]\nname = "y"\nclasses = ["no", "yes"]\n[features.age]\nrange = [0, 100]\n', encoding="utf-8"
+    )
+    people = tmp_path / "people.csv"
+    people.write_text("age,y\n", encoding="utf-8")
+    declared = Schema.from_toml(schema)
+    table = read_table(people, declared)
+    fitted = clone(CLASSIFIERS[0]).fit(encode(table, declared), encode_target(table, declared))
+    assert fitted.coef_.shape == (1, 1)
+    command = [
+        "fit",
+        people,
+        "--schema",
+        schema,
+        "--epsilon",
+        1,
+        "--delta",
+        1e-6,
+        "--output",
+        tmp_path / "m.json",
+    ]
+    with pytest.raises(InvalidInput, match=r"people\.csv: the file holds no rows"):
+        fit_command.main([str(word) for word in command[1:]], standalone_mode=False)
 
 
 @pytest.mark.parametrize("name", mechanism_names())

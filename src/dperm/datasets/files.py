@@ -17,7 +17,7 @@ def read_table(path: str | os.PathLike[str], schema: Schema | None = None) -> An
     """Read a ``.csv`` (commas, one header line, UTF-8) or ``.parquet`` file as a PyArrow table.
 
     With a schema only the declared columns are read, and the columns of a CSV file take their declared
-    kinds; without one PyArrow guesses the kinds from the values.
+    kinds; without one PyArrow guesses the kinds from the values. A file may hold no rows.
     """
     file = Path(path)
     readers = {".csv": _read_csv, ".parquet": _read_parquet}
@@ -27,10 +27,7 @@ def read_table(path: str | os.PathLike[str], schema: Schema | None = None) -> An
         raise InvalidInput(f"{file.name}: there is no such file.")
     if file.stat().st_size == 0:
         raise InvalidInput(f"{file.name}: the file is empty.")
-    table = readers[file.suffix.lower()](file, schema)
-    if table.num_rows == 0:
-        raise InvalidInput(f"{file.name}: the file holds no rows.")
-    return table
+    return readers[file.suffix.lower()](file, schema)
 
 
 def _read_parquet(file: Path, schema: Schema | None) -> Any:
