@@ -153,6 +153,8 @@ def _text(case):
     score = X[:, 0] + 0.1 * rng.normal(size=N)
     classes = len(parameters.get("classes", (0, 1)))
     y = score if kind is PrivateLinearRegression else np.digitize(score, [0.0, 0.3][: classes - 1])
+    if "max_rows" in parameters and kind is not PrivateLinearRegression:
+        parameters = {"classes": [0, 1], **parameters}  # under add-remove they cannot be taken from y
     model = kind(**parameters).fit(X, y)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"

@@ -189,17 +189,18 @@ def test_fit_leaves_parameters_alone(blobs):
 
 def test_add_remove_needs_a_public_capacity_and_costs_half_the_gap(blobs):
     X, y = blobs
+    hidden = {"neighbours": "add-remove", "classes": np.unique(y).tolist()}
     with pytest.raises(InvalidInput, match="max_rows"):
-        PrivateLogisticRegression(neighbours="add-remove").fit(X, y)
+        PrivateLogisticRegression(**hidden).fit(X, y)
     with pytest.raises(InvalidInput, match="max_rows"):
         PrivateLogisticRegression(max_rows=10).fit(X, y)
-    one = PrivateLogisticRegression(neighbours="add-remove", max_rows=4000).fit(X, y).privacy_
+    one = PrivateLogisticRegression(**hidden, max_rows=4000).fit(X, y).privacy_
     two = PrivateLogisticRegression().fit(X, y).privacy_
     assert one.sensitivity == pytest.approx(two.sensitivity / 2, rel=1e-6)
-    larger = PrivateLogisticRegression(neighbours="add-remove", max_rows=5000).fit(X, y)
+    larger = PrivateLogisticRegression(**hidden, max_rows=5000).fit(X, y)
     assert larger.score(X, y) > 0.8
     with pytest.raises(InvalidInput):
-        PrivateLogisticRegression(neighbours="add-remove", max_rows=3999).fit(X, y)
+        PrivateLogisticRegression(**hidden, max_rows=3999).fit(X, y)
 
 
 MARKER = 123454321.5

@@ -118,9 +118,10 @@ def test_centring_and_add_remove_work(blobs):
     centred = PrivateLogisticRegression(mechanism=RSGDAR(center=True), epsilon=8.0, classes=range(CLASSES))
     assert centred.fit(X, y).score(X, y) > 0.9
     assert centred.privacy_.guarantee is not None
-    open_ended = PrivateLogisticRegression(neighbours="add-remove", max_rows=N + 500, epsilon=8.0).fit(X, y)
+    hidden = {"neighbours": "add-remove", "classes": range(CLASSES)}
+    open_ended = PrivateLogisticRegression(**hidden, max_rows=N + 500, epsilon=8.0).fit(X, y)
     assert open_ended.score(X, y) > 0.9
-    majority = PrivateLogisticRegression(mechanism="majority", neighbours="add-remove", max_rows=9 * N)
+    majority = PrivateLogisticRegression(mechanism="majority", **hidden, max_rows=9 * N)
     assert set(majority.fit(X, y).predict(X)) == {2}  # empty rows have no label to count
 
 

@@ -53,7 +53,7 @@ def fitted(rows, labels=(0, 1), kind=PrivateLogisticRegression, **parameters):
         {"mechanism": "rsgd:paper", "epsilon": 0.5, "delta": 1e-5},
         {"mechanism": RSGDAR(epochs=np.int64(3), batch_size=100, accounting="paper")},
         {"mechanism": BoltOn(rule="strong-constant", step_size=0.125)},
-        {"mechanism": RSGD(), "neighbours": "add-remove", "max_rows": 500},
+        {"mechanism": RSGD(), "neighbours": "add-remove", "max_rows": 500, "classes": [0, 1]},
         {"mechanism": NoPrivacy(tolerance=1e-6), "fit_intercept": False},
         {"mechanism": "none", "random_state": 7, "classes": np.array([0, 1]), "l2": np.float64(0.01)},
     ],

@@ -36,7 +36,7 @@ from dperm.mechanisms.objective_kst import ObjectiveKST
 from dperm.mechanisms.objective_profile import log_determinant_bound, objective_profile
 from dperm.mechanisms.objective_pure import ObjectivePure
 from dperm.privacy import Budget, GaussianProfile, SeededEntropy, SystemEntropy, gaussian_mu
-from dperm.solvers import lbfgs, newton
+from dperm.solvers import Known, lbfgs, newton
 
 GAUSSIAN = [Objective(), ObjectiveKST(), AMP()]
 FAMILY = [*GAUSSIAN, ObjectivePure()]
@@ -142,10 +142,22 @@ def test_a_batch_gives_every_job_its_own_rows_noise_and_strength(monkeypatch, me
 @pytest.mark.parametrize(
     ("loss", "solver"), [(Logistic(), newton), (Softmax(3), lbfgs)], ids=["newton", "lbfgs"]
 )
-def test_a_solver_cut_short_fails_closed_without_another_draw(monkeypatch, loss, solver):
+def test_a_solver_cut_short_is_made_up_for_without_another_draw(monkeypatch, loss, solver):
     problem = make_problem(loss)
     watch = Watch(monkeypatch)
     monkeypatch.setattr(minimiser, solver.__name__, partial(solver, max_iterations=1))
+    fit(Objective(), problem, make_rows(problem))
+    assert [name for name, _, _ in watch.seen] == [OBJECTIVE_NOISE, "objective weights"]
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=["newton", "lbfgs"])
+def test_a_point_above_the_limit_is_never_released(monkeypatch, loss):
+    """No solver is trusted: the gradient norm decides, and b is not drawn again."""
+    problem = make_problem(loss)
+    watch = Watch(monkeypatch)
+    for name in ("newton", "lbfgs"):
+        monkeypatch.setattr(minimiser, name, partial(getattr(minimiser, name), max_iterations=1))
+    monkeypatch.setattr(Known, "most_steps", lambda *_: 3)
     with pytest.raises(NotCertified, match="nothing is released"):
         fit(Objective(), problem, make_rows(problem))
     assert [name for name, _, _ in watch.seen] == [OBJECTIVE_NOISE]  # drawn once, nothing left

@@ -1,6 +1,7 @@
 """Objective perturbation with delta = 0: formulas of the plan, law of the noise, and what is not promised."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from dperm.mechanisms.base import Job
 from dperm.mechanisms.objective_pure import ObjectivePure
 from dperm.privacy import Budget, SeededEntropy, SystemEntropy
 from dperm.privacy.gamma_norm import GammaNormNoise, uniforms
-from dperm.solvers import newton
+from dperm.solvers import Known
 
 PURE = Budget(1.0, 0.0)
 
@@ -118,9 +119,9 @@ def test_it_is_usable_but_not_certified():
 
 def test_it_fails_closed(monkeypatch):
     problem = make_problem()
-    monkeypatch.setattr(
-        minimiser, "newton", lambda *args, **rest: newton(*args, **{**rest, "max_iterations": 1})
-    )
+    for name in ("newton", "lbfgs"):
+        monkeypatch.setattr(minimiser, name, partial(getattr(minimiser, name), max_iterations=1))
+    monkeypatch.setattr(Known, "most_steps", lambda *_: 3)
     with pytest.raises(NotCertified, match="nothing is released"):
         fit(ObjectivePure(), problem, make_rows(problem), PURE)
 

@@ -23,7 +23,7 @@ from dperm.mechanisms import (
     OutputGD,
     output_family,
 )
-from dperm.mechanisms import output as output_module
+from dperm.mechanisms import minimiser as minimiser_module
 from dperm.privacy import Budget, SeededEntropy, SystemEntropy
 from dperm.problem import Problem
 from dperm.solvers import Solution
@@ -274,6 +274,7 @@ def test_output_releases_nothing_when_the_solver_falls_short(monkeypatch: pytest
     plan = mechanism.plan(PROBLEM, BUDGET)
     for norm in (1.001 * mechanism.residual(PROBLEM), np.inf, np.nan):
         solution = Solution(points=np.zeros((P + 1, 1)), gradient_norms=np.array([norm]))
-        monkeypatch.setattr(output_module, "minimise", lambda *_, found=solution: found)
+        for solver in ("minimise", "certain"):
+            monkeypatch.setattr(minimiser_module, solver, lambda *_, found=solution: found)
         with pytest.raises(NotCertified):
             mechanism.run([Job(plan=plan)], table(), SystemEntropy())

@@ -123,8 +123,11 @@ def declared(data: str, schema_path: str | None, target: str | None) -> Schema:
 
 
 def read_records(data: str, schema: Schema) -> Any:
-    """The table of DATA, as far as the schema declares it."""
-    return load_dataset(data).table if is_named(data) else read_table(data, schema)
+    """The table of DATA, as far as the schema declares it. The number of its rows is public, and not 0."""
+    table = load_dataset(data).table if is_named(data) else read_table(data, schema)
+    if table.num_rows == 0:
+        raise InvalidInput(f"{Path(data).name}: the file holds no rows.")
+    return table
 
 
 def is_named(data: str) -> bool:

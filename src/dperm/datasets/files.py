@@ -18,13 +18,10 @@ def read_table(path: str | os.PathLike[str], schema: Schema | None = None) -> An
     """Read a ``.csv`` (commas, one header line, UTF-8) or ``.parquet`` file as a PyArrow table.
 
     With a schema only the declared columns are read, and the columns of a CSV file take their declared
-    kinds; without one PyArrow guesses the kinds from the values.
+    kinds; without one PyArrow guesses the kinds from the values. A file may hold no rows.
     """
     file = _existing(path)
-    table = (_read_csv if _is_csv(file) else _read_parquet)(file, schema)
-    if table.num_rows == 0:
-        raise InvalidInput(f"{file.name}: the file holds no rows.")
-    return table
+    return (_read_csv if _is_csv(file) else _read_parquet)(file, schema)
 
 
 def look_at(path: str | os.PathLike[str]) -> tuple[list[str], int]:

@@ -133,10 +133,15 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Rows and features, before a value is looked at. What is no table is refused in scikit-learn's words."""
         with unquoted():
             shape = shape_of(X, paying)
-            if y is None or issparse(X) or len(shape) != 2 or 0 in shape:
+            if y is None or issparse(X) or len(shape) != 2 or shape[1] == 0 or shape[0] < self._fewest_rows():
                 table = X if y is None or issparse(X) else np.broadcast_to(0.0, shape)
                 validate_data(self, table, y)
             return int(shape[0]), int(shape[1])
+
+    def _fewest_rows(self) -> int:
+        """0 where the guarantee hides whether a row is there: an empty table must then fit like any other."""
+        hidden = self.max_rows is not None and Neighbours.parse(self.neighbours) is Neighbours.ADD_REMOVE
+        return 0 if hidden else 1
 
     def _problem(self, n_samples: int, n_features: int, loss: Loss) -> Problem:
         """The public facts of this fit."""

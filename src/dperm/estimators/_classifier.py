@@ -20,6 +20,7 @@ from dperm.estimators._weights import refuse_weights
 from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Mechanism
+from dperm.neighbours import Neighbours
 
 
 class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -40,13 +41,14 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     classes : sequence of labels, default=None
         The labels that may occur; of two, the positive one second. A label that does not occur gets its
         coefficients like any other. None takes the labels from y, and the report lists that among its
-        assumptions; with a ledger they must be declared.
+        assumptions; under add-remove and with a ledger they must be declared.
     fit_intercept : bool, default=True
         Add a constant column inside the bounded row. Like every coefficient it is penalised and noised.
     neighbours : {"replace-one", "add-remove"}, default="replace-one"
         What the guarantee hides: the content of one row, or also whether it is there.
     max_rows : int, default=None
-        For add-remove: a public number of rows that the table never exceeds.
+        For add-remove: a public number of rows that the table never exceeds; one that does is refused. Any
+        smaller number fits, also none at all.
     random_state : int, Generator or RandomState, default=None
         None draws all randomness from the operating system. Anything else makes the fit repeatable and
         therefore NOT private; the report then says so, and a ledger refuses it.
@@ -111,7 +113,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows with a Euclidean norm above ``x_norm`` are scaled down to it.
+            Rows with a Euclidean norm above ``x_norm`` are scaled down to it. Under add-remove there may be none.
         y : array-like of shape (n_samples,)
             Labels, all of them in ``classes``.
         **unsupported
@@ -124,7 +126,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         loss = self._loss(len(classes))
 
         def read() -> tuple[NDArray[Any], NDArray[Any]]:
-            rows, labels = checked(self, X, y, dtype=[np.float64, np.float32])
+            form = {"dtype": [np.float64, np.float32], "ensure_min_samples": self._fewest_rows()}
+            rows, labels = checked(self, X, y, **form)
             with unquoted():
                 check_classification_targets(labels)
                 places = _encode(labels, classes)
@@ -164,6 +167,11 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         return tags
 
     def _label_set(self, y: ArrayLike, paying: bool) -> NDArray[Any]:
+        if self.classes is None and Neighbours.parse(self.neighbours) is Neighbours.ADD_REMOVE:
+            raise InvalidInput(
+                "neighbours='add-remove' hides whether a row is there, and labels taken from y would tell that of the "
+                "only row with a label: declare all that may occur with classes=."
+            )
         if self.classes is None and paying:
             raise InvalidInput(
                 "With a ledger declare classes=, all labels that may occur: the charge comes before a row is read, and "
@@ -203,7 +211,7 @@ def _encode(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
     places = np.full(len(y), -1.0)
     for place, label in enumerate(classes):
         places[y == label] = place
-    if places.min() < 0:
+    if (places < 0).any():
         raise InvalidInput(
             "y holds labels outside classes; declare every label that may occur, of two the positive one second."
         )

@@ -53,7 +53,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     neighbours : {"replace-one", "add-remove"}, default="replace-one"
         What the guarantee hides: the content of one row, or also whether it is there.
     max_rows : int, default=None
-        For add-remove: a public number of rows that the table never exceeds.
+        For add-remove: a public number of rows that the table never exceeds; one that does is refused. Any
+        smaller number fits, also none at all.
     random_state : int, Generator or RandomState, default=None
         None draws all randomness from the operating system. Anything else makes the fit repeatable and
         therefore NOT private; the report then says so, and a ledger refuses it.
@@ -113,7 +114,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows with a Euclidean norm above ``x_norm`` are scaled down to it.
+            Rows with a Euclidean norm above ``x_norm`` are scaled down to it. Under add-remove there may be none.
         y : array-like of shape (n_samples,)
             Numbers; those outside ``y_range`` are cut off at its ends.
         **unsupported
@@ -125,7 +126,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         problem = self._problem(*self._table_shape(X, y, self.ledger is not None), loss)
 
         def read() -> tuple[NDArray[Any], NDArray[Any]]:
-            rows, values = checked(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)
+            form = {"dtype": [np.float64, np.float32], "ensure_min_samples": self._fewest_rows()}
+            rows, values = checked(self, X, y, y_numeric=True, **form)
             with unquoted():
                 return rows, np.clip((values.astype(np.float64) - middle) / half, -1.0, 1.0)
 

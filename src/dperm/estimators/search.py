@@ -322,7 +322,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: ArrayLike, y: ArrayLike, task: Task) -> tuple[NDArray[Any], NDArray[Any]]:
         """Rows and targets, once their form is known to be that of the task."""
-        rows, targets = checked(self, X, y, dtype=[np.float64, np.float32], y_numeric=not self._classifies())
+        form = {"dtype": [np.float64, np.float32], "ensure_min_samples": self.estimator._fewest_rows()}
+        rows, targets = checked(self, X, y, y_numeric=not self._classifies(), **form)
         n_told = task.n_rows if task.neighbours is Neighbours.REPLACE_ONE else None
         check_shape(rows, n_told, task.n_features)
         if len(rows) > task.n_rows:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.errors import NotCertified
 from dperm.problem import Problem
-from dperm.solvers import Solution, lbfgs, newton
+from dperm.solvers import Known, Solution, certain, lbfgs, newton
 
 if TYPE_CHECKING:
     from dperm.engine import Engine
@@ -18,6 +19,79 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 WIDEST_HESSIAN = 2000
+ATTAINABLE = 3.0  # times the error of a computed gradient: the norm that descent reaches on every table
+LARGEST_CONDITION = 1e8  # beyond it the proof still holds, but on some tables the solvers crawl
+
+
+def check_condition(problem: Problem, pull: float = 0.0) -> None:
+    r"""Refuse a minimisation so badly conditioned that the time it takes cannot be answered for.
+
+    With a linear term of norm ``pull`` in the mean objective, weights may be longer than without by the factor
+    :math:`1 + \text{pull}/R`, and the curved part of the loss is smaller beside them by as much.
+    """
+    longer = 1 + pull / problem.gradient_bound
+    condition = longer * problem.smoothness / problem.l2
+    if condition > LARGEST_CONDITION:
+        raise NotCertified(
+            f"the condition number {condition:.3g} of the minimisation is above {LARGEST_CONDITION:g}, where a fit may "
+            f"take for ever on some tables; raise l2, here {problem.l2:g}, or take a loss of less curvature, here "
+            f"{problem.loss.smoothness:g}."
+        )
+
+
+def minimise_surely(
+    engine: Engine, problems: Sequence[Problem], limits: Vector, linear: Matrix | None = None
+) -> Matrix:
+    """``minimise``, and for every model that it leaves above its limit a solver that provably gets there.
+
+    Returns points of shape (p, K), or (p, K, C) for a loss with C outputs.
+
+    Guarantee
+    ---------
+    The computed gradient norm of model k is at most ``limits[k]``, and that on every table (docs/proofs/output.md,
+    Theorem 2), so whether a fit succeeds tells nothing of the rows. How long it takes may.
+
+    Assumes
+    -------
+    ``check_condition`` let the problems pass, and each limit is at least ``ATTAINABLE`` times the error of the
+    computed gradient in the ball for which the plan bounds it.
+    """
+    try:
+        found = minimise(engine, problems, limits, linear)
+    except ValueError:  # weights that would overflow on the way
+        outputs = problems[0].loss.outputs
+        shape = (engine.n_columns, len(problems)) + (outputs,) * (outputs > 1)
+        found = Solution(points=np.zeros(shape), gradient_norms=np.full(len(problems), np.inf))
+    points, norms = found.points.copy(), found.gradient_norms.copy()
+    for k in np.flatnonzero(~(norms <= limits)).tolist():
+        term = None if linear is None else linear[:, [k]]
+        sure = _certain(engine.select([k]), problems[k], float(limits[k]), term)
+        points[:, k], norms[k] = sure.points.reshape(points[:, k].shape), sure.reached
+    if not (norms <= limits).all():
+        raise NotCertified(
+            "the solver did not reach the gradient norm that the noise was computed for, so nothing is released. That "
+            "cannot happen if the loss has the constants that it declares: check its lipschitz and smoothness."
+        )
+    return points
+
+
+def _certain(engine: Engine, problem: Problem, limit: float, linear: Matrix | None) -> Solution:
+    """One model, its coefficients in one column, several outputs of a feature side by side."""
+    objective = _Objectives(engine, [problem], linear)
+    pull = 0.0 if linear is None else float(np.linalg.norm(linear))
+    known = Known(
+        smoothness=problem.smoothness,
+        strong_convexity=problem.l2,
+        gradient_bound=problem.gradient_bound + pull,
+    )
+
+    def fast(start: Vector) -> Solution:
+        try:
+            return lbfgs(objective, start, limit)
+        except ValueError:
+            return Solution(points=start[:, None], gradient_norms=np.array([np.inf]))
+
+    return certain(objective, known, problem.dimension, limit, fast)
 
 
 def minimise(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dperm.errors import InvalidInput, NotCertified
 from dperm.losses import Softmax
 from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan, check_positive
-from dperm.mechanisms.minimiser import minimise
+from dperm.mechanisms.minimiser import ATTAINABLE, check_condition, minimise_surely
 from dperm.mechanisms.objective_profile import (
     NOISE_REACH,
     calibrate_objective,
@@ -66,15 +66,15 @@ class ObjectiveMechanism(Mechanism):
     Parameters
     ----------
     tolerance : float, optional
-        Gradient norm of the perturbed sum to reach, as a share of one row's bound R. Never less than the
-        rounding error of the gradient.
+        Gradient norm of the perturbed sum to reach, as a share of one row's bound R. Never less than three times
+        the rounding error of the gradient.
     strength : float, optional
         The l2 to use where the problem's own is smaller. By default a public rule of the mechanism.
 
     Guarantee
     ---------
-    b is drawn once, with a coordinate for every coefficient, the intercept too. If the gradient norm is not
-    reached, NotCertified is raised and nothing is released: b is not drawn again and no tolerance is loosened.
+    b is drawn once, with a coordinate for every coefficient, the intercept too. The gradient norm of the plan is
+    reached on every table: b is not drawn again and no tolerance is loosened.
     """
 
     tolerance: float | None = None
@@ -162,17 +162,12 @@ class ObjectiveMechanism(Mechanism):
 
 
 def perturbed_minimisers(parts: Sequence[Perturbation], table: Table, b: Matrix) -> Matrix:
-    """One column of coefficients per model, all minimised side by side; raises if one misses its limit."""
+    """One column of coefficients per model, all minimised side by side."""
     problems = [part.problem for part in parts]
     n = np.array([problem.n_rows for problem in problems])
     limits = np.array([part.limit for part in parts]) / n
-    solution = minimise(table.open(storage=np.float64), problems, limits, b / n)
-    if not (solution.gradient_norms <= limits).all():
-        raise NotCertified(
-            "the solver did not reach the gradient norm that the output noise was computed for, so nothing is "
-            "released; raise l2, strength or the mechanism's tolerance."
-        )
-    return np.moveaxis(solution.points, 1, -1).reshape(-1, len(parts))
+    points = minimise_surely(table.open(storage=np.float64), problems, limits, b / n)
+    return np.moveaxis(points, 1, -1).reshape(-1, len(parts))
 
 
 def perturbed_profile(problem: Problem, scale: float, mu_out: float, beside: float) -> GaussianProfile:
@@ -198,13 +193,14 @@ def gradient_limits(problem: Problem, noise_length: float, tolerance: float) -> 
 
     Let g = nR + ``noise_length``, so that :math:`\lVert\nabla J(w)\rVert \ge \Lambda\lVert w\rVert - g`. A point whose
     true gradient norm is at most g has a norm of at most :math:`2g/\Lambda`; on that ball the rounding error is
-    bounded. The limit is twice the error or more, so a solver can reach it whatever the rows.
+    bounded. The limit is ``ATTAINABLE`` times the error or more, so a solver reaches it whatever the rows.
     """
     n, bound = problem.n_rows, problem.gradient_bound
+    check_condition(problem, noise_length / n)
     reach = n * bound + noise_length
     ball = 2 * reach / strength(problem)
     error = n * problem.gradient_error(n, ball) + 8 * UNIT_ROUNDOFF * 4 * reach
-    limit = max(tolerance * bound, 2 * error)
+    limit = max(tolerance * bound, ATTAINABLE * error)
     if limit + error > reach:
         raise NotCertified(
             "the tolerance is too large, or l2 too small, for the rounding error of the gradient to be bounded; "

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dperm.errors import NotCertified
 from dperm.mechanisms.base import Plan, check_positive
-from dperm.mechanisms.minimiser import minimise
+from dperm.mechanisms.minimiser import ATTAINABLE, check_condition, minimise_surely
 from dperm.mechanisms.output_family import OutputMechanism
 from dperm.mechanisms.pricing import TIGHT, price_branches
 from dperm.privacy import Budget
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Output(OutputMechanism):
-    """Minimise, then add noise. ``tolerance`` is the gradient norm to reach, as a share of one row's weight R/n."""
+    """Minimise, then add noise.
+
+    ``tolerance`` is the gradient norm to reach, as a share of one row's weight R/n. Where float64 arithmetic cannot
+    promise it on every table, the norm that it can promise is reached and paid for instead.
+    """
 
     tolerance: float = 1e-4
 
@@ -39,8 +43,9 @@ class Output(OutputMechanism):
         check_positive("tolerance", self.tolerance)
 
     def residual(self, problem: Problem) -> float:
-        """The gradient norm that the computed minimiser must show."""
-        return self.tolerance * problem.gradient_bound / problem.n_rows
+        """The gradient norm that the computed minimiser must show: one that a solver reaches whatever the rows."""
+        asked = self.tolerance * problem.gradient_bound / problem.n_rows
+        return max(asked, ATTAINABLE * gradient_error(problem))
 
     def minimiser_sensitivity(self, problem: Problem) -> float:
         r"""How far the computed minimiser moves: :math:`g/(n\lambda)` and the two residuals over :math:`\lambda`."""
@@ -48,9 +53,11 @@ class Output(OutputMechanism):
         return exact + 2 * (self.residual(problem) + gradient_error(problem)) / problem.l2
 
     def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
+        check_condition(problem)
         if self.residual(problem) + gradient_error(problem) > problem.gradient_bound:
             raise NotCertified(
-                "the tolerance is too large, or l2 too small, for weights to be bounded by 2R/l2."
+                "the tolerance is too large, or l2 too small for the curvature of the loss, to bound the rounding "
+                f"error of a minimiser; lower the tolerance or raise l2, which is {problem.l2:g}."
             )
         sensitivity = self.minimiser_sensitivity(problem)
         paper = self.accounting == "paper"
@@ -79,14 +86,8 @@ class Output(OutputMechanism):
     ) -> tuple[NDArray[np.float64], bool]:
         engine = table.open(storage=np.float64)
         problems = [plan.problem for plan in plans]
-        limit = min(self.residual(problem) for problem in problems)
-        solution = minimise(engine, problems, limit)
-        if not solution.reached <= limit:
-            raise NotCertified(
-                "the solver did not reach the gradient norm that the sensitivity was computed for, so nothing "
-                "is released; raise l2 or the mechanism's tolerance."
-            )
-        return solution.points, True
+        limits = np.array([self.residual(problem) for problem in problems])
+        return minimise_surely(engine, problems, limits), True
 
 
 def gradient_error(problem: Problem) -> float:

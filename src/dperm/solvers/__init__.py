@@ -1,7 +1,8 @@
 """Solvers: minimise smooth strongly convex functions given as callables. No data types, no privacy."""
 
 from dperm.solvers.base import Solution
+from dperm.solvers.certain import Known, certain
 from dperm.solvers.lbfgs import lbfgs
 from dperm.solvers.newton import newton
 
-__all__ = ["Solution", "lbfgs", "newton"]
+__all__ = ["Known", "Solution", "certain", "lbfgs", "newton"]

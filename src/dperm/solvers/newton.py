@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dperm.solvers.base import Hessian, Matrix, Objective, Solution, Vector
 
@@ -27,7 +27,8 @@ def newton(
     For models on nearly the same rows this contracts quickly with a single factorisation; when it does
     not, the Hessian is renewed at the model that is then worst, which for one model is Newton's method.
     Steps are halved, per model, until the value falls enough. Where values are level within their
-    rounding, a smaller gradient norm decides. Without ``groups`` all models are one group.
+    rounding, a smaller gradient norm decides. Without ``groups`` all models are one group. A model may miss
+    its tolerance: its norm says so.
     """
     group = np.zeros(start.shape[1], int) if groups is None else np.asarray(groups)
     points = start.copy()
@@ -46,7 +47,11 @@ def newton(
             members = np.flatnonzero(moving & (group == g))
             if g not in factors:
                 worst = int(members[np.argmax(norms[members])])
-                factors[g] = cho_factor(hessian(worst, points[:, worst]), lower=True)
+                try:
+                    factors[g] = cho_factor(hessian(worst, points[:, worst]), lower=True)
+                except LinAlgError:  # singular within rounding: Newton's method ends here
+                    stuck[members], moving[members] = True, False
+                    continue
                 fresh[members] = True
             direction[:, members] = cho_solve(factors[g], gradients[:, members])
         descent = np.sum(direction * gradients, axis=0)

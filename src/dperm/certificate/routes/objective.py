@@ -37,7 +37,7 @@ def gaussian(evidence: Evidence) -> Price:
     # Section 7: the gradient norm that the solver must reach, and how far two computed minimisers can be apart.
     reach = facts.n * facts.R + (math.sqrt(dimension) + REACH) * noise
     error = facts.n * facts.gradient_error(facts.n, 2 * reach / strength) + 32 * U * reach
-    limit = max(used["tolerance"] * facts.R, 2 * error)
+    limit = max(used["tolerance"] * facts.R, 3 * error)
     evidence.within("planned, residual and rounding", limit + error, 0.0, reach)
     evidence.close("planned, residual", evidence.statement["planned"]["residual"], limit)
     grid = 2.0 ** grid_exponent(facts.gap, dimension)

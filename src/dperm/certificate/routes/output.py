@@ -25,7 +25,7 @@ def minimiser(evidence: Evidence) -> Price:
     facts = evidence.facts
     weights = 2 * facts.R / facts.l2
     error = facts.gradient_error(facts.n, weights) + 4 * U * facts.l2 * weights
-    residual = evidence.used["tolerance"] * facts.R / facts.n
+    residual = max(evidence.used["tolerance"] * facts.R / facts.n, 3 * error)
     evidence.close("planned, residual", evidence.statement["planned"]["residual"], residual)
     evidence.within("planned, residual and rounding", residual + error, 0.0, facts.R)
     moved = facts.gap / (facts.n * facts.l2) + 2 * (residual + error) / facts.l2
