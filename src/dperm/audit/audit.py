@@ -319,7 +319,7 @@ def _noise_checks(mechanism: Mechanism, blank: Problem, budget: Budget) -> Itera
     centred = replace(blank, intercept=CENTRED_INTERCEPT)
     for center, problem in ((True, centred), (False, replace(centred, n_features=WIDE, loss=Logistic()))):
         try:
-            changed = replace(mechanism, center=center)
+            changed = replace(mechanism, center=center, accounting="tight")
             plan = changed.plan(problem, budget)
         except DpermError:
             continue

@@ -287,6 +287,17 @@ class _AlwaysTheSameBatch(DPSGD):
         return engine.sample([np.arange(round(self.rate * engine.n_rows))] * len(plans))
 
 
+class _RoundingForgotten(DPSGD):
+    """Prices steps by a Fourier transform whose rounding error, 2.5e-17 a step, it does not set aside."""
+
+    name: ClassVar[str] = "broken: the error of the transform is not set aside"
+
+    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
+        assert self.steps is not None
+        more = Budget(budget.epsilon, budget.delta + self.steps * 2.5e-17)
+        return replace(super()._plan(problem, more, beside), budget=budget)
+
+
 class _OrderNeverShuffled(RSGD):
     """Has the price of a secret order and keeps the public one."""
 
@@ -423,6 +434,7 @@ def _controls() -> tuple[Control, ...]:
     add(_StopsByExactGradient, DPGD(steps=4), linear, "passages", pair=cancelling_pair(linear, 0, surplus=2))
     add(_LastStepFree, DPGD(steps=4), linear, "price")
     add(_AlwaysTheSameBatch, DPSGD(steps=4, rate=0.5), linear, "price", budget=Budget(0.2, 1e-6))
+    add(_RoundingForgotten, DPSGD(steps=40, rate=1.0), linear, "price", budget=Budget(1.0, 1e-15))
     add(_OrderNeverShuffled, RSGD(**sgd), linear, "price")
     add(_NoiseOverRootTwo, descent, linear, "")
     add(_OneByteSeed, descent, linear, "")

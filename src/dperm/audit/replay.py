@@ -23,7 +23,7 @@ from dperm.mechanisms import Mechanism, Plan, mechanism_names, resolve
 from dperm.mechanisms.noisy_sgd import HiddenDescent
 from dperm.mechanisms.objective_family import OBJECTIVE_NOISE
 from dperm.mechanisms.schedule import Schedule
-from dperm.privacy import Budget
+from dperm.privacy import Budget, GaussianNoise, SystemEntropy
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.problem import Problem
 
@@ -39,6 +39,7 @@ CHECKS = {
     "plan": "what passes the gate is what was planned",
     "entropy": "all randomness comes from the given source and is drawn alike, whatever the rows",
     "price": "what passed the gate costs no more than the budget, by a second accountant too",
+    "grid": "what left a Gaussian passage lies on the grid of its noise, from the operating system's source too",
     "ball": "iterates that stay hidden stay in the ball that their price rests on",
     "minimiser": "what is released as a minimiser is one of the objective that was priced",
 }
@@ -94,6 +95,7 @@ def replay(
     pair: Pair,
     seed: int = 0,
     plan: Plan | None = None,
+    system: bool = False,
 ) -> ReplayReport:
     """Run a mechanism on both tables of a pair, the second time along the releases of the first.
 
@@ -104,7 +106,7 @@ def replay(
     Assumes
     -------
     The mechanism adds noise by ``dperm.privacy`` and draws from the source it is given. The source is a seeded one;
-    that the operating system's is used alike is for an audit to show.
+    with ``system`` a third run, on the operating system's source, must pass the gate as planned too.
     """
     plan = mechanism.plan(problem, budget) if plan is None else plan
     names = _names_without(problem.n_rows, pair.row) if pair.removed else None
@@ -125,12 +127,18 @@ def replay(
                 *_noise(one, other),
                 *_far_apart(compared),
                 *_outcome(one, other),
-                *_records(one, other),
+                *_records(one),
+                *_records(other),
                 *_entropy(one, same, other),
                 *(Finding("price", fault) for fault in price_faults(plan, one)),
+                *_on_grid(one),
                 *_within_ball(plan, one),
                 *_stationary(plan, one, pair),
             ]
+            if system:
+                third = Watch(SystemEntropy())
+                third.run(mechanism, plan, table_of(problem, pair.left))
+                findings += [*_planned(plan, third), *_records(third), *_on_grid(third)]
     except DpermError as error:
         if plan.private:
             findings.append(Finding("refused", f"{type(error).__name__}: {error}"))
@@ -164,8 +172,16 @@ def replay_all(
             )
         for k, plan in enumerate(cases):
             every = 1 if thorough else 3
-            for seed, pair in list(enumerate(pairs(plan.problem)))[k % every :: every]:
-                yield replay(plan.mechanism, plan.problem, plan.budget, pair, seed, plan)
+            for turn, (seed, pair) in enumerate(list(enumerate(pairs(plan.problem)))[k % every :: every]):
+                yield replay(
+                    plan.mechanism,
+                    plan.problem,
+                    plan.budget,
+                    pair,
+                    seed,
+                    plan,
+                    system=turn == 0 and plan.private,
+                )
 
 
 def require_replay(names: Sequence[str] | None = None, thorough: bool = False) -> int:
@@ -318,18 +334,26 @@ def _outcome(one: Watch, other: Watch) -> Iterator[Finding]:
         yield Finding("outcome", "the records or the certificate of the outcome depend on the rows")
 
 
-def _records(one: Watch, other: Watch) -> Iterator[Finding]:
-    for run in (one, other):
-        assert run.outcome is not None
-        public = [passage for passage in run.passages if passage.kind != "hidden"]
-        written = run.outcome.records
-        if len(written) != len(public):
-            yield Finding("records", f"{len(public)} passages but {len(written)} records")
-        for k, (record, passage) in enumerate(zip(written, public, strict=False)):
-            noise = passage.noise
-            facts = (record.sensitivity, record.noise_scale, record.dimension)
-            if facts != (noise.sensitivity, noise.scale, passage.values.size):
-                yield Finding("records", f"record {k} is not that of passage {k}")
+def _records(run: Watch) -> Iterator[Finding]:
+    assert run.outcome is not None
+    public = [passage for passage in run.passages if passage.kind != "hidden"]
+    written = run.outcome.records
+    if len(written) != len(public):
+        yield Finding("records", f"{len(public)} passages but {len(written)} records")
+    for k, (record, passage) in enumerate(zip(written, public, strict=False)):
+        noise = passage.noise
+        facts = (record.sensitivity, record.noise_scale, record.dimension)
+        if facts != (noise.sensitivity, noise.scale, passage.values.size):
+            yield Finding("records", f"record {k} is not that of passage {k}")
+
+
+def _on_grid(run: Watch) -> Iterator[Finding]:
+    """The digits below the grid of the noise would be those of the secret value."""
+    for k, passage in enumerate(run.passages):
+        if isinstance(passage.noise, GaussianNoise):
+            steps = np.ldexp(passage.released, -passage.noise.grid_exponent)
+            if not np.array_equal(steps, np.rint(steps)):
+                yield Finding("grid", f"passage {k}, {passage.name!r}, is off the grid of its noise")
 
 
 def _planned(plan: Plan, run: Watch) -> Iterator[Finding]:

@@ -293,7 +293,7 @@ def _centred(mechanism: Mechanism) -> list[Attack]:
     for loss in (Linear(), Logistic(), ClippedSquared()):
         problem = replace(LINEAR, loss=loss, intercept=0.1)
         try:
-            centred = replace(mechanism, center=True)
+            centred = replace(mechanism, center=True, accounting="tight")
         except InvalidInput:
             return []
         if attacks := _fitting("mirrored row, centred", centred, problem, opposite_pair(problem)):

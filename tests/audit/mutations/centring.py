@@ -61,6 +61,18 @@ def not_recorded(run):
     return broken
 
 
+def by_exact_mean(run):
+    def broken(self, job, table, entropy):
+        centring, features = job.plan.centring, job.plan.problem.n_features
+        exact = table.open(storage=np.float64).row_sum()[:features, 0] / job.plan.problem.n_rows
+        centre, record = centring.release(table, entropy)
+        (found,) = self._run([replace(job, model=0)], table.centred(exact, centring.radius), entropy)
+        weights = centring.undo(found.weights, centre)
+        return replace(found, weights=weights, records=(record, *found.records))
+
+    return broken
+
+
 def by_true_count(release):
     def broken(self, table, entropy):
         counted = replace(self.problem, n_rows=max(1, len(table._X)))
@@ -121,5 +133,12 @@ MUTATIONS = (
         touches=tuple(name for name in CENTRED if name != "nsgd"),  # nsgd does not know add-remove
         changes={"dperm.mechanisms.centring.Centring.release": by_true_count},
         probe=one_row_less,
+    ),
+    Mutation(
+        name="centred by the exact mean",
+        what_is_wrong="Rows are centred by their exact mean; the noisy one is released for show.",
+        touches=CENTRED,
+        changes={"dperm.mechanisms.base.Mechanism._run_centred": by_exact_mean},
+        probe=lambda: centred().weights.tolist(),
     ),
 )

@@ -49,8 +49,8 @@ def without_hidden_noise(descend):
     return broken
 
 
-def last_iterate():
-    mechanism = NoisySGD(epochs=2, batch_size=6)
+def last_iterate(radius=None):
+    mechanism = NoisySGD(epochs=2, batch_size=6, radius=radius)
     rows = np.eye(UNEQUAL.n_rows, UNEQUAL.n_features), np.ones(UNEQUAL.n_rows)
     job = Job(plan=mechanism.plan(UNEQUAL, EXAMPLE_BUDGET))
     return mechanism.run([job], table_of(UNEQUAL, rows), SeededEntropy(0))[0].weights.tolist()
@@ -88,5 +88,12 @@ MUTATIONS = (
         touches=("noisy-sgd",),
         changes={"dperm.mechanisms.noisy_sgd.descend_hidden": without_hidden_noise},
         probe=last_iterate,
+    ),
+    Mutation(
+        name="iterates not projected",
+        what_is_wrong="noisy-sgd does not project its iterates on the ball whose diameter its price rests on.",
+        touches=("noisy-sgd",),
+        changes={"dperm.mechanisms.noisy_sgd._project": lambda project: lambda points, radius: points},
+        probe=lambda: last_iterate(radius=0.1),
     ),
 )

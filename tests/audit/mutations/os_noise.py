@@ -12,6 +12,7 @@ from dperm.privacy.noisy_min import NoisyMin, noisy_min
 
 SYSTEM = SystemEntropy()
 NOISE, GAMMA = GaussianNoise(1.0, 1.0, 2), GammaNormNoise(1.0, 1.0, 2)
+GRID = math.ldexp(1.0, NOISE.grid_exponent)
 
 
 def changed(change):
@@ -40,6 +41,39 @@ def first_again(drawn, noise):
 
 def of_one_byte(drawn, noise):
     return np.random.default_rng(os.urandom(1)[0]).normal(scale=noise.scale, size=noise.dimension)
+
+
+def without_tails(drawn, noise):
+    return np.clip(drawn, -2 * noise.scale, 2 * noise.scale)
+
+
+def off_the_grid(sampler):
+    """Adds noise of the grid to values that were not rounded to it, whose last digits so come out."""
+
+    def broken(noise):
+        draw, grid = sampler(noise), math.ldexp(1.0, noise.grid_exponent)
+        return lambda values: values + (np.asarray(draw(values)) - np.rint(values / grid) * grid)
+
+    return broken
+
+
+def of_the_passage_before(gate):
+    """Adds to every second vector of a length the noise of the one before, in units of its scale."""
+    kept = {}
+
+    def broken(values, noise, entropy, name):
+        noisy, record = gate(values, noise, entropy, name)
+        if entropy.secure and isinstance(noise, GaussianNoise):
+            grid = math.ldexp(1.0, noise.grid_exponent)
+            rounded = np.rint(values / grid) * grid
+            before = kept.pop(noise.dimension, None)
+            if before is None:
+                kept[noise.dimension] = (noisy - rounded) / noise.scale
+            else:
+                noisy = rounded + np.rint(before * noise.scale / grid) * grid
+        return noisy, record
+
+    return broken
 
 
 def half_gumbel(sampler):
@@ -86,6 +120,27 @@ MUTATIONS = (
         touches=GAUSSIAN,
         changes={"dperm.privacy.noise._discrete_gaussian": changed(of_one_byte)},
         probe=lambda: len(np.unique(gaussians(600), axis=0)) <= 256,
+    ),
+    Mutation(
+        name="system noise without tails",
+        what_is_wrong="Noise is cut off at two standard deviations.",
+        touches=GAUSSIAN,
+        changes={"dperm.privacy.noise._discrete_gaussian": changed(without_tails)},
+        probe=lambda: bool(np.abs(gaussians(600)).max() < 2.001),
+    ),
+    Mutation(
+        name="values off the grid",
+        what_is_wrong="Values are not rounded to the grid of their noise, so their last digits are released.",
+        touches=GAUSSIAN,
+        changes={"dperm.privacy.noise._discrete_gaussian": off_the_grid},
+        probe=lambda: float(release(np.full(2, 1 / 3), NOISE, SYSTEM, "probe")[0][0] / GRID).is_integer(),
+    ),
+    Mutation(
+        name="system noise of the passage before",
+        what_is_wrong="Every second vector of a length is released with the noise of the one before.",
+        touches=GAUSSIAN,
+        changes={"dperm.privacy.release.pass_gate": of_the_passage_before},
+        probe=lambda: len(np.unique(gaussians(10), axis=0)),
     ),
     Mutation(
         name="system choice halved",
