@@ -52,6 +52,8 @@ def pairs(problem: Problem) -> list[Pair]:
     name, change = next(iter(_changes(problem).items()))
     for place, row in (("first", 0), ("last", problem.n_rows - 1)):
         found.append(_pair(problem, f"{name}, crowded, {place} row", "crowded", row, *change))
+    if problem.neighbours is Neighbours.ADD_REMOVE:
+        found.append(only_row_pair(problem))
     return [*found, outlier_pair(problem)]
 
 
@@ -59,6 +61,13 @@ def cancelling_pair(problem: Problem, row: int = 0, surplus: int = 0) -> Pair:
     """Rows that cancel but for ``surplus`` of them; the row's label changes, or under add-remove it leaves."""
     name, change = next(iter(_changes(problem).items()))
     return _pair(problem, f"{name}, cancelling, row {row}", "cancelling", row, *change, surplus=surplus)
+
+
+def only_row_pair(problem: Problem) -> Pair:
+    """One row and none: whether there is anything at all must not show either."""
+    (features, label), _ = next(iter(_changes(problem).values()))
+    alone = features[None], np.array([label])
+    return Pair(name="only row", left=alone, right=(alone[0][:0], alone[1][:0]), row=0)
 
 
 def outlier_pair(problem: Problem) -> Pair:

@@ -39,6 +39,7 @@ CHECKS = {
     "plan": "what passes the gate is what was planned",
     "entropy": "all randomness comes from the given source and is drawn alike, whatever the rows",
     "price": "what passed the gate costs no more than the budget, by a second accountant too",
+    "centre": "rows are centred by the mean that was released, and by nothing else",
     "grid": "what left a Gaussian passage lies on the grid of its noise, from the operating system's source too",
     "ball": "iterates that stay hidden stay in the ball that their price rests on",
     "minimiser": "what is released as a minimiser is one of the objective that was priced",
@@ -131,6 +132,7 @@ def replay(
                 *_records(other),
                 *_entropy(one, same, other),
                 *(Finding("price", fault) for fault in price_faults(plan, one)),
+                *_centre(plan, other),
                 *_on_grid(one),
                 *_within_ball(plan, one),
                 *_stationary(plan, one, pair),
@@ -197,6 +199,14 @@ def require_replay(names: Sequence[str] | None = None, thorough: bool = False) -
     if broken:
         raise NotCertified(f"{len(broken)} of {len(reports)} replays failed:\n" + "\n".join(broken))
     return len(reports)
+
+
+def _centre(plan: Plan, run: Watch) -> Iterator[Finding]:
+    """The second run is told another table's mean, so its own one cannot pass for it."""
+    released = [] if plan.centring is None else [run.passages[0].released]
+    same = len(released) == len(run.centres) and all(map(np.array_equal, released, run.centres))
+    if not same:
+        yield Finding("centre", "the rows were centred by another vector than the mean that was released")
 
 
 def _within_ball(plan: Plan, run: Watch) -> Iterator[Finding]:

@@ -8,19 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.engine import Table
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan
 from dperm.privacy import GaussianNoise, ReleaseRecord, SeededEntropy
 from dperm.privacy.entropy import Entropy
 from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.privacy.noisy_min import NoisyMin
-
-if TYPE_CHECKING:
-    from dperm.engine import Table
 
 Vector = NDArray[np.float64]
 Names = NDArray[np.int64]
@@ -97,6 +95,7 @@ class Watch:
         self.entropy = entropy
         self.answers = answers
         self.passages: list[Passage] = []
+        self.centres: list[Vector] = []  # that rows were centred by
         self.outcome: Outcome | None = None
         self._within_noise = False
 
@@ -191,7 +190,16 @@ class Watch:
         def add_gamma(noise: GammaNormNoise, values: Vector, entropy: Entropy) -> Vector:
             return self._add_hidden(lambda v, n, e: real_add(n, v, e), values, noise, entropy)
 
-        swapped: list[tuple[Any, str, Any, Any]] = [(GammaNormNoise, "add", real_add, add_gamma)]
+        real_centred = Table.centred
+
+        def centred(table: Table, centre: Vector, radius: float) -> Table:
+            self.centres.append(np.array(centre))
+            return real_centred(table, centre, radius)
+
+        swapped: list[tuple[Any, str, Any, Any]] = [
+            (GammaNormNoise, "add", real_add, add_gamma),
+            (Table, "centred", real_centred, centred),
+        ]
         names = {kind.__module__ for kind in type(mechanism).__mro__}
         names |= {name for name in sys.modules if name.startswith("dperm.")}
         for module in (sys.modules[name] for name in names):
