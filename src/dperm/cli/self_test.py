@@ -45,7 +45,9 @@ def run_self_test(
     caught = sum(trial.passed for trial in mistakes)
     sound = sum(trial.passed for trial in trials) - caught
     screen.print(f"{caught} of {len(mistakes)} audits of a broken library noticed it.")
-    screen.print(f"{sound} of {len(trials) - len(mistakes)} mechanisms stand when nothing is wrong.")
+    screen.print(
+        f"No fault was found in {sound} of {len(trials) - len(mistakes)} mechanisms when nothing is wrong."
+    )
     return int(bool(failed))
 
 
