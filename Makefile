@@ -16,7 +16,7 @@ demo: $(VENV)/.installed
 		$(foreach name,auto ssp objective dp-gd rsgd-ar rsgd-ar:paper rsgd nsgd output-gd bolt-on output none majority,--mechanism $(name))
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow
