@@ -253,7 +253,7 @@ def test_command_tells_by_its_exit_status(
     shown = replace(control, mechanism=control.healthy) if missed else control
     monkeypatch.setattr("dperm.audit.controls.CONTROLS", (shown,))
     monkeypatch.setattr(AUDIT, "CONTROLS", (shown,))
-    arguments = ["output-gd", "--runs", "400", "--processes", "1", "--out", str(tmp_path / "out"), "--json"]
+    arguments = ["output-gd", "--runs", "4000", "--processes", "1", "--out", str(tmp_path / "out"), "--json"]
     ran = CliRunner().invoke(command, arguments, standalone_mode=False)
     assert ran.return_value == int(missed), ran.output
     document = json.loads(ran.stdout)
@@ -267,7 +267,7 @@ def test_command_tells_by_its_exit_status(
 def test_command_prints_a_table_and_refuses_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dperm.audit.controls.CONTROLS", ())
     ran = CliRunner().invoke(
-        command, ["output-gd", "--runs", "400", "--processes", "1"], standalone_mode=False
+        command, ["output-gd", "--runs", "4000", "--processes", "1"], standalone_mode=False
     )
     assert ran.return_value == 0
     assert "output-gd" in ran.stdout

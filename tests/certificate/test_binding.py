@@ -3,14 +3,13 @@
 import copy
 import functools
 import json
-from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
 import pytest
 from certified_models import document_of
 
-from dperm import Output, PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
+from dperm import Ledger, Output, PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
 from dperm.certificate import verify
 from dperm.cli.app import run
 from dperm.datasets import Schema
@@ -118,11 +117,13 @@ def test_the_numbers_of_one_model_cannot_go_out_under_the_report_of_another(tmp_
     assert open_one.certificate_["model"]["ledger_entry"] is None
 
 
-def test_the_ledger_s_entry_is_bound_too(monkeypatch):
-    monkeypatch.setattr(PrivateLogisticRegression, "_charge", lambda self, plan: nullcontext("charge 7"))
-    model = classifier()
-    model.ledger_entry_ = "charge 8"
-    assert model.certificate_["model"]["ledger_entry"] == "charge 7"
+def test_the_ledger_s_entry_is_bound_too(tmp_path):
+    ledger = Ledger.create(tmp_path / "budget.db", epsilon=2.0, delta=1e-5)
+    model = PrivateLogisticRegression(classes=["no", "yes"], ledger=ledger).fit(X, Y)
+    entry = model.ledger_entry_
+    model.ledger_entry_ = entry.replace("charge 1", "charge 2")
+    assert "charge 1, head" in entry
+    assert model.certificate_["model"]["ledger_entry"] == entry
 
 
 def test_a_certificate_in_hand_is_a_copy():

@@ -81,7 +81,7 @@ def test_fewer_rows_than_coefficients_warn_and_are_reported():
 
 
 def test_both_are_errors_on_demand_before_anything_is_spent(tmp_path):
-    ledger = Ledger(tmp_path / "budget.db", epsilon=9.0, delta=0.9)
+    ledger = Ledger.create(tmp_path / "budget.db", epsilon=9.0, delta=0.9)
     search = PrivateSearchCV(model(), {"l2": [0.1, 1.0]}, epsilon=1.0, delta=0.05, ledger=ledger)
     wide = PrivateSearchCV(model(), {"l2": [0.1, 1.0]}, epsilon=1.0, delta=1e-6, ledger=ledger)
     fits = [
@@ -121,7 +121,7 @@ def test_the_verifier_recomputes_the_caution(tmp_path):
 
 def test_a_regression_without_a_range_says_what_to_do(tmp_path):
     wages = 30 + 20 * X[:, 0]
-    ledger = Ledger(tmp_path / "budget.db", epsilon=9.0, delta=0.9)
+    ledger = Ledger.create(tmp_path / "budget.db", epsilon=9.0, delta=0.9)
     assert PrivateLinearRegression().y_range is None  # as scikit-learn's tools need it
     with pytest.raises(InvalidInput, match=r"y_range is needed.*known without the data.*y_range=\(0, 100\)"):
         PrivateLinearRegression(ledger=ledger).fit(X, wages)

@@ -191,7 +191,7 @@ def test_a_capacity_too_small_for_a_search_is_refused_whatever_the_rows():
 
 
 def test_an_empty_table_is_charged_like_any_other(tmp_path):
-    ledger = Ledger(tmp_path / "budget.db", epsilon=1.0, delta=1e-6, neighbours="add-remove")
+    ledger = Ledger.create(tmp_path / "budget.db", epsilon=1.0, delta=1e-6, neighbours="add-remove")
     clone(CLASSIFIERS[0]).set_params(ledger=ledger, epsilon=0.5).fit(np.empty((0, 3)), [])
     assert ledger.spent() == pytest.approx(0.5, rel=1e-6)
 

@@ -34,7 +34,7 @@ def inner_plan(plan: Plan) -> Plan:
     return inner_plan(plan.detail) if isinstance(plan.detail, Plan) else plan
 
 
-def price_faults(plan: Plan, run: Watch) -> Iterator[str]:
+def price_faults(plan: Plan, run: Watch, second_route: bool = True) -> Iterator[str]:
     """Why the passages of a run cost more than the budget; nothing for a plan that claims none."""
     inner = inner_plan(plan)
     if inner.not_certified is not None or not inner.private:
@@ -43,7 +43,8 @@ def price_faults(plan: Plan, run: Watch) -> Iterator[str]:
         yield "the profile of the plan exceeds the budget"
     yield from _branch_price(inner, run)
     yield from _added_up(inner, run, plan.budget)
-    yield from _by_second_route(plan, run)
+    if second_route:
+        yield from _by_second_route(plan, run)
 
 
 def _exceeds(profile: GaussianProfile, budget: Budget) -> bool:

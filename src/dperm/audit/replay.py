@@ -96,18 +96,21 @@ def replay(
     pair: Pair,
     seed: int = 0,
     plan: Plan | None = None,
+    *,
+    second_route: bool = True,
     system: bool = False,
 ) -> ReplayReport:
     """Run a mechanism on both tables of a pair, the second time along the releases of the first.
 
     Both runs start from the same seed, so they share every hidden branch, such as the order of the rows. Where the
     second table lacks a row, the others keep what was drawn for them. Noise in an objective moves by the difference
-    of the two gradients at the released point, the coupling of its proof.
+    of the two gradients at the released point, the coupling of its proof. What hardly depends on the pair may be left
+    to one replay of a plan: the price by the certificate's ``second_route``, and a run on the ``system``'s source.
 
     Assumes
     -------
     The mechanism adds noise by ``dperm.privacy`` and draws from the source it is given. The source is a seeded one;
-    with ``system`` a third run, on the operating system's source, must pass the gate as planned too.
+    with ``system`` a third run, on the operating system's, must pass the gate as planned too.
     """
     plan = mechanism.plan(problem, budget) if plan is None else plan
     names = _names_without(problem.n_rows, pair.row) if pair.removed else None
@@ -131,7 +134,7 @@ def replay(
                 *_records(one),
                 *_records(other),
                 *_entropy(one, same, other),
-                *(Finding("price", fault) for fault in price_faults(plan, one)),
+                *(Finding("price", fault) for fault in price_faults(plan, one, second_route)),
                 *_centre(plan, other),
                 *_on_grid(one),
                 *_within_ball(plan, one),
@@ -175,6 +178,7 @@ def replay_all(
         for k, plan in enumerate(cases):
             every = 1 if thorough else 3
             for turn, (seed, pair) in enumerate(list(enumerate(pairs(plan.problem)))[k % every :: every]):
+                first = turn == 0 and plan.private
                 yield replay(
                     plan.mechanism,
                     plan.problem,
@@ -182,7 +186,8 @@ def replay_all(
                     pair,
                     seed,
                     plan,
-                    system=turn == 0 and plan.private,
+                    second_route=first,
+                    system=first,
                 )
 
 
