@@ -583,6 +583,7 @@ class _Said(DpermError):
 def _without_long_work() -> list[tuple[tuple[str, ...], Any]]:
     """Every command with its path; what would train for minutes is cut off behind the checks of the arguments."""
     import dperm.audit.audit
+    import dperm.audit.self_test
     import dperm.cli.app
     import dperm.cli.compare
     import dperm.cli.data
@@ -596,6 +597,7 @@ def _without_long_work() -> list[tuple[tuple[str, ...], Any]]:
     dperm.cli.data.load_dataset = lambda name: small(name) if name == "cps" else stop()
     dperm.experiments.compare.compare = stop
     sys.modules["dperm.audit.audit"].audit_all = stop  # the package has a function of the module's name
+    dperm.audit.self_test.self_test = stop
     dperm.cli.reproduce._reproduce = stop
     sys.modules["dperm.cli.curvature"].load = stop
 
