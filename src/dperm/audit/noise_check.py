@@ -33,7 +33,7 @@ Matrix = NDArray[np.float64]
 ALARM = 1e-9
 CLASSES = 3
 FEW, MOST_COLUMNS = 4, 24  # numbers of each passage, and of a run, whose signs are compared
-LONG, LONG_DRAWS, TAILS = 1000, 8, (2.0, 3.0)
+LONG, LONG_DRAWS, TAILS = 1000, 20, (1.5, 2.5, 3.0)
 CHOICE_SCORES, CHOICE_DRAWS, MOST_CHOICES = (0.0, 1.0, 2.0, 3.0), 1000, 3
 
 _DRAW = """
