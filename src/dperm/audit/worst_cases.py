@@ -252,7 +252,7 @@ def _fitting(name: str, mechanism: Mechanism, problem: Problem, pair: Pair | Non
         return []
     attack = _attack(name, mechanism, problem, pair)
     slow = mechanism.family in ("objective", "auto") and problem.loss.outputs > 1  # solved one by one
-    return [replace(attack, jobs=SOFTMAX_JOBS, most_runs=FEW_RUNS if slow else None)] if slow else [attack]
+    return [replace(attack, jobs=SOFTMAX_JOBS, most_runs=FEW_RUNS) if slow else attack]
 
 
 def _on_the_intercept(mechanism: Mechanism) -> list[Attack]:
@@ -314,8 +314,8 @@ def likelihood_of_curved(plan: Plan) -> Score:
     The noise that leads to w is :math:`b(w) = -(\phi'(w) + \Lambda w)`, so the density of w is that of b(w) times
     :math:`\phi''(w) + \Lambda`; without the row :math:`\phi = 0`. The little noise on w is left out.
     """
-    strength, scale = plan.problem.n_rows * float(str(plan.settings["l2_used"])), plan.detail.objective.scale
-    loss = plan.problem.loss
+    loss, scale = plan.problem.loss, plan.detail.objective.scale
+    strength = plan.problem.n_rows * plan.detail.problem.l2
 
     def score(weights: Matrix) -> Vector:
         w = weights[:, 0]
@@ -330,13 +330,13 @@ def likelihood_of_curved(plan: Plan) -> Score:
 def _by_the_system(mechanism: Mechanism) -> Attack:
     """Everything from the operating system, one fit at a time, where a secret draw of rows pays for most.
 
-    The row stands first, or last where the order is secret and later batches count more.
+    The row stands last, where a secret order that is not drawn would cost most; among samples of a fixed size first.
     """
     problem, row, settings = LINEAR, ROWS - 1, dict[str, Any]()
     if isinstance(mechanism, NoisySGD | DescentMechanism):
         problem = replace(LINEAR, l2=1.0)
-        settings = {"step_size": 0.8, "batch_size": 1} if hasattr(mechanism, "step_size") else {}
-        settings = {name: value for name, value in settings.items() if name in mechanism.settings}
+        forgetful = {"step_size": 0.8, "batch_size": 1}
+        settings = {name: value for name, value in forgetful.items() if name in mechanism.settings}
     elif "rate" in mechanism.settings:
         settings = {"rate": 0.1}
     elif "batch_size" in mechanism.settings:
