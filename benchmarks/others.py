@@ -40,7 +40,7 @@ def one_thread() -> Iterator[None]:
 
 
 def dp_gd(X: np.ndarray, y: np.ndarray) -> Callable[[], object]:
-    from dperm.mechanisms.dp_gd import DPGD
+    from dperm.mechanisms.gradient.dp_gd import DPGD
 
     model = PrivateLogisticRegression(mechanism=DPGD(steps=PASSES), classes=[0, 1])
     return lambda: model.fit(X, y)

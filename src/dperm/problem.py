@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
 from dperm.neighbours import Neighbours
+from dperm.row_map import RowMap
 
 UNIT_ROUNDOFF = 2.0**-53
 SLOPE_ERROR = 1e-14  # of a computed slope, relative to max(lipschitz, smoothness / 5): the engine's contract
@@ -41,6 +42,11 @@ class Problem:
         for name, count in (("n_rows", self.n_rows), ("n_features", self.n_features)):
             if count < 1:
                 raise InvalidInput(f"{name} must be at least 1; got {count}.")
+
+    @property
+    def row_map(self) -> RowMap:
+        """What a row passes through before a model sees it, unless a mechanism moves it further."""
+        return RowMap(x_norm=self.x_norm, intercept=self.intercept)
 
     @property
     def n_columns(self) -> int:

@@ -52,15 +52,15 @@ class HalfNoiseGD(DPGD):
 
 
 class HalfNoiseRSGDAR(RSGDAR):
-    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
-        plan = super()._plan(problem, budget, beside)
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        plan = super()._plan(problem, budget, mu_spent)
         assert isinstance(plan.noise, GaussianNoise)
         return replace(plan, noise=replace(plan.noise, scale=plan.noise.scale / 2))
 
 
 class HalfNoiseObjective(Objective):
-    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
-        plan = super()._plan(problem, budget, beside)
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        plan = super()._plan(problem, budget, mu_spent)
         half = replace(plan.detail.objective, scale=plan.detail.objective.scale / 2)
         return replace(plan, detail=replace(plan.detail, objective=half))
 

@@ -6,7 +6,7 @@ import pytest
 from dperm.audit.draws import _order_faults, _sample_faults, check_draws
 from dperm.audit.worst_cases import audited_names
 from dperm.mechanisms import DPGD, resolve
-from dperm.mechanisms.sampling import FixedSizeSampling, PoissonSampling
+from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import SystemEntropy
 
 ORDERED = ("rsgd-ar", "rsgd", "bolt-on", "noisy-sgd")

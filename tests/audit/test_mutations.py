@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 import dperm.audit.self_test
-import dperm.mechanisms.descent
-import dperm.mechanisms.frank_wolfe
-import dperm.mechanisms.output
+import dperm.mechanisms.gradient.frank_wolfe
+import dperm.mechanisms.output.descent
+import dperm.mechanisms.output.output
 from dperm.audit.audit import INCONCLUSIVE
 from dperm.audit.mutation import EXAMPLE, Mutation, every_private
 from dperm.audit.self_test import CRASHED, REFUSED, load_mutations, self_test, trial
@@ -21,33 +21,34 @@ RUNS = 2000
 HARMLESS = """
 from dperm.audit.mutation import EXAMPLE, Mutation
 
+CORNER = "dperm.mechanisms.gradient.frank_wolfe.corner_sensitivity"
 MUTATIONS = (
     Mutation(
         name="harmless",
         what_is_wrong="Nothing.",
         touches=("frank-wolfe",),
-        changes={"dperm.mechanisms.frank_wolfe.corner_sensitivity": lambda bound: lambda *facts: bound(*facts)},
+        changes={CORNER: lambda bound: lambda *facts: bound(*facts)},
         probe=lambda: 0,
     ),
     Mutation(
         name="halved",
         what_is_wrong="The score of a corner is taken to move half as far as it does.",
         touches=("frank-wolfe", "output-gd"),
-        changes={"dperm.mechanisms.frank_wolfe.corner_sensitivity": lambda bound: lambda *facts: bound(*facts) / 2},
+        changes={CORNER: lambda bound: lambda *facts: bound(*facts) / 2},
         probe=lambda: 0,
     ),
     Mutation(
         name="negative",
         what_is_wrong="The score of a corner is taken to move by a negative number, which the library refuses.",
         touches=("frank-wolfe",),
-        changes={"dperm.mechanisms.frank_wolfe.corner_sensitivity": lambda bound: lambda *facts: -1.0},
+        changes={CORNER: lambda bound: lambda *facts: -1.0},
         probe=lambda: 0,
     ),
     Mutation(
         name="raises",
         what_is_wrong="A function does not take its arguments: a mistake of the mutation, not of the library.",
         touches=("frank-wolfe",),
-        changes={"dperm.mechanisms.frank_wolfe.corner_sensitivity": lambda bound: lambda: 0.0},
+        changes={CORNER: lambda bound: lambda: 0.0},
         probe=lambda: 0,
     ),
 )
@@ -86,11 +87,11 @@ def test_a_function_is_replaced_wherever_it_was_imported_and_put_back_even_after
         name="any",
         what_is_wrong="It raises.",
         touches=("output",),
-        changes={"dperm.mechanisms.pricing.price_branches": lambda sound: broken},
+        changes={"dperm.planning.pricing.price_branches": lambda sound: broken},
         probe=lambda: 0,
     )
-    importers = dperm.mechanisms.output, dperm.mechanisms.descent
-    sound = dperm.mechanisms.output.price_branches
+    importers = dperm.mechanisms.output.output, dperm.mechanisms.output.descent
+    sound = dperm.mechanisms.output.output.price_branches
     with mutation.apply():
         assert all(module.price_branches is broken for module in importers)
     with pytest.raises(ZeroDivisionError), mutation.apply():
@@ -165,7 +166,7 @@ def test_the_command_succeeds_when_all_is_caught_in_processes_of_their_own(tmp_p
     assert (ran.exception, ran.return_value) == (None, 0)
     found = json.loads(ran.stdout)["trials"]
     assert [(each["mutation"], each["passed"]) for each in found] == [(None, True), ("halved", True)]
-    assert dperm.mechanisms.frank_wolfe.corner_sensitivity.__name__ == "corner_sensitivity"
+    assert dperm.mechanisms.gradient.frank_wolfe.corner_sensitivity.__name__ == "corner_sensitivity"
 
 
 @pytest.mark.slow

@@ -14,8 +14,7 @@ from dperm.certificate.routes.weights import (
     margin_of_remainder_gap,
 )
 from dperm.certificate.statement import problem_of
-from dperm.mechanisms.gradient_family import sum_error
-from dperm.mechanisms.gradient_sensitivity import gradient_spread, remainder_spread
+from dperm.planning.sensitivity import gradient_spread, remainder_spread, sum_error
 
 NORMS = np.array([1e-3, 0.03, 0.5, 1.0, 2.0, 7.0, 30.0])
 

@@ -256,12 +256,12 @@ def test_files_are_found_in_or_beside_the_working_directory(monkeypatch, tmp_pat
     project.mkdir()
     monkeypatch.chdir(project)
     assert sources.find("x.bin") is None
-    beside = tmp_path / "shared" / "data"
-    beside.mkdir(parents=True)
-    (beside / "x.bin").write_bytes(b"1")
-    assert sources.find("x.bin") == Path(beside / "x.bin")
+    mu_spent = tmp_path / "shared" / "data"
+    mu_spent.mkdir(parents=True)
+    (mu_spent / "x.bin").write_bytes(b"1")
+    assert sources.find("x.bin") == Path(mu_spent / "x.bin")
     digest = hashlib.sha256(b"1").hexdigest()
-    assert sources.read_checked(beside / "x.bin", digest) == b"1"
+    assert sources.read_checked(mu_spent / "x.bin", digest) == b"1"
     inside = project / "shared" / "data"
     inside.mkdir(parents=True)
     (inside / "x.bin").write_bytes(b"2")

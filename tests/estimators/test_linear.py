@@ -14,7 +14,7 @@ from dperm import RSGDAR, NoPrivacy, Output
 from dperm.errors import DpermError, InvalidInput, Unsupported
 from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.estimators.linear import PrivateLinearRegression
-from dperm.mechanisms.adassp import AdaSSP
+from dperm.mechanisms.statistics.adassp import AdaSSP
 
 EXACT = NoPrivacy(tolerance=1e-11)
 

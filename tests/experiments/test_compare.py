@@ -158,7 +158,7 @@ def test_without_noise_the_comparison_is_the_training(rows, monkeypatch):
     def silent(points, noises, entropy, name):
         return points, [None] * len(noises)
 
-    monkeypatch.setattr("dperm.mechanisms.output_family.release_batch", silent)
+    monkeypatch.setattr("dperm.mechanisms.output.family.release_batch", silent)
     found = run(rows, mechanisms=["output", "none"])
     for column, tolerance in (("objective", 1e-6), ("accuracy", 1.5 * FOLDS / N)):
         expected = values(found, "none", column, 0.5)

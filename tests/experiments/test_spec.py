@@ -92,7 +92,7 @@ def test_the_code_of_a_foreign_mechanism_counts(tmp_path, monkeypatch):
         monkeypatch.setattr(kind, "__module__", name)
         codes.append(plain_value(kind())["code"].split())
     assert codes[0][1] != codes[1][1]
-    assert plain_value(RSGD())["code"] == "dperm.mechanisms.rsgd.RSGD"
+    assert plain_value(RSGD())["code"] == "dperm.mechanisms.output.rsgd.RSGD"
 
 
 def test_contenders_of_lists_and_dicts():

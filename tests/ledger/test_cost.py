@@ -199,12 +199,12 @@ def test_gaussians_compose_by_the_root_of_the_sum_of_squares(mus):
     assert epsilon == 0 or exact > mpf(DELTA) * (1 - mpf(10) ** -6)
 
 
-def product_delta(epsilon, mixtures, beside=0):
+def product_delta(epsilon, mixtures, mu_spent=0):
     """All branches of all mixtures side by side, in 50 digits."""
     total = mpf(0)
     for rows in product(*mixtures):
         chance = mp.fprod(mpf(q) for q, _ in rows)
-        mu = mp.sqrt(sum(mpf(m) ** 2 for _, m in rows) + mpf(beside) ** 2)
+        mu = mp.sqrt(sum(mpf(m) ** 2 for _, m in rows) + mpf(mu_spent) ** 2)
         total += chance * exact_gaussian_delta(epsilon, mu)
     return total
 
@@ -219,18 +219,18 @@ def product_delta(epsilon, mixtures, beside=0):
         [[(0.9, 0.2), (0.1, 2.0)], [(0.5, 0.01), (0.5, 0.02)]],
     ],
 )
-def test_mixtures_compose_to_a_tight_upper_bound(mixtures, beside):
+def test_mixtures_compose_to_a_tight_upper_bound(mixtures, mu_spent):
     costs = [
         Cost.of_profile(GaussianProfile.mixture([q for q, _ in rows], [mu for _, mu in rows]))
         for rows in mixtures
     ]
-    total = compose([*costs, Cost.gaussian(beside)])
+    total = compose([*costs, Cost.gaussian(mu_spent)])
     epsilon = total.epsilon(DELTA)
-    exact = product_delta(epsilon, mixtures, beside)
+    exact = product_delta(epsilon, mixtures, mu_spent)
     assert exact <= mpf(DELTA)
     assert exact > mpf(DELTA) * mpf("0.995")
     # and as delta of epsilon
-    assert product_delta(1.0, mixtures, beside) <= total.delta(1.0)
+    assert product_delta(1.0, mixtures, mu_spent) <= total.delta(1.0)
 
 
 def kairouz_delta(epsilon0, delta0, count, epsilon):

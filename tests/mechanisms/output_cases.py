@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from dperm.engine import Table
 from dperm.losses import HuberHinge, Logistic, Loss
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Mechanism, OutputGD
-from dperm.mechanisms.bolt_on import RULES
-from dperm.mechanisms.descent import DescentMechanism
+from dperm.mechanisms.output.bolt_on import RULES
+from dperm.mechanisms.output.descent import DescentMechanism
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem

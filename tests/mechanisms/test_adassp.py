@@ -11,7 +11,7 @@ from dperm.engine import Table
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, Logistic
 from dperm.mechanisms import Job
-from dperm.mechanisms.adassp import AdaSSP
+from dperm.mechanisms.statistics.adassp import AdaSSP
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, SeededEntropy, SystemEntropy, gaussian_mu
 from dperm.problem import Problem

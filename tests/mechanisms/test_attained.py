@@ -16,9 +16,9 @@ from output_cases import BUDGET, FixedOrder, descents, positions_of_batches, sho
 from dperm.engine import Table
 from dperm.losses import Linear
 from dperm.mechanisms import NSGD, RSGDAR, Output
-from dperm.mechanisms.descent import DescentMechanism, descend
-from dperm.mechanisms.schedule import branch_sensitivities
+from dperm.mechanisms.output.descent import DescentMechanism, descend
 from dperm.neighbours import Neighbours
+from dperm.planning.schedule import branch_sensitivities
 from dperm.problem import Problem
 
 N, P = 103, 3

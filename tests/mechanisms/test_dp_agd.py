@@ -23,7 +23,7 @@ from scipy.stats import chisquare
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.mechanisms import Job
-from dperm.mechanisms.dp_agd import DPAGD, purse_for, step_choice
+from dperm.mechanisms.gradient.dp_agd import DPAGD, purse_for, step_choice
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, SeededEntropy, SystemEntropy
 from dperm.privacy.noisy_min import noisy_min

@@ -22,7 +22,7 @@ from purse_cases import (
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.mechanisms import Job
-from dperm.mechanisms.dp_cd import DPCD
+from dperm.mechanisms.gradient.dp_cd import DPCD
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, SystemEntropy
 

@@ -25,7 +25,7 @@ from gradient_cases import (
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import HuberHinge, Logistic, Softmax
 from dperm.mechanisms.base import Job
-from dperm.mechanisms.dp_gd import DPGD
+from dperm.mechanisms.gradient.dp_gd import DPGD
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, SeededEntropy, SystemEntropy, gaussian_mu
 from dperm.privacy.printed import yu_gd_noise

@@ -24,9 +24,9 @@ from dperm.certificate.loss_distribution import composed_price, poisson_losses
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic, Softmax
 from dperm.mechanisms.base import Job
-from dperm.mechanisms.dp_sgd import DPSGD
-from dperm.mechanisms.sampling import FixedSizeSampling, PoissonSampling
+from dperm.mechanisms.gradient.dp_sgd import DPSGD
 from dperm.neighbours import Neighbours
+from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import Budget, SeededEntropy, SystemEntropy
 
 
@@ -206,7 +206,7 @@ def test_the_papers_price_is_for_add_remove_and_marked_when_a_row_is_replaced():
 
 
 def test_sampling_never_needs_less_noise_on_the_mean_than_full_batches():
-    from dperm.mechanisms.dp_gd import DPGD
+    from dperm.mechanisms.gradient.dp_gd import DPGD
 
     problem, budget = facts(Logistic(), n_rows=40_000), Budget(0.5, 1e-8)
     full = DPGD(steps=50).plan(problem, budget).noise.scale / 40_000

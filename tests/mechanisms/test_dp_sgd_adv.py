@@ -8,8 +8,8 @@ from gradient_cases import BUDGET, N, facts, plain_descent, rows_of, run, withou
 
 from dperm.errors import NotCertified, Unsupported
 from dperm.losses import Logistic, Softmax
-from dperm.mechanisms.dp_sgd_adv import DPSGDAdv
-from dperm.mechanisms.sampling import FixedSizeSampling
+from dperm.mechanisms.gradient.dp_sgd_adv import DPSGDAdv
+from dperm.planning.sampling import FixedSizeSampling
 from dperm.privacy import Budget, SeededEntropy
 from dperm.privacy.fixed_size import fixed_size_epsilon
 

@@ -8,9 +8,9 @@ from purse_cases import BUDGET, Gate, N, P, data, fit, plain_gradient, plain_slo
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
 from dperm.mechanisms import Job
-from dperm.mechanisms.dp_svrg import DPSVRG, correction_bound
-from dperm.mechanisms.sampling import PoissonSampling
+from dperm.mechanisms.gradient.dp_svrg import DPSVRG, correction_bound
 from dperm.neighbours import Neighbours
+from dperm.planning.sampling import PoissonSampling
 from dperm.privacy import SystemEntropy
 from dperm.problem import Problem
 

@@ -12,8 +12,8 @@ from dperm.errors import DpermError, NotCertified
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
 from dperm.mechanisms import AMP, Job, Mechanism, Objective, ObjectiveKST, Output, minimiser
 from dperm.mechanisms.minimiser import LARGEST_CONDITION, minimise_surely
-from dperm.mechanisms.objective_family import gradient_limits
-from dperm.mechanisms.output import gradient_error
+from dperm.mechanisms.objective.family import gradient_limits
+from dperm.mechanisms.output.output import gradient_error
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, SeededEntropy
 from dperm.problem import Problem

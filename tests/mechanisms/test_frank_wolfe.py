@@ -21,7 +21,7 @@ from purse_cases import (
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.mechanisms import Job
-from dperm.mechanisms.frank_wolfe import FrankWolfe
+from dperm.mechanisms.gradient.frank_wolfe import FrankWolfe
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, SeededEntropy, SystemEntropy
 
@@ -51,8 +51,8 @@ def test_the_choices_cost_no_more_than_the_budget(budget: Budget, relation: Neig
         facts = problem(neighbours=relation)
         plan = FrankWolfe(steps=17, center=center).plan(facts, budget)
         moved = 2 * plan.noise.sensitivity / plan.noise.scale
-        beside = plan.centring.mu if center else 0.0
-        rho = 17 * moved**2 / 8 + beside**2 / 2
+        mu_spent = plan.centring.mu if center else 0.0
+        rho = 17 * moved**2 / 8 + mu_spent**2 / 2
         reached = plain_zcdp_epsilon(rho, budget.delta)
         assert reached <= budget.epsilon
         assert reached >= 0.999 * budget.epsilon

@@ -9,7 +9,8 @@ from scipy.special import expit
 
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import HuberHinge, Logistic
-from dperm.mechanisms.gradient_sensitivity import (
+from dperm.neighbours import Neighbours
+from dperm.planning.sensitivity import (
     gradient_gap,
     gradient_spread,
     joint_statistic_sensitivity,
@@ -17,7 +18,6 @@ from dperm.mechanisms.gradient_sensitivity import (
     remainder_gap,
     remainder_spread,
 )
-from dperm.neighbours import Neighbours
 from dperm.problem import Problem
 
 NORMS = (0, 0.5, 1, 2, 3, 5, 8, 10, 20)

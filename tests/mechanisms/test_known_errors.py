@@ -13,8 +13,8 @@ from output_cases import BUDGET, FixedOrder, plain_descent, random_rows, train
 from dperm.engine import Table
 from dperm.losses import HuberHinge, Linear, Logistic
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Job, Output, OutputGD
-from dperm.mechanisms.schedule import Schedule, branch_sensitivities
 from dperm.neighbours import Neighbours
+from dperm.planning.schedule import Schedule, branch_sensitivities
 from dperm.privacy import SystemEntropy
 from dperm.problem import Problem
 

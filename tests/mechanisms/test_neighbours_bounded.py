@@ -13,8 +13,8 @@ from output_cases import BUDGET, FixedOrder, add_remove, short
 from dperm.engine import Table
 from dperm.losses import HuberHinge, Logistic, Loss
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Mechanism, Output, OutputGD, Plan
-from dperm.mechanisms.bolt_on import RULES
-from dperm.mechanisms.descent import DescentMechanism, descend
+from dperm.mechanisms.output.bolt_on import RULES
+from dperm.mechanisms.output.descent import DescentMechanism, descend
 from dperm.neighbours import Neighbours
 from dperm.problem import Problem
 

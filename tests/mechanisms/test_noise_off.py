@@ -21,10 +21,10 @@ from sklearn.linear_model import LogisticRegression
 from dperm.engine import Table
 from dperm.losses import HuberHinge, Logistic, Loss, Softmax
 from dperm.mechanisms import RSGDAR, Job, Majority, NoPrivacy, Output, OutputGD
-from dperm.mechanisms.descent import DescentMechanism, descend
-from dperm.mechanisms.output import gradient_error
-from dperm.mechanisms.schedule import branch_sensitivities
+from dperm.mechanisms.output.descent import DescentMechanism, descend
+from dperm.mechanisms.output.output import gradient_error
 from dperm.neighbours import Neighbours
+from dperm.planning.schedule import branch_sensitivities
 from dperm.privacy import SeededEntropy
 from dperm.problem import Problem
 

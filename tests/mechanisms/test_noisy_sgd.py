@@ -11,12 +11,12 @@ from purse_cases import BUDGET, N, P, data, gate, plain_delta, problem, table
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.mechanisms import Job
-from dperm.mechanisms.noisy_sgd import NoisySGD
+from dperm.mechanisms.gradient.noisy_sgd import NoisySGD
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, SeededEntropy, SystemEntropy
 from dperm.problem import Problem
 
-module = importlib.import_module("dperm.mechanisms.noisy_sgd")
+module = importlib.import_module("dperm.mechanisms.gradient.noisy_sgd")
 ORDER = np.random.default_rng(3).permutation(N)
 
 

@@ -27,14 +27,15 @@ from scipy.special import ndtr
 
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
-from dperm.mechanisms import minimiser, objective_family
-from dperm.mechanisms.amp import AMP
+from dperm.mechanisms import minimiser
 from dperm.mechanisms.base import Job
-from dperm.mechanisms.objective import Objective
-from dperm.mechanisms.objective_family import OBJECTIVE_NOISE, gradient_limits
-from dperm.mechanisms.objective_kst import ObjectiveKST
-from dperm.mechanisms.objective_profile import log_determinant_bound, objective_profile
-from dperm.mechanisms.objective_pure import ObjectivePure
+from dperm.mechanisms.objective import family as objective_family
+from dperm.mechanisms.objective.amp import AMP
+from dperm.mechanisms.objective.family import OBJECTIVE_NOISE, gradient_limits
+from dperm.mechanisms.objective.objective import Objective
+from dperm.mechanisms.objective.objective_kst import ObjectiveKST
+from dperm.mechanisms.objective.objective_pure import ObjectivePure
+from dperm.mechanisms.objective.profile import log_determinant_bound, objective_profile
 from dperm.privacy import Budget, GaussianProfile, SeededEntropy, SystemEntropy, gaussian_mu
 from dperm.solvers import Known, lbfgs, newton
 
@@ -437,8 +438,8 @@ def test_the_published_bound_of_redberg_koskela_and_wang():
     assert objective_profile(used, paper.noise.scale).delta(0.1) < budget.delta
     with pytest.raises(Unsupported, match="add-remove"):
         Objective(accounting="paper").plan(replace(problem, neighbours=REPLACE_ONE), budget)
-    beside = Objective(accounting="paper", center=True).plan(problem, budget)
-    assert "does not reach" in beside.not_certified  # the paper's noise leaves nothing for the mean
+    mu_spent = Objective(accounting="paper", center=True).plan(problem, budget)
+    assert "does not reach" in mu_spent.not_certified  # the paper's noise leaves nothing for the mean
 
 
 def test_kst_in_the_papers_own_noise():

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Softmax
-from dperm.mechanisms.objective_profile import (
+from dperm.mechanisms.objective.profile import (
     NOISE_REACH,
     LogisticProfile,
     amp_split,

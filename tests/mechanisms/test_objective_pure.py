@@ -12,7 +12,7 @@ from dperm.errors import NotCertified, Unsupported
 from dperm.losses import HuberHinge, Logistic
 from dperm.mechanisms import minimiser
 from dperm.mechanisms.base import Job
-from dperm.mechanisms.objective_pure import ObjectivePure
+from dperm.mechanisms.objective.objective_pure import ObjectivePure
 from dperm.privacy import Budget, SeededEntropy, SystemEntropy
 from dperm.privacy.gamma_norm import GammaNormNoise, uniforms
 from dperm.solvers import Known

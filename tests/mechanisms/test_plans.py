@@ -24,7 +24,7 @@ from dperm.mechanisms import (
     register,
     resolve,
 )
-from dperm.mechanisms.bolt_on import RULES
+from dperm.mechanisms.output.bolt_on import RULES
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem

@@ -22,8 +22,8 @@ from scipy import stats
 
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Logistic
-from dperm.mechanisms.psgd import PSGD
-from dperm.mechanisms.sampling import FixedSizeSampling
+from dperm.mechanisms.gradient.psgd import PSGD
+from dperm.planning.sampling import FixedSizeSampling
 from dperm.privacy import Budget, SeededEntropy, SystemEntropy
 from dperm.privacy.fixed_size import fixed_size_epsilon
 

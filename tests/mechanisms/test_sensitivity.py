@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from dperm.errors import InvalidInput, NotCertified
 from dperm.losses import HuberHinge, Linear, Logistic, Loss
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Output, OutputGD
-from dperm.mechanisms.bolt_on import RULES
-from dperm.mechanisms.output_gd import closed_form_limit
-from dperm.mechanisms.schedule import Schedule, branch_sensitivities, split_rows
+from dperm.mechanisms.output.bolt_on import RULES
+from dperm.mechanisms.output.output_gd import closed_form_limit
 from dperm.neighbours import Neighbours
+from dperm.planning.schedule import Schedule, branch_sensitivities, split_rows
 from dperm.privacy import Budget
 from dperm.problem import Problem
 

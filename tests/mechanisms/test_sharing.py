@@ -21,9 +21,9 @@ from dperm.mechanisms import (
     NoPrivacy,
     Output,
     OutputGD,
-    output_family,
 )
 from dperm.mechanisms import minimiser as minimiser_module
+from dperm.mechanisms.output import family as output_family
 from dperm.privacy import Budget, SeededEntropy, SystemEntropy
 from dperm.problem import Problem
 from dperm.solvers import Solution

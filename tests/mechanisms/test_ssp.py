@@ -10,7 +10,7 @@ from dperm.engine import Table
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic
 from dperm.mechanisms import Job
-from dperm.mechanisms.ssp import SSP, ridge_rule
+from dperm.mechanisms.statistics.ssp import SSP, ridge_rule
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, SeededEntropy, SystemEntropy, gaussian_mu
 from dperm.problem import Problem

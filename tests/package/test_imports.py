@@ -15,9 +15,10 @@ SOURCE = Path(dperm.__file__).parent
 LAYERS = [
     {"errors"},
     {"neighbours"},
-    {"losses"},
+    {"losses", "row_map"},
     {"problem"},
     {"privacy", "engine", "solvers", "datasets"},
+    {"planning"},
     {"mechanisms"},
     {"ledger", "certificate", "analysis"},
     {"audit"},

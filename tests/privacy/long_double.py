@@ -89,14 +89,14 @@ def contour_delta(parts, epsilon):
     raise AssertionError("the law of the sum is too rough for this route")
 
 
-def poisson_delta(noise_multiplier, rate, steps, epsilon, neighbours, beside=0.0):
-    release = [(gaussian_law(beside), 1)] if beside else []
+def poisson_delta(noise_multiplier, rate, steps, epsilon, neighbours, mu_spent=0.0):
+    release = [(gaussian_law(mu_spent), 1)] if mu_spent else []
     laws = poisson_laws(noise_multiplier, rate, neighbours)
     return max(contour_delta([(law, steps), *release], epsilon) for law in laws)
 
 
-def fixed_size_delta(noise_multiplier, rate, steps, epsilon, beside=0.0):
-    release = [(gaussian_law(beside), 1)] if beside else []
+def fixed_size_delta(noise_multiplier, rate, steps, epsilon, mu_spent=0.0):
+    release = [(gaussian_law(mu_spent), 1)] if mu_spent else []
     return contour_delta([(fixed_size_law(noise_multiplier, rate), steps), *release], epsilon)
 
 

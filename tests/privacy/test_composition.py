@@ -22,7 +22,7 @@ from scipy.special import ndtr
 
 from dperm.certificate.loss_distribution import composed_price, fixed_size_losses, poisson_losses
 from dperm.losses import Logistic
-from dperm.mechanisms.dp_sgd import DPSGD
+from dperm.mechanisms.gradient.dp_sgd import DPSGD
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianProfile, poisson_epsilon, poisson_noise_multiplier
 from dperm.privacy.composition import FOURIER_LEVEL, Composition, StepLoss, U
@@ -80,8 +80,8 @@ def test_a_ledger_with_every_row_in_every_batch_is_exact():
     z, steps = 2700.0, 300_000
     mu = math.sqrt(steps) / z
     once = Cost((PoissonSteps(z, 1.0, steps, "add-remove"),))
-    beside = Cost((*once.parts, Gaussian(0.1), FixedSizeSteps(2 * z, 7, 7, steps)))
-    for cost, total in ((once, mu), (beside, math.hypot(mu, mu, 0.1))):
+    mu_spent = Cost((*once.parts, Gaussian(0.1), FixedSizeSteps(2 * z, 7, 7, steps)))
+    for cost, total in ((once, mu), (mu_spent, math.hypot(mu, mu, 0.1))):
         exact = true_gaussian(1.5, total)
         assert exact <= cost.delta(1.5) <= exact * (1 + 1e-6)
         assert true_gaussian(cost.epsilon(TINY), total) <= TINY

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from dperm.audit.neighbours import Pair, extreme_labels, table_of
 from dperm.mechanisms import Job, Mechanism, NoisySGD, Outcome, Plan
-from dperm.mechanisms.descent import DescentMechanism
-from dperm.mechanisms.objective_family import OBJECTIVE_NOISE
+from dperm.mechanisms.objective.family import OBJECTIVE_NOISE
+from dperm.mechanisms.output.descent import DescentMechanism
 from dperm.neighbours import Neighbours
 from dperm.privacy import ReleaseRecord, SeededEntropy, SystemEntropy
 from dperm.privacy.entropy import Entropy

@@ -26,7 +26,7 @@ from dperm.audit.worst_cases import OUT_OF_REACH, WIDE, attacks_by, attacks_on, 
 from dperm.errors import DpermError, InvalidInput
 from dperm.losses import Logistic
 from dperm.mechanisms import Mechanism, resolve
-from dperm.mechanisms.base import check_count
+from dperm.planning.checks import check_count
 from dperm.privacy import Budget
 from dperm.problem import Problem
 

@@ -30,11 +30,11 @@ from dperm.mechanisms import (
     OutputGD,
     Plan,
 )
-from dperm.mechanisms.descent import descend
 from dperm.mechanisms.minimiser import minimise
-from dperm.mechanisms.pricing import price_branches
-from dperm.mechanisms.schedule import Schedule, branch_sensitivities
+from dperm.mechanisms.output.descent import descend
 from dperm.neighbours import Neighbours
+from dperm.planning.pricing import price_branches
+from dperm.planning.schedule import Schedule, branch_sensitivities
 from dperm.privacy import Budget, GaussianNoise, ReleaseRecord, SeededEntropy, add_noise, release
 from dperm.privacy.entropy import Entropy
 from dperm.privacy.gamma_norm import uniforms
@@ -115,9 +115,9 @@ class _InterceptOutside(OutputGD):
 
     name: ClassVar[str] = "broken: intercept outside the norm"
 
-    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
         narrow = _FeaturesOnly(**{part.name: getattr(problem, part.name) for part in fields(problem)})
-        return replace(super()._plan(narrow, budget, beside), problem=problem)
+        return replace(super()._plan(narrow, budget, mu_spent), problem=problem)
 
 
 class _NoStepReset(RSGDAR):
@@ -125,14 +125,14 @@ class _NoStepReset(RSGDAR):
 
     name: ClassVar[str] = "broken: sensitivity without the restarts"
 
-    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
-        plan = super()._plan(problem, budget, beside)
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        plan = super()._plan(problem, budget, mu_spent)
         run: Schedule = plan.detail
         falling = run.step_sizes[0] / np.arange(1, self.epochs + 1)[:, None]
         assumed = Schedule(batch_sizes=run.batch_sizes, step_sizes=falling, averaged=run.averaged)
         sensitivities = branch_sensitivities(assumed, problem)
         share = np.array(run.batch_sizes) / problem.n_rows
-        noise, profile = price_branches(problem, budget, share, sensitivities, beside)
+        noise, profile = price_branches(problem, budget, share, sensitivities, mu_spent)
         return replace(plan, noise=noise, profile=profile, sensitivities=sensitivities)
 
 
@@ -141,9 +141,9 @@ class _HalfGap(OutputGD):
 
     name: ClassVar[str] = "broken: sensitivity of the other relation"
 
-    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
         removing = replace(problem, neighbours=Neighbours.ADD_REMOVE)
-        return replace(super()._plan(removing, budget, beside), problem=problem)
+        return replace(super()._plan(removing, budget, mu_spent), problem=problem)
 
 
 class _TreatedAsExact(Output):
@@ -269,10 +269,10 @@ class _LastStepFree(DPGD):
 
     name: ClassVar[str] = "broken: the last step is not charged"
 
-    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
         assert self.steps is not None
         charged = replace(self, steps=self.steps - 1)
-        plan = super(_LastStepFree, charged)._plan(problem, budget, beside)
+        plan = super(_LastStepFree, charged)._plan(problem, budget, mu_spent)
         descent = plan.detail.descent
         longer = replace(descent, step_sizes=np.append(descent.step_sizes, descent.step_sizes[-1]))
         return replace(plan, mechanism=self, detail=replace(plan.detail, descent=longer))
@@ -292,10 +292,10 @@ class _RoundingForgotten(DPSGD):
 
     name: ClassVar[str] = "broken: the error of the transform is not set aside"
 
-    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
         assert self.steps is not None
         more = Budget(budget.epsilon, budget.delta + self.steps * 2.5e-17)
-        return replace(super()._plan(problem, more, beside), budget=budget)
+        return replace(super()._plan(problem, more, mu_spent), budget=budget)
 
 
 class _OrderNeverShuffled(RSGD):
@@ -315,8 +315,8 @@ class _NoiseOverRootTwo(OutputGD):
 
     name: ClassVar[str] = "broken: noise too small by the root of two"
 
-    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
-        plan = super()._plan(problem, budget, beside)
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        plan = super()._plan(problem, budget, mu_spent)
         noise = _gaussian(plan)
         return replace(plan, noise=replace(noise, scale=noise.scale / math.sqrt(2)))
 

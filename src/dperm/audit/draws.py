@@ -22,8 +22,8 @@ from dperm.audit.replay_cases import short_plan
 from dperm.audit.watch import Passage, Watch, WatchedEntropy
 from dperm.losses import Logistic
 from dperm.mechanisms import Mechanism, NoisySGD, Plan
-from dperm.mechanisms.descent import DescentMechanism
-from dperm.mechanisms.sampling import FixedSizeSampling, PoissonSampling
+from dperm.mechanisms.output.descent import DescentMechanism
+from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import Budget, SystemEntropy
 from dperm.problem import Problem
 

@@ -16,8 +16,8 @@ from dperm.certificate.statement import DECLARED, statement_of
 from dperm.errors import DpermError
 from dperm.losses import Linear
 from dperm.mechanisms import Plan
-from dperm.mechanisms.objective_family import OBJECTIVE_NOISE
-from dperm.mechanisms.schedule import Schedule
+from dperm.mechanisms.objective.family import OBJECTIVE_NOISE
+from dperm.planning.schedule import Schedule
 from dperm.privacy import Budget, GaussianNoise, GaussianProfile, rho_to_epsilon
 from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.privacy.noisy_min import NoisyMin

@@ -20,9 +20,9 @@ from dperm.audit.replay_cases import BUDGET, replay_cases
 from dperm.audit.watch import Watch, WatchedEntropy
 from dperm.errors import DpermError, NotCertified
 from dperm.mechanisms import Mechanism, Plan, mechanism_names, resolve
-from dperm.mechanisms.noisy_sgd import HiddenDescent
-from dperm.mechanisms.objective_family import OBJECTIVE_NOISE
-from dperm.mechanisms.schedule import Schedule
+from dperm.mechanisms.gradient.noisy_sgd import HiddenDescent
+from dperm.mechanisms.objective.family import OBJECTIVE_NOISE
+from dperm.planning.schedule import Schedule
 from dperm.privacy import Budget, GaussianNoise, SystemEntropy
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.problem import Problem

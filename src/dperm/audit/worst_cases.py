@@ -55,8 +55,8 @@ from dperm.mechanisms import (
     mechanism_names,
     resolve,
 )
-from dperm.mechanisms.descent import DescentMechanism
-from dperm.mechanisms.gradient_family import GradientMechanism
+from dperm.mechanisms.gradient.family import GradientMechanism
+from dperm.mechanisms.output.descent import DescentMechanism
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem

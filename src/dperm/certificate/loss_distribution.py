@@ -71,8 +71,8 @@ def gaussian_losses(mu: float) -> Losses:
 
 def composed_price(steps: list[Losses], count: int, mu: float, how: str, accuracy: float = 1e-4) -> Price:
     """``count`` steps of the same kind and a Gaussian release of parameter ``mu``; the worst of the listed orders."""
-    beside = [(gaussian_losses(mu), 1)] if mu > 0 else []
-    sums = [_Sum([(one, count), *beside]) for one in steps]
+    mu_spent = [(gaussian_losses(mu), 1)] if mu > 0 else []
+    sums = [_Sum([(one, count), *mu_spent]) for one in steps]
 
     def delta(epsilon: float) -> float:
         return max(one.delta(epsilon) for one in sums)

@@ -17,8 +17,8 @@ from dperm.experiments.grid import PlanGrid, loss_of, skip
 from dperm.experiments.results import Skipped
 from dperm.experiments.spec import Contender, Spec, canonical_json, digest_rows
 from dperm.mechanisms import Job
-from dperm.mechanisms.descent import DescentMechanism
-from dperm.mechanisms.gradient_family import GradientMechanism
+from dperm.mechanisms.gradient.family import GradientMechanism
+from dperm.mechanisms.output.descent import DescentMechanism
 from dperm.privacy import SeededEntropy, SystemEntropy
 
 Entropy = SystemEntropy | SeededEntropy

@@ -271,9 +271,9 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[float, Curve, dict[str, Any]]])
     wanted = np.array([to_axes.transform((1.0, value))[1] * height for value, _, _ in ends])
     sizes = np.array([_label_height(curve) for _, curve, _ in ends])
     placed = spread(wanted, gap=sizes, low=0.0, high=height)
-    beside = blended_transform_factory(axes.transAxes, axes.transAxes)
+    mu_spent = blended_transform_factory(axes.transAxes, axes.transAxes)
     for (_, curve, style), at, target in zip(ends, placed / height, wanted / height, strict=True):
-        free: dict[str, Any] = {"clip_on": False, "transform": beside}
+        free: dict[str, Any] = {"clip_on": False, "transform": mu_spent}
         axes.plot(
             [1.0, 1 + 0.13 * inch, 1 + 0.2 * inch],
             [target, at, at],
@@ -283,7 +283,7 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[float, Curve, dict[str, Any]]])
         )
         axes.plot([1 + 0.17 * inch], [at], **{**style, "linestyle": ""}, **free)
         name, more = _name(curve), _spelt_out(curve)
-        text: dict[str, Any] = {"transform": beside, "fontsize": 9.5}
+        text: dict[str, Any] = {"transform": mu_spent, "fontsize": 9.5}
         axes.text(1 + _LABELS_FROM * inch, at, name, va="bottom" if more else "center", **text)
         if more:
             axes.text(1 + _LABELS_FROM * inch, at, more, va="top", **{**text, "fontsize": 7.5}, color=_GREY)

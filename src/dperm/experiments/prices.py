@@ -6,8 +6,8 @@ import numpy as np
 
 from dperm.errors import DpermError, InvalidInput
 from dperm.mechanisms import Mechanism, Plan
-from dperm.mechanisms.descent import DescentMechanism
-from dperm.mechanisms.pricing import TIGHT, price_branches
+from dperm.mechanisms.output.descent import DescentMechanism
+from dperm.planning.pricing import TIGHT, price_branches
 from dperm.privacy import Budget, calibrate_rdp
 from dperm.problem import Problem
 

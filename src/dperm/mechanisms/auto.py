@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
 from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
-from dperm.mechanisms.dp_gd import DPGD
-from dperm.mechanisms.objective import Objective
-from dperm.mechanisms.ssp import SSP
+from dperm.mechanisms.gradient.dp_gd import DPGD
+from dperm.mechanisms.objective.objective import Objective
+from dperm.mechanisms.statistics.ssp import SSP
 from dperm.privacy import Budget, gaussian_mu
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
@@ -54,7 +54,7 @@ class Auto(Mechanism):
             outcomes.update(zip(mine, chosen.run(inner, table, entropy), strict=True))
         return [outcomes[i] for i in range(len(jobs))]
 
-    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
         return self.plan(problem, budget)
 
     def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:

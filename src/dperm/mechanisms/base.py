@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -177,8 +176,8 @@ class Mechanism(ABC):
         return replace(outcome, weights=weights, records=(record, *outcome.records))
 
     @abstractmethod
-    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
-        """The plan for a problem that fits, with a Gaussian release of parameter ``beside`` in the same budget."""
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        """The plan for a problem that fits, with a Gaussian release of parameter ``mu_spent`` in the same budget."""
 
     @abstractmethod
     def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
@@ -191,23 +190,3 @@ class Mechanism(ABC):
     @property
     def settings(self) -> dict[str, object]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
-
-
-SETTING_RANGE = (1e-100, 1e300)
-MOST = 10_000_000  # steps or passes: beyond it a plan would fill the memory
-MOST_ROWS = 10**15  # of a batch
-
-
-def check_count(name: str, value: object, most: int = MOST) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= most:
-        raise InvalidInput(f"{name} must be a whole number from 1 to {most:,}; got {reprlib.repr(value)}.")
-
-
-def check_positive(name: str, value: object) -> None:
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    low, high = SETTING_RANGE
-    huge = isinstance(value, int) and value >= 2**63  # numpy has no such whole numbers
-    if huge or not (number and low <= value <= high):  # type: ignore[operator]
-        raise InvalidInput(
-            f"{name} must be a positive finite number of ordinary size; got {reprlib.repr(value)}."
-        )

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan, check_positive
+from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
 from dperm.mechanisms.minimiser import minimise_by_lbfgs
-from dperm.mechanisms.output_family import weights_shape
+from dperm.mechanisms.output.family import weights_shape
+from dperm.planning.checks import check_positive
 from dperm.privacy import Budget
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
@@ -35,7 +36,7 @@ class _Baseline(Mechanism):
                 f"mechanism {self.name!r} is not private, so it has no accounting or centring to choose."
             )
 
-    def _plan(self, problem: Problem, budget: Budget, beside: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
         return Plan(
             mechanism=self, problem=problem, budget=budget, settings=self.settings, accountant=NO_GUARANTEE
         )

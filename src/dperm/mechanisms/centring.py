@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.privacy import Budget, GaussianNoise, ReleaseRecord, gaussian_mu, grid_exponent, padded, release
+from dperm.planning.gaussian import gaussian_noise
+from dperm.privacy import Budget, GaussianNoise, ReleaseRecord, gaussian_mu, release
 from dperm.privacy.entropy import Entropy
 from dperm.problem import UNIT_ROUNDOFF, Problem
 
@@ -56,10 +57,8 @@ def plan_centring(problem: Problem, budget: Budget) -> Centring:
     mu = math.sqrt(SHARE) * gaussian_mu(budget)
     rounding = 2 * 2 * (problem.n_rows + 2) * UNIT_ROUNDOFF * problem.x_norm
     sensitivity = problem.neighbours.rows_changed * problem.x_norm / problem.n_rows + rounding
-    grid = grid_exponent(sensitivity, problem.n_features)
-    scale = padded(sensitivity, problem.n_features, grid) / mu
     return Centring(
         problem=problem,
         mu=mu,
-        noise=GaussianNoise(sensitivity=sensitivity, scale=scale, dimension=problem.n_features),
+        noise=gaussian_noise(sensitivity, problem.n_features, mu),
     )

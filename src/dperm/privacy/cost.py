@@ -146,14 +146,14 @@ class PoissonSteps(Part):
         _check("steps", self.steps, 1 <= self.steps <= MOST_STEPS)
         Neighbours.parse(self.neighbours)
 
-    def epsilon_at(self, delta: float, beside: float = 0.0) -> float:
-        return self.losses(beside).epsilon(delta)
+    def epsilon_at(self, delta: float, mu_spent: float = 0.0) -> float:
+        return self.losses(mu_spent).epsilon(delta)
 
     def curve(self) -> Curve | None:
         return _sampled_curve(self.losses())
 
-    def losses(self, beside: float = 0.0) -> Composition | GaussianProfile:
-        return poisson_losses(self.noise_multiplier, self.rate, self.steps, self.neighbours, beside)
+    def losses(self, mu_spent: float = 0.0) -> Composition | GaussianProfile:
+        return poisson_losses(self.noise_multiplier, self.rate, self.steps, self.neighbours, mu_spent)
 
 
 @dataclass(frozen=True)
@@ -171,14 +171,14 @@ class FixedSizeSteps(Part):
         _check("batch_size", self.batch_size, 1 <= self.batch_size <= self.n_rows)
         _check("steps", self.steps, 1 <= self.steps <= MOST_STEPS)
 
-    def epsilon_at(self, delta: float, beside: float = 0.0) -> float:
-        return self.losses(beside).epsilon(delta)
+    def epsilon_at(self, delta: float, mu_spent: float = 0.0) -> float:
+        return self.losses(mu_spent).epsilon(delta)
 
     def curve(self) -> Curve | None:
         return _sampled_curve(self.losses())
 
-    def losses(self, beside: float = 0.0) -> Composition | GaussianProfile:
-        return fixed_size_losses(self.noise_multiplier, self.batch_size, self.n_rows, self.steps, beside)
+    def losses(self, mu_spent: float = 0.0) -> Composition | GaussianProfile:
+        return fixed_size_losses(self.noise_multiplier, self.batch_size, self.n_rows, self.steps, mu_spent)
 
 
 @dataclass(frozen=True)
@@ -404,11 +404,11 @@ class Cost:
         if len(parts) == 1 and isinstance(parts[0], Dots | Concentrated | Point):
             return parts[0].epsilon_at(delta)
         *others, last = parts
-        beside = last.mu if isinstance(last, Gaussian) else 0.0
+        mu_spent = last.mu if isinstance(last, Gaussian) else 0.0
         if not isinstance(last, Gaussian):
             others.append(last)
         if len(others) == 1 and isinstance(others[0], PoissonSteps | FixedSizeSteps):
-            found = others[0].epsilon_at(delta, beside)
+            found = others[0].epsilon_at(delta, mu_spent)
             return None if math.isinf(found) else found
         return None
 

@@ -19,13 +19,13 @@ from dperm.privacy.subsampled import (
 
 
 def fixed_size_epsilon(
-    noise_multiplier: float, batch_size: int, n_rows: int, steps: int, delta: float, beside: float = 0.0
+    noise_multiplier: float, batch_size: int, n_rows: int, steps: int, delta: float, mu_spent: float = 0.0
 ) -> float:
     """Epsilon at ``delta`` of ``steps`` noisy sums, each over a fresh sample of ``batch_size`` rows.
 
     Rows add vectors of norm at most C and the noise scale is ``noise_multiplier * C``. The relation is
     replace-one. One uniformly drawn row per step is the case ``batch_size=1``. A Gaussian release over all
-    rows with parameter ``beside`` is paid too.
+    rows with parameter ``mu_spent`` is paid too.
 
     Guarantee
     ---------
@@ -43,33 +43,33 @@ def fixed_size_epsilon(
     NotCertified
         If no finite epsilon can be proved.
     """
-    losses = fixed_size_losses(noise_multiplier, batch_size, n_rows, steps, beside)
+    losses = fixed_size_losses(noise_multiplier, batch_size, n_rows, steps, mu_spent)
     check_delta(delta, steps)
     return proved(losses.epsilon(delta), delta, steps)
 
 
 def fixed_size_losses(
-    noise_multiplier: float, batch_size: int, n_rows: int, steps: int, beside: float = 0.0
+    noise_multiplier: float, batch_size: int, n_rows: int, steps: int, mu_spent: float = 0.0
 ) -> Composition | GaussianProfile:
     """What ``fixed_size_epsilon`` prices: delta as a function of epsilon, and epsilon of delta."""
     _check(noise_multiplier, batch_size, n_rows, steps)
     mu, rate = math.nextafter(2 / noise_multiplier, math.inf), math.nextafter(batch_size / n_rows, 1.0)
     if rate == 1:
-        return full_batches(mu, steps, beside)
-    one = fixed_size_step(mu, rate, int(steps), beside)
-    release = ((gaussian_step(beside, one.interval), 1),) if beside > 0 else ()
+        return full_batches(mu, steps, mu_spent)
+    one = fixed_size_step(mu, rate, int(steps), mu_spent)
+    release = ((gaussian_step(mu_spent, one.interval), 1),) if mu_spent > 0 else ()
     return Composition((((one, int(steps)), *release),))
 
 
 def fixed_size_noise_multiplier(
-    batch_size: int, n_rows: int, steps: int, budget: Budget, beside: float = 0.0
+    batch_size: int, n_rows: int, steps: int, budget: Budget, mu_spent: float = 0.0
 ) -> float:
     """Smallest noise multiplier from 0.1 up, rounded up, at which ``fixed_size_epsilon`` meets the budget."""
     budget.check_gaussian()
     check_delta(budget.delta, check_steps(steps))
 
     def excess(noise_multiplier: float) -> float:
-        losses = fixed_size_losses(noise_multiplier, batch_size, n_rows, steps, beside)
+        losses = fixed_size_losses(noise_multiplier, batch_size, n_rows, steps, mu_spent)
         return losses.epsilon(budget.delta) - budget.epsilon
 
     full_batch = 2 * math.sqrt(-2 * steps * math.log(budget.delta)) / budget.epsilon

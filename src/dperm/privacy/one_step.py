@@ -26,11 +26,11 @@ def gaussian_step(mu: float, interval: float) -> StepLoss:
     return _on_grid(((1.0, mu),), ((1.0, 0.0),), _Loss(1.0, mu), -REACH, interval)
 
 
-def poisson_steps(mu: float, rate: float, replace: bool, steps: int, beside: float = 0.0) -> list[StepLoss]:
+def poisson_steps(mu: float, rate: float, replace: bool, steps: int, mu_spent: float = 0.0) -> list[StepLoss]:
     """One sum over a Poisson sample: the pairs of docs/proofs/sgd-ma.md, both orders of add-remove.
 
     ``mu`` is what a row adds over the noise. The grid suits the loss of one step; ``steps`` of them, and a Gaussian
-    release of parameter ``beside``, fit in memory on it.
+    release of parameter ``mu_spent``, fit in memory on it.
     """
     here: Mixture = ((1.0, 0.0),)
     up: Mixture = ((1 - rate, 0.0), (rate, mu))
@@ -46,10 +46,10 @@ def poisson_steps(mu: float, rate: float, replace: bool, steps: int, beside: flo
             _on_grid(here, down, _Mirrored(added), -REACH, interval),
         ]
 
-    return _fitting(on, max(min(1e-4, 0.02 * rate * mu), 1e-4 * mu * mu), steps, beside)
+    return _fitting(on, max(min(1e-4, 0.02 * rate * mu), 1e-4 * mu * mu), steps, mu_spent)
 
 
-def fixed_size_step(mu: float, rate: float, steps: int, beside: float = 0.0) -> StepLoss:
+def fixed_size_step(mu: float, rate: float, steps: int, mu_spent: float = 0.0) -> StepLoss:
     """One sum over a sample of a fixed size: the symmetric distribution of docs/proofs/dp-sgd.md, Theorem 2.
 
     Positive losses come from (1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1). A loss of -t has exp(-t) times the
@@ -63,7 +63,7 @@ def fixed_size_step(mu: float, rate: float, steps: int, beside: float = 0.0) -> 
         half = _on_grid(up, ((1.0, 0.0),), loss, mu / 2, interval, whole=False)
         return [mirrored(half.interval, half.mass[1:], half.unbounded, half.slack)]
 
-    return _fitting(on, max(min(1e-4, 0.02 * rate * mu), top / 500_000), steps, beside)[0]
+    return _fitting(on, max(min(1e-4, 0.02 * rate * mu), top / 500_000), steps, mu_spent)[0]
 
 
 def mirrored(interval: float, positive: FloatArray, unbounded: float, slack: float = 0.0) -> StepLoss:
@@ -207,10 +207,10 @@ def anything(interval: float) -> StepLoss:
 
 
 def _fitting(
-    on: Callable[[float], list[StepLoss]], interval: float, steps: int, beside: float
+    on: Callable[[float], list[StepLoss]], interval: float, steps: int, mu_spent: float
 ) -> list[StepLoss]:
     """The losses of one step on the grid asked for, or on the finest on which everything fits in memory."""
-    interval = max(interval, 2 * (REACH + beside) * beside / _LARGEST_GRID)
+    interval = max(interval, 2 * (REACH + mu_spent) * mu_spent / _LARGEST_GRID)
     found = on(interval)
     widest = max(20 * math.sqrt(steps) * step.deviation for step in found)
     return found if widest <= interval * _LARGEST_SUM else on(widest / _LARGEST_SUM)

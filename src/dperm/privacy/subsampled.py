@@ -21,13 +21,13 @@ def poisson_epsilon(
     steps: int,
     delta: float,
     neighbours: Neighbours | str,
-    beside: float = 0.0,
+    mu_spent: float = 0.0,
 ) -> float:
     """Epsilon at ``delta`` of ``steps`` noisy sums, each over a fresh Poisson sample.
 
     Each row joins each sum on its own with ``sampling_probability`` and adds a vector of norm at most C;
     the noise scale is ``noise_multiplier * C`` under both relations. Replacing a row may therefore move a
-    sum by 2 C. Gaussian releases over all rows with root-sum-square parameter ``beside`` are paid too.
+    sum by 2 C. Gaussian releases over all rows with root-sum-square parameter ``mu_spent`` are paid too.
 
     Guarantee
     ---------
@@ -45,7 +45,7 @@ def poisson_epsilon(
     NotCertified
         If no finite epsilon can be proved.
     """
-    losses = poisson_losses(noise_multiplier, sampling_probability, steps, neighbours, beside)
+    losses = poisson_losses(noise_multiplier, sampling_probability, steps, neighbours, mu_spent)
     check_delta(delta, steps)
     return proved(losses.epsilon(delta), delta, steps)
 
@@ -55,7 +55,7 @@ def poisson_losses(
     sampling_probability: float,
     steps: int,
     neighbours: Neighbours | str,
-    beside: float = 0.0,
+    mu_spent: float = 0.0,
 ) -> Composition | GaussianProfile:
     """What ``poisson_epsilon`` prices: delta as a function of epsilon, and epsilon of delta."""
     neighbours = Neighbours.parse(neighbours)
@@ -64,11 +64,11 @@ def poisson_losses(
         raise InvalidInput(f"sampling_probability must lie in (0, 1]; got {sampling_probability!r}.")
     steps = check_steps(steps)
     if sampling_probability == 1:
-        return full_batches(neighbours.rows_changed / noise_multiplier, steps, beside)
+        return full_batches(neighbours.rows_changed / noise_multiplier, steps, mu_spent)
     mu = math.nextafter(1 / noise_multiplier, math.inf)
     replace = neighbours is Neighbours.REPLACE_ONE
-    orders = poisson_steps(mu, sampling_probability, replace, steps, beside)
-    release = ((gaussian_step(beside, orders[0].interval), 1),) if beside > 0 else ()
+    orders = poisson_steps(mu, sampling_probability, replace, steps, mu_spent)
+    release = ((gaussian_step(mu_spent, orders[0].interval), 1),) if mu_spent > 0 else ()
     return Composition(tuple(((one, steps), *release) for one in orders))
 
 
@@ -77,7 +77,7 @@ def poisson_noise_multiplier(
     steps: int,
     budget: Budget,
     neighbours: Neighbours | str,
-    beside: float = 0.0,
+    mu_spent: float = 0.0,
     tolerance: float = 1e-6,
 ) -> float:
     """Smallest noise multiplier from 0.1 up, rounded up, at which ``poisson_epsilon`` meets the budget."""
@@ -85,16 +85,16 @@ def poisson_noise_multiplier(
     check_delta(budget.delta, check_steps(steps))
 
     def excess(noise_multiplier: float) -> float:
-        losses = poisson_losses(noise_multiplier, sampling_probability, steps, neighbours, beside)
+        losses = poisson_losses(noise_multiplier, sampling_probability, steps, neighbours, mu_spent)
         return losses.epsilon(budget.delta) - budget.epsilon
 
     start = max(0.5, sampling_probability * math.sqrt(-2 * steps * math.log(budget.delta)) / budget.epsilon)
     return smallest_safe(excess, start, tolerance=tolerance, lowest=SMALLEST_MULTIPLIER)
 
 
-def full_batches(mu: float, steps: int, beside: float) -> GaussianProfile:
-    """Samples of everything: Gaussian releases of parameter ``mu`` each, and one of parameter ``beside``."""
-    return GaussianProfile.gaussian(mu * math.sqrt(steps) * (1 + 2**-50)).compose_gaussian(beside)
+def full_batches(mu: float, steps: int, mu_spent: float) -> GaussianProfile:
+    """Samples of everything: Gaussian releases of parameter ``mu`` each, and one of parameter ``mu_spent``."""
+    return GaussianProfile.gaussian(mu * math.sqrt(steps) * (1 + 2**-50)).compose_gaussian(mu_spent)
 
 
 def check_multiplier(noise_multiplier: float) -> None:

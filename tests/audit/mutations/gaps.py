@@ -5,7 +5,7 @@ from dataclasses import replace
 from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
 from dperm.losses import Softmax
 from dperm.mechanisms import Objective, OutputGD, resolve
-from dperm.mechanisms.objective_profile import vertex_profile
+from dperm.mechanisms.objective.profile import vertex_profile
 from dperm.neighbours import Neighbours
 
 SOFTMAX = replace(EXAMPLE, loss=Softmax(3))
@@ -16,9 +16,9 @@ CLASSES = tuple(name for name in every_private(but=("auto",)) if resolve(name).m
 def priced_as_removal(plan):
     """Plans for a row that is removed, whatever the relation."""
 
-    def broken(self, problem, budget, beside):
+    def broken(self, problem, budget, mu_spent):
         removing = replace(problem, neighbours=Neighbours.ADD_REMOVE)
-        return replace(plan(self, removing, budget, beside), problem=problem)
+        return replace(plan(self, removing, budget, mu_spent), problem=problem)
 
     return broken
 
@@ -48,21 +48,21 @@ MUTATIONS = (
         name="half gap, output-gd",
         what_is_wrong="output-gd takes the gap of a removed row where a row is replaced: half of the true one.",
         touches=("output-gd",),
-        changes={"dperm.mechanisms.output_gd.OutputGD._plan": priced_as_removal},
+        changes={"dperm.mechanisms.output.output_gd.OutputGD._plan": priced_as_removal},
         probe=scale(OutputGD()),
     ),
     Mutation(
         name="half gap, objective",
         what_is_wrong="objective takes the gap of a removed row where a row is replaced: half of the true one.",
         touches=("objective", "auto"),
-        changes={"dperm.mechanisms.objective.Objective._plan": priced_as_removal},
+        changes={"dperm.mechanisms.objective.objective.Objective._plan": priced_as_removal},
         probe=scale(Objective()),
     ),
     Mutation(
         name="half gap, vertices",
         what_is_wrong="The profile of a perturbed objective is for the gradients of a removed row, not a replaced one.",
         touches=("objective", "objective-kst", "amp", "auto"),
-        changes={"dperm.mechanisms.objective_profile.gradient_vertices": vertices_of_removal},
+        changes={"dperm.mechanisms.objective.profile.gradient_vertices": vertices_of_removal},
         probe=lambda: vertex_profile(EXAMPLE, 1.0).delta(1.0),
     ),
     Mutation(

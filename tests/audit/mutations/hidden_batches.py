@@ -6,7 +6,8 @@ import numpy as np
 
 from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
 from dperm.audit.neighbours import table_of
-from dperm.mechanisms import RSGD, Job, NoisySGD, noisy_sgd
+from dperm.mechanisms import RSGD, Job, NoisySGD
+from dperm.mechanisms.gradient import noisy_sgd
 from dperm.privacy import GaussianProfile, SeededEntropy
 
 PERMUTED = ("rsgd-ar", "rsgd", "bolt-on")
@@ -65,7 +66,7 @@ MUTATIONS = (
         name="hidden batches at the smallest sensitivity",
         what_is_wrong="Every hidden batch is priced, and noised, as the one in which a row moves the weights least.",
         touches=PERMUTED,
-        changes={"dperm.mechanisms.pricing.price_branches": smallest_branch},
+        changes={"dperm.planning.pricing.price_branches": smallest_branch},
         probe=lambda: scale(RSGD(epochs=3, batch_size=6)),
     ),
     Mutation(
@@ -86,14 +87,16 @@ MUTATIONS = (
         name="hidden noise left out",
         what_is_wrong="noisy-sgd adds noise to its last iterate alone, priced as if every iterate had some.",
         touches=("noisy-sgd",),
-        changes={"dperm.mechanisms.noisy_sgd.descend_hidden": without_hidden_noise},
+        changes={"dperm.mechanisms.gradient.noisy_sgd.descend_hidden": without_hidden_noise},
         probe=last_iterate,
     ),
     Mutation(
         name="iterates not projected",
         what_is_wrong="noisy-sgd does not project its iterates on the ball whose diameter its price rests on.",
         touches=("noisy-sgd",),
-        changes={"dperm.mechanisms.noisy_sgd._project": lambda project: lambda points, radius: points},
+        changes={
+            "dperm.mechanisms.gradient.noisy_sgd._project": lambda project: lambda points, radius: points
+        },
         probe=lambda: last_iterate(radius=0.1),
     ),
 )

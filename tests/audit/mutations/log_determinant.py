@@ -10,7 +10,7 @@ MUTATIONS = (
         # amp and objective-pure pay for it by formulas of their own.
         touches=("objective", "objective-kst", "auto"),
         changes={
-            "dperm.mechanisms.objective_profile.log_determinant_bound": lambda bound: lambda problem: 0.0
+            "dperm.mechanisms.objective.profile.log_determinant_bound": lambda bound: lambda problem: 0.0
         },
         probe=lambda: Objective().plan(EXAMPLE, EXAMPLE_BUDGET).noise.scale,
     ),

@@ -39,14 +39,14 @@ MUTATIONS = (
         name="minimiser taken as exact, output",
         what_is_wrong="output takes the computed minimiser for the exact one, however early its solver may stop.",
         touches=("output",),
-        changes={"dperm.mechanisms.output.Output.minimiser_sensitivity": exact},
+        changes={"dperm.mechanisms.output.output.Output.minimiser_sensitivity": exact},
         probe=lambda: Output().plan(EXAMPLE, EXAMPLE_BUDGET).noise.sensitivity,
     ),
     Mutation(
         name="minimiser taken as exact, objective",
         what_is_wrong="Noise on the minimiser of a perturbed objective covers no distance from the exact one.",
         touches=PERTURBED,
-        changes={"dperm.mechanisms.objective_profile.output_sensitivity": without_residual},
+        changes={"dperm.mechanisms.objective.profile.output_sensitivity": without_residual},
         probe=lambda: Objective().plan(EXAMPLE, EXAMPLE_BUDGET).detail.output.sensitivity,
     ),
     Mutation(

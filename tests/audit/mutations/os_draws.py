@@ -3,7 +3,7 @@
 import numpy as np
 
 from dperm.audit.mutation import Mutation
-from dperm.mechanisms.sampling import FixedSizeSampling, PoissonSampling
+from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import SeededEntropy, SystemEntropy
 
 SYSTEM = SystemEntropy()
@@ -39,21 +39,21 @@ MUTATIONS = (
         name="system Poisson batch of all rows",
         what_is_wrong="Every row joins every Poisson batch that the operating system draws.",
         touches=("dp-sgd", "sgd-ma", "dp-svrg"),
-        changes={"dperm.mechanisms.sampling.PoissonSampling.draw": every_row},
+        changes={"dperm.planning.sampling.PoissonSampling.draw": every_row},
         probe=lambda: len(POISSON.draw(50, SYSTEM)) == 50,
     ),
     Mutation(
         name="system batch of the first rows",
         what_is_wrong="A batch of a fixed size that the operating system draws is always that of the first rows.",
         touches=("psgd", "dp-sgd-adv"),
-        changes={"dperm.mechanisms.sampling.FixedSizeSampling.draw": first_rows},
+        changes={"dperm.planning.sampling.FixedSizeSampling.draw": first_rows},
         probe=lambda: all(FIXED.draw(50, SYSTEM).tolist() == [0, 1, 2] for _ in range(5)),
     ),
     Mutation(
         name="Poisson rate doubled",
         what_is_wrong="Rows join a batch twice as often as is paid for.",
         touches=("dp-sgd", "sgd-ma", "dp-svrg"),
-        changes={"dperm.mechanisms.sampling.PoissonSampling.draw": twice_the_rate},
+        changes={"dperm.planning.sampling.PoissonSampling.draw": twice_the_rate},
         probe=lambda: POISSON.draw(50, SeededEntropy(0)).tolist(),
     ),
 )

@@ -5,8 +5,8 @@ import numpy as np
 from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
 from dperm.audit.neighbours import table_of
 from dperm.mechanisms import DPSGD, DPSVRG, PSGD, Job
-from dperm.mechanisms.sampling import PoissonSampling
 from dperm.neighbours import Neighbours
+from dperm.planning.sampling import PoissonSampling
 from dperm.privacy import SeededEntropy
 
 
@@ -94,8 +94,8 @@ MUTATIONS = (
         what_is_wrong="Random batches are priced for one step less than is taken.",
         touches=("dp-sgd", "sgd-ma", "psgd"),
         changes={
-            "dperm.mechanisms.sampling.PoissonSampling.noise_multiplier": one_step_less(0),
-            "dperm.mechanisms.sampling.FixedSizeSampling.noise_multiplier": one_step_less(1),
+            "dperm.planning.sampling.PoissonSampling.noise_multiplier": one_step_less(0),
+            "dperm.planning.sampling.FixedSizeSampling.noise_multiplier": one_step_less(1),
         },
         probe=lambda: (multiplier(DPSGD(steps=2, rate=0.5)), multiplier(PSGD(steps=2, batch_size=12))),
     ),
@@ -103,7 +103,7 @@ MUTATIONS = (
         name="mean over the own batch",
         what_is_wrong="The sum of a Poisson batch is divided by its own size instead of the expected one.",
         touches=("dp-sgd", "sgd-ma"),
-        changes={"dperm.mechanisms.sampled_gradient.SampledGradientMechanism._rows": by_own_size},
+        changes={"dperm.mechanisms.gradient.sampled.SampledGradientMechanism._rows": by_own_size},
         probe=trained,
     ),
 )

@@ -6,9 +6,10 @@ import numpy as np
 
 from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
 from dperm.losses import ClippedSquared
-from dperm.mechanisms import DPGD, SSP, AdaSSP, FrankWolfe, dp_agd
-from dperm.mechanisms.dp_svrg import correction_noise
-from dperm.mechanisms.statistics_family import moment_error
+from dperm.mechanisms import DPGD, SSP, AdaSSP, FrankWolfe
+from dperm.mechanisms.gradient import dp_agd
+from dperm.mechanisms.gradient.dp_svrg import correction_noise
+from dperm.mechanisms.statistics.family import moment_error
 
 REGRESSION = replace(EXAMPLE, loss=ClippedSquared())
 
@@ -57,7 +58,7 @@ MUTATIONS = (
         what_is_wrong="First and second moments together are taken to move by 1 at most, whatever their weight.",
         touches=("ssp", "auto"),
         changes={
-            "dperm.mechanisms.gradient_sensitivity.joint_statistic_sensitivity": lambda joint: (
+            "dperm.planning.sensitivity.joint_statistic_sensitivity": lambda joint: (
                 lambda weight, neighbours: 1.0
             )
         },
@@ -67,35 +68,35 @@ MUTATIONS = (
         name="frank-wolfe sensitivity halved",
         what_is_wrong="The score of a corner is taken to move half as far as it does.",
         touches=("frank-wolfe",),
-        changes={"dperm.mechanisms.frank_wolfe.corner_sensitivity": divided(2)},
+        changes={"dperm.mechanisms.gradient.frank_wolfe.corner_sensitivity": divided(2)},
         probe=lambda: scale(FrankWolfe(steps=4)),
     ),
     Mutation(
         name="adassp without root of two",
         what_is_wrong="A replaced row is taken to move the second moments as far as a removed one.",
         touches=("adassp",),
-        changes={"dperm.mechanisms.adassp.AdaSSP.sensitivities": without_root},
+        changes={"dperm.mechanisms.statistics.adassp.AdaSSP.sensitivities": without_root},
         probe=lambda: AdaSSP().plan(REGRESSION, EXAMPLE_BUDGET).detail[1].scale,
     ),
     Mutation(
         name="svrg correction divided by four",
         what_is_wrong="A row's difference of gradients at two points is taken to be a quarter of its bound.",
         touches=("dp-svrg",),
-        changes={"dperm.mechanisms.dp_svrg.correction_bound": divided(4)},
+        changes={"dperm.mechanisms.gradient.dp_svrg.correction_bound": divided(4)},
         probe=lambda: correction_noise(EXAMPLE, np.ones(4), np.zeros(4), 1.0).scale,
     ),
     Mutation(
         name="dp-agd choice divided by ten",
         what_is_wrong="The scores of step sizes are taken to move a tenth as far as they do.",
         touches=("dp-agd",),
-        changes={"dperm.mechanisms.dp_agd.step_choice": choice_divided},
+        changes={"dperm.mechanisms.gradient.dp_agd.step_choice": choice_divided},
         probe=step_scale,
     ),
     Mutation(
         name="adaptive dp-gd at zero weights",
         what_is_wrong="The distance of logistic gradients is always taken at zero weights, where it is smallest.",
         touches=("dp-gd", "auto"),  # auto: beyond 400 columns
-        changes={"dperm.mechanisms.gradient_sensitivity.gradient_gap": at_zero_weights},
+        changes={"dperm.planning.sensitivity.gradient_gap": at_zero_weights},
         probe=later_scale,
     ),
 )

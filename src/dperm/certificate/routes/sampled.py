@@ -79,10 +79,10 @@ def variance_reduced(evidence: Evidence) -> Price:
     return _poisson_price(rate, used["noise_multiplier"], facts.rows, n_corrections, mu)
 
 
-def _poisson_price(rate: float, multiplier: float, rows: int, steps: int, beside: float) -> Price:
+def _poisson_price(rate: float, multiplier: float, rows: int, steps: int, mu_spent: float) -> Price:
     if rate == 1:
-        return gaussian_price(math.hypot(rows * math.sqrt(steps) / multiplier, beside), FULL)
-    return composed_price(poisson_losses(rate, multiplier, rows), steps, beside, HOW)
+        return gaussian_price(math.hypot(rows * math.sqrt(steps) / multiplier, mu_spent), FULL)
+    return composed_price(poisson_losses(rate, multiplier, rows), steps, mu_spent, HOW)
 
 
 def _check_distances(evidence: Evidence, reach: float) -> None:

@@ -1,0 +1,1 @@
+"""Gradient perturbation: noise at every step."""

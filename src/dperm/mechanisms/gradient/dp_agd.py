@@ -1,0 +1,226 @@
+"""Descent that buys its gradients and step sizes from a purse (Lee & Kifer 2018)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import InvalidInput, NotCertified
+from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
+from dperm.mechanisms.selection import choose
+from dperm.planning.checks import check_count, check_positive
+from dperm.planning.gaussian import gaussian_noise
+from dperm.planning.rules import path_length, within
+from dperm.planning.sensitivity import sum_error
+from dperm.privacy import Budget, GaussianNoise, ReleaseRecord, budget_to_rho, gaussian_mu, release
+from dperm.privacy.cost import Cost
+from dperm.privacy.entropy import Entropy
+from dperm.privacy.noisy_min import NoisyMin
+from dperm.privacy.zcdp_filter import ZcdpFilter
+from dperm.problem import UNIT_ROUNDOFF, Problem
+
+if TYPE_CHECKING:
+    from dperm.engine import Engine, Table
+
+Vector = NDArray[np.float64]
+
+ROUNDS_PER_REVIEW = 10
+REVIEW_MARGIN = 1.1
+NOISE_MARGIN = 10.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Purse:
+    """What there is to spend, in zCDP, and what one gradient and one choice of a step cost at first."""
+
+    rho: float
+    gradient: float
+    choice: float
+    choice_epsilon: float
+
+
+@dataclass(frozen=True)
+class DPAGD(Mechanism):
+    """Take a noisy gradient, choose a step size privately, and pay for a better gradient when the choice is 0.
+
+    Parameters
+    ----------
+    splits : int, optional
+        Rounds for which the purse is cut. More rounds are noisier. None follows from the budget.
+    choice_share : float
+        Part of a round that goes to the choice of the step size.
+    candidates : int
+        Number of positive step sizes to choose from, besides 0.
+    largest_step : float
+        Length of the longest step, times the norm of a row. Every ten rounds it shrinks to 1.1 times the
+        longest step chosen in them.
+    growth : float
+        By how much, relatively, the precision of a gradient grows when no step was found to help.
+
+    Guarantee
+    ---------
+    All releases together cost at most the purse, whatever the rows and the choices were
+    (docs/proofs/dp-agd.md). When a payment is refused the run ends without a further update. How many releases
+    were made follows from released choices; the plan counts the most there can be.
+
+    Scores are losses summed without clipping. Candidates lie on a segment of length s, so what a row adds to the
+    scores varies by at most R s between candidates; replacing a row, by at most 2 R s. That is the range the
+    exponential mechanism pays for. What a row adds to all candidates alike does not change the choice.
+    """
+
+    splits: int | None = None
+    choice_share: float = 0.2
+    candidates: int = 20
+    largest_step: float = 2.0
+    growth: float = 0.1
+
+    name: ClassVar[str] = "dp-agd"
+    family: ClassVar[str] = "gradient"
+    title: ClassVar[str] = "noisy gradients and privately chosen steps until a purse is empty"
+    source: ClassVar[str] = "Lee & Kifer (2018)"
+    released: ClassVar[str] = "noisy gradients and noisy choices of the step"
+    labels: ClassVar[tuple[str, ...]] = ("binary",)  # losses of real labels have no bound at zero weights
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("candidates", self.candidates)
+        if self.splits is not None:
+            check_count("splits", self.splits)
+        for name in ("choice_share", "largest_step", "growth"):
+            check_positive(name, getattr(self, name))
+        if self.choice_share >= 1:
+            raise InvalidInput(f"choice_share must lie between 0 and 1; got {self.choice_share!r}.")
+
+    def purse(self, problem: Problem, budget: Budget, mu_spent: float) -> Purse:
+        paper = self.accounting == "paper"
+        rho = purse_for(budget, mu_spent, paper)
+        rounds = path_length(problem, gaussian_mu(budget), NOISE_MARGIN) * problem.gradient_bound / 4
+        splits = within(rounds, 5, 60) if self.splits is None else self.splits
+        each = rho / splits * (1 - 1e-9)  # so that roundings do not cost the last round
+        choice = self.choice_share * each
+        # Lee and Kifer price a choice of range e at e**2 / 2; e**2 / 8 is enough.
+        epsilon = math.sqrt((2 if paper else 8) * choice)
+        return Purse(
+            rho=rho,
+            gradient=(1 - self.choice_share) * each,
+            choice=math.nextafter(epsilon * epsilon / (2 if paper else 8), math.inf),
+            choice_epsilon=epsilon,
+        )
+
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        purse = self.purse(problem, budget, mu_spent)
+        paper = self.accounting == "paper"
+        return Plan(
+            mechanism=self,
+            problem=problem,
+            budget=budget,
+            settings={**self.settings, "splits": round((1 - self.choice_share) * purse.rho / purse.gradient)},
+            accountant="zero-concentrated privacy from a purse, converted as in "
+            + ("Bun & Steinke (2016)" if paper else "Canonne, Kamath & Steinke (2020)"),
+            noise=gradient_noise(problem, 0.0, purse.gradient),
+            releases=1 + int(purse.rho / min(purse.choice, purse.gradient, self.growth * purse.gradient)),
+            detail=purse,
+        )
+
+    def _cost(self, plan: Plan) -> Cost:
+        mu_spent = 0.0 if plan.centring is None else plan.centring.mu
+        return Cost.concentrated(plan.detail.rho + mu_spent * mu_spent / 2)
+
+    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+        engine = table.open(storage=np.float64)
+        return [self._descend(job, engine, entropy) for job in jobs]
+
+    def _descend(self, job: Job, engine: Engine, entropy: Entropy) -> Outcome:
+        problem, prices = job.plan.problem, job.plan.detail
+        own, many = engine.select([job.model]), engine.select([job.model] * (self.candidates + 1))
+        purse = ZcdpFilter(prices.rho)
+        records: list[ReleaseRecord] = []
+        chosen: list[float] = []
+        weights = np.zeros(problem.n_columns)
+        longest = self.largest_step / problem.row_norm
+        finished = False
+
+        def buy_gradient(exact: Vector, cost: float) -> Vector:
+            noise = gradient_noise(problem, float(np.linalg.norm(weights)), cost)
+            noisy, record = release(exact, noise, entropy, name="dp-agd gradient")
+            records.append(record)
+            return noisy
+
+        while not finished and purse.admit(prices.gradient):
+            exact = own.gradient_sum(problem.loss, weights[:, None])[:, 0]
+            estimate, precision = buy_gradient(exact, prices.gradient), prices.gradient
+            while True:
+                if not purse.admit(prices.choice):
+                    finished = True
+                    break
+                steps = longest * np.arange(self.candidates + 1) / self.candidates
+                points = self.points(problem, weights, estimate, steps)
+                choice = step_choice(problem, points, longest, prices.choice_epsilon)
+                index, record = choose(scores(problem, many, points), choice, entropy, "dp-agd step")
+                records.append(record)
+                if index > 0:
+                    weights = points[:, index].copy()
+                    chosen.append(float(steps[index]))
+                    break
+                extra = self.growth * precision
+                if not purse.admit(extra):
+                    finished = True
+                    break
+                fresh = buy_gradient(exact, extra)
+                estimate = (precision * estimate + extra * fresh) / (precision + extra)
+                precision += extra
+            if not finished and len(chosen) % ROUNDS_PER_REVIEW == 0:
+                longest = min(REVIEW_MARGIN * max(chosen[-ROUNDS_PER_REVIEW:]), longest)
+        return Outcome(weights=weights, records=tuple(records), certified=True)
+
+    def points(self, problem: Problem, weights: Vector, gradient_sum: Vector, steps: Vector) -> Vector:
+        """Candidates along the unit vector against the regularised gradient, one column per step size."""
+        direction = gradient_sum / problem.n_rows + problem.l2 * weights
+        length = float(np.linalg.norm(direction))
+        direction = direction / length if length > 0 else direction
+        return np.ascontiguousarray(weights[:, None] - direction[:, None] * steps)
+
+
+def purse_for(budget: Budget, mu_spent: float, bun_steinke: bool = False) -> float:
+    """The zCDP that a budget leaves beside a Gaussian release, rounded down."""
+    rho = budget_to_rho(budget, "bun-steinke" if bun_steinke else "cks") - mu_spent * mu_spent / 2
+    if not rho > 0:
+        raise NotCertified("the releases before training use up the whole budget; give them a smaller share.")
+    return rho * (1 - 1e-12)
+
+
+def gradient_noise(problem: Problem, weight_norm: float, rho: float) -> GaussianNoise:
+    """Noise with which the gradient sum over all rows costs ``rho``."""
+    sensitivity = problem.gradient_gap + sum_error(problem, weight_norm)
+    return gaussian_noise(sensitivity, problem.dimension, math.sqrt(2 * rho) * (1 - 1e-12))
+
+
+def scores(problem: Problem, engine: Engine, points: Vector) -> Vector:
+    """The regularised loss of every candidate, summed over the rows."""
+    penalty = problem.n_rows * problem.l2 / 2 * np.sum(points * points, axis=0)
+    return np.asarray(engine.value_sum(problem.loss, points) + penalty)
+
+
+def step_choice(problem: Problem, points: Vector, longest: float, epsilon: float) -> NoisyMin:
+    """The private choice among points on a segment of length ``longest``; the first column is its beginning."""
+    norm = float(np.sqrt(np.sum(points * points, axis=0)).max())
+    norm = math.ldexp(1.0, max(0, math.frexp(norm)[1]))  # for roundings only: a factor of two does not matter
+    length = longest * (1 + 1e-9) + 16 * UNIT_ROUNDOFF * (norm + longest)
+    moved = problem.gradient_gap * length / 2  # up to a common shift of all scores
+    return NoisyMin(sensitivity=moved + 2 * score_error(problem, norm), epsilon=epsilon)
+
+
+def score_error(problem: Problem, weight_norm: float) -> float:
+    """Float64 error of one computed score (engine contract), weights of at most this norm."""
+    n, u, labels = problem.n_rows, UNIT_ROUNDOFF, np.array([-1.0, 1.0])
+    at_zero = float(np.abs(problem.loss.value(np.zeros(2), labels)).max())
+    value = at_zero + problem.gradient_bound * weight_norm
+    margin = 2 * problem.n_columns * u * problem.row_norm * weight_norm
+    one_row = problem.loss.lipschitz * margin + 1e-14 * (1 + value)
+    penalty = problem.l2 / 2 * weight_norm**2
+    return n * one_row + n * (2 * n * u * value + 2 * (problem.n_columns + 8) * u * (value + penalty))

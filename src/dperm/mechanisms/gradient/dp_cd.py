@@ -1,0 +1,159 @@
+"""Noisy coordinate descent (Mangold, Bellet, Salmon & Tommasi 2022)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import Unsupported
+from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
+from dperm.planning.checks import check_count, check_positive
+from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
+from dperm.planning.pricing import mu_left
+from dperm.planning.rules import path_length
+from dperm.planning.sensitivity import sum_error
+from dperm.privacy import (
+    Budget,
+    GaussianNoise,
+    ReleaseRecord,
+    release_batch,
+)
+from dperm.privacy.entropy import Entropy
+from dperm.privacy.printed import mangold_cd_noise
+from dperm.problem import Problem
+
+if TYPE_CHECKING:
+    from dperm.engine import Table
+
+Vector = NDArray[np.float64]
+
+NOISE_MARGIN = 10.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Coordinates:
+    """The step size of every coordinate and the Gaussian parameter of one update."""
+
+    step_sizes: Vector
+    mu: float
+
+
+@dataclass(frozen=True)
+class DPCD(Mechanism):
+    r"""In every pass, visit the coordinates in a random order and move each along its own noisy derivative.
+
+    Parameters
+    ----------
+    passes : int
+    step_size : float, optional
+        In units of 1 over the smoothness along the coordinate, which follows from its bound. None follows from the
+        budget, 1/4 to 4: rows of bounded norm are seldom made of one feature, so curvature is mostly smaller.
+
+    Guarantee
+    ---------
+    A feature is at most ``x_norm`` and the intercept column is public, which bounds every coordinate of a
+    row's gradient by R_j. Each of the T updates costs :math:`\mu/\sqrt T`, whatever the coordinate, so all cost
+    one Gaussian release of parameter mu (docs/proofs/dp-cd.md). The result is the mean over the second half.
+    """
+
+    passes: int = 20
+    step_size: float | None = None
+
+    name: ClassVar[str] = "dp-cd"
+    family: ClassVar[str] = "gradient"
+    title: ClassVar[str] = "one noisy coordinate at a time"
+    source: ClassVar[str] = "Mangold, Bellet, Salmon & Tommasi (2022)"
+    released: ClassVar[str] = "noise on one coordinate at every step"
+    labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("passes", self.passes)
+        if self.step_size is not None:
+            check_positive("step_size", self.step_size)
+
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        mu = mu_left(budget, mu_spent)
+        smoothness = coordinate_smoothness(problem)
+        # One coordinate at a time is noisier than all at once, by the root of their number.
+        length = path_length(problem, mu, NOISE_MARGIN) / math.sqrt(problem.dimension)
+        step = self.step_size or min(max(length / self.passes * float(smoothness.max()), 0.25), 4.0)
+        updates = self.passes * problem.n_columns
+        each, reason = mu / math.sqrt(updates) * (1 - 1e-12), None
+        if self.accounting == "paper":
+            bound = problem.loss.lipschitz * problem.x_norm
+            printed = mangold_cd_noise(bound, problem.n_rows, updates, budget) * problem.n_rows
+            each = coordinate_noise(problem, 0, 0.0, 1.0).scale / printed
+            reached = gaussian_price(each * math.sqrt(updates), mu_spent).epsilon(budget.delta)
+            reason = shortfall(reached, budget, "the paper's noise") if reached > budget.epsilon else None
+        return Plan(
+            mechanism=self,
+            problem=problem,
+            budget=budget,
+            settings={**self.settings, "step_size": step, "updates": updates},
+            accountant="the paper's own noise" if self.accounting == "paper" else "exact Gaussian profile",
+            noise=coordinate_noise(problem, 0, 0.0, each),
+            releases=updates,
+            profile=gaussian_price(each * math.sqrt(updates), mu_spent),
+            not_certified=reason,
+            detail=Coordinates(step_sizes=step / smoothness, mu=each),
+        )
+
+    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+        plans = [job.plan for job in jobs]
+        engine = table.select([job.model for job in jobs]).open(storage=np.float32)
+        problems, details = [plan.problem for plan in plans], [plan.detail for plan in plans]
+        n_rows, l2 = (np.array([getattr(problem, name) for problem in problems]) for name in ("n_rows", "l2"))
+        steps = np.stack([detail.step_sizes for detail in details], axis=1)
+        weights, total = np.zeros((2, engine.n_columns, len(plans)))
+        records: list[list[ReleaseRecord]] = [[] for _ in plans]
+        order = [j for _ in range(self.passes) for j in entropy.permutation(engine.n_columns)]
+        tail = -(-len(order) // 2)
+        for t, j in enumerate(order):
+            derivative = engine.gradient_sum(problems[0].loss, weights)[j]
+            norms = np.sqrt(np.sum(weights * weights, axis=0))
+            noises = [
+                coordinate_noise(problem, j, float(norms[k]), details[k].mu)
+                for k, problem in enumerate(problems)
+            ]
+            noisy, passed = release_batch(derivative[None, :], noises, entropy, name="dp-cd coordinate")
+            for k, record in enumerate(passed):
+                records[k].append(record)
+            weights[j] -= steps[j] * (noisy[0] / n_rows + l2 * weights[j])
+            if t >= len(order) - tail:
+                total += weights
+        certified = engine.arithmetic(len(plans)) == np.float64
+        return [
+            Outcome(weights=total[:, k] / tail, records=tuple(records[k]), certified=certified)
+            for k in range(len(plans))
+        ]
+
+
+def coordinate_bounds(problem: Problem) -> Vector:
+    """Public bound on each entry of a row: the features', then that of the intercept column if there is one."""
+    features = np.full(problem.n_features, problem.x_norm)
+    return np.append(features, problem.intercept) if problem.intercept > 0 else features
+
+
+def coordinate_smoothness(problem: Problem) -> Vector:
+    """Smoothness of the regularised mean loss along each coordinate."""
+    smoothness = problem.loss.smoothness * coordinate_bounds(problem) ** 2 + problem.l2
+    if smoothness.min() == 0:
+        raise Unsupported("a loss without curvature and l2 = 0 suggest no step size; choose another loss.")
+    return np.asarray(smoothness)
+
+
+def coordinate_noise(problem: Problem, j: int, weight_norm: float, mu: float) -> GaussianNoise:
+    """Noise with which coordinate j of the gradient sum costs ``mu``.
+
+    It moves by R_j when a row is added or removed and by 2 R_j when one is replaced; a coordinate may change
+    sign, so it does not help that the loss is monotone.
+    """
+    bound = problem.x_norm if j < problem.n_features else problem.intercept
+    exact = problem.neighbours.rows_changed * problem.loss.lipschitz * bound
+    return gaussian_noise(exact + sum_error(problem, weight_norm), 1, mu)

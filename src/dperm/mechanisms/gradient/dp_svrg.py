@@ -1,0 +1,207 @@
+"""Variance-reduced gradient descent with both of its parts noised (after Wang, Ye & Xu 2017)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import InvalidInput, NotCertified
+from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
+from dperm.neighbours import Neighbours
+from dperm.planning.checks import check_count, check_positive
+from dperm.planning.gaussian import gaussian_noise
+from dperm.planning.pricing import mu_left
+from dperm.planning.sampling import PoissonSampling
+from dperm.planning.sensitivity import curvature, sum_error
+from dperm.privacy import Budget, GaussianNoise, ReleaseRecord, release
+from dperm.privacy.cost import Cost, Gaussian, PoissonSteps
+from dperm.privacy.entropy import Entropy
+from dperm.privacy.mixed import poisson_noise_beside_gaussian
+from dperm.privacy.noise import grid_exponent, padded
+from dperm.problem import Problem
+
+if TYPE_CHECKING:
+    from dperm.engine import Engine, Table
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Loops:
+    """Loops and step size, the Gaussian parameter of each full gradient, and the noise of each correction."""
+
+    outer: int
+    inner: int
+    step_size: float
+    sampling: PoissonSampling
+    mu: float
+    noise_multiplier: float
+    whole_mu: float  # of all Gaussian releases together, centring included
+
+
+@dataclass(frozen=True)
+class DPSVRG(Mechanism):
+    r"""A noisy full gradient per outer loop; inner steps correct it on Poisson batches.
+
+    Parameters
+    ----------
+    outer : int, optional
+        None follows from the budget, 3 to 20.
+    inner : int
+        Steps for each full gradient. The first needs no correction and costs nothing.
+    rate : float
+        Probability with which a row joins a batch.
+    step_size : float, optional
+        None is 2 over the smoothness of the loss.
+    full_share : float
+        Part of the budget, in mu squared, that the full gradients take.
+
+    Guarantee
+    ---------
+    Full gradients are Gaussian releases, corrections are sampled sums of vectors of norm at most
+    :math:`\min(\ell r, \kappa r^2 \lVert w - \tilde w\rVert)` for a monotone loss; all are priced together
+    (docs/proofs/dp-svrg.md). No gradient is clipped.
+    """
+
+    outer: int | None = None
+    inner: int = 3
+    rate: float = 0.2
+    step_size: float | None = None
+    full_share: float = 0.7
+
+    name: ClassVar[str] = "dp-svrg"
+    family: ClassVar[str] = "gradient"
+    title: ClassVar[str] = "noisy full gradients, corrected on random batches"
+    source: ClassVar[str] = "Wang, Ye & Xu (2017)"
+    labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("inner", self.inner)
+        if self.outer is not None:
+            check_count("outer", self.outer)
+        if self.step_size is not None:
+            check_positive("step_size", self.step_size)
+        check_positive("full_share", self.full_share)
+        if self.full_share >= 1:
+            raise InvalidInput(f"full_share must lie between 0 and 1; got {self.full_share!r}.")
+        PoissonSampling(self.rate)
+
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        if self.accounting == "paper":
+            raise NotCertified("the paper leaves the constants of its noise open; use accounting='tight'.")
+        whole = mu_left(budget, mu_spent)
+        outer = _outer_rule(problem, whole) if self.outer is None else self.outer
+        corrections = outer * (self.inner - 1)
+        mu = whole * math.sqrt(self.full_share if corrections else 1.0)
+        multiplier = 0.0
+        known = math.nextafter(math.hypot(mu, mu_spent), math.inf)
+        if corrections:
+            multiplier = _noise_multiplier(known, self.rate, corrections, budget, problem.neighbours)
+        step = 2 / curvature(problem) if self.step_size is None else self.step_size
+        detail = Loops(
+            outer=outer,
+            inner=self.inner,
+            step_size=step,
+            sampling=PoissonSampling(self.rate),
+            mu=mu / math.sqrt(outer) * (1 - 1e-12),
+            noise_multiplier=multiplier,
+            whole_mu=known,
+        )
+        return Plan(
+            mechanism=self,
+            problem=problem,
+            budget=budget,
+            settings={
+                **self.settings,
+                "outer": outer,
+                "step_size": step,
+                "noise_multiplier": multiplier,
+            },
+            accountant="privacy-loss distributions of Gaussian releases and Poisson samples",
+            noise=full_noise(problem, 0.0, detail.mu),
+            releases=outer + corrections,
+            assumptions=("Which rows joined a batch stays secret.",),
+            detail=detail,
+        )
+
+    def _cost(self, plan: Plan) -> Cost:
+        loops: Loops = plan.detail
+        full = Gaussian(loops.whole_mu)
+        corrections = loops.outer * (loops.inner - 1)
+        if not corrections:
+            return Cost((full,))
+        relation = plan.problem.neighbours.value
+        return Cost((PoissonSteps(loops.noise_multiplier, loops.sampling.rate, corrections, relation), full))
+
+    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+        engine = table.open(storage=np.float64)
+        return [_descend(job.plan, engine.select([job.model]), entropy) for job in jobs]
+
+
+def _outer_rule(problem: Problem, mu: float) -> int:
+    """As many full gradients as leave noise of a tenth of a gradient's bound on each."""
+    share = problem.n_rows * mu * problem.gradient_bound / (10 * problem.gradient_gap)
+    return int(np.clip(round(share**2 / problem.dimension), 3, 20))
+
+
+@lru_cache(maxsize=256)
+def _noise_multiplier(mu: float, rate: float, steps: int, budget: Budget, neighbours: Neighbours) -> float:
+    return poisson_noise_beside_gaussian(mu, rate, steps, budget, neighbours)
+
+
+def full_noise(problem: Problem, weight_norm: float, mu: float) -> GaussianNoise:
+    return gaussian_noise(problem.gradient_gap + sum_error(problem, weight_norm), problem.dimension, mu)
+
+
+def correction_bound(problem: Problem, weights: Vector, anchor: Vector) -> float:
+    """Bound on the norm of the difference of one row's gradients at two public points."""
+    reach = problem.gradient_bound * (1 if problem.loss.sign_definite else 2)
+    distance = float(np.linalg.norm(weights - anchor)) * (1 + 1e-9)
+    return min(reach, problem.loss.smoothness * problem.row_norm**2 * distance)
+
+
+def correction_noise(problem: Problem, weights: Vector, anchor: Vector, multiplier: float) -> GaussianNoise:
+    """Noise of ``multiplier`` times what one row adds to the sum of differences, rounding included."""
+    errors = sum_error(problem, float(np.linalg.norm(weights))) + sum_error(
+        problem, float(np.linalg.norm(anchor))
+    )
+    row = correction_bound(problem, weights, anchor) + errors
+    sensitivity = problem.neighbours.rows_changed * row
+    unit = padded(row, problem.dimension, grid_exponent(sensitivity, problem.dimension))
+    return GaussianNoise(sensitivity=sensitivity, scale=multiplier * unit, dimension=problem.dimension)
+
+
+def _descend(plan: Plan, engine: Engine, entropy: Entropy) -> Outcome:
+    problem, loops = plan.problem, plan.detail
+    loss, n = problem.loss, problem.n_rows
+    records: list[ReleaseRecord] = []
+
+    def noisy(exact: Vector, noise: GaussianNoise, name: str) -> Vector:
+        value, record = release(exact, noise, entropy, name=f"dp-svrg {name}")
+        records.append(record)
+        return value
+
+    anchor = np.zeros(engine.n_columns)
+    for _ in range(loops.outer):
+        full = engine.gradient_sum(loss, anchor[:, None])[:, 0]
+        noise = full_noise(problem, float(np.linalg.norm(anchor)), loops.mu)
+        full = noisy(full, noise, "full gradient") / n
+        weights, total = anchor, np.zeros_like(anchor)
+        for t in range(loops.inner):
+            correction = np.zeros_like(full)
+            if t > 0:
+                batch = engine.sample([loops.sampling.draw(n, entropy)])
+                exact = batch.gradient_sum(loss, weights[:, None]) - batch.gradient_sum(loss, anchor[:, None])
+                noise = correction_noise(problem, weights, anchor, loops.noise_multiplier)
+                correction = noisy(exact[:, 0], noise, "correction") / loops.sampling.expected_rows(n)
+            weights = weights - loops.step_size * (full + correction + problem.l2 * weights)
+            total += weights
+        anchor = total / loops.inner
+    return Outcome(weights=anchor, records=tuple(records), certified=True)

@@ -1,0 +1,206 @@
+"""Gradient perturbation: every gradient passes the gate, and all that follows is arithmetic on public numbers."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
+from dperm.mechanisms.output.family import weights_shape
+from dperm.planning.checks import check_count, check_positive, check_share
+from dperm.planning.sensitivity import curvature
+from dperm.privacy import (
+    GaussianNoise,
+    ReleaseRecord,
+    release_batch,
+)
+from dperm.privacy.entropy import Entropy
+from dperm.problem import Problem
+
+if TYPE_CHECKING:
+    from dperm.engine import Engine, Table
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+TRAJECTORY = "All noisy gradients together are priced, so every intermediate weight might be published."
+
+# The public rule for what the user leaves open. Chosen once on Adult, BANK, IPUMS-BR and CPS; constants since.
+NOISE_WEIGHT = 10.0  # norm that noise alone would give to weights, times the norm of a row
+STEP = 4.0  # over 1 - momentum, in units of 1 / curvature; noisy gradients know no largest step
+MOST_STEPS, FEWEST_STEPS = 150, 5
+RIDGE = 0.1  # of the rule's regulariser
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Descent:
+    """How public gradients become weights; one step size per step, the mean of the last ``tail`` iterates.
+
+    ``divisor`` is the public number that turns a noisy sum into a mean, ``radius`` the ball that weights are
+    projected on.
+    """
+
+    step_sizes: Vector
+    divisor: float
+    l2: float
+    momentum: float = 0.0
+    tail: int = 1
+    clip: float | None = None
+    radius: float = math.inf
+
+
+@dataclass(frozen=True)
+class GradientMechanism(Mechanism):
+    """Noisy gradient descent from zero for a batch of models side by side.
+
+    A subclass chooses the rows of each step and the noise of their gradient sum. ``clip`` bounds the
+    gradient of every row; without it the bound follows from the loss and the declared norm of the rows.
+    Rows are stored in float32, which changes each row by itself; one model computes in float64 arithmetic.
+    """
+
+    steps: int | None = None
+    step_size: float | None = None
+    momentum: float = 0.5
+    clip: float | None = None
+    tail_average: float = 0.25
+
+    family: ClassVar[str] = "gradient"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.steps is not None:
+            check_count("steps", self.steps)
+        for name in ("step_size", "clip"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+        check_share("momentum", self.momentum)
+        check_share("tail_average", self.tail_average, one=True)
+
+    def row_bound(self, problem: Problem) -> float:
+        """Bound on the norm of what one row adds to a gradient sum, rounding apart."""
+        return problem.gradient_bound if self.clip is None else min(self.clip, problem.gradient_bound)
+
+    def gap(self, problem: Problem) -> float:
+        """How far a gradient sum over all rows moves between neighbours, rounding apart."""
+        return problem.neighbours.rows_changed * self.row_bound(problem)
+
+    def rule(self, problem: Problem, mu: float) -> tuple[int, float, float]:
+        r"""Steps, step size and regulariser, from public facts where the user gave none.
+
+        Noise of scale :math:`g/\mu` on a sum of gradients pushes weights under a regulariser of
+        :math:`\lambda = \sqrt p\, g/(n \mu W)` to a norm of about W, for each output. Descent that stops after
+        :math:`1/(\eta\lambda)` steps regularises about as much, so the explicit term may be weaker.
+        """
+        noise_l2 = math.sqrt(problem.n_columns) * self.gap(problem) * problem.row_norm
+        noise_l2 /= problem.n_rows * mu * NOISE_WEIGHT
+        l2 = max(problem.l2, RIDGE * noise_l2)
+        # A step beyond 1 / l2 would make the regulariser throw the weights back and forth.
+        largest = min(STEP / curvature(problem), 1 / l2 if l2 else math.inf)
+        step = self.step_size or (1 - self.momentum) * largest
+        reach = step / (1 - self.momentum)
+        steps = self.steps or int(np.clip(math.ceil(1 / (reach * noise_l2)), FEWEST_STEPS, MOST_STEPS))
+        return steps, step, l2
+
+    def descent(self, step_sizes: Vector, divisor: float, l2: float, radius: float = math.inf) -> Descent:
+        return Descent(
+            step_sizes=step_sizes,
+            divisor=divisor,
+            l2=l2,
+            momentum=self.momentum,
+            tail=max(1, round(self.tail_average * len(step_sizes))),
+            clip=self.clip,
+            radius=radius,
+        )
+
+    def used(self, descent: Descent) -> dict[str, object]:
+        """The settings with the rule's values filled in."""
+        return {
+            **self.settings,
+            "steps": len(descent.step_sizes),
+            "step_size": float(descent.step_sizes[0]),
+            "l2_used": descent.l2,
+        }
+
+    @abstractmethod
+    def _noise(self, plan: Plan, weight_norm: float) -> GaussianNoise:
+        """The noise of one gradient sum at public weights of this norm."""
+
+    def _rows(self, engine: Engine, plans: Sequence[Plan], entropy: Entropy) -> Engine:
+        """The rows of one step: all of them unless a subclass draws some."""
+        return engine
+
+    def _prepare(
+        self, engine: Engine, plans: Sequence[Plan], entropy: Entropy
+    ) -> tuple[Matrix | None, list[list[ReleaseRecord]]]:
+        """What is released before the first step: a part of every gradient sum, if any, and the records."""
+        return None, [[] for _ in plans]
+
+    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+        engine = table.select([job.model for job in jobs]).open(storage=np.float32)
+        outcomes: dict[int, Outcome] = {}
+        length = [len(_descent(job.plan).step_sizes) for job in jobs]
+        for _, group in groupby(sorted(range(len(jobs)), key=length.__getitem__), key=length.__getitem__):
+            columns = list(group)
+            part = engine if len(columns) == len(jobs) else engine.select(columns)
+            found = self._descend([jobs[k].plan for k in columns], part, entropy)
+            outcomes.update(zip(columns, found, strict=True))
+        return [outcomes[k] for k in range(len(jobs))]
+
+    def _descend(self, plans: Sequence[Plan], engine: Engine, entropy: Entropy) -> list[Outcome]:
+        loss, descents = plans[0].problem.loss, [_descent(plan) for plan in plans]
+        weights = np.zeros(weights_shape(engine.n_columns, plans))
+        velocity, tail_sum = np.zeros_like(weights), np.zeros_like(weights)
+        each = (slice(None),) + (None,) * (weights.ndim - 2)  # one number per model against the weights
+        steps = np.array([descent.step_sizes for descent in descents]).T
+        divisor, l2, momentum, tail = (
+            np.array([getattr(descent, name) for descent in descents])
+            for name in ("divisor", "l2", "momentum", "tail")
+        )
+        known, records = self._prepare(engine, plans, entropy)
+        clips = [descent.clip or math.inf for descent in descents]
+        clip = None if math.isinf(max(clips)) else clips
+        for t, step in enumerate(steps):
+            sums = self._rows(engine, plans, entropy).gradient_sum(loss, weights, clip=clip)
+            if known is not None:
+                sums -= known[0]
+            noises = [self._noise(plan, float(np.linalg.norm(weights[:, k]))) for k, plan in enumerate(plans)]
+            noisy, passed = release_columns(sums, noises, entropy, f"{self.name} gradient")
+            for model, record in enumerate(passed):
+                records[model].append(record)
+            if known is not None:
+                noisy += known[1]
+            velocity = momentum[each] * velocity + noisy / divisor[each] + l2[each] * weights
+            weights = weights - step[each] * velocity
+            for k, descent in enumerate(descents):
+                norm = float(np.linalg.norm(weights[:, k]))
+                if norm > descent.radius:
+                    weights[:, k] *= descent.radius / norm
+            tail_sum += np.where(len(steps) - t <= tail, 1.0, 0.0)[each] * weights
+        final = tail_sum / tail[each]
+        certified = engine.arithmetic(len(plans)) == np.float64
+        return [
+            Outcome(weights=np.ascontiguousarray(final[:, k]), records=tuple(records[k]), certified=certified)
+            for k in range(len(plans))
+        ]
+
+
+def release_columns(
+    values: Matrix, noises: Sequence[GaussianNoise], entropy: Entropy, name: str
+) -> tuple[Matrix, list[ReleaseRecord]]:
+    """The gate for values shaped as weights, (p, K) or (p, K, C), each model with its own noise."""
+    moved = np.moveaxis(values, 1, -1)
+    noisy, records = release_batch(moved.reshape(-1, len(noises)), noises, entropy, name)
+    return np.ascontiguousarray(np.moveaxis(noisy.reshape(moved.shape), -1, 1)), records
+
+
+def _descent(plan: Plan) -> Descent:
+    found = plan.detail.descent
+    assert isinstance(found, Descent)
+    return found

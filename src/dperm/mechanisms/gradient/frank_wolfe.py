@@ -1,0 +1,163 @@
+"""Private Frank-Wolfe on the L1 ball (Talwar, Thakurta & Zhang 2015)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
+from dperm.mechanisms.gradient.dp_agd import purse_for
+from dperm.mechanisms.selection import choose
+from dperm.planning.checks import check_count, check_positive
+from dperm.planning.gaussian import shortfall
+from dperm.planning.rules import within
+from dperm.planning.sensitivity import sum_error
+from dperm.privacy import Budget, ReleaseRecord, gaussian_mu, rho_to_epsilon
+from dperm.privacy.cost import Cost
+from dperm.privacy.entropy import Entropy
+from dperm.privacy.noisy_min import NoisyMin
+from dperm.problem import UNIT_ROUNDOFF, Problem
+
+if TYPE_CHECKING:
+    from dperm.engine import Engine, Table
+
+
+@dataclass(frozen=True)
+class FrankWolfe(Mechanism):
+    r"""Move towards a privately chosen corner of the L1 ball, by 2/(t + 2) of the way in step t.
+
+    Parameters
+    ----------
+    steps : int, optional
+        None follows from the budget, 60 to 150; 10 with delta = 0.
+    radius : float, optional
+        Of the L1 ball, over the norm of a row. None follows from the budget, 10 to 40.
+
+    Guarantee
+    ---------
+    Every choice is over the gradient of all rows and is bounded-range with the same parameter
+    :math:`\varepsilon_0 = \sqrt{8\rho/T}`, so all T together are :math:`\rho`-zCDP (docs/proofs/frank-wolfe.md).
+    With delta = 0, :math:`\varepsilon_0 = \varepsilon/T` and the guarantee is pure.
+    """
+
+    steps: int | None = None
+    radius: float | None = None
+
+    name: ClassVar[str] = "frank-wolfe"
+    family: ClassVar[str] = "gradient"
+    title: ClassVar[str] = "privately chosen corners of an L1 ball"
+    source: ClassVar[str] = "Talwar, Thakurta & Zhang (2015)"
+    released: ClassVar[str] = "a noisy choice of a corner at every step"
+    labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.steps is not None:
+            check_count("steps", self.steps)
+        if self.radius is not None:
+            check_positive("radius", self.radius)
+
+    def choice_epsilon(self, budget: Budget, mu_spent: float, steps: int) -> float:
+        """Bounded range of one choice. The paper's own is that of advanced composition, slack left out."""
+        if budget.delta == 0:
+            return budget.epsilon / steps * (1 - 1e-12)
+        if self.accounting == "paper":
+            return budget.epsilon / math.sqrt(-2 * steps * math.log(budget.delta))
+        return math.sqrt(8 * purse_for(budget, mu_spent) / steps) * (1 - 1e-12)
+
+    def rule(self, problem: Problem, budget: Budget) -> tuple[int, float]:
+        """Steps and the radius of the ball: more of both when one release shows more of a mean over the rows."""
+        clarity = problem.n_rows * gaussian_mu(budget) if budget.delta > 0 else 0.0
+        steps = within(clarity / 50, 60, 150) if budget.delta > 0 else 10  # pure choices add up linearly
+        radius = min(max(clarity / 200, 10.0), 40.0)
+        return self.steps or steps, (self.radius or radius) / problem.row_norm
+
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        steps, radius = self.rule(problem, budget)
+        epsilon = self.choice_epsilon(budget, mu_spent, steps)
+        reason = None
+        if self.accounting == "paper" and budget.delta > 0:
+            rho = steps * epsilon**2 / 8 + mu_spent**2 / 2
+            reached = rho_to_epsilon(rho, budget.delta, "cks")
+            reason = (
+                shortfall(reached, budget, "the paper's composition") if reached > budget.epsilon else None
+            )
+        return Plan(
+            mechanism=self,
+            problem=problem,
+            budget=budget,
+            settings={**self.settings, "steps": steps, "radius": radius * problem.row_norm},
+            accountant=(
+                "pure composition of the choices"
+                if budget.delta == 0
+                else "advanced composition of the choices"
+                if self.accounting == "paper"
+                else "zero-concentrated privacy, converted as in Canonne, Kamath & Steinke (2020)"
+            ),
+            noise=NoisyMin(sensitivity=corner_sensitivity(problem, radius), epsilon=epsilon),
+            releases=steps,
+            not_certified=reason,
+            detail=radius,
+        )
+
+    def _cost(self, plan: Plan) -> Cost:
+        choice = plan.noise
+        assert isinstance(choice, NoisyMin)
+        if plan.budget.delta == 0:
+            return Cost.point(plan.releases * choice.epsilon, 0.0)
+        mu_spent = 0.0 if plan.centring is None else plan.centring.mu
+        return Cost.concentrated(plan.releases * choice.rho + mu_spent * mu_spent / 2)
+
+    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+        engine = table.select([job.model for job in jobs]).open(storage=np.float32)
+        outcomes: dict[int, Outcome] = {}
+        steps = [job.plan.releases for job in jobs]
+        for _, group in groupby(sorted(range(len(jobs)), key=steps.__getitem__), key=steps.__getitem__):
+            columns = list(group)
+            found = self._walk([jobs[k].plan for k in columns], engine.select(columns), entropy)
+            outcomes.update(zip(columns, found, strict=True))
+        return [outcomes[k] for k in range(len(jobs))]
+
+    def _walk(self, plans: Sequence[Plan], engine: Engine, entropy: Entropy) -> list[Outcome]:
+        weights = np.zeros((engine.n_columns, len(plans)))
+        records: list[list[ReleaseRecord]] = [[] for _ in plans]
+        for t in range(1, plans[0].releases + 1):
+            sums = engine.gradient_sum(plans[0].problem.loss, weights)
+            share = 2 / (t + 2)
+            for k, plan in enumerate(plans):
+                assert isinstance(plan.noise, NoisyMin)
+                gradient = sums[:, k] / plan.problem.n_rows + plan.problem.l2 * weights[:, k]
+                towards = plan.detail * gradient
+                corner, record = choose(
+                    np.concatenate([towards, -towards]), plan.noise, entropy, "frank-wolfe corner"
+                )
+                records[k].append(record)
+                sign, j = (1, corner) if corner < len(gradient) else (-1, corner - len(gradient))
+                weights[:, k] *= 1 - share
+                weights[j, k] += share * sign * plan.detail
+        certified = engine.arithmetic(len(plans)) == np.float64
+        return [
+            Outcome(weights=weights[:, k].copy(), records=tuple(records[k]), certified=certified)
+            for k in range(len(plans))
+        ]
+
+
+def largest_coordinate(problem: Problem) -> float:
+    """Bound on any coordinate of one row's gradient: a row of bounded norm has no larger feature."""
+    return problem.loss.lipschitz * max(problem.x_norm, problem.intercept)
+
+
+def corner_sensitivity(problem: Problem, radius: float) -> float:
+    """How far the score of a corner of the L1 ball moves between neighbours, rounding included.
+
+    The corners of one axis move in opposite directions, so ``NoisyMin`` must not take the scores as one-sided.
+    """
+    exact = problem.neighbours.rows_changed * largest_coordinate(problem) / problem.n_rows
+    summed = sum_error(problem, radius) / problem.n_rows  # the L2 norm is at most the L1 norm
+    rounded = 16 * UNIT_ROUNDOFF * (problem.gradient_bound + problem.l2 * radius)
+    return radius * (exact + summed + rounded)

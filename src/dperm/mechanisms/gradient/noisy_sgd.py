@@ -1,0 +1,272 @@
+"""Noisy SGD of which only the last iterate is seen (Feldman, Mironov, Talwar & Thakurta 2018)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import InvalidInput, NotCertified
+from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
+from dperm.mechanisms.output.descent import PUBLIC_ORDER, SECRET_ORDER
+from dperm.mechanisms.output.family import weights_shape
+from dperm.neighbours import Neighbours
+from dperm.planning.checks import MOST_ROWS, check_count, check_positive
+from dperm.planning.rules import path_length, within
+from dperm.planning.schedule import Schedule, default_step, split_rows
+from dperm.privacy import (
+    Budget,
+    GaussianNoise,
+    GaussianProfile,
+    add_noise,
+    calibrate,
+    gaussian_mu,
+    grid_exponent,
+    release_batch,
+)
+from dperm.privacy.entropy import Entropy
+from dperm.privacy.hidden_state import noisy_cyclic_mu
+from dperm.privacy.noise import GRID_FRACTION, ROUNDING_ALLOWANCE
+from dperm.privacy.rdp import calibrate_rdp
+from dperm.problem import UNIT_ROUNDOFF, Problem
+
+if TYPE_CHECKING:
+    from dperm.engine import Engine, Table
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+NOISE_MARGIN = 10.0
+HIDDEN = "No iterate but the last is stored, shown or used to decide anything."
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HiddenDescent:
+    """A schedule whose every iterate is noised and then projected on a ball of this radius."""
+
+    schedule: Schedule
+    radius: float
+
+
+@dataclass(frozen=True)
+class NoisySGD(Mechanism):
+    """Passes over fixed batches with noise at every step, all of it hidden but the last iterate.
+
+    Parameters
+    ----------
+    epochs : int, optional
+        None goes on until the noise moves margins by about 10, at most 50 epochs.
+    batch_size : int
+    step_size : float, optional
+        None is 1/L. At most 2/L.
+    secret_order : bool
+        Put the rows in a secret random order first. Then the batch of the differing row is hidden too.
+    radius : float, optional
+        Iterates are projected on this ball. None is a radius that noise practically never reaches.
+
+    Guarantee
+    ---------
+    The last iterate meets the budget, float64 errors and the grid of the noise included
+    (docs/proofs/noisy-sgd.md). Gradients are never clipped.
+    """
+
+    epochs: int | None = None
+    batch_size: int = 4000
+    step_size: float | None = None
+    secret_order: bool = True
+    radius: float | None = None
+
+    name: ClassVar[str] = "noisy-sgd"
+    family: ClassVar[str] = "gradient"
+    title: ClassVar[str] = "noise at every step, only the last iterate is seen"
+    source: ClassVar[str] = "Feldman, Mironov, Talwar & Thakurta (2018); Bok, Su & Altschuler (2024)"
+    released: ClassVar[str] = "last iterate only"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("batch_size", self.batch_size, MOST_ROWS)
+        if self.epochs is not None:
+            check_count("epochs", self.epochs)
+        for name in ("step_size", "radius"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+        if not isinstance(self.secret_order, bool):
+            raise InvalidInput(f"secret_order must be True or False; got {self.secret_order!r}.")
+
+    def misfit(self, problem: Problem) -> str | None:
+        public_batches = not self.secret_order and self.batch_size < problem.n_rows
+        if public_batches and problem.neighbours is Neighbours.ADD_REMOVE:
+            return "in a public order a removed row moves others between batches; use secret_order=True"
+        return super().misfit(problem)
+
+    def schedule(self, problem: Problem, budget: Budget) -> Schedule:
+        sizes = split_rows(problem.n_rows, self.batch_size)
+        step = default_step(problem) if self.step_size is None else self.step_size
+        updates = path_length(problem, gaussian_mu(budget), NOISE_MARGIN) / step
+        epochs = within(updates / len(sizes), 1, 50) if self.epochs is None else self.epochs
+        return Schedule(
+            batch_sizes=sizes,
+            step_sizes=np.full((epochs, len(sizes)), step),
+            averaged=(False,) * epochs,
+        )
+
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        budget.check_gaussian()
+        schedule = self.schedule(problem, budget)
+        schedule.check_steps(problem)
+        radius = self.radius or self._far_away(problem, schedule, budget)
+        steps = _Steps.of(problem, schedule, radius)
+        sensitivity = steps.sensitivity()
+        grid = math.ldexp(1.0, grid_exponent(sensitivity, problem.dimension))
+        # A value and a pull are rounded to the grid in every step.
+        rounding = steps.error + 2 * math.sqrt(problem.dimension) * grid
+        diameter = math.inf if self.radius is None else 2 * radius * (1 + ROUNDING_ALLOWANCE)
+        unit_noise = np.ones_like(schedule.step_sizes)
+        reach = noisy_cyclic_mu(steps.contraction, steps.shift, unit_noise, diameter, rounding)
+        reach = reach * (1 + ROUNDING_ALLOWANCE)
+        share = np.array(schedule.batch_sizes) / problem.n_rows
+        if not self.secret_order:
+            share, reach = np.ones(1), reach.max(keepdims=True)
+
+        def profile(scale: float) -> GaussianProfile:
+            return GaussianProfile.mixture(share, reach / scale).compose_gaussian(mu_spent)
+
+        start = float(reach.max()) / gaussian_mu(budget)
+        tight = calibrate(profile, budget, start=start)
+        scale = tight
+        if self.accounting == "paper":
+            scale = calibrate_rdp(np.ones(1), reach.max(keepdims=True), budget, "mironov")
+        missed = profile(scale).delta(budget.epsilon) > budget.delta
+        return Plan(
+            mechanism=self,
+            problem=problem,
+            budget=budget,
+            settings={
+                **self.settings,
+                "epochs": len(schedule.averaged),
+                "batches": len(schedule.batch_sizes),
+                "batch_size": max(schedule.batch_sizes),
+                "step_size": float(schedule.step_sizes.max()),
+                "radius": radius,
+            },
+            accountant=(
+                "hidden state, Rényi divergence of the worst batch, converted as in Mironov (2017)"
+                if self.accounting == "paper"
+                else "hidden state, exact Gaussian profile"
+                + (", averaged over the hidden batch of the differing row" if self.secret_order else "")
+            ),
+            noise=GaussianNoise(sensitivity=sensitivity, scale=scale, dimension=problem.dimension),
+            profile=profile(scale),
+            sensitivities=reach,
+            assumptions=(SECRET_ORDER if self.secret_order else PUBLIC_ORDER, HIDDEN),
+            not_certified=f"the paper's noise scale {scale:.6g} is below the {tight:.6g} needed."
+            if missed
+            else None,
+            detail=HiddenDescent(schedule=schedule, radius=radius),
+        )
+
+    def _far_away(self, problem: Problem, schedule: Schedule, budget: Budget) -> float:
+        """Where steps cannot lead, plus ten standard deviations more than noise adds on average."""
+        reach = noisy_cyclic_mu(
+            np.vectorize(problem.contraction)(schedule.step_sizes),
+            schedule.step_sizes * problem.gradient_gap / np.array(schedule.batch_sizes),
+            np.ones_like(schedule.step_sizes),
+        )
+        noise = float(reach.max()) / gaussian_mu(budget) * math.sqrt(schedule.step_sizes.size)
+        walked = problem.gradient_bound * float(schedule.step_sizes.sum())
+        return walked + noise * (math.sqrt(problem.dimension) + 10)
+
+    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+        order = entropy.permutation(table.n_rows) if self.secret_order else None
+        engine = table.select([job.model for job in jobs]).open(order=order, storage=np.float32)
+        outcomes: dict[int, Outcome] = {}
+        shapes = [job.plan.detail.schedule.shape for job in jobs]
+        for _, group in groupby(sorted(range(len(jobs)), key=shapes.__getitem__), key=shapes.__getitem__):
+            columns = list(group)
+            part = engine.select(columns)
+            found = descend_hidden(part, [jobs[k].plan for k in columns], entropy)
+            outcomes.update(zip(columns, found, strict=True))
+        return [outcomes[k] for k in range(len(jobs))]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Steps:
+    """What every update does to the distance of two runs; arrays of shape (epochs, batches)."""
+
+    contraction: Matrix
+    shift: Matrix
+    error: Matrix
+
+    @classmethod
+    def of(cls, problem: Problem, schedule: Schedule, radius: float) -> _Steps:
+        steps, sizes = schedule.step_sizes, np.array(schedule.batch_sizes)
+        gradient = np.array([problem.gradient_error(size, 1.01 * radius) for size in sizes])
+        # The update (descent.md, Lemma 6), then the projection and the rounding of noisy values to floats.
+        update = 8 * (1.01 * radius + steps * problem.gradient_bound)
+        projection = (problem.dimension + 16) * 1.01 * radius
+        return cls(
+            contraction=np.vectorize(problem.contraction)(steps),
+            shift=steps * problem.gradient_gap / sizes,
+            error=2 * (steps * gradient + UNIT_ROUNDOFF * (update + projection)),
+        )
+
+    def sensitivity(self) -> float:
+        """How far apart two runs with the same noise can come, rounding to the grid included.
+
+        The grid is at most 1e-7 of the sensitivity over the root of the dimension, so each update adds at most
+        2e-7 of the sensitivity itself: solve for it.
+        """
+        distance, own, per_rounding = np.zeros(self.shift.shape[1]), self.shift, 0.0
+        for epoch in range(len(own)):
+            for batch in range(own.shape[1]):
+                distance = self.contraction[epoch, batch] * distance + self.error[epoch, batch]
+                distance[batch] += own[epoch, batch]
+                per_rounding = self.contraction[epoch, batch] * per_rounding + 1
+        left = 1 - 2 * GRID_FRACTION * per_rounding
+        if left < 0.5:
+            raise NotCertified(
+                "so many steps round too often to the grid of the noise; use fewer epochs or larger batches."
+            )
+        return float(distance.max()) / left
+
+
+def descend_hidden(engine: Engine, plans: Sequence[Plan], entropy: Entropy) -> list[Outcome]:
+    """Run plans of one shape side by side. Noise of all steps but the last stays in here."""
+    details: list[HiddenDescent] = [plan.detail for plan in plans]
+    loss = plans[0].problem.loss
+    l2 = np.array([plan.problem.l2 for plan in plans])
+    radius = np.array([detail.radius for detail in details])
+    noises = [plan.noise for plan in plans if isinstance(plan.noise, GaussianNoise)]
+    sizes = np.array([detail.schedule.batch_sizes for detail in details]).T
+    steps = np.stack([detail.schedule.step_sizes for detail in details], axis=-1)
+    edges = engine.edges(sizes)
+    weights = np.zeros(weights_shape(engine.n_columns, plans))
+    shape = np.moveaxis(weights, 1, -1).shape
+    updates = [(epoch, batch) for epoch in range(len(steps)) for batch in range(len(sizes))]
+    for epoch, batch in updates:
+        here = slice(batch, batch + 1)
+        engine.descend(loss, weights, edges[batch : batch + 2], sizes[here], steps[epoch, here], l2)
+        flat = np.moveaxis(weights, 1, -1).reshape(-1, len(plans))
+        if (epoch, batch) == updates[-1]:
+            break
+        hidden = [add_noise(flat[:, k], noise, entropy) for k, noise in enumerate(noises)]
+        flat = _project(np.stack(hidden, axis=1), radius)
+        weights = np.ascontiguousarray(np.moveaxis(flat.reshape(shape), -1, 1))
+    released, records = release_batch(flat, noises, entropy, name=f"{NoisySGD.name} last iterate")
+    released = released.reshape(shape)
+    certified = engine.arithmetic(len(plans)) == np.float64
+    return [
+        Outcome(weights=released[..., k], records=(record,), certified=certified)
+        for k, record in enumerate(records)
+    ]
+
+
+def _project(points: Matrix, radius: Vector) -> Matrix:
+    """The nearest point of each column's ball."""
+    norms = np.sqrt(np.sum(points * points, axis=0))
+    return np.asarray(points * (radius / np.maximum(norms, radius)))

@@ -1,0 +1,148 @@
+"""Projected noisy SGD on single rows or batches of a fixed size (Bassily, Smith & Thakurta 2014)."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dperm.errors import InvalidInput, Unsupported
+from dperm.mechanisms.base import Plan
+from dperm.mechanisms.gradient.family import NOISE_WEIGHT, Descent
+from dperm.mechanisms.gradient.sampled import SampledGradientMechanism, SampledSteps
+from dperm.planning.checks import MOST_ROWS, check_count, check_positive
+from dperm.planning.pricing import mu_left
+from dperm.planning.sampling import FixedSizeSampling
+from dperm.privacy import Budget, grid_exponent, padded
+from dperm.privacy.printed import bassily_sgd_noise
+from dperm.problem import Problem
+
+TIGHT_FIXED_SIZE = "privacy-loss distribution of batches of a fixed size"
+LONGEST_DEFAULT = 1_000_000
+
+
+@dataclass(frozen=True)
+class ProjectedSGD(SampledGradientMechanism):
+    """Random batches without repetition, steps that shrink with the root of their number, weights in a ball."""
+
+    batch_size: int | None = None
+    radius: float | None = None
+
+    paper_accountant: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch_size is not None:
+            check_count("batch_size", self.batch_size, MOST_ROWS)
+        if self.radius is not None:
+            check_positive("radius", self.radius)
+        if self.accounting == "paper" and self.batch_size not in (None, 1):
+            raise InvalidInput("the paper's own price is for single rows; set batch_size=1.")
+
+    def misfit(self, problem: Problem) -> str | None:
+        if self.batch_size is not None and self.batch_size > problem.n_rows:
+            return f"batch_size = {self.batch_size} is above the number of rows, {problem.n_rows}"
+        return super().misfit(problem)
+
+    @abstractmethod
+    def default_size(self, problem: Problem) -> int:
+        """Rows of a batch under tight accounting, where the user gave none."""
+
+    @abstractmethod
+    def default_steps(self, problem: Problem, budget: Budget, by_rule: int) -> int:
+        """Number of steps where the user gave none; ``by_rule`` is that of full batches."""
+
+    @abstractmethod
+    def paper_scale(self, problem: Problem, budget: Budget, steps: int, unit: float) -> float:
+        """The paper's noise on the gradient of one row, which has norm at most ``unit``."""
+
+    @abstractmethod
+    def exact_price(
+        self, problem: Problem, budget: Budget, steps: SampledSteps, mu_spent: float
+    ) -> float | None:
+        """Exact epsilon of the paper's noise, or None where its theorem is a proof by itself."""
+
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        by_rule, _, l2 = self.rule(problem, mu_left(budget, mu_spent))
+        paper = self.accounting == "paper"
+        steps = self.steps or self.default_steps(problem, budget, by_rule)
+        size = self.batch_size or (1 if paper else self.default_size(problem))
+        sampling = FixedSizeSampling(size)
+        row_unit, dimension = self.row_unit(problem), problem.dimension
+        unit = padded(row_unit, dimension, grid_exponent(2 * row_unit, dimension))
+        if paper:
+            noise_multiplier = self.paper_scale(problem, budget, steps, unit) / unit
+        else:
+            noise_multiplier = sampling.noise_multiplier(problem.n_rows, steps, budget, mu_spent)
+        noise_norm = math.sqrt(dimension) * noise_multiplier * unit / size
+        radius = self.radius or NOISE_WEIGHT / problem.row_norm
+        first = self.step_size or 2 * radius / math.hypot(self.row_bound(problem), noise_norm)
+        descent = self.descent(first / np.sqrt(np.arange(1, steps + 1)), size, l2, radius)
+        detail = SampledSteps(descent=descent, sampling=sampling, noise_multiplier=noise_multiplier)
+        reached = self.exact_price(problem, budget, detail, mu_spent) if paper else None
+        return self.sampled_plan(
+            problem, budget, detail, self.paper_accountant if paper else TIGHT_FIXED_SIZE, reached
+        )
+
+    def used(self, descent: Descent) -> dict[str, object]:
+        return {**super().used(descent), "batch_size": int(descent.divisor), "radius": descent.radius}
+
+
+@dataclass(frozen=True)
+class PSGD(ProjectedSGD):
+    """Each step draws ``batch_size`` rows, none twice; the step size falls with the root of the step's number.
+
+    Parameters
+    ----------
+    batch_size : int, optional
+        By default a tenth of the rows. The paper draws one row and takes n**2 steps.
+    radius : float, optional
+        Weights are projected on the ball of this radius.
+    step_size : float, optional
+        The first step size; by default the paper's, the diameter of the ball over the largest noisy gradient.
+    constant : float
+        c squared in the printed noise, for ``accounting="paper"`` only.
+
+    Guarantee
+    ---------
+    That of batches of a fixed size for all steps together (docs/proofs/psgd.md, docs/proofs/dp-sgd.md). The printed
+    noise is checked by the same price and marked as not certified where it falls short.
+    """
+
+    constant: float = 32.0
+
+    name: ClassVar[str] = "psgd"
+    title: ClassVar[str] = "projected SGD on random rows, noise on every gradient"
+    source: ClassVar[str] = "Bassily, Smith & Thakurta (2014)"
+    paper_accountant: ClassVar[str] = "noise of Bassily, Smith & Thakurta (2014), checked exactly"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("constant", self.constant)
+
+    def default_size(self, problem: Problem) -> int:
+        return -(-problem.n_rows // 10)
+
+    def default_steps(self, problem: Problem, budget: Budget, by_rule: int) -> int:
+        if self.accounting == "tight":
+            return by_rule
+        if problem.n_rows**2 > LONGEST_DEFAULT:
+            raise Unsupported(
+                f"the paper takes n**2 = {problem.n_rows**2} steps, too many to start unasked; give steps."
+            )
+        return problem.n_rows**2
+
+    def paper_scale(self, problem: Problem, budget: Budget, steps: int, unit: float) -> float:
+        if budget.delta == 0:
+            raise InvalidInput("the printed noise needs delta > 0; got 0.")
+        return bassily_sgd_noise(unit, problem.n_rows, budget, self.constant)
+
+    def exact_price(
+        self, problem: Problem, budget: Budget, steps: SampledSteps, mu_spent: float
+    ) -> float | None:
+        n_steps = len(steps.descent.step_sizes)
+        sampling = FixedSizeSampling(int(steps.descent.divisor))
+        return sampling.epsilon(steps.noise_multiplier, problem.n_rows, n_steps, budget.delta, mu_spent)

@@ -1,0 +1,1 @@
+"""Objective perturbation: one noise vector in the objective, and its minimiser."""

@@ -1,0 +1,65 @@
+"""Objective perturbation with exact prices (docs/proofs/objective.md)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dperm.mechanisms.base import Plan
+from dperm.mechanisms.objective.family import ObjectiveMechanism, calibrated_scale, rule_of_strength
+from dperm.mechanisms.objective.profile import published_profile_delta
+from dperm.planning.checks import check_share
+from dperm.planning.pricing import mu_left
+from dperm.privacy import Budget
+from dperm.privacy.search import smallest_safe
+from dperm.problem import Problem
+
+TIGHT = "exact profile of the perturbed minimiser"
+
+
+@dataclass(frozen=True)
+class Objective(ObjectiveMechanism):
+    """Noise in the objective, an l2 that keeps its effect bounded, and a certified minimiser.
+
+    Parameters
+    ----------
+    output_share : float
+        Share of mu squared that pays for the distance between the computed and the exact minimiser.
+    tolerance, strength
+        As in ``ObjectiveMechanism``. The rule for ``strength`` keeps the weights that noise alone would give
+        near 10, or 20 from epsilon = 0.5 on; it may so add to the problem's l2.
+
+    Guarantee
+    ---------
+    Theorem 3 of docs/proofs/objective.md, for the losses of its table, softmax included.
+    """
+
+    output_share: float = 0.001
+
+    name: ClassVar[str] = "objective"
+    title: ClassVar[str] = "noise in the objective, exact prices"
+    source: ClassVar[str] = "Redberg, Koskela & Wang (2023)"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share("output_share", self.output_share, zero=False)
+
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        mu = mu_left(budget, mu_spent)
+        noise_length = math.sqrt(problem.dimension) * problem.gradient_gap / mu
+        used = self._strengthened(problem, rule_of_strength(problem, noise_length, budget.epsilon))
+        mu_out = math.sqrt(self.output_share) * mu
+        if self.accounting == "paper":
+            scale, accountant = _published_scale(used, budget), "the paper's profile, add-remove"
+        else:
+            scale, accountant = calibrated_scale(used, budget, mu_out, mu_spent), TIGHT
+        return self._gaussian_plan(problem, used, budget, scale, mu_out, mu_spent, accountant)
+
+
+def _published_scale(problem: Problem, budget: Budget) -> float:
+    """Noise by the paper's bound for the exact minimiser, with nothing set aside for other releases."""
+    return smallest_safe(
+        lambda scale: published_profile_delta(problem, scale, budget.epsilon) - budget.delta,
+        start=problem.gradient_gap * math.sqrt(-2 * math.log(budget.delta)) / budget.epsilon,
+    )

@@ -1,0 +1,65 @@
+"""Objective perturbation of Kifer, Smith & Thakurta (2012), with a certified minimiser."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from dperm.losses import Loss
+from dperm.mechanisms.base import Plan
+from dperm.mechanisms.objective.family import ObjectiveMechanism, calibrated_scale
+from dperm.mechanisms.objective.objective import TIGHT
+from dperm.mechanisms.objective.profile import kst_scale
+from dperm.planning.checks import check_share
+from dperm.planning.pricing import mu_left
+from dperm.privacy import Budget
+from dperm.problem import Problem
+
+
+@dataclass(frozen=True)
+class ObjectiveKST(ObjectiveMechanism):
+    r"""Noise in the objective, and a total strength of at least :math:`2\beta/\varepsilon`.
+
+    Parameters
+    ----------
+    output_share : float
+        Share of mu squared that pays for the distance between the computed and the exact minimiser.
+    tolerance, strength
+        As in ``ObjectiveMechanism``; without ``strength`` the l2 grows only as the theorem asks.
+
+    Guarantee
+    ---------
+    The noise is the smallest by Theorem 3 of docs/proofs/objective.md. With ``accounting="paper"`` it is the
+    paper's formula (docs/proofs/objective-kst.md), whose slack also pays for the noise on the result; the exact
+    profile checks that.
+    """
+
+    output_share: float = 0.001
+
+    name: ClassVar[str] = "objective-kst"
+    title: ClassVar[str] = "noise in the objective, classic regulariser"
+    source: ClassVar[str] = "Kifer, Smith & Thakurta (2012)"
+    labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share("output_share", self.output_share, zero=False)
+
+    def misfit(self, problem: Problem) -> str | None:
+        return super().misfit(problem) or several_margins(problem.loss)
+
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        mu_out = math.sqrt(self.output_share) * mu_left(budget, mu_spent)
+        base = self._strengthened(problem, 0.0)
+        paper = kst_scale(base, budget)
+        used = replace(base, l2=base.l2 + paper.extra_strength / base.n_rows)
+        if self.accounting == "paper":
+            scale, accountant = paper.scale, "the paper's formula, checked by the exact profile"
+        else:
+            scale, accountant = calibrated_scale(used, budget, mu_out, mu_spent), TIGHT
+        return self._gaussian_plan(problem, used, budget, scale, mu_out, mu_spent, accountant)
+
+
+def several_margins(loss: Loss) -> str | None:
+    return None if loss.outputs == 1 else f"it is not proved for the several margins of {loss.name}"

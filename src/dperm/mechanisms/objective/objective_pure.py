@@ -1,0 +1,94 @@
+"""Objective perturbation without delta (Chaudhuri, Monteleoni & Sarwate 2011). Not certified: see the sampler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.mechanisms.base import Plan
+from dperm.mechanisms.objective.family import (
+    ObjectiveMechanism,
+    Perturbation,
+    gradient_limits,
+    rule_of_strength,
+)
+from dperm.mechanisms.objective.objective_kst import several_margins
+from dperm.mechanisms.objective.profile import pure_plan, strength
+from dperm.planning.checks import check_share
+from dperm.privacy import Budget
+from dperm.privacy.gamma_norm import GammaNormNoise
+from dperm.privacy.noise import ROUNDING_ALLOWANCE
+from dperm.problem import Problem
+
+Matrix = NDArray[np.float64]
+
+FLOATING_POINT = (
+    "the noise of Gamma norm is drawn in floating point, and its pattern may give away what exact noise would hide; "
+    "use mechanism='objective' for a release."
+)
+
+
+@dataclass(frozen=True)
+class ObjectivePure(ObjectiveMechanism):
+    r"""Noise of Gamma norm in the objective; delta may be 0.
+
+    Parameters
+    ----------
+    output_share : float
+        Share of epsilon that pays for the distance between the computed and the exact minimiser.
+    tolerance, strength
+        As in ``ObjectiveMechanism``. The rule for ``strength`` keeps the weights that noise alone would give near
+        10, or 20 from epsilon = 0.5 on.
+
+    Guarantee
+    ---------
+    None that is certified: epsilon-DP holds in real arithmetic (docs/proofs/objective-pure.md), but the sampler
+    uses floating point. The plan says so.
+    """
+
+    output_share: float = 0.001
+
+    name: ClassVar[str] = "objective-pure"
+    title: ClassVar[str] = "noise in the objective, delta = 0"
+    source: ClassVar[str] = "Chaudhuri, Monteleoni & Sarwate (2011)"
+    labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share("output_share", self.output_share, zero=False)
+
+    def misfit(self, problem: Problem) -> str | None:
+        if self.center:
+            return "center=True releases a mean with Gaussian noise, which needs delta > 0"
+        return super().misfit(problem) or several_margins(problem.loss)
+
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        out = self.output_share * budget.epsilon
+        noise_length = problem.dimension * problem.gradient_gap / budget.epsilon
+        base = self._strengthened(problem, rule_of_strength(problem, noise_length, budget.epsilon))
+        pure = pure_plan(base, budget.epsilon - out, published=self.accounting == "paper")
+        used = replace(base, l2=base.l2 + pure.extra_strength / base.n_rows)
+        objective = GammaNormNoise(used.gradient_gap, pure.norm_scale, pure.norm_shape)
+        limit, residual = gradient_limits(used, objective.reach, self._tolerance(problem))
+        moved = 2 * residual / strength(used) * (1 + ROUNDING_ALLOWANCE)
+        output = GammaNormNoise(moved, moved / out, used.dimension)
+        return Plan(
+            mechanism=self,
+            problem=problem,
+            budget=budget,
+            settings=self._settings(
+                problem,
+                used,
+                noise_epsilon=pure.noise_epsilon,
+                objective_noise=objective.scale,
+                output_noise=output.scale,
+            ),
+            accountant="pure epsilon: noise, Hessian and output added up",
+            noise=objective,
+            not_certified=FLOATING_POINT,
+            residual=limit,
+            detail=Perturbation(problem=used, objective=objective, output=output, limit=limit),
+        )

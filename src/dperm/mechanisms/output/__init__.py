@@ -1,0 +1,1 @@
+"""Output perturbation: train without noise, release the weights once."""

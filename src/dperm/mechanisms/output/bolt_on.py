@@ -1,0 +1,108 @@
+"""Bolt-on private SGD (Wu, Li, Kumar, Chaudhuri, Jha & Naughton 2017), all five step-size rules."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import InvalidInput, NotCertified
+from dperm.mechanisms.output.descent import DescentMechanism
+from dperm.planning.checks import MOST_ROWS, check_count, check_positive
+from dperm.planning.schedule import Schedule, split_rows
+from dperm.privacy import Budget
+from dperm.privacy.classic import classic_gaussian_scale
+from dperm.problem import Problem
+
+Vector = NDArray[np.float64]
+RULES = ("convex-constant", "convex-decreasing", "convex-sqrt", "strong-constant", "strong-decreasing")
+
+
+@dataclass(frozen=True)
+class BoltOn(DescentMechanism):
+    """Permuted SGD for ``passes`` passes with one of five step-size rules, then noise.
+
+    With t the number of the update, L the smoothness and n the number of rows, the step size is
+
+    ===================== ============================== =========================
+    ``convex-constant``   ``step_size`` (default 1/L)
+    ``convex-decreasing`` 2 / (L (t + n^exponent))       0 <= ``exponent`` < 1
+    ``convex-sqrt``       2 / (L (sqrt(t) + n^exponent)) 0 <= ``exponent`` < 1
+    ``strong-constant``   ``step_size`` (default 1/L)    at most 1/L, l2 > 0
+    ``strong-decreasing`` min(1/L, 1/(l2 t))             l2 > 0
+    ===================== ============================== =========================
+    """
+
+    passes: int = 10
+    batch_size: int = 50
+    rule: str = "strong-decreasing"
+    step_size: float | None = None
+    exponent: float = 0.5
+
+    name: ClassVar[str] = "bolt-on"
+    title: ClassVar[str] = "SGD in secret order with small batches, noise on the result"
+    source: ClassVar[str] = "Wu, Li, Kumar, Chaudhuri, Jha & Naughton (2017)"
+    paper_accountant: ClassVar[str] = "classic Gaussian formula with the paper's sensitivity"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("passes", self.passes)
+        check_count("batch_size", self.batch_size, MOST_ROWS)
+        if self.rule not in RULES:
+            raise InvalidInput(f"rule must be one of {', '.join(RULES)}; got {self.rule!r}.")
+        if self.step_size is not None:
+            check_positive("step_size", self.step_size)
+            if not self.rule.endswith("-constant"):
+                raise InvalidInput(
+                    f"step_size belongs to the two constant rules; rule {self.rule!r} sets its own."
+                )
+        number = isinstance(self.exponent, int | float) and not isinstance(self.exponent, bool)
+        if not (number and 0 <= self.exponent < 1):
+            raise InvalidInput(f"exponent must be at least 0 and below 1; got {self.exponent!r}.")
+
+    def misfit(self, problem: Problem) -> str | None:
+        if self.rule.startswith("strong") and problem.l2 == 0:
+            return f"rule {self.rule!r} needs l2 > 0; the convex rules do not"
+        if problem.smoothness == 0:
+            return "its step sizes need a loss with curvature or l2 > 0"
+        return super().misfit(problem)
+
+    def schedule(self, problem: Problem) -> Schedule:
+        sizes = split_rows(problem.n_rows, self.batch_size)
+        t = np.arange(1, self.passes * len(sizes) + 1).reshape(self.passes, len(sizes))
+        return Schedule(
+            batch_sizes=sizes, step_sizes=self._steps(problem, t), averaged=(False,) * self.passes
+        )
+
+    def _steps(self, problem: Problem, t: NDArray[np.int64]) -> Vector:
+        L, l2, offset = problem.smoothness, problem.l2, problem.n_rows**self.exponent
+        if self.rule.endswith("-constant"):
+            step = 1 / L if self.step_size is None else self.step_size
+            if self.rule == "strong-constant" and step > (1 + 1e-12) / L:
+                raise NotCertified(
+                    f"rule 'strong-constant' needs step_size <= 1/L = {1 / L:.6g}; got {step:.6g}."
+                )
+            return np.full(t.shape, step)
+        if self.rule == "strong-decreasing":
+            return np.minimum(1 / L, 1 / (l2 * t))
+        return np.asarray(2 / (L * ((t if self.rule == "convex-decreasing" else np.sqrt(t)) + offset)))
+
+    def paper_sensitivity(self, problem: Problem) -> float:
+        """The closed form printed for the rule, for the smallest batch (equal batches in the paper)."""
+        schedule = self.schedule(problem)
+        gap, L, l2, n = problem.gradient_gap, problem.smoothness, problem.l2, problem.n_rows
+        b, m, step = min(schedule.batch_sizes), len(schedule.batch_sizes), float(schedule.step_sizes[0, 0])
+        first_update = np.arange(self.passes) * m + 1
+        offset = n**self.exponent
+        forms: dict[str, Callable[[], float]] = {
+            "convex-constant": lambda: self.passes * gap * step / b,
+            "convex-decreasing": lambda: 2 * gap / (L * b) * float(np.sum(1 / (first_update + offset))),
+            "convex-sqrt": lambda: 2 * gap / (L * b) * float(np.sum(1 / (np.sqrt(first_update) + offset))),
+            "strong-constant": lambda: step * gap / (b * (1 - max(0.0, 1 - step * l2) ** m)),
+            "strong-decreasing": lambda: gap / (l2 * b * m),
+        }
+        return forms[self.rule]()
+
+    def paper_scale(self, problem: Problem, budget: Budget, share: Vector, sensitivities: Vector) -> float:
+        return classic_gaussian_scale(self.paper_sensitivity(problem), budget)

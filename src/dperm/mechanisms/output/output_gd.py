@@ -1,0 +1,75 @@
+"""Full-batch gradient descent with noise on the result (Zhang, Zheng, Mou & Wang 2017)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import NotCertified
+from dperm.mechanisms.base import Plan
+from dperm.mechanisms.output.descent import DescentMechanism
+from dperm.planning.checks import check_count, check_positive
+from dperm.planning.schedule import Schedule, branch_sensitivities, default_step
+from dperm.privacy import Budget
+from dperm.privacy.classic import classic_gaussian_scale
+from dperm.problem import Problem
+
+
+@dataclass(frozen=True)
+class OutputGD(DescentMechanism):
+    """``iterations`` full gradient steps of one size, then noise."""
+
+    iterations: int = 20
+    step_size: float | None = None
+
+    name: ClassVar[str] = "output-gd"
+    title: ClassVar[str] = "full gradient descent, noise on the result"
+    source: ClassVar[str] = "Zhang, Zheng, Mou & Wang (2017)"
+    permuted: ClassVar[bool] = False
+    paper_accountant: ClassVar[str] = "classic Gaussian formula with the paper's sensitivity"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("iterations", self.iterations)
+        if self.step_size is not None:
+            check_positive("step_size", self.step_size)
+
+    def _step(self, problem: Problem) -> float:
+        return default_step(problem) if self.step_size is None else self.step_size
+
+    def schedule(self, problem: Problem) -> Schedule:
+        return Schedule(
+            batch_sizes=(problem.n_rows,),
+            step_sizes=np.full((self.iterations, 1), self._step(problem)),
+            averaged=(False,) * self.iterations,
+        )
+
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        plan = super()._plan(problem, budget, mu_spent)
+        limit = closed_form_limit(problem, self._step(problem))
+        if branch_sensitivities(plan.detail, problem, rounding=False)[0] > limit * (1 + 1e-9):
+            raise NotCertified(f"the sensitivity of {self.name} is above its closed-form limit {limit:.6g}.")
+        return plan
+
+    def paper_scale(
+        self,
+        problem: Problem,
+        budget: Budget,
+        share: NDArray[np.float64],
+        sensitivities: NDArray[np.float64],
+    ) -> float:
+        return classic_gaussian_scale(self.paper_sensitivity(problem), budget)
+
+    def paper_sensitivity(self, problem: Problem) -> float:
+        """The paper's constants: 5R(L + l2)/(n l2 L), or 3R T step / n when l2 = 0."""
+        R, L, n = problem.gradient_bound, problem.smoothness, problem.n_rows
+        if problem.l2 > 0:
+            return 5 * R * (L + problem.l2) / (n * problem.l2 * L)
+        return 3 * R * self.iterations * self._step(problem) / n
+
+
+def closed_form_limit(problem: Problem, step: float) -> float:
+    """Proposition 2 of Chen, Lee & Kifer (2019) for one batch: a bound after any number of steps."""
+    ratio = problem.contraction(step)
+    return float("inf") if ratio >= 1 else step * problem.gradient_gap / (problem.n_rows * (1 - ratio))

@@ -1,0 +1,93 @@
+"""SGD over fixed batches with noise on the result (Chen, Lee & Kifer 2019): RSGD-AR, RSGD and NSGD."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.mechanisms.output.descent import DescentMechanism
+from dperm.neighbours import Neighbours
+from dperm.planning.checks import MOST_ROWS, check_count, check_positive
+from dperm.planning.schedule import Schedule, default_step, split_rows
+from dperm.privacy import Budget
+from dperm.privacy.rdp import calibrate_rdp
+from dperm.problem import Problem
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _BatchSGD(DescentMechanism):
+    epochs: int = 20
+    batch_size: int = 4000
+    step_size: float | None = None
+
+    source: ClassVar[str] = "Chen, Lee & Kifer (2019)"
+    paper_accountant: ClassVar[str] = "Rényi divergence over the batches, converted as in Mironov (2017)"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("epochs", self.epochs)
+        check_count("batch_size", self.batch_size, MOST_ROWS)
+        if self.step_size is not None:
+            check_positive("step_size", self.step_size)
+
+    def _epochs_since_restart(self) -> NDArray[np.int64]:
+        """The epoch's number since the last restart, from 1: steps are the first step over this."""
+        return np.arange(1, self.epochs + 1)
+
+    def _averaged(self) -> tuple[bool, ...]:
+        return (False,) * self.epochs
+
+    def schedule(self, problem: Problem) -> Schedule:
+        sizes = split_rows(problem.n_rows, self.batch_size)
+        first = default_step(problem) if self.step_size is None else self.step_size
+        steps = first / self._epochs_since_restart()
+        return Schedule(
+            batch_sizes=sizes,
+            step_sizes=np.repeat(steps[:, None], len(sizes), axis=1),
+            averaged=self._averaged(),
+        )
+
+    def paper_scale(self, problem: Problem, budget: Budget, share: Vector, sensitivities: Vector) -> float:
+        return calibrate_rdp(share, sensitivities, budget, "mironov")
+
+
+@dataclass(frozen=True)
+class NSGD(_BatchSGD):
+    """SGD over the batches in their public order, step size ``step_size / epoch``."""
+
+    name: ClassVar[str] = "nsgd"
+    title: ClassVar[str] = "SGD in public order, noise on the result"
+    permuted: ClassVar[bool] = False
+    # Taking a row out of a public order moves all later rows to other places, and some to other batches.
+    relations: ClassVar[tuple[Neighbours, ...]] = (Neighbours.REPLACE_ONE,)
+
+
+@dataclass(frozen=True)
+class RSGD(_BatchSGD):
+    """NSGD after one secret random permutation of the rows."""
+
+    name: ClassVar[str] = "rsgd"
+    title: ClassVar[str] = "SGD in secret order, noise on the result"
+
+
+@dataclass(frozen=True)
+class RSGDAR(_BatchSGD):
+    """RSGD that every ``average_every`` epochs moves to the mean of its iterates and restarts its steps."""
+
+    average_every: int = 10
+
+    name: ClassVar[str] = "rsgd-ar"
+    title: ClassVar[str] = "SGD in secret order with averaging and restarts, noise on the result"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("average_every", self.average_every)
+
+    def _epochs_since_restart(self) -> NDArray[np.int64]:
+        return np.arange(self.epochs) % self.average_every + 1
+
+    def _averaged(self) -> tuple[bool, ...]:
+        return tuple(epoch % self.average_every == 0 for epoch in range(1, self.epochs + 1))

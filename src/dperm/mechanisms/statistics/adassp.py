@@ -1,0 +1,175 @@
+"""Linear regression from noisy moments, with a ridge that adapts to the spread of the rows (Wang 2018)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from dperm.errors import InvalidInput
+from dperm.losses import ClippedSquared
+from dperm.mechanisms.base import Job, Outcome, Plan
+from dperm.mechanisms.statistics.family import (
+    StatisticsMechanism,
+    label_sum_error,
+    moment_error,
+    pack,
+    triangle_size,
+    unpack,
+)
+from dperm.neighbours import Neighbours
+from dperm.planning.checks import check_positive
+from dperm.planning.gaussian import gaussian_noise, price_of
+from dperm.planning.pricing import TIGHT, mu_left
+from dperm.privacy import Budget, GaussianNoise, release
+from dperm.privacy.entropy import Entropy
+from dperm.problem import UNIT_ROUNDOFF, Problem
+
+if TYPE_CHECKING:
+    from dperm.engine import Table
+
+Vector = NDArray[np.float64]
+
+SHARES = (1 / 3, 1 / 3, 1 / 3)  # of mu squared: smallest eigenvalue, second moments, moments with the target
+
+
+@dataclass(frozen=True)
+class AdaSSP(StatisticsMechanism):
+    """Release the smallest eigenvalue of X^T X, X^T X and X^T y; solve with as much ridge as their noise needs.
+
+    The squared loss is not clipped here: targets are.
+
+    Parameters
+    ----------
+    target_bound : float
+        Targets beyond it, in size, are cut off. The estimator moves its ``y_range`` to [-1, 1].
+    failure : float
+        Chance, of each of two events, with which the ridge may be too small for the noise. Accuracy only.
+
+    Guarantee
+    ---------
+    Three Gaussian releases whose parameters' squares sum to that of the budget (docs/proofs/adassp.md).
+    """
+
+    target_bound: float = 1.0
+    failure: float = 0.05
+
+    name: ClassVar[str] = "adassp"
+    title: ClassVar[str] = "noise on the moments of a linear regression, adaptive ridge"
+    source: ClassVar[str] = "Wang (2018)"
+    labels: ClassVar[tuple[str, ...]] = ("real",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("target_bound", self.target_bound)
+        check_positive("failure", self.failure)
+        if self.failure >= 0.5:
+            raise InvalidInput(f"failure must be below 0.5; got {self.failure!r}.")
+
+    def misfit(self, problem: Problem) -> str | None:
+        if not isinstance(problem.loss, ClippedSquared):
+            return f"it covers the squared loss only, not {problem.loss.name}"
+        return super().misfit(problem)
+
+    def sensitivities(self, problem: Problem) -> Vector:
+        """How far each of the three computed statistics moves, float64 error in both runs included."""
+        squared, summed = problem.row_norm**2 * (1 + 1e-15), moment_error(problem)
+        replaced = problem.neighbours is Neighbours.REPLACE_ONE
+        clipped = self._clipped(problem)
+        solver = 10 * problem.n_columns * UNIT_ROUNDOFF * problem.n_rows * squared
+        return np.array(
+            [
+                squared + 2 * (summed + solver),
+                squared * (math.sqrt(2) if replaced else 1.0) + 2 * summed,
+                clipped.gradient_gap + 2 * label_sum_error(clipped),
+            ]
+        )
+
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        budget.check_gaussian()
+        sensitivities = self.sensitivities(problem)
+        paper = self.accounting == "paper"
+        noises = (
+            self._paper_noises(problem, budget) if paper else self._noises(problem, mu_left(budget, mu_spent))
+        )
+        profile = price_of(noises, mu_spent)
+        reached = profile.delta(budget.epsilon) <= budget.delta
+        return Plan(
+            mechanism=self,
+            problem=problem,
+            budget=budget,
+            settings=self.settings,
+            accountant="the paper's three Gaussian releases" if paper else TIGHT,
+            noise=noises[-1],
+            releases=len(noises),
+            profile=profile,
+            sensitivities=sensitivities,
+            not_certified=None
+            if reached
+            else "the paper's own noise does not reach the budget when checked exactly.",
+            detail=noises,
+        )
+
+    def _noises(self, problem: Problem, mu: float) -> tuple[GaussianNoise, ...]:
+        return tuple(
+            gaussian_noise(float(sensitivity), dimension, math.sqrt(share) * mu)
+            for sensitivity, dimension, share in zip(
+                self.sensitivities(problem), _dimensions(problem), SHARES, strict=True
+            )
+        )
+
+    def _paper_noises(self, problem: Problem, budget: Budget) -> tuple[GaussianNoise, ...]:
+        """A third of epsilon for each, and the sensitivities of the paper, which are those of add-remove."""
+        factor = 3 * math.sqrt(math.log(6 / budget.delta)) / budget.epsilon
+        scales = np.array([problem.row_norm**2, problem.row_norm**2, problem.row_norm * self.target_bound])
+        return tuple(
+            GaussianNoise(sensitivity=float(sensitivity), scale=factor * float(scale), dimension=dimension)
+            for sensitivity, scale, dimension in zip(
+                self.sensitivities(problem), scales, _dimensions(problem), strict=True
+            )
+        )
+
+    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+        outcomes = []
+        cut = ClippedSquared(self.target_bound)  # at zero weights its slope is the target, cut off
+        for job, (cross, moments) in zip(jobs, self._sums(jobs, table, cut), strict=True):
+            statistics = {
+                "smallest eigenvalue of X'X": np.linalg.eigvalsh(moments)[:1],
+                "X'X": pack(moments),
+                "X'y": cross,
+            }
+            passages = [
+                release(value, noise, entropy, name=name)
+                for (name, value), noise in zip(statistics.items(), job.plan.detail, strict=True)
+            ]
+            (smallest, noisy_moments, noisy_cross), records = zip(*passages, strict=True)
+            weights = self._solve(float(smallest[0]), noisy_moments, noisy_cross, job.plan)
+            outcomes.append(Outcome(weights=weights, records=records, certified=True))
+        return outcomes
+
+    def _solve(self, smallest: float, triangle: Vector, cross: Vector, plan: Plan) -> Vector:
+        """(X'X + ridge)^-1 X'y; what is still below the noise on X'X is raised to it."""
+        eigenvalues, axes = np.linalg.eigh(unpack(triangle, len(cross)))
+        raised = np.maximum(eigenvalues + self.ridge(smallest, plan), plan.detail[1].scale)
+        return np.asarray(axes @ (axes.T @ cross / raised))
+
+    def ridge(self, smallest: float, plan: Plan) -> float:
+        """n l2, or more where the noise on X'X might exceed its smallest eigenvalue."""
+        by_eigenvalue, by_moments, _ = plan.detail
+        p = plan.problem.n_columns
+        deviation = by_moments.scale * math.sqrt((p + 1) * math.log(p / self.failure))
+        sure = max(0.0, smallest - by_eigenvalue.scale * float(ndtri(1 - self.failure)))
+        return float(max(plan.problem.n_rows * plan.problem.l2, deviation - sure))
+
+    def _clipped(self, problem: Problem) -> Problem:
+        """The same rows with targets in [-target_bound, target_bound]: its gradient at zero weights is -X'y."""
+        return replace(problem, loss=ClippedSquared(self.target_bound))
+
+
+def _dimensions(problem: Problem) -> tuple[int, int, int]:
+    return 1, triangle_size(problem.n_columns), problem.n_columns

@@ -1,0 +1,67 @@
+"""Sufficient statistics: noise on sums over the rows, then any computation on what was released."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.losses import Loss
+from dperm.mechanisms.base import Job, Mechanism
+from dperm.problem import UNIT_ROUNDOFF, Problem
+
+if TYPE_CHECKING:
+    from dperm.engine import Table
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class StatisticsMechanism(Mechanism):
+    """Jobs on the same rows share their sums; each then gets noise of its own at the gate."""
+
+    family: ClassVar[str] = "statistics"
+
+    def _sums(self, jobs: Sequence[Job], table: Table, loss: Loss) -> list[tuple[Vector, Matrix]]:
+        """Minus the gradient at zero weights, and the second moments, summed over the rows of each job."""
+        models = sorted({job.model for job in jobs})
+        engine = table.select(models).open(storage=np.float64)
+        gradients = engine.gradient_sum(loss, np.zeros((engine.n_columns, len(models))))
+        moments = engine.row_moments()
+        moments = np.broadcast_to(moments, (len(models), *moments.shape[1:]))  # one matrix without a mask
+        column = {model: k for k, model in enumerate(models)}
+        return [(-gradients[:, column[job.model]], moments[column[job.model]]) for job in jobs]
+
+
+def triangle_size(n_columns: int) -> int:
+    return n_columns * (n_columns + 1) // 2
+
+
+def pack(matrix: Matrix) -> Vector:
+    """The upper triangle, off-diagonal entries times sqrt(2): Euclidean norm is then Frobenius norm."""
+    rows, columns = np.triu_indices(len(matrix))
+    return np.asarray(matrix[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2)))
+
+
+def unpack(triangle: Vector, n_columns: int) -> Matrix:
+    """The symmetric matrix that :func:`pack` made a vector of."""
+    rows, columns = np.triu_indices(n_columns)
+    matrix = np.zeros((n_columns, n_columns))
+    matrix[rows, columns] = triangle / np.where(rows == columns, 1.0, math.sqrt(2))
+    matrix[columns, rows] = matrix[rows, columns]
+    return matrix
+
+
+def moment_error(problem: Problem) -> float:
+    """Float64 error, in Frobenius norm, of the packed sum of x x^T, weighed by a constant or not."""
+    return 2 * (problem.n_rows + 4) * UNIT_ROUNDOFF * problem.n_rows * problem.row_norm**2
+
+
+def label_sum_error(problem: Problem) -> float:
+    """Float64 error of the *sum* of gradients at zero weights."""
+    return problem.n_rows * problem.gradient_error(problem.n_rows, 0.0)

@@ -1,0 +1,64 @@
+"""From sensitivities to a noise scale: the tight price and the papers' own."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import NotCertified
+from dperm.privacy import Budget, GaussianNoise, GaussianProfile, calibrate, gaussian_mu
+from dperm.privacy.noise import grid_exponent, padded
+from dperm.problem import Problem
+
+Vector = NDArray[np.float64]
+
+TIGHT = "exact Gaussian profile"
+TIGHT_MIXTURE = "exact Gaussian profile, averaged over the hidden batch of the differing row"
+
+
+def price_branches(
+    problem: Problem,
+    budget: Budget,
+    probability: Vector,
+    sensitivities: Vector,
+    mu_spent: float = 0.0,
+    paper_scale: Callable[[], float] | None = None,
+) -> tuple[GaussianNoise, GaussianProfile]:
+    r"""Noise for weights that move by ``sensitivities[j]`` in hidden branch j.
+
+    Guarantee
+    ---------
+    Weights plus the noise returned, together with a Gaussian release of parameter ``mu_spent``, meet the budget:
+    :math:`\delta(\varepsilon) \le \sum_j q_j\,\delta_{\mu_j}(\varepsilon)` with :math:`\mu_j^2 =
+    (\Delta_j/\sigma)^2 + \mu_0^2` and the sensitivities padded for the noise grid
+    (docs/proofs/accounting.md, docs/proofs/noise.md). A scale from a paper's formula is used only if it
+    passes the same check.
+    """
+    budget.check_gaussian()
+    largest = float(sensitivities.max())
+    grid = grid_exponent(largest, problem.dimension)
+    with_grid = padded(sensitivities, problem.dimension, grid)
+
+    def profile(scale: float) -> GaussianProfile:
+        return GaussianProfile.mixture(probability, with_grid / scale).compose_gaussian(mu_spent)
+
+    if paper_scale is None:
+        scale = calibrate(profile, budget, start=float(with_grid.max()) / gaussian_mu(budget))
+    else:
+        scale = paper_scale()
+        if profile(scale).delta(budget.epsilon) > budget.delta:
+            raise NotCertified(
+                f"the paper's own noise scale {scale:.6g} does not reach epsilon = {budget.epsilon:g}, delta = "
+                f"{budget.delta:g} when checked exactly; use accounting='tight'."
+            )
+    noise = GaussianNoise(sensitivity=largest, scale=scale, dimension=problem.dimension)
+    return noise, profile(scale)
+
+
+def mu_left(budget: Budget, mu_spent: float) -> float:
+    """The Gaussian parameter that the budget leaves beside a release of parameter ``mu_spent``."""
+    whole = gaussian_mu(budget)
+    if not mu_spent < whole:
+        raise NotCertified("the releases before training use up the whole budget; give them a smaller share.")
+    return math.sqrt((whole - mu_spent) * (whole + mu_spent)) * (1 - 1e-12)

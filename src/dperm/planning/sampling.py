@@ -1,0 +1,103 @@
+"""Random batches: one object draws the rows of a step and prices the steps, so that the two cannot disagree."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from random import SystemRandom
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import InvalidInput
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget
+from dperm.privacy.entropy import Entropy, SeededEntropy
+from dperm.privacy.fixed_size import fixed_size_epsilon, fixed_size_noise_multiplier
+from dperm.privacy.mixed import compose_gaussian_and_poisson, poisson_noise_beside_gaussian
+from dperm.privacy.subsampled import poisson_noise_multiplier
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PoissonSampling:
+    """Every row joins a batch on its own with probability ``rate``.
+
+    Guarantee
+    ---------
+    A row joins with a probability of at most ``rate``, independently of all other rows and steps; with a
+    secure source the choice comes from the operating system. The prices are those of exactly this
+    sampling (docs/proofs/sgd-ma.md), in units of the norm of what one row adds to a sum.
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.rate, (int, float)) and not isinstance(self.rate, bool)
+        if not (number and 0 < self.rate <= 1):
+            raise InvalidInput(f"rate must lie in (0, 1]; got {self.rate!r}.")
+
+    def expected_rows(self, n_rows: int) -> float:
+        return self.rate * n_rows
+
+    def draw(self, n_rows: int, entropy: Entropy) -> Integers:
+        """Positions of one batch; it may be empty."""
+        if self.rate == 1:
+            return np.arange(n_rows)
+        if entropy.secure:
+            keys = np.frombuffer(os.urandom(8 * n_rows), dtype=np.uint64)
+        else:
+            keys = _seeded(entropy).generator.integers(0, 2**64, size=n_rows, dtype=np.uint64)
+        return np.flatnonzero(keys < np.uint64(math.floor(math.ldexp(self.rate, 64))))
+
+    @lru_cache(maxsize=256)  # noqa: B019 - the keys are small frozen objects; a search takes seconds
+    def noise_multiplier(
+        self, steps: int, budget: Budget, neighbours: Neighbours, mu_spent: float = 0.0
+    ) -> float:
+        """Noise that ``steps`` batches need, beside a Gaussian release of parameter ``mu_spent``."""
+        if mu_spent == 0:
+            return poisson_noise_multiplier(self.rate, steps, budget, neighbours)
+        return poisson_noise_beside_gaussian(mu_spent, self.rate, steps, budget, neighbours)
+
+    def epsilon(
+        self,
+        noise_multiplier: float,
+        steps: int,
+        delta: float,
+        neighbours: Neighbours,
+        mu_spent: float = 0.0,
+    ) -> float:
+        return compose_gaussian_and_poisson(mu_spent, noise_multiplier, self.rate, steps, delta, neighbours)
+
+
+@dataclass(frozen=True)
+class FixedSizeSampling:
+    """Every batch is a uniformly random set of ``size`` rows, none of them twice (docs/proofs/dp-sgd.md).
+
+    The noise multiplier counts in units of the norm of what one row adds. Its price holds for both relations.
+    """
+
+    size: int
+
+    def draw(self, n_rows: int, entropy: Entropy) -> Integers:
+        if entropy.secure:
+            return np.array(SystemRandom().sample(range(n_rows), self.size), np.int64)
+        return _seeded(entropy).generator.choice(n_rows, self.size, replace=False, shuffle=False)
+
+    @lru_cache(maxsize=256)  # noqa: B019 - as above
+    def noise_multiplier(self, n_rows: int, steps: int, budget: Budget, mu_spent: float = 0.0) -> float:
+        return fixed_size_noise_multiplier(self.size, n_rows, steps, budget, mu_spent)
+
+    def epsilon(
+        self, noise_multiplier: float, n_rows: int, steps: int, delta: float, mu_spent: float = 0.0
+    ) -> float:
+        return fixed_size_epsilon(noise_multiplier, self.size, n_rows, steps, delta, mu_spent)
+
+
+def _seeded(entropy: Entropy) -> SeededEntropy:
+    if not isinstance(entropy, SeededEntropy):
+        raise InvalidInput(f"The source {entropy.name!r} is neither secure nor a SeededEntropy.")
+    return entropy

@@ -1,0 +1,140 @@
+"""The one public object between a row as declared and the row that a model sees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import InvalidInput
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RowMap:
+    r"""Bound a row, move and scale it, bound it again and append the intercept column.
+
+    With :math:`[v]` for v scaled down to a norm of at most ``x_norm``, a row x becomes
+    :math:`z = ([\,([x] - c)/s\,], b)`. Without centre and scale that is :math:`([x], b)`.
+
+    Parameters
+    ----------
+    x_norm : float
+        Public bound on the Euclidean norm of a row of features.
+    intercept : float
+        The constant last column b; 0 for none.
+    centre, scale : arrays of shape (n_features,), optional
+        What is subtracted from a row and what it is divided by, column by column. Either was released, or is public.
+
+    Guarantee
+    ---------
+    The image of a row depends on that row and on public numbers alone, and its features have a norm of at most
+    ``x_norm``, up to rounding; an engine sees to it that what it stores keeps the bound exactly.
+    """
+
+    x_norm: float
+    intercept: float = 0.0
+    centre: Floats | None = None
+    scale: Floats | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("centre", "scale"):
+            given = getattr(self, name)
+            if given is None:
+                continue
+            values = np.array(given, np.float64)
+            values.flags.writeable = False
+            if values.ndim != 1 or not np.isfinite(values).all():
+                raise InvalidInput(f"{name} must hold one finite number for each feature.")
+            if name == "scale" and not (values > 0).all():
+                raise InvalidInput("scale must hold one positive number for each feature.")
+            object.__setattr__(self, name, values)
+        lengths = {len(values) for values in (self.centre, self.scale) if values is not None}
+        if len(lengths) > 1:
+            raise InvalidInput("centre and scale must have one number for each feature, as many of both.")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RowMap) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash((self.x_norm, self.intercept))
+
+    @property
+    def moves(self) -> bool:
+        """Whether rows are moved or scaled, and not only bounded."""
+        return self.centre is not None or self.scale is not None
+
+    def features(self, X: NDArray[Any]) -> Floats:
+        """The features that the model sees, as new float64 rows; without the intercept column."""
+        rows = bounded(X, self.x_norm)
+        if not self.moves:
+            return rows
+        if self.centre is not None:
+            rows = rows - self.centre
+        if self.scale is not None:
+            rows = rows / self.scale
+        return bounded(rows, self.x_norm)
+
+    def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Weights of a model on mapped rows, said in the units of the features as they came.
+
+        ``weights`` has one row per feature and, with an intercept, one more. Returns coefficients v and the constant
+        a such that the margin of a row that neither bound cuts is <x, v> + a.
+        """
+        features = weights[:-1] if self.intercept else weights
+        constant = self.intercept * weights[-1] if self.intercept else np.zeros(weights.shape[1:])
+        if self.scale is not None:
+            features = (features.T / self.scale).T
+        if self.centre is not None:
+            constant = constant - self.centre @ features
+        return np.array(features), np.asarray(constant)
+
+    def margins(self, X: NDArray[Any], coefficients: Floats, constant: Floats | float) -> Floats:
+        """Margins of rows as they came, each mapped as in training; the linear function where no bound cuts a row."""
+        rows = bounded(X, self.x_norm)
+        if not self.moves:
+            return np.asarray(rows @ coefficients + constant)
+        moved = rows if self.centre is None else rows - self.centre
+        factor = shrinkage(moved if self.scale is None else moved / self.scale, self.x_norm)
+        centre = 0.0 if self.centre is None else self.centre @ coefficients
+        return np.asarray((factor * (moved @ coefficients).T).T + centre + constant)
+
+    def to_dict(self) -> dict[str, Any]:
+        def listed(values: Floats | None) -> list[float] | None:
+            return None if values is None else values.tolist()
+
+        return {
+            "x_norm": self.x_norm,
+            "intercept": self.intercept,
+            "centre": listed(self.centre),
+            "scale": listed(self.scale),
+        }
+
+    @classmethod
+    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
+        return cls(**{name: stated[name] for name in ("x_norm", "intercept", "centre", "scale")})
+
+
+def shrinkage(rows: NDArray[Any], x_norm: float) -> Floats:
+    """What each row is multiplied by so that its norm is at most ``x_norm``: 1 for shorter rows."""
+    with np.errstate(over="ignore"):
+        rows = rows.astype(np.float64, copy=False)
+        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    long = np.flatnonzero(~(norms < math.inf))
+    if len(long):  # squares that overflow
+        norms[long] = np.linalg.norm(rows[long] * 2.0**-600, axis=1) * 2.0**600
+    with np.errstate(over="ignore"):
+        return np.asarray(x_norm / np.maximum(norms, x_norm))
+
+
+def bounded(rows: NDArray[Any], x_norm: float) -> Floats:
+    """Float64 rows, those longer than ``x_norm`` scaled down to it."""
+    factor = shrinkage(rows, x_norm)
+    if (factor == 1).all():
+        return rows.astype(np.float64, copy=False)
+    return np.asarray(rows.astype(np.float64) * factor[:, None])
