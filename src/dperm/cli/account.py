@@ -115,8 +115,6 @@ def account(
       dperm account --n 50000 --epsilon 0.5 --delta 1e-8 --mechanism dp-gd --features 784 --classes 10
       dperm account --n 50000 --epsilon 0.5 --delta 1e-8 --mechanism bolt-on --batch-size 100
     """
-    from dperm.estimators._base import INTERCEPT_SCALE
-
     if ":" in mechanism:
         raise click.UsageError("write --accounting paper instead of NAME:paper.")
     chosen = _with_settings(
@@ -126,13 +124,13 @@ def account(
         average_every=average_every,
         step_size=step_size,
     )
-    problem = Problem(
+    problem = Problem.for_table(
+        n_rows,
+        features,
         loss=_loss(loss, classes, residual_bound),
         l2=l2,
         x_norm=x_norm,
-        n_rows=n_rows,
-        n_features=features,
-        intercept=0.0 if no_intercept else INTERCEPT_SCALE * x_norm,
+        fit_intercept=not no_intercept,
         neighbours=Neighbours.parse(neighbours),
     )
     budget = _budget(delta, epsilon=epsilon, tpr=tpr, fpr=fpr, advantage=advantage)

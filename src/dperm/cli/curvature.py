@@ -3,7 +3,6 @@
 from dataclasses import asdict
 
 import click
-import numpy as np
 
 from dperm.cli.data import load
 from dperm.cli.options import json_option, l2_option, loss_option, schema_option, target_option
@@ -47,22 +46,15 @@ def curvature(
     """
     from dperm.analysis.curvature import NOT_PRIVATE, measure_curvature
     from dperm.engine import Table
-    from dperm.estimators._base import INTERCEPT_SCALE
+    from dperm.estimators.labels import encode_labels
     from dperm.experiments.compare import LOSSES
     from dperm.problem import Problem
 
     records = load(data, schema_path, target)
     n_rows, n_features = records.X.shape
-    signs = np.where(records.y == records.schema.classes[1], 1.0, -1.0)
-    problem = Problem(
-        loss=LOSSES[loss],
-        l2=l2,
-        x_norm=1.0,
-        n_rows=n_rows,
-        n_features=n_features,
-        intercept=INTERCEPT_SCALE,
-    )
-    table = Table(records.X, signs, x_norm=1.0, intercept=INTERCEPT_SCALE, n_rows=n_rows)
+    signs = encode_labels(records.y, records.schema.classes)
+    problem = Problem.for_table(n_rows, n_features, loss=LOSSES[loss], l2=l2, x_norm=1.0)
+    table = Table(records.X, signs, x_norm=1.0, intercept=problem.intercept, n_rows=n_rows)
     found = measure_curvature(table, problem, noise_scales or NOISE_SCALES)
     if as_json:
         print_json(

@@ -62,11 +62,11 @@ def fit(
     Example:
       dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 --output model.json
     """
-    from dperm.estimators.atomic import check_writable
     from dperm.estimators.logistic import PrivateLogisticRegression
-    from dperm.estimators.saved import save_model
     from dperm.estimators.svm import PrivateLinearSVC
     from dperm.ledger import Ledger
+    from dperm.models import save_model
+    from dperm.models.atomic import check_writable
 
     path = Path(output_path)
     check_free(path, force)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dperm.engine import Engine, Table
 from dperm.errors import DpermError
-from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.experiments import splits
 from dperm.experiments.grid import PlanGrid, loss_of, skip
 from dperm.experiments.results import Skipped
@@ -20,6 +19,7 @@ from dperm.mechanisms import Job
 from dperm.mechanisms.gradient.family import GradientMechanism
 from dperm.mechanisms.output.descent import DescentMechanism
 from dperm.privacy import SeededEntropy, SystemEntropy
+from dperm.problem import INTERCEPT_SCALE
 
 Entropy = SystemEntropy | SeededEntropy
 

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from dperm.errors import DpermError, InvalidInput
-from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.estimators.svm import PrivateLinearSVC
 from dperm.experiments.batches import Batch, Entropy, Model, rows_of
@@ -20,6 +19,7 @@ from dperm.experiments.results import Skipped, label
 from dperm.experiments.spec import Contender, canonical_json
 from dperm.mechanisms import Mechanism, resolve
 from dperm.privacy import SeededEntropy
+from dperm.problem import INTERCEPT_SCALE
 
 
 def oracle(mechanism: str | Mechanism, *, label: str | None = None, **grid: Iterable[Any]) -> Contender:

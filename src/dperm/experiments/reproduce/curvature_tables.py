@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from dperm.analysis.curvature import NOT_PRIVATE, Curvature, measure_curvature
 from dperm.datasets.sources import FOLDER_VARIABLE, find, read_checked
 from dperm.errors import DataUnavailable
-from dperm.estimators.atomic import atomic_path
 from dperm.experiments.figures import save
 from dperm.experiments.reproduce.item import Bench, Check, Item, Report, Section
 from dperm.experiments.reproduce.published import YU_TABLE2
 from dperm.losses import ClippedSquared
+from dperm.models.atomic import atomic_path
 from dperm.problem import Problem
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from dperm.estimators.atomic import atomic_path
 from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.experiments.quiet import measured_only
 from dperm.experiments.reproduce.item import Bench, Check, Item, Report, Section
@@ -27,6 +26,7 @@ from dperm.experiments.reproduce.published import (
     PublishedAccuracy,
 )
 from dperm.experiments.reproduce.report_drawing import Lesson, animate, draw
+from dperm.models.atomic import atomic_path
 from dperm.privacy.fixed_size import fixed_size_epsilon
 
 Array = NDArray[np.float64]
