@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dperm.errors import PrivacyWarning, UtilityWarning
     from dperm.estimators.encoder import PublicEncoder
     from dperm.estimators.linear import PrivateLinearRegression
+    from dperm.estimators.linear_classifier import PrivateLinearClassifier
     from dperm.estimators.logistic import PrivateLogisticRegression
     from dperm.estimators.pipeline_check import Finding, check_pipeline
     from dperm.estimators.report import PrivacyReport
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         Output,
         OutputGD,
     )
+    from dperm.models import load_model, save_model, verify
     from dperm.privacy import Budget
 
 __version__ = "0.1.0"
@@ -75,6 +77,7 @@ _HOME = {
     "PSGD": "dperm.mechanisms",
     "PrivacyReport": "dperm.estimators.report",
     "PrivacyWarning": "dperm.errors",
+    "PrivateLinearClassifier": "dperm.estimators.linear_classifier",
     "PrivateLinearRegression": "dperm.estimators.linear",
     "PrivateLinearSVC": "dperm.estimators.svm",
     "PrivateLogisticRegression": "dperm.estimators.logistic",
@@ -86,6 +89,9 @@ _HOME = {
     "SSP": "dperm.mechanisms",
     "UtilityWarning": "dperm.errors",
     "check_pipeline": "dperm.estimators.pipeline_check",
+    "load_model": "dperm.models",
+    "save_model": "dperm.models",
+    "verify": "dperm.models",
 }
 
 __all__ = [
@@ -119,6 +125,7 @@ __all__ = [
     "OutputGD",
     "PrivacyReport",
     "PrivacyWarning",
+    "PrivateLinearClassifier",
     "PrivateLinearRegression",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
@@ -127,7 +134,10 @@ __all__ = [
     "UtilityWarning",
     "audit",
     "check_pipeline",
+    "load_model",
     "plot",
+    "save_model",
+    "verify",
 ]
 
 

@@ -15,7 +15,7 @@ from dperm.certificate import verify
 from dperm.certificate.facts import Facts, grid_exponent
 from dperm.certificate.statement import model_digest
 from dperm.certificate.verify import FORMULA, REPLANNED, SECOND
-from dperm.estimators.saved import read_document, save_model
+from dperm.models import read_document, save_model
 
 GUARANTEED = [case for case in CASES if case not in NO_GUARANTEE]
 # What the guarantee does not rest on: versions, the ledger's own reference, and the digest, which the forger mends.

@@ -12,7 +12,9 @@ import numpy as np
 from dperm import __version__
 from dperm.certificate.accountant import Price
 from dperm.certificate.document import describe, is_finite_float, matches, mechanism_of
+from dperm.certificate.estimators import check_loss
 from dperm.certificate.facts import Facts
+from dperm.certificate.released_map import check_row_map
 from dperm.certificate.routes import ROUTES
 from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.statement import (
@@ -21,13 +23,13 @@ from dperm.certificate.statement import (
     DECLARED,
     FEATURES_ASSUMED,
     NOT_MET,
-    RELEASED,
     UNIT,
     UNITS,
     check_digests,
     check_statement,
     planned_part,
     problem_of,
+    released_names,
 )
 from dperm.errors import DpermError, InvalidInput
 from dperm.mechanisms import resolve
@@ -42,11 +44,6 @@ STRUCTURE, FORMULA, SECOND, REPLANNED = (
 )
 CLOSE = 1e-9
 LARGEST_COUNT = 10_000_000
-_LOSSES = {
-    "PrivateLogisticRegression": ("logistic", "softmax"),
-    "PrivateLinearSVC": ("huber-hinge",),
-    "PrivateLinearRegression": ("squared",),
-}
 _BROKEN = (ArithmeticError, ValueError, TypeError, LookupError, MemoryError, AssertionError, DpermError)
 
 
@@ -182,7 +179,7 @@ def verify(
     Parameters
     ----------
     document : mapping
-        As :func:`dperm.estimators.saved.read_document` gives it.
+        As :func:`dperm.models.read_document` gives it.
     max_epsilon, max_delta : float, optional
         The largest guarantee that is ``ok``.
     unit : {"row", "person"}, optional
@@ -206,6 +203,7 @@ def verify(
         return examination.verdict(requirements)
     examination.run("digests", STRUCTURE, lambda: check_digests(document))
     examination.run("claim", STRUCTURE, lambda: _claim(statement))
+    examination.run("map of the rows", STRUCTURE, lambda: check_row_map(document, statement))
     examination.run("parameters of the estimator", STRUCTURE, lambda: _parameters(document, statement))
     examination.statement = statement
     if statement["guarantee"] is not None and examination.sound:
@@ -284,10 +282,12 @@ class _Examination:
 
 
 def _shape(document: Mapping[str, Any]) -> dict[str, Any]:
-    needed = (*RELEASED, "parameters", "estimator", "schema", "certificate", "digest")
-    if not isinstance(document, Mapping) or not set(needed) <= set(document):
+    needed = {"parameters", "estimator", "schema", "certificate", "digest"}
+    if not isinstance(document, Mapping) or not needed <= set(document):
         raise InvalidInput("a model file with a certificate was expected.")
     statement = check_statement(document["certificate"])
+    if not set(released_names(statement["version"])) <= set(document):
+        raise InvalidInput("the file does not hold all that its certificate is about.")
     for place in ("asked", "chosen"):
         mechanism_of(statement["mechanism"][place])
         settings = statement["mechanism"][place]["settings"]
@@ -343,15 +343,13 @@ def _parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) -> st
         "fit_intercept": problem["intercept"] > 0,
         "max_rows": problem["n_rows"] if removable else None,
     }
-    if problem["loss"] == "squared":
-        expected["residual_bound"] = problem["loss_parameters"][0]
+    if statement["targets"]["kind"] == "range":
         expected["y_range"] = [statement["targets"]["low"], statement["targets"]["high"]]
     for name, value in expected.items():
         found = stated.get(name)
         if name not in stated or found != value or isinstance(found, bool) != isinstance(value, bool):
             raise InvalidInput(f"parameter {name} is not what the certificate states.")
-    if problem["loss"] not in _LOSSES.get(str(document.get("estimator")), ()):
-        raise InvalidInput("the loss is not that of the estimator.")
+    check_loss(document, statement)
     if asked != statement["mechanism"]["asked"]:
         raise InvalidInput("parameter mechanism is not the one that the certificate states.")
     _check_shape(document, problem)
@@ -409,6 +407,7 @@ def _plan_again(statement: Mapping[str, Any]) -> str:
     mechanism = mechanism_of(statement["mechanism"]["asked"])
     plan = mechanism.plan(problem_of(statement), Budget(**statement["budget"]))
     expected = planned_part(plan, statement["targets"], statement["around"])
+    expected["version"] = statement["version"]  # of the form; an older one says the same of the plan
     stated = {name: statement[name] for name in expected}
     difference = first_difference(stated, expected)
     if difference is not None:

@@ -2,75 +2,51 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.statement import DECLARED, TAKEN
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators._base import PrivateLinearModel
+from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classes, has_link
 from dperm.estimators._rows import checked, unquoted
 from dperm.estimators._weights import refuse_weights
+from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.labels import encode_labels
 from dperm.ledger import Ledger
 from dperm.losses import Loss
-from dperm.mechanisms import Mechanism
+from dperm.mechanisms import Mechanism, Plan
 from dperm.neighbours import Neighbours
+
+_NEEDS_CLASSES = {
+    "hidden": (
+        "neighbours='add-remove' hides whether a row is there, and labels taken from y would tell that of the "
+        "only row with a label: declare all that may occur with classes=."
+    ),
+    "paid": (
+        "With a ledger declare classes=, all labels that may occur: the charge comes before a row is read, and "
+        "to take the labels from y is to read it."
+    ),
+}
+
+
+def _gives_probabilities(model: PrivateClassifier) -> bool:
+    return has_link(model.loss)
 
 
 class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
-    """A linear classifier, trained with differential privacy.
+    """A linear classifier, trained with differential privacy. Subclasses say with which ``loss``."""
 
-    Parameters
-    ----------
-    epsilon, delta : float, default=1.0 and 1e-6
-        The privacy budget that this one fit spends. Smaller is more private and noisier; delta should be
-        well below one over the number of rows.
-    mechanism : str or mechanism object, default="auto"
-        How to train: "auto" chooses by a public rule; or a name that ``dperm mechanisms`` lists, or an object such as
-        ``RSGDAR(epochs=20, batch_size=4000)`` to choose its settings.
-    l2 : float, default=1e-3
-        Weight of half the squared norm of all coefficients, the intercept's too, against the mean loss.
-    x_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row of features. Longer rows are scaled down to it.
-    classes : sequence of labels, default=None
-        The labels that may occur; of two, the positive one second. A label that does not occur gets its
-        coefficients like any other. None takes the labels from y, and the report lists that among its
-        assumptions; under add-remove and with a ledger they must be declared.
-    fit_intercept : bool, default=True
-        Add a constant column inside the bounded row. Like every coefficient it is penalised and noised.
-    neighbours : {"replace-one", "add-remove"}, default="replace-one"
-        What the guarantee hides: the content of one row, or also whether it is there.
-    max_rows : int, default=None
-        For add-remove: a public number of rows that the table never exceeds; one that does is refused. Any
-        smaller number fits, also none at all.
-    random_state : int, Generator or RandomState, default=None
-        None draws all randomness from the operating system. Anything else makes the fit repeatable and
-        therefore NOT private; the report then says so, and a ledger refuses it.
-    ledger : Ledger, default=None
-        Where this fit is charged, before a row is read. A fit that would exceed the cap raises ``BudgetExceeded``.
-    dataset : str, default=None
-        Which dataset of the ledger the rows belong to; None is its default one.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (1, n_features), or (n_classes, n_features) for more than two classes
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-    classes_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str, when X has column names
-    privacy_ : PrivacyReport
-        What is guaranteed, how, and under which assumptions. Print it, or use ``to_dict()``.
-    ledger_entry_ : str or None
-        The ledger, the charge that paid for this fit and the head of the ledger's history after it.
-    """
-
-    multi_class: ClassVar[bool] = False
+    loss: LossLike
 
     def __init__(
         self,
@@ -103,9 +79,19 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         )
         self.classes = classes
 
-    def _loss(self, n_classes: int) -> Loss:
-        """The loss for this many classes: of one output for two, of one output per class for more."""
-        raise NotImplementedError
+    def plan(self, n_rows: int, n_features: int, n_classes: int | None = None) -> Plan:
+        """What ``fit`` would do on a table of this shape: noise, price and settings, from public facts alone.
+
+        Raises what ``fit`` would raise of the settings. No data is needed and nothing is spent.
+
+        Parameters
+        ----------
+        n_rows, n_features : int
+            The shape of the table. Under add-remove ``max_rows`` stands for the number of rows.
+        n_classes : int, optional
+            How many labels may occur, where ``classes`` does not say so.
+        """
+        return self._planned(n_rows, n_features, self._loss(self._count_classes(n_classes)))
 
     def fit(self, X: ArrayLike, y: ArrayLike, **unsupported: Any) -> PrivateClassifier:
         """Plan from public facts, then train on the rows and release the weights once.
@@ -121,19 +107,17 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         """
         refuse_weights(unsupported)
         paying = self.ledger is not None
-        n_samples, n_features = self._table_shape(X, y, paying)
+        shape = self._table_shape(X, y, paying)
         classes = self._label_set(y, paying)
-        loss = self._loss(len(classes))
 
         def read() -> tuple[NDArray[Any], NDArray[Any]]:
             form = {"dtype": [np.float64, np.float32], "ensure_min_samples": self._fewest_rows()}
             rows, labels = checked(self, X, y, **form)
             with unquoted():
                 check_classification_targets(labels)
-                places = _encode(labels, classes)
-            return rows, 2.0 * places - 1.0 if loss.labels == "binary" else places
+                return rows, encode_labels(labels, classes)
 
-        coefficients, intercept = self._fit_weights(self._problem(n_samples, n_features, loss), read)
+        coefficients, intercept = self._fit_weights(self._plan(*shape, self._loss(len(classes))), read)
         self.classes_ = classes
         self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
         self.intercept_ = np.atleast_1d(intercept)
@@ -141,10 +125,11 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Margins: of two classes one per row, positive for ``classes_[1]``; otherwise one column per class."""
-        check_is_fitted(self)
-        rows = checked(self, X, dtype=[np.float64, np.float32], reset=False)
-        margins = np.asarray(rows @ self.coef_.T + self.intercept_)
+        """Margins: of two classes one per row, positive for ``classes_[1]``; otherwise one column per class.
+
+        Rows are mapped as in training (``row_map_``): one longer than ``x_norm`` is scaled down to it.
+        """
+        margins = self._margins(X)
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -152,6 +137,22 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         margins = self.decision_function(X)
         places = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
         return np.asarray(self.classes_[places])
+
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Probabilities, one column per class in the order of ``classes_``; for the logistic loss alone."""
+        margin = self.decision_function(X)
+        if margin.ndim == 2:
+            return np.asarray(softmax(margin, axis=1))
+        return np.column_stack([expit(-margin), expit(margin)])
+
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Logarithms of ``predict_proba``."""
+        margin: Any = self.decision_function(X)
+        if margin.ndim == 2:
+            return np.asarray(log_softmax(margin, axis=1))
+        return np.column_stack([log_expit(-margin), log_expit(margin)])
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the rows that are predicted right. It is not private."""
@@ -161,32 +162,67 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = self.multi_class
+        tags.classifier_tags.multi_class = self.fits_many_classes
         tags.classifier_tags.poor_score = True  # at epsilon = 1 a few dozen rows teach little
         tags.non_deterministic = True
         return tags
 
+    @property
+    def fits_many_classes(self) -> bool:
+        """Whether more than two classes can be fitted."""
+        return fits_many_classes(self.loss)
+
+    def _loss(self, n_classes: int) -> Loss:
+        return classifier_loss(self.loss, n_classes)
+
+    def _targets(self, loss: Loss) -> dict[str, Any]:
+        origin = TAKEN if self.classes is None else DECLARED
+        return {"kind": "classes", "count": max(loss.outputs, 2), "origin": origin}
+
+    def _count_classes(self, told: int | None) -> int:
+        """The public number of classes, without a look at y."""
+        if self.classes is not None:
+            declared = len(self._checked_classes(np.asarray(self.classes)))
+            if told not in (None, declared):
+                raise InvalidInput(f"classes declares {declared} classes and n_classes is {told!r}.")
+            return declared
+        self._check_declared(self.ledger is not None)
+        if told is None and not self.fits_many_classes:
+            return 2
+        if told is None:
+            raise InvalidInput(
+                "a plan needs to know how many classes there are: declare them with classes=, or give n_classes=."
+            )
+        if isinstance(told, bool) or not isinstance(told, numbers.Integral) or told < 2:
+            raise InvalidInput(f"n_classes must be a whole number of at least 2; got {told!r}.")
+        return int(told)
+
     def _label_set(self, y: ArrayLike, paying: bool) -> NDArray[Any]:
-        if self.classes is None and Neighbours.parse(self.neighbours) is Neighbours.ADD_REMOVE:
-            raise InvalidInput(
-                "neighbours='add-remove' hides whether a row is there, and labels taken from y would tell that of the "
-                "only row with a label: declare all that may occur with classes=."
-            )
-        if self.classes is None and paying:
-            raise InvalidInput(
-                "With a ledger declare classes=, all labels that may occur: the charge comes before a row is read, and "
-                "to take the labels from y is to read it."
-            )
-        labels = _labels_in(y) if self.classes is None else np.asarray(self.classes)
-        if self.classes is None and len(labels) < 2:
+        self._check_declared(paying)
+        if self.classes is not None:
+            return self._checked_classes(np.asarray(self.classes))
+        labels = _labels_in(y)
+        if len(labels) < 2:
             raise InvalidInput(
                 "y holds 1 class and two are needed; if another class may occur, declare all with classes=."
             )
+        return self._checked_classes(labels)
+
+    def _check_declared(self, paying: bool) -> None:
+        """Refuse to take labels from y where that would tell of a row, or comes before the charge."""
+        if self.classes is not None:
+            return
+        if Neighbours.parse(self.neighbours) is Neighbours.ADD_REMOVE:
+            raise InvalidInput(_NEEDS_CLASSES["hidden"])
+        if paying:
+            raise InvalidInput(_NEEDS_CLASSES["paid"])
+
+    def _checked_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
         if labels.ndim != 1 or len(labels) < 2 or len(set(labels.tolist())) < len(labels):
             raise InvalidInput(
                 f"classes must hold at least two different labels; got an array of shape {labels.shape}."
             )
-        if len(labels) > 2 and not self.multi_class:
+        if len(labels) > 2 and not self.fits_many_classes:
             raise Unsupported(
                 "Only binary classification is supported. The type of the target is multiclass: "
                 f"{'y holds' if self.classes is None else 'classes declares'} {len(labels)} classes. Use "
@@ -194,25 +230,9 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             )
         return labels
 
-    def _targets(self, loss: Loss) -> dict[str, Any]:
-        origin = TAKEN if self.classes is None else DECLARED
-        return {"kind": "classes", "count": max(loss.outputs, 2), "origin": origin}
-
 
 def _labels_in(y: ArrayLike) -> NDArray[Any]:
     with unquoted():
         values = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
         check_classification_targets(values)
         return np.unique(values)
-
-
-def _encode(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
-    """The place of each label among the classes."""
-    places = np.full(len(y), -1.0)
-    for place, label in enumerate(classes):
-        places[y == label] = place
-    if (places < 0).any():
-        raise InvalidInput(
-            "y holds labels outside classes; declare every label that may occur, of two the positive one second."
-        )
-    return places

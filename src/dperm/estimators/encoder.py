@@ -58,13 +58,15 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Encode a table; see :func:`dperm.datasets.encode`."""
-        return encode(X, self._declared())
+        return encode(X, self.declared)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the encoded columns. They come from the schema; ``input_features`` is ignored."""
-        return np.asarray(feature_names(self._declared()), dtype=object)
+        return np.asarray(feature_names(self.declared), dtype=object)
 
-    def _declared(self) -> Schema:
+    @property
+    def declared(self) -> Schema:
+        """The schema, read now if ``fit`` has not read it."""
         return self.schema_ if hasattr(self, "schema_") else Schema.parse(self.schema)
 
     def __sklearn_is_fitted__(self) -> bool:

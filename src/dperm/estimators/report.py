@@ -14,9 +14,21 @@ class PrivacyReport:
     """What a person who signs off a release wants to see. ``guarantee`` is None when there is none.
 
     It is read off ``statement``, which says the same and more for machines (docs/certificate.md).
+
+    Attributes
+    ----------
+    guarantee : dict or None
+        The epsilon and delta that hold for all that was learned from the rows; None for a model without a claim
+        and for one of which an assumption is NOT MET.
+    claim : dict or None
+        The epsilon and delta that this fit by itself claims; None with the ``reason`` why.
+    not_met : tuple of str
+        Assumptions that do not hold, as far as the fit could see.
+    assumptions : tuple of str
+        All that is taken for granted.
     """
 
-    guarantee: Mapping[str, float] | None
+    claim: Mapping[str, float] | None
     reason: str | None
     mechanism: str
     accounting: str
@@ -50,7 +62,7 @@ class PrivacyReport:
         releases = statement["releases"]
         centred = [] if statement["centring"] is None else releases[:1]
         return cls(
-            guarantee=statement["guarantee"],
+            claim=statement["guarantee"],
             reason=statement["reason"],
             mechanism=mechanism["asked"]["name"],
             accounting=mechanism["asked"]["settings"]["accounting"],
@@ -79,17 +91,33 @@ class PrivacyReport:
         )
 
     @property
+    def guarantee(self) -> Mapping[str, float] | None:
+        return None if self.not_met else self.claim
+
+    @property
     def not_met(self) -> tuple[str, ...]:
         """Assumptions that do not hold, as far as the fit could see."""
         return tuple(line for line in self.assumptions if line.startswith(NOT_MET))
 
     def to_dict(self) -> dict[str, Any]:
-        """A plain dictionary, ready for JSON."""
+        """A plain dictionary, ready for JSON.
+
+        ``guarantee``, ``epsilon`` and ``delta`` are what holds: null where an assumption is NOT MET or nothing is
+        claimed. ``claim`` is what the fit by itself claims, and ``budget`` what its noise was planned for.
+        """
         shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "statement"}
-        return {**shown, "assumptions": list(self.assumptions)}
+        holds: Mapping[str, float | None] = self.guarantee or {"epsilon": None, "delta": None}
+        return {
+            "guarantee": self.guarantee,
+            **shown,
+            **holds,
+            "budget": {"epsilon": self.epsilon, "delta": self.delta},
+            "not_met": list(self.not_met),
+            "assumptions": list(self.assumptions),
+        }
 
     def __str__(self) -> str:
-        if self.guarantee is None:
+        if self.claim is None:
             head = f"NOT PRIVATE: {self.reason}"
         elif self.not_met:
             head = (
