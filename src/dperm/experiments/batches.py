@@ -15,7 +15,7 @@ from dperm.experiments import splits
 from dperm.experiments.grid import PlanGrid, loss_of, skip
 from dperm.experiments.results import Skipped
 from dperm.experiments.spec import Contender, Spec, canonical_json, digest_rows
-from dperm.mechanisms import Job
+from dperm.mechanisms import Job, Outcome
 from dperm.mechanisms.gradient.family import GradientMechanism
 from dperm.mechanisms.output.descent import DescentMechanism
 from dperm.privacy import SeededEntropy, SystemEntropy
@@ -154,7 +154,7 @@ def _train(
     seconds = (time.perf_counter() - started) / len(jobs)
     models = iter(
         Model(
-            weights=outcome.weights,
+            weights=_on_bounded_rows(outcome),
             settings=canonical_json(job.plan.settings),
             noise_scale=None if job.plan.noise is None else job.plan.noise.scale,
             seconds=seconds,
@@ -162,6 +162,14 @@ def _train(
         for job, outcome in zip(jobs, outcomes, strict=True)
     )
     return {cell: [next(models) for _ in batch.n_training] for cell in cells}
+
+
+def _on_bounded_rows(outcome: Outcome) -> NDArray[np.float64]:
+    """Weights with the same margins on rows that are bounded and not moved, where the second bound cuts none."""
+    if outcome.row_map is None:
+        return outcome.weights
+    coefficients, constant = outcome.row_map.coefficients(outcome.weights)
+    return np.concatenate([coefficients, (constant / outcome.row_map.intercept)[None]])
 
 
 def rows_of(

@@ -17,6 +17,7 @@ from dperm.privacy import Budget, GaussianProfile, ReleaseRecord
 from dperm.privacy.cost import Cost
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
+from dperm.row_map import RowMap
 
 if TYPE_CHECKING:
     from dperm.engine import Table
@@ -91,12 +92,14 @@ class Job:
 class Outcome:
     """One model as released: weights (p,), or (p, C) for C outputs, and a record of every passage of the gate.
 
-    ``certified`` tells that the arithmetic was the one that the plan accounts for.
+    ``certified`` tells that the arithmetic was the one that the plan accounts for. The weights are those of rows seen
+    through ``row_map``; None stands for that of the problem.
     """
 
     weights: Vector
     records: tuple[ReleaseRecord, ...]
     certified: bool
+    row_map: RowMap | None = None
 
     @property
     def record(self) -> ReleaseRecord | None:
@@ -172,8 +175,8 @@ class Mechanism(ABC):
         assert centring is not None
         centre, record = centring.release(table, entropy)
         (outcome,) = self._run([replace(job, model=0)], table.centred(centre, centring.radius), entropy)
-        weights = centring.undo(outcome.weights, centre)
-        return replace(outcome, weights=weights, records=(record, *outcome.records))
+        row_map = centring.map_by(centre)
+        return replace(outcome, row_map=row_map, records=(record, *outcome.records))
 
     @abstractmethod
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:

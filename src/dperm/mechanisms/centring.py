@@ -16,6 +16,7 @@ from dperm.planning.gaussian import gaussian_noise
 from dperm.privacy import Budget, GaussianNoise, ReleaseRecord, gaussian_mu, release
 from dperm.privacy.entropy import Entropy
 from dperm.problem import UNIT_ROUNDOFF, Problem
+from dperm.row_map import RowMap
 
 if TYPE_CHECKING:
     from dperm.engine import Table
@@ -39,12 +40,14 @@ class Centring:
         features = table.open(storage=np.float64).row_sum()[: self.problem.n_features, 0]
         return release(features / self.problem.n_rows, self.noise, entropy, name="mean of the rows")
 
-    def undo(self, weights: Vector, centre: Vector) -> Vector:
-        """Weights for rows as they came: w.(x - centre)/radius + w_0 b is linear in (x, b)."""
-        original = weights.copy()
-        original[:-1] /= self.radius
-        original[-1] -= centre @ original[:-1] / self.problem.intercept
-        return original
+    def map_by(self, centre: Vector) -> RowMap:
+        """The map that a released mean makes."""
+        return RowMap(
+            x_norm=self.problem.x_norm,
+            intercept=self.problem.intercept,
+            centre=centre,
+            scale=np.full(len(centre), self.radius),
+        )
 
 
 def plan_centring(problem: Problem, budget: Budget) -> Centring:
