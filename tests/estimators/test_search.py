@@ -17,7 +17,7 @@ from dperm import (
     PrivateSearchCV,
 )
 from dperm.datasets import load_cps
-from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, Unsupported
+from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, PrivacyWarning, Unsupported
 from dperm.estimators.search import scoring, selection
 from dperm.estimators.search.candidates import priced_candidate
 from dperm.estimators.search.on_public_rows import as_noisy
@@ -88,6 +88,23 @@ def test_the_report_states_the_whole(rows):
     assert set(found.predict(rows[0])) <= {"no", "yes"}
     assert found.predict_proba(rows[0]).shape == (N, 2)
     assert found.decision_function(rows[0]).shape == (N,)
+
+
+def test_sentences_are_made_of_values_and_not_of_each_other(rows):
+    """The number of training rows occurs in other lines too, and stays there."""
+    estimator = PrivateLogisticRegression(mechanism="output", x_norm=1.0, classes=["no", "yes"])
+    found = searcher(estimator, validation=2900 / N, epsilon=8.0, delta=1e-6).fit(*rows)
+    assert found.privacy_.settings["training_rows"] == 100
+    lines = found.privacy_.assumptions
+    assert f"The number of rows, {N}, is public." in lines
+    assert not any("100" in line for line in lines)
+    small = PrivateLogisticRegression(mechanism="output", classes=["no", "yes"])
+    with pytest.warns(PrivacyWarning, match="not below 1 / 60"):
+        cautious = searcher(small, validation=0.5, delta=0.09, epsilon=8.0).fit(rows[0][:60], rows[1][:60])
+    (caution,) = [line for line in cautious.privacy_.assumptions if line.startswith("CAUTION")]
+    assert "0.09" in caution
+    assert "1 / 60" in caution
+    assert cautious.privacy_.assumptions[-1] == caution
 
 
 def test_a_seed_is_not_private(rows):

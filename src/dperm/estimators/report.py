@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from dperm.certificate.statement import NOT_MET
+from dperm.mechanisms.plan_words import noise_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,7 @@ class PrivacyReport:
             row_norm=problem["row_norm"],
             lipschitz=problem["lipschitz"],
             smoothness=problem["smoothness"] * problem["row_norm"] ** 2 + problem["l2"],
-            noise_on=_noise_on(mechanism["family"], problem["n_coefficients"], planned["releases"]),
+            noise_on=noise_on(mechanism["family"], problem["n_coefficients"], planned["releases"]),
             releases=planned["releases"],
             sensitivity=planned["sensitivity"],
             noise_scale=planned["noise_scale"],
@@ -156,18 +157,6 @@ class PrivacyReport:
             )
         lines += ["  assumed"] + [f"    - {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
-
-
-def _noise_on(family: str, coefficients: int, releases: int) -> str | None:
-    """What the noise is added to."""
-    if releases == 0:
-        return None
-    return {
-        "output": f"the {coefficients} coefficients, once",
-        "objective": f"a linear term of the objective, {coefficients} numbers; a little on its minimiser",
-        "gradient": f"{releases} steps, each of {coefficients} numbers",
-        "statistics": "sums over the rows, once",
-    }.get(family, f"{releases} releases")
 
 
 def _short(value: Any) -> str:

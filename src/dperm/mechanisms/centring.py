@@ -40,6 +40,13 @@ class Centring:
         features = table.open(storage=np.float64).row_sum()[: self.problem.n_features, 0]
         return release(features / self.problem.n_rows, self.noise, entropy, name="mean of the rows")
 
+    def undo(self, weights: Vector, centre: Vector) -> Vector:
+        """Weights for rows as they came: w.(x - centre)/radius + w_0 b is linear in (x, b)."""
+        original = weights.copy()
+        original[:-1] /= self.radius
+        original[-1] -= centre @ original[:-1] / self.problem.intercept
+        return original
+
     def map_by(self, centre: Vector) -> RowMap:
         """The map that a released mean makes."""
         return RowMap(

@@ -25,6 +25,10 @@ def parted(model: Any, schema: Schema | None) -> tuple[Any, Schema | None, list[
             "its last step, and keep the steps before it."
         )
     encoder, estimator = parts
+    if hasattr(estimator, "best_estimator_"):
+        raise InvalidInput(
+            "a search is not saved; put its best_estimator_ behind the encoder, in a pipeline of their own."
+        )
     return estimator, encoder.declared, [name for name, _ in model.steps]
 
 

@@ -108,6 +108,20 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     Assumes
     -------
     The number of candidates stays secret; the time that ``fit`` takes betrays it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dperm import PrivateLogisticRegression, PrivateSearchCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(5000, 2))
+    >>> model = PrivateLogisticRegression(mechanism="output", classes=[0, 1])
+    >>> search = PrivateSearchCV(model, {"l2": [1e-2, 1e-1]}, epsilon=2.0, delta=1e-6)
+    >>> search = search.fit(X, (X[:, 0] > 0).astype(int))
+    >>> search.privacy_.guarantee
+    {'epsilon': 2.0, 'delta': 1e-06}
+    >>> search.best_params_["l2"] in (1e-2, 1e-1)
+    True
     """
 
     privacy_: PrivacyReport

@@ -28,7 +28,6 @@ from dperm.privacy.selection import (
     plan_selection,
     random_integer,
 )
-from dperm.row_map import RowMap
 
 Source = SystemEntropy | SeededEntropy
 Best = tuple[Candidate | None, PrivateLinearModel | None, float | None]
@@ -93,7 +92,7 @@ def stream(entropy: Source) -> np.random.Generator | None:
 def constant_model(candidate: Candidate, task: Task, entropy: Source) -> PrivateLinearModel:
     """A model that tells nothing of the rows: all coefficients 0."""
     model, problem = candidate.estimator, candidate.plan.problem
-    nowhere = None if candidate.plan.centring is None else np.zeros(task.n_features)
+    centring = candidate.plan.centring
     if isinstance(model, PrivateClassifier):
         assert task.classes is not None
         outputs = problem.loss.outputs
@@ -102,8 +101,8 @@ def constant_model(candidate: Candidate, task: Task, entropy: Source) -> Private
     elif isinstance(model, PrivateLinearRegression):
         model.coef_, model.intercept_ = np.zeros(task.n_features), model._scale()[0]
     model.n_features_in_ = task.n_features
-    model.row_map_ = RowMap(x_norm=problem.x_norm, intercept=problem.intercept, centre=nowhere)
-    nothing = Outcome(weights=np.zeros(problem.dimension), records=(), certified=True)
+    model.row_map_ = problem.row_map if centring is None else centring.map_by(np.zeros(task.n_features))
+    nothing = Outcome(weights=np.zeros(problem.dimension), records=(), certified=True, row_map=model.row_map_)
     model.privacy_ = model._report(candidate.plan, nothing, entropy)
     return model
 
