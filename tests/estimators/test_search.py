@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from dperm import (
@@ -91,20 +91,20 @@ def test_the_report_states_the_whole(rows):
 
 
 def test_sentences_are_made_of_values_and_not_of_each_other(rows):
-    """The number of training rows occurs in other lines too, and stays there."""
-    estimator = PrivateLogisticRegression(mechanism="output", x_norm=1.0, classes=["no", "yes"])
-    found = searcher(estimator, validation=2900 / N, epsilon=8.0, delta=1e-6).fit(*rows)
+    """The number of training rows occurs in another line too, and stays there."""
+    found = searcher(validation=2900 / N, epsilon=8.0)
+    Pipeline([("step100", FunctionTransformer(np.copy)), ("search", found)]).fit(*rows)
     assert found.privacy_.settings["training_rows"] == 100
-    lines = found.privacy_.assumptions
-    assert f"The number of rows, {N}, is public." in lines
-    assert not any("100" in line for line in lines)
-    small = PrivateLogisticRegression(mechanism="output", classes=["no", "yes"])
+    assert f"The number of rows, {N}, is public." in found.privacy_.assumptions
+    assert "The function of step step100 works row by row." in found.privacy_.assumptions
+
+
+def test_cautions_are_those_of_the_whole_search(rows):
     with pytest.warns(PrivacyWarning, match="not below 1 / 60"):
-        cautious = searcher(small, validation=0.5, delta=0.09, epsilon=8.0).fit(rows[0][:60], rows[1][:60])
-    (caution,) = [line for line in cautious.privacy_.assumptions if line.startswith("CAUTION")]
-    assert "0.09" in caution
-    assert "1 / 60" in caution
-    assert cautious.privacy_.assumptions[-1] == caution
+        found = searcher(validation=0.5, delta=0.09, epsilon=8.0).fit(rows[0][:60], rows[1][:60])
+    (caution,) = [line for line in found.privacy_.assumptions if line.startswith("CAUTION")]
+    assert "delta = 0.09 is not below 1 / 60" in caution
+    assert found.privacy_.assumptions[-1] == caution
 
 
 def test_a_seed_is_not_private(rows):

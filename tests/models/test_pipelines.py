@@ -78,7 +78,7 @@ def test_a_model_saved_with_a_schema_comes_back_alone(tmp_path):
     ("other", "message"),
     [
         (
-            make_pipeline(FunctionTransformer(), PrivateLogisticRegression(classes=[0, 1])),
+            make_pipeline(FunctionTransformer(), PrivateLogisticRegression()),
             "PublicEncoder and a private",
         ),
         (make_pipeline(PrivateLogisticRegression(classes=[0, 1])), "PublicEncoder and a private"),

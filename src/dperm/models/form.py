@@ -9,7 +9,7 @@ from dperm.errors import InvalidInput
 
 FORMAT = "dperm model"
 MAX_BYTES = 64 << 20
-_KEYS = (
+KEYS = (
     "format",
     "version",
     "library",
@@ -27,8 +27,8 @@ _KEYS = (
     "digest",
 )
 _READ = {  # of each version that is read: its keys, and the version of the certificate in it
-    4: (_KEYS, 3),
-    3: (tuple(key for key in _KEYS if key not in ("row_map", "pipeline")), 2),
+    4: (KEYS, 3),
+    3: (tuple(key for key in KEYS if key not in ("row_map", "pipeline")), 2),
 }
 
 
