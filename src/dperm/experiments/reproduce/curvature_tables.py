@@ -126,7 +126,7 @@ class RegressionSet:
 
     def curvature(self, convention: Convention, noise_scales: Sequence[float] = (1.0,)) -> Curvature:
         """At zero weights, of half the mean squared residual; the target is over its largest absolute value."""
-        from dperm.engine import Table
+        from dperm.engine import open_rows
 
         rows = convention.rows(self)
         target = by_maximum(self.target[:, None])[:, 0]
@@ -139,8 +139,7 @@ class RegressionSet:
             n_rows=n_rows,
             n_features=n_features,
         )
-        table = Table(rows, target, x_norm=x_norm, intercept=0.0, n_rows=n_rows)
-        return measure_curvature(table, problem, noise_scales)
+        return measure_curvature(open_rows(rows, target, problem), problem, noise_scales)
 
 
 def load(name: str) -> RegressionSet:

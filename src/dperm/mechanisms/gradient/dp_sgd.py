@@ -10,8 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.mechanisms.base import Plan
-from dperm.mechanisms.gradient.sampled import SampledGradientMechanism, SampledSteps
+from dperm.mechanisms.gradient.sampled import SampledGradientMechanism, SampledPlan, SampledSteps
 from dperm.planning.pricing import mu_left
 from dperm.planning.sampling import PoissonSampling
 from dperm.privacy import Budget
@@ -55,7 +54,7 @@ class PoissonMechanism(SampledGradientMechanism):
             lowest=SMALLEST_MULTIPLIER,
         )
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> SampledPlan:
         steps, step_size, l2 = self.rule(problem, mu_left(budget, mu_spent))
         sampling = PoissonSampling(self.rate)
         descent = self.descent(self.step_sizes(steps, step_size), sampling.expected_rows(problem.n_rows), l2)
