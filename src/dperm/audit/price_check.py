@@ -10,7 +10,7 @@ import numpy as np
 
 from dperm.audit.watch import Watch
 from dperm.certificate.facts import Facts
-from dperm.certificate.routes import ROUTES
+from dperm.certificate.routes import route_of
 from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.statement import DECLARED, statement_of
 from dperm.errors import DpermError
@@ -82,9 +82,7 @@ def _branch_price(plan: Plan, run: Watch) -> Iterator[str]:
 
 def has_second_route(plan: Plan) -> bool:
     """Whether the certificate knows formulas of its own for this plan; the linear loss is for audits alone."""
-    chosen = plan.trained_by.mechanism
-    ours = type(chosen).__module__.startswith("dperm.mechanisms.")
-    return ours and chosen.name in ROUTES and not isinstance(plan.problem.loss, Linear)
+    return route_of(plan.trained_by.mechanism) is not None and not isinstance(plan.problem.loss, Linear)
 
 
 def _by_second_route(plan: Plan, run: Watch) -> Iterator[str]:
@@ -93,7 +91,8 @@ def _by_second_route(plan: Plan, run: Watch) -> Iterator[str]:
     The library's accountants and these share no code, so that a slip in one of them shows. The price that the plan
     gives to a ledger is held against it too, at other epsilons than the budget's.
     """
-    if not has_second_route(plan):
+    route = route_of(plan.trained_by.mechanism)
+    if route is None or not has_second_route(plan):
         return
     assert run.outcome is not None
     budget = plan.budget
@@ -101,7 +100,7 @@ def _by_second_route(plan: Plan, run: Watch) -> Iterator[str]:
     try:
         evidence = Evidence(statement, Facts.of(statement))
         evidence.check_passages()
-        price = ROUTES[evidence.name](evidence)
+        price = route(evidence)
     except DpermError as error:
         yield f"second route: {error}"
         return

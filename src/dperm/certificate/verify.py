@@ -13,7 +13,7 @@ from dperm import __version__
 from dperm.certificate.accountant import Price
 from dperm.certificate.document import describe, is_finite_float, matches, mechanism_of
 from dperm.certificate.facts import Facts
-from dperm.certificate.routes import ROUTES
+from dperm.certificate.routes import route_of
 from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.statement import (
     CAUTION,
@@ -246,7 +246,7 @@ class _Examination:
     def recompute(self, statement: Mapping[str, Any]) -> None:
         """Sensitivities by the formulas of the proof page, then the price by the second accountant."""
         name = statement["mechanism"]["chosen"]["name"]
-        route = ROUTES.get(name) if type(resolve(name)).__module__.startswith("dperm.") else None
+        route = route_of(resolve(name))
         if route is None:
             return
         evidence = Evidence(statement, Facts.of(statement))

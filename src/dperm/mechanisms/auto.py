@@ -15,6 +15,7 @@ from dperm.losses import Logistic
 from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
 from dperm.mechanisms.gradient.dp_gd import DPGD
 from dperm.mechanisms.objective.objective import Objective
+from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.ssp import SSP
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.privacy.cost import Cost
@@ -41,12 +42,14 @@ class AutoPlan(Plan):
         return self.chosen.trained_by
 
 
+@register
 @dataclass(frozen=True)
 class Auto(Mechanism):
     """Plans and runs the mechanism that the rule of this module chooses; the report names it and says why."""
 
     name: ClassVar[str] = "auto"
     family: ClassVar[str] = "auto"
+    released: ClassVar[str] = "as the one it chooses"
     title: ClassVar[str] = "the mechanism that a public rule chooses"
     source: ClassVar[str] = "this library"
 

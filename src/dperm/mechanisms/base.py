@@ -141,7 +141,10 @@ class Mechanism(ABC):
     relations: ClassVar[tuple[Neighbours, ...]] = tuple(Neighbours)
     labels: ClassVar[tuple[str, ...]] = ("binary", "real", "classes")
     needs_l2: ClassVar[bool] = False
-    released: ClassVar[str] = ""  # what leaves the gate, if not what is usual in the family (catalogue.py)
+    released: ClassVar[str] = ""
+    """What leaves the gate, in the words of a catalogue."""
+    route: ClassVar[str] = ""
+    """The certificate's own formulas for it (certificate/routes); without them a verifier plans again."""
 
     accounting: str = field(default="tight", kw_only=True)
     center: bool = field(default=False, kw_only=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan, weights_shape
 from dperm.mechanisms.minimiser import minimise_by_lbfgs
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_positive
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
@@ -28,6 +29,7 @@ NO_GUARANTEE = "none: this baseline is not private"
 @dataclass(frozen=True)
 class _Baseline(Mechanism):
     family: ClassVar[str] = "baseline"
+    released: ClassVar[str] = "weights without noise"
     private: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -43,6 +45,7 @@ class _Baseline(Mechanism):
         )
 
 
+@register
 @dataclass(frozen=True)
 class NoPrivacy(_Baseline):
     """The minimiser itself, by L-BFGS, to a gradient norm of at most ``tolerance``."""
@@ -68,6 +71,7 @@ class NoPrivacy(_Baseline):
         return [points[:, models.index(job.model)] for job in jobs]
 
 
+@register
 @dataclass(frozen=True)
 class Majority(_Baseline):
     """The most frequent label: an intercept so small that the loss is that of zero weights."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import gaussian_noise
 from dperm.planning.rules import path_length, within
@@ -50,6 +51,7 @@ class AGDPlan(Plan):
     purse: Purse
 
 
+@register
 @dataclass(frozen=True)
 class DPAGD(Mechanism):
     """Take a noisy gradient, choose a step size privately, and pay for a better gradient when the choice is 0.
@@ -89,6 +91,7 @@ class DPAGD(Mechanism):
     family: ClassVar[str] = "gradient"
     title: ClassVar[str] = "noisy gradients and privately chosen steps until a purse is empty"
     source: ClassVar[str] = "Lee & Kifer (2018)"
+    route: ClassVar[str] = "purse"
     released: ClassVar[str] = "noisy gradients and noisy choices of the step"
     labels: ClassVar[tuple[str, ...]] = ("binary",)  # losses of real labels have no bound at zero weights
 

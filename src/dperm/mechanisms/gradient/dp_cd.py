@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dperm.errors import Unsupported
 from dperm.mechanisms.base import Job, Mechanism, Plan
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
 from dperm.planning.pricing import mu_left
@@ -37,6 +38,7 @@ class CoordinatesPlan(Plan):
     mu: float
 
 
+@register
 @dataclass(frozen=True)
 class DPCD(Mechanism):
     r"""In every pass, visit the coordinates in a random order and move each along its own noisy derivative.
@@ -62,6 +64,7 @@ class DPCD(Mechanism):
     family: ClassVar[str] = "gradient"
     title: ClassVar[str] = "one noisy coordinate at a time"
     source: ClassVar[str] = "Mangold, Bellet, Salmon & Tommasi (2022)"
+    route: ClassVar[str] = "coordinates"
     released: ClassVar[str] = "noise on one coordinate at every step"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
 

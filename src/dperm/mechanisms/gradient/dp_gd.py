@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dperm.errors import InvalidInput, NotCertified
 from dperm.losses import Logistic
 from dperm.mechanisms.gradient.family import TRAJECTORY, GradientMechanism, GradientPlan
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_flag, check_share
 from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
 from dperm.planning.pricing import TIGHT, mu_left
@@ -35,6 +36,7 @@ class DPGDPlan(GradientPlan):
     statistic_mu: float = 0.0
 
 
+@register
 @dataclass(frozen=True)
 class DPGD(GradientMechanism):
     """Noisy gradient descent over all rows.
@@ -68,6 +70,7 @@ class DPGD(GradientMechanism):
     name: ClassVar[str] = "dp-gd"
     title: ClassVar[str] = "full-batch gradient descent, noise on every gradient"
     source: ClassVar[str] = "Bassily, Smith & Thakurta (2014); Yu et al. (2020)"
+    route: ClassVar[str] = "full-batches"
 
     def __post_init__(self) -> None:
         super().__post_init__()

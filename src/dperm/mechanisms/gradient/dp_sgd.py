@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.mechanisms.gradient.sampled import SampledGradientMechanism, SampledPlan, SampledSteps
+from dperm.mechanisms.registry import register
 from dperm.planning.pricing import mu_left
 from dperm.planning.sampling import PoissonSampling
 from dperm.privacy import Budget
@@ -29,6 +30,7 @@ class PoissonMechanism(SampledGradientMechanism):
 
     rate: float = 0.1
 
+    route: ClassVar[str] = "poisson"
     paper_accountant: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -73,6 +75,7 @@ class PoissonMechanism(SampledGradientMechanism):
         )
 
 
+@register
 @dataclass(frozen=True)
 class DPSGD(PoissonMechanism):
     """DP-GD on Poisson batches: every row joins each step with probability ``rate``.

@@ -10,6 +10,7 @@ import numpy as np
 
 from dperm.mechanisms.gradient.psgd import ProjectedSGD
 from dperm.mechanisms.gradient.sampled import SampledPlan, SampledSteps
+from dperm.mechanisms.registry import register
 from dperm.privacy import Budget
 from dperm.privacy.advanced import advanced_sgd_noise
 from dperm.privacy.cost import Cost
@@ -18,6 +19,7 @@ from dperm.problem import Problem
 FEWEST_STEPS, MOST_STEPS = 1_000, 30_000
 
 
+@register
 @dataclass(frozen=True)
 class DPSGDAdv(ProjectedSGD):
     """One uniformly drawn row per step, projected, with steps that fall with the root of their number.

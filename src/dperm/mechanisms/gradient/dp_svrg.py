@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan
+from dperm.mechanisms.registry import register
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import gaussian_noise
@@ -55,6 +56,7 @@ class SVRGPlan(Plan):
         return self.loops.sampling
 
 
+@register
 @dataclass(frozen=True)
 class DPSVRG(Mechanism):
     r"""A noisy full gradient per outer loop; inner steps correct it on Poisson batches.
@@ -90,6 +92,8 @@ class DPSVRG(Mechanism):
     title: ClassVar[str] = "noisy full gradients, corrected on random batches"
     source: ClassVar[str] = "Wang, Ye & Xu (2017)"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+    released: ClassVar[str] = "noise at every step"
+    route: ClassVar[str] = "variance-reduced"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -71,6 +71,7 @@ class GradientMechanism(Mechanism):
     tail_average: float = 0.25
 
     family: ClassVar[str] = "gradient"
+    released: ClassVar[str] = "noise at every step"
 
     def __post_init__(self) -> None:
         super().__post_init__()

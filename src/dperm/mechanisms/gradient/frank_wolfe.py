@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.mechanisms.base import Job, Mechanism, Plan, alike
 from dperm.mechanisms.gradient.dp_agd import purse_for
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import shortfall
 from dperm.planning.rules import within
@@ -36,6 +37,7 @@ class CornersPlan(Plan):
     radius: float
 
 
+@register
 @dataclass(frozen=True)
 class FrankWolfe(Mechanism):
     r"""Move towards a privately chosen corner of the L1 ball, by 2/(t + 2) of the way in step t.
@@ -61,6 +63,7 @@ class FrankWolfe(Mechanism):
     family: ClassVar[str] = "gradient"
     title: ClassVar[str] = "privately chosen corners of an L1 ball"
     source: ClassVar[str] = "Talwar, Thakurta & Zhang (2015)"
+    route: ClassVar[str] = "corners"
     released: ClassVar[str] = "a noisy choice of a corner at every step"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
 

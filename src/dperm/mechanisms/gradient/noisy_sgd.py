@@ -14,6 +14,7 @@ from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan, alike, weights_shape
 from dperm.mechanisms.output.descent import PUBLIC_ORDER, SECRET_ORDER
+from dperm.mechanisms.registry import register
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import MOST_ROWS, check_count, check_flag, check_positive
 from dperm.planning.rules import path_length, within
@@ -55,6 +56,7 @@ class HiddenPlan(Plan):
         return self.schedule.batch_sizes if secret else ()
 
 
+@register
 @dataclass(frozen=True)
 class NoisySGD(Mechanism):
     """Passes over fixed batches with noise at every step, all of it hidden but the last iterate.
@@ -87,6 +89,7 @@ class NoisySGD(Mechanism):
     family: ClassVar[str] = "gradient"
     title: ClassVar[str] = "noise at every step, only the last iterate is seen"
     source: ClassVar[str] = "Feldman, Mironov, Talwar & Thakurta (2018); Bok, Su & Altschuler (2024)"
+    route: ClassVar[str] = "last-iterate"
     released: ClassVar[str] = "last iterate only"
 
     def __post_init__(self) -> None:

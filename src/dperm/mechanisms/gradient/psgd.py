@@ -12,6 +12,7 @@ import numpy as np
 from dperm.errors import InvalidInput, Unsupported
 from dperm.mechanisms.gradient.family import NOISE_WEIGHT
 from dperm.mechanisms.gradient.sampled import SampledGradientMechanism, SampledPlan, SampledSteps
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import MOST_ROWS, check_count, check_positive
 from dperm.planning.pricing import mu_left
 from dperm.planning.sampling import FixedSizeSampling
@@ -30,6 +31,7 @@ class ProjectedSGD(SampledGradientMechanism):
     batch_size: int | None = None
     radius: float | None = None
 
+    route: ClassVar[str] = "fixed-size"
     paper_accountant: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -91,6 +93,7 @@ class ProjectedSGD(SampledGradientMechanism):
         return {**super().steps_used(steps), "batch_size": size, "radius": steps.descent.radius}
 
 
+@register
 @dataclass(frozen=True)
 class PSGD(ProjectedSGD):
     """Each step draws ``batch_size`` rows, none twice; the step size falls with the root of the step's number.

@@ -8,6 +8,7 @@ from typing import ClassVar
 from dperm.mechanisms.objective.family import ObjectiveMechanism, ObjectivePlan
 from dperm.mechanisms.objective.objective_kst import several_margins
 from dperm.mechanisms.objective.profile import amp_split
+from dperm.mechanisms.registry import register
 from dperm.planning.pricing import mu_left
 from dperm.privacy import Budget, GaussianProfile
 from dperm.problem import Problem
@@ -18,6 +19,7 @@ PUBLISHED = (
 )
 
 
+@register
 @dataclass(frozen=True)
 class AMP(ObjectiveMechanism):
     r"""The variant without hyper-parameters: fixed shares of epsilon and delta for each part.

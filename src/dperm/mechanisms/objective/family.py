@@ -90,6 +90,8 @@ class ObjectiveMechanism(Mechanism):
     strength: float | None = None
 
     family: ClassVar[str] = "objective"
+    released: ClassVar[str] = "minimiser of a noisy objective"
+    route: ClassVar[str] = "objective"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,6 +13,7 @@ from dperm.mechanisms.objective.family import (
     rule_of_strength,
 )
 from dperm.mechanisms.objective.profile import published_profile_delta
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_share
 from dperm.planning.pricing import mu_left
 from dperm.privacy import Budget
@@ -22,6 +23,7 @@ from dperm.problem import Problem
 TIGHT = "exact profile of the perturbed minimiser"
 
 
+@register
 @dataclass(frozen=True)
 class Objective(ObjectiveMechanism):
     """Noise in the objective, an l2 that keeps its effect bounded, and a certified minimiser.

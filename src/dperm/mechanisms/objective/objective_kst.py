@@ -10,12 +10,14 @@ from dperm.losses import Loss
 from dperm.mechanisms.objective.family import ObjectiveMechanism, ObjectivePlan, calibrated_scale
 from dperm.mechanisms.objective.objective import TIGHT
 from dperm.mechanisms.objective.profile import kst_scale
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_share
 from dperm.planning.pricing import mu_left
 from dperm.privacy import Budget
 from dperm.problem import Problem
 
 
+@register
 @dataclass(frozen=True)
 class ObjectiveKST(ObjectiveMechanism):
     r"""Noise in the objective, and a total strength of at least :math:`2\beta/\varepsilon`.

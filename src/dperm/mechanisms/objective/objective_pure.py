@@ -17,6 +17,7 @@ from dperm.mechanisms.objective.family import (
 )
 from dperm.mechanisms.objective.objective_kst import several_margins
 from dperm.mechanisms.objective.profile import pure_plan, strength
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_share
 from dperm.privacy import Budget
 from dperm.privacy.gamma_norm import GammaNormNoise
@@ -31,6 +32,7 @@ FLOATING_POINT = (
 )
 
 
+@register
 @dataclass(frozen=True)
 class ObjectivePure(ObjectiveMechanism):
     r"""Noise of Gamma norm in the objective; delta may be 0.
@@ -54,6 +56,7 @@ class ObjectivePure(ObjectiveMechanism):
     name: ClassVar[str] = "objective-pure"
     title: ClassVar[str] = "noise in the objective, delta = 0"
     source: ClassVar[str] = "Chaudhuri, Monteleoni & Sarwate (2011)"
+    route: ClassVar[str] = ""
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
 
     def __post_init__(self) -> None:

@@ -49,6 +49,7 @@ class DescentMechanism(OutputMechanism):
     """
 
     permuted: ClassVar[bool] = True
+    route: ClassVar[str] = "descent"
     paper_accountant: ClassVar[str]
 
     @abstractmethod

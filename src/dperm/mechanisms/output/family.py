@@ -26,6 +26,7 @@ class OutputMechanism(Mechanism):
     """Jobs on the same rows share one training; each then gets noise of its own at the gate."""
 
     family: ClassVar[str] = "output"
+    released: ClassVar[str] = "weights, once"
 
     def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
         plan_of = {job.model: job.plan for job in jobs}

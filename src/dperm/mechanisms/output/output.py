@@ -14,6 +14,7 @@ from dperm.errors import NotCertified
 from dperm.mechanisms.base import Plan
 from dperm.mechanisms.minimiser import ATTAINABLE, check_condition, minimise_surely
 from dperm.mechanisms.output.family import OutputMechanism
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_positive
 from dperm.planning.pricing import TIGHT, price_branches
 from dperm.privacy import Budget, Gate
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 Matrix = NDArray[np.float64]
 
 
+@register
 @dataclass(frozen=True)
 class Output(OutputMechanism):
     """Minimise, then add noise.
@@ -40,6 +42,7 @@ class Output(OutputMechanism):
     title: ClassVar[str] = "exact minimiser, noise on the result"
     source: ClassVar[str] = "Chaudhuri, Monteleoni & Sarwate (2011)"
     needs_l2: ClassVar[bool] = True
+    route: ClassVar[str] = "minimiser"
 
     def __post_init__(self) -> None:
         super().__post_init__()

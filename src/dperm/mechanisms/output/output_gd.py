@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dperm.errors import NotCertified
 from dperm.mechanisms.output.descent import DescentMechanism, DescentPlan
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.schedule import Schedule, branch_sensitivities, default_step
 from dperm.privacy import Budget
@@ -15,6 +16,7 @@ from dperm.privacy.classic import classic_gaussian_scale
 from dperm.problem import Problem
 
 
+@register
 @dataclass(frozen=True)
 class OutputGD(DescentMechanism):
     """``iterations`` full gradient steps of one size, then noise."""

@@ -15,6 +15,7 @@ from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput
 from dperm.losses import ClippedSquared
 from dperm.mechanisms.base import Job, Plan
+from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.family import (
     StatisticsMechanism,
     label_sum_error,
@@ -45,6 +46,7 @@ class ThreeReleases(Plan):
     noises: tuple[GaussianNoise, ...]
 
 
+@register
 @dataclass(frozen=True)
 class AdaSSP(StatisticsMechanism):
     """Release the smallest eigenvalue of X^T X, X^T X and X^T y; solve with as much ridge as their noise needs.
@@ -69,6 +71,7 @@ class AdaSSP(StatisticsMechanism):
     name: ClassVar[str] = "adassp"
     title: ClassVar[str] = "noise on the moments of a linear regression, adaptive ridge"
     source: ClassVar[str] = "Wang (2018)"
+    route: ClassVar[str] = "three"
     labels: ClassVar[tuple[str, ...]] = ("real",)
 
     def __post_init__(self) -> None:

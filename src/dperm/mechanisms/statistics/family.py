@@ -26,6 +26,7 @@ class StatisticsMechanism(Mechanism):
     """Jobs on the same rows share their sums; each then gets noise of its own at the gate."""
 
     family: ClassVar[str] = "statistics"
+    released: ClassVar[str] = "noisy sums over rows, once"
 
     def _sums(self, jobs: Sequence[Job[Any]], rows: Rows, loss: Loss) -> list[tuple[Vector, Matrix]]:
         """Minus the gradient at zero weights, and the second moments, summed over the rows of each job."""

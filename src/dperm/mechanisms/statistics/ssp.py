@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
 from dperm.mechanisms.base import Job, Plan
+from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.family import (
     StatisticsMechanism,
     label_sum_error,
@@ -45,6 +46,7 @@ class MomentsPlan(Plan):
     ridge: float
 
 
+@register
 @dataclass(frozen=True)
 class SSP(StatisticsMechanism):
     """Release the sums of y x / 2 and of c x x^T at once and minimise the quadratic that they describe.
@@ -69,6 +71,7 @@ class SSP(StatisticsMechanism):
     name: ClassVar[str] = "ssp"
     title: ClassVar[str] = "noise on first and second moments, one shot"
     source: ClassVar[str] = "after Huggins, Adams & Broderick (2017)"
+    route: ClassVar[str] = "pair"
     labels: ClassVar[tuple[str, ...]] = ("binary",)
 
     def __post_init__(self) -> None:
