@@ -28,7 +28,7 @@ ROUTES: dict[str, Route] = {
     "psgd": sampled.fixed_size,
     "dp-sgd-adv": sampled.fixed_size,
     "dp-svrg": sampled.variance_reduced,
-    "dp-agd": zcdp.purse,
+    "dp-agd": zcdp.adaptive_steps,
     "frank-wolfe": zcdp.corners,
     "ssp": statistics.pair,
     "adassp": statistics.three,
