@@ -1,7 +1,7 @@
 """Budgets, prices and noise. Knows nothing of losses, data or models."""
 
 from dperm.privacy.budget import Budget
-from dperm.privacy.calibrate import calibrate, gaussian_mu
+from dperm.privacy.calibration import calibrate, gaussian_mu
 from dperm.privacy.classic import classic_gaussian_scale
 from dperm.privacy.entropy import Entropy, SeededEntropy, SystemEntropy, entropy_from
 from dperm.privacy.gate import Gate, ReleaseRecord

@@ -22,7 +22,7 @@ ROUTES: dict[str, Route] = {
     "poisson": sampled.poisson,
     "fixed-size": sampled.fixed_size,
     "variance-reduced": sampled.variance_reduced,
-    "purse": zcdp.purse,
+    "adaptive-steps": zcdp.adaptive_steps,
     "corners": zcdp.corners,
     "pair": statistics.pair,
     "three": statistics.three,

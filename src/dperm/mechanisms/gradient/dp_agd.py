@@ -91,7 +91,7 @@ class DPAGD(Mechanism):
     family: ClassVar[str] = "gradient"
     title: ClassVar[str] = "noisy gradients and privately chosen steps until a purse is empty"
     source: ClassVar[str] = "Lee & Kifer (2018)"
-    route: ClassVar[str] = "purse"
+    route: ClassVar[str] = "adaptive-steps"
     released: ClassVar[str] = "noisy gradients and noisy choices of the step"
     labels: ClassVar[tuple[str, ...]] = ("binary",)  # losses of real labels have no bound at zero weights
 

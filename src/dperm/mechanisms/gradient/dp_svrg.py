@@ -21,7 +21,8 @@ from dperm.planning.pricing import mu_left
 from dperm.planning.sampling import PoissonSampling
 from dperm.planning.sensitivity import curvature, sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise
-from dperm.privacy.cost import Cost, Gaussian, PoissonSteps
+from dperm.privacy.cost import Cost
+from dperm.privacy.events import Gaussian, PoissonSteps
 from dperm.privacy.mixed import poisson_noise_beside_gaussian
 from dperm.privacy.noise import grid_exponent, padded
 from dperm.problem import Problem

@@ -11,7 +11,8 @@ from dperm.planning.gaussian import shortfall
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.planning.sensitivity import sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise, grid_exponent, padded
-from dperm.privacy.cost import Cost, FixedSizeSteps, Gaussian, Part, PoissonSteps
+from dperm.privacy.cost import Cost
+from dperm.privacy.events import FixedSizeSteps, Gaussian, PoissonSteps, PrivacyEvent
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class SampledGradientMechanism(GradientMechanism):
         steps = plan.steps
         count, z = len(steps.descent.step_sizes), steps.noise_multiplier
         if isinstance(steps.sampling, PoissonSampling):
-            sampled: Part = PoissonSteps(z, steps.sampling.rate, count, plan.problem.neighbours.value)
+            sampled: PrivacyEvent = PoissonSteps(z, steps.sampling.rate, count, plan.problem.neighbours.value)
         else:
             sampled = FixedSizeSteps(z, steps.sampling.size, plan.problem.n_rows, count)
         return Cost((sampled,) if plan.centring is None else (sampled, Gaussian(plan.centring.mu)))
