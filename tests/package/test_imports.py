@@ -13,7 +13,7 @@ SOURCE = Path(dperm.__file__).parent
 
 # From the bottom to the top; a package may import those on lower lines only, and itself.
 LAYERS = [
-    {"errors"},
+    {"errors", "arithmetic"},
     {"neighbours"},
     {"losses", "row_map"},
     {"problem"},

@@ -19,7 +19,7 @@ import dperm
 from dperm.certificate import bind, statement_of, unbind
 from dperm.certificate.cautions import cautions
 from dperm.certificate.document import plain
-from dperm.engine import Table
+from dperm.engine import Rows, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
 from dperm.estimators._paying import check_purse, check_shape, paid, shape_of
@@ -30,8 +30,7 @@ from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, entropy_from
-from dperm.privacy.entropy import Entropy
+from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.row_map import RowMap
 
@@ -115,7 +114,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             if isinstance(count, bool) or not isinstance(count, numbers.Integral):
                 raise InvalidInput(f"{name} must be a whole number; got a {type(count).__name__}.")
         plan = self._plan(int(n_rows), int(n_features), loss)
-        entropy_from(deepcopy(self.random_state))  # a generator is not to be advanced
+        Gate.from_random_state(deepcopy(self.random_state))  # a generator is not to be advanced
         check_purse(self)
         return plan
 
@@ -136,28 +135,26 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             Of shape (p,) and (), or (p, C) and (C,) for a loss with C outputs; the intercept as it is added
             to a margin, zero without ``fit_intercept``.
         """
-        problem, entropy = plan.problem, entropy_from(self.random_state)
+        problem, gate = plan.problem, Gate.from_random_state(self.random_state)
         around, depth = surroundings(self)
         around.warn(depth, cautions(problem, plan.budget, plan.private))  # before anything is spent
         check_purse(self)
         n_told = problem.n_rows if problem.neighbours is Neighbours.REPLACE_ONE else None
 
-        def table() -> Table:
+        def table() -> Rows:
             rows, targets = read()
             check_shape(rows, n_told, problem.n_features)
-            return Table(
-                rows, targets, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows
-            )
+            return open_rows(rows, targets, problem)
 
-        def train(rows: Table) -> Outcome:
-            (outcome,) = plan.mechanism.run([Job(plan=plan)], rows, entropy)
+        def train(rows: Rows) -> Outcome:
+            (outcome,) = plan.mechanism.run([Job(plan=plan)], rows, gate)
             return outcome
 
         self.ledger_entry_, outcome = paid(
             self, plan.cost, problem.neighbours, plan.mechanism.name, table, train
         )
-        self.row_map_ = row_map_of(outcome, problem)
-        self.privacy_ = self._report(plan, outcome, entropy)
+        self.row_map_ = outcome.row_map
+        self.privacy_ = self._report(plan, outcome, gate)
         return self.row_map_.coefficients(outcome.weights)
 
     def _margins(self, X: ArrayLike) -> Vector:
@@ -215,11 +212,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return float(value)
         raise InvalidInput(f"{name} is too large for a float.")
 
-    def _report(self, plan: Plan, outcome: Outcome, entropy: Entropy) -> PrivacyReport:
+    def _report(self, plan: Plan, outcome: Outcome, gate: Gate) -> PrivacyReport:
         reason = None
         if not plan.private:
             reason = f"mechanism {plan.mechanism.name!r} is a baseline without noise."
-        elif not entropy.secure:
+        elif not gate.secure:
             reason = "random_state makes the noise predictable; leave it at None for a release."
         elif plan.not_certified is not None:
             reason = plan.not_certified
@@ -227,7 +224,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             reason = "the arithmetic was not the one that the plan accounts for."
         around, _ = surroundings(self)
         statement = statement_of(
-            plan, outcome, entropy, self._targets(plan.problem.loss), reason, around.assumptions()
+            plan, outcome, gate.source, self._targets(plan.problem.loss), reason, around.assumptions()
         )
         return PrivacyReport.of(statement)
 
@@ -245,12 +242,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "_certificate"):
             raise AttributeError("certificate_ comes with fit.")
         return deepcopy(self._certificate)
-
-
-def row_map_of(outcome: Outcome, problem: Problem) -> RowMap:
-    """The map of rows for which the weights of an outcome are meant."""
-    row_map: RowMap | None = getattr(outcome, "row_map", None)
-    return problem.row_map if row_map is None else row_map
 
 
 def restore(estimator: PrivateLinearModel, statement: dict[str, Any], row_map: RowMap) -> None:

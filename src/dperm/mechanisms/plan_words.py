@@ -68,21 +68,13 @@ def _released(plan: Plan) -> str:
     model = f"a model of {dimension} coefficients"
     if plan.noise is None:
         return f"{model}, without noise"
-    on = noise_on(_family(plan), dimension, plan.releases)
+    on = noise_on(plan.trained_by.mechanism.family, dimension, plan.releases)
     first = (
         ""
         if plan.centring is None
         else f"the mean of the rows, noise scale {plan.centring.noise.scale:.6g}; "
     )
     return f"{first}{model}; noise of scale {plan.noise.scale:.6g} on {on}"
-
-
-def _family(plan: Plan) -> str:
-    """The family of the mechanism that is really run."""
-    from dperm.mechanisms.registry import resolve
-
-    name = plan.settings["mechanism"] if "why" in plan.settings else None
-    return resolve(str(name)).family if name is not None else plan.mechanism.family
 
 
 def _short(value: Any) -> str:

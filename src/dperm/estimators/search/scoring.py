@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.linear import PrivateLinearRegression
-from dperm.privacy import GaussianNoise, grid_exponent, padded, release
-from dperm.privacy.entropy import Entropy
+from dperm.privacy import Gate, GaussianNoise, grid_exponent, padded
 
 
 def score_noise(n_validation: int, mu: float) -> GaussianNoise:
@@ -39,7 +38,7 @@ def score(model: PrivateLinearModel, rows: NDArray[Any], targets: NDArray[Any], 
     return math.fsum(1 - errors) / n_validation
 
 
-def with_noise(exact: float, noise: GaussianNoise, entropy: Entropy) -> float:
+def with_noise(exact: float, noise: GaussianNoise, gate: Gate) -> float:
     """The score as it may be looked at."""
-    (noisy,), _record = release(np.array([exact]), noise, entropy, name="score of a candidate")
+    (noisy,) = gate.release_one(np.array([exact]), noise, "score of a candidate")
     return float(noisy)

@@ -18,7 +18,7 @@ from dperm.estimators.search import scoring
 from dperm.estimators.search.candidates import Candidate
 from dperm.estimators.search.task import Task
 from dperm.mechanisms import Outcome, Plan
-from dperm.privacy import Budget, GaussianNoise
+from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.entropy import SeededEntropy, SystemEntropy
 from dperm.privacy.selection import (
     SHAPES,
@@ -26,7 +26,6 @@ from dperm.privacy.selection import (
     SelectionPlan,
     cheapest_selection,
     plan_selection,
-    random_integer,
 )
 
 Source = SystemEntropy | SeededEntropy
@@ -70,15 +69,16 @@ def best_of(
 
     Of equal scores the first wins: candidates are drawn alike, so that is a choice at random.
     """
-    held = task.held_out(entropy, len(rows))
+    gate = Gate(entropy)
+    held = task.held_out(gate, len(rows))
     best: Best = (None, None, None)
-    for _ in range(selection.runs.draw(entropy)):
-        candidate = candidates[random_integer(entropy) % len(candidates)]
+    for _ in range(selection.runs.draw(gate)):
+        candidate = candidates[gate.integer() % len(candidates)]
         model = clone(candidate.estimator).set_params(random_state=stream(entropy))
         model.fit(rows[~held], targets[~held])
         _check_followed(model, candidate.plan)
         exact = scoring.score(model, rows[held], targets[held], task.n_validation)
-        noisy = scoring.with_noise(exact, noise, entropy)
+        noisy = scoring.with_noise(exact, noise, gate)
         if best[2] is None or noisy > best[2]:
             best = candidate, model, noisy
     return best
@@ -103,7 +103,7 @@ def constant_model(candidate: Candidate, task: Task, entropy: Source) -> Private
     model.n_features_in_ = task.n_features
     model.row_map_ = problem.row_map if centring is None else centring.map_by(np.zeros(task.n_features))
     nothing = Outcome(weights=np.zeros(problem.dimension), records=(), certified=True, row_map=model.row_map_)
-    model.privacy_ = model._report(candidate.plan, nothing, entropy)
+    model.privacy_ = model._report(candidate.plan, nothing, Gate(entropy))
     return model
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
-from dperm.privacy.entropy import Entropy
+from dperm.privacy import Gate
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,13 +28,13 @@ class Task:
     def n_validation(self) -> int:
         return self.n_rows - self.n_training
 
-    def held_out(self, entropy: Entropy, n_present: int) -> NDArray[np.bool_]:
+    def held_out(self, gate: Gate, n_present: int) -> NDArray[np.bool_]:
         """Which of the rows that are there validate.
 
         It is drawn without a look at them; it need not be secret, but nobody needs it.
         """
         held = np.zeros(self.n_rows, dtype=bool)
-        held[entropy.permutation(self.n_rows)[: self.n_validation]] = True
+        held[gate.permutation(self.n_rows)[: self.n_validation]] = True
         return held[:n_present]
 
 
