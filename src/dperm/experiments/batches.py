@@ -66,23 +66,33 @@ class Batch:
         return counts
 
     @cached_property
+    def n_declared(self) -> list[int]:
+        """The public number of rows of each model: what it trains on, or the declared capacity."""
+        return [self.spec.max_rows or count for count in self.n_training]
+
+    @cached_property
     def table(self) -> Table:
         return self.repeated(1)
 
     def repeated(self, times: int) -> Table:
-        """The table with all its models several times over."""
+        """The table with all its models several times over, each filled up with empty rows to its capacity."""
+        missing = np.subtract(self.n_declared, self.n_training)
+        empty = np.arange(missing.max())[:, None] < missing
+        return self._masked(np.tile(np.vstack([self.mask, empty]), times))
+
+    def _masked(self, mask: NDArray[np.bool_]) -> Table:
         return Table(
             self.rows.X,
             self.rows.targets,
             x_norm=self.spec.x_norm,
             intercept=INTERCEPT_SCALE * self.spec.x_norm,
-            n_rows=self.spec.n_rows,
-            mask=np.tile(self.mask, times),
+            n_rows=len(mask),
+            mask=mask,
         )
 
     @cached_property
     def referee(self) -> Engine:
-        return self.table.open(storage=np.float32)
+        return self._masked(self.mask).open(storage=np.float32)
 
     def judge(self, weights: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Accuracy on the held-out rows and regularised mean loss on the training rows, per model."""
@@ -143,7 +153,7 @@ def _train(
     for place, (candidate, grid) in enumerate(grids.items()):
         for epsilon, plans in grid.items():
             cells.append((candidate, epsilon))
-            for model, n_rows in enumerate(batch.n_training):
+            for model, n_rows in enumerate(batch.n_declared):
                 plan = plans[n_rows] if place == 0 else replace(plans[n_rows], mechanism=lead)
                 jobs.append(Job(plan=plan, model=place * len(batch.n_training) + model))
     if not jobs:
