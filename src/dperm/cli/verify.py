@@ -54,8 +54,8 @@ def verify(
 
     \b
     Exit codes:
-      0  ok: a guarantee is claimed, every check passes, nothing is NOT MET, and it
-         is within what was asked for
+      0  ok: a guarantee is claimed, every check passes, nothing is NOT MET, and
+         it is within what was asked for
       1  not ok: anything else, a file that cannot be read included
       2  the command line was wrong
 
