@@ -25,6 +25,7 @@ LAYERS = [
     {"estimators"},
     {"experiments"},
     {"cli", "plot"},
+    {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -5,26 +5,35 @@ from dataclasses import asdict
 import click
 import numpy as np
 
+from dperm.cli import completion
 from dperm.cli.data import load
-from dperm.cli.options import json_option, l2_option, loss_option, schema_option, target_option
+from dperm.cli.options import (
+    import_option,
+    json_option,
+    l2_option,
+    loss_option,
+    schema_option,
+    target_option,
+)
 from dperm.cli.output import print_json
 
 NOISE_SCALES = (1.0, 0.1, 0.01)
 
 
 @click.command(short_help="How curved the objective is on this data; NOT PRIVATE.")
-@click.argument("data")
+@click.argument("data", shell_complete=completion.data)
 @target_option
 @schema_option
 @loss_option
 @l2_option
+@import_option
 @click.option(
     "--sigma",
     "noise_scales",
     type=float,
     multiple=True,
-    help="Noise on each coordinate of the iterate: step size times the noise of the gradient. May be "
-    f"repeated. [default: {', '.join(f'{scale:g}' for scale in NOISE_SCALES)}]",
+    show_default=", ".join(f"{scale:g}" for scale in NOISE_SCALES),
+    help="Noise on each coordinate of the iterate: step size times the noise of the gradient. Repeatable.",
 )
 @json_option
 def curvature(

@@ -32,6 +32,7 @@ def compare(
     l2: float = 1e-3,
     x_norm: float = 1.0,
     neighbours: str | Neighbours = Neighbours.REPLACE_ONE,
+    max_rows: int | None = None,
     seed: int | None = 0,
     folder: str | os.PathLike[str] | None = None,
     fresh: bool = False,
@@ -64,7 +65,8 @@ def compare(
         ``folds`` is not used.
     l2, x_norm : float
     neighbours : {"replace-one", "add-remove"}
-        Under add/remove the capacity of a model is its number of training rows.
+    max_rows : int, optional
+        For add-remove: the capacity that every model is planned for. By default its number of training rows.
     seed : int or None
         Noise and secret orders follow the seed, the mechanism's name and settings and the batch; the two
         accountings of a mechanism thus differ in their noise scale alone, and no contender changes another.
@@ -98,6 +100,7 @@ def compare(
         l2=l2,
         x_norm=x_norm,
         neighbours=neighbours,
+        max_rows=max_rows,
         seed=seed,
     )
     return run(spec, rows, folder=folder, fresh=fresh, progress=progress)
@@ -118,6 +121,7 @@ def specify(
     l2: float = 1e-3,
     x_norm: float = 1.0,
     neighbours: str | Neighbours = Neighbours.REPLACE_ONE,
+    max_rows: int | None = None,
     seed: int | None = 0,
 ) -> tuple[Spec, Rows]:
     """Check what :func:`compare` was given and freeze it; the rows come back encoded."""
@@ -134,6 +138,8 @@ def specify(
         raise InvalidInput(f"folds must lie between 2 and the number of rows, {len(X)}; got {folds}.")
     if repeats < 1:
         raise InvalidInput(f"repeats must be at least 1; got {repeats}.")
+    if max_rows is not None and Neighbours.parse(neighbours) is Neighbours.REPLACE_ONE:
+        raise InvalidInput("max_rows belongs to neighbours='add-remove'.")
     if not epsilons or not mechanisms:
         raise InvalidInput("at least one mechanism and one epsilon are needed.")
     rows = Rows(X=X, targets=targets, held_out=None if held_out is None else _check_part(held_out, len(X)))
@@ -148,6 +154,7 @@ def specify(
         x_norm=float(x_norm),
         delta=float(delta),
         neighbours=Neighbours.parse(neighbours).value,
+        max_rows=max_rows,
         published_split=rows.held_out is not None,
         folds=int(folds) if rows.held_out is None else 1,
         repeats=int(repeats),

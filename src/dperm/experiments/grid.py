@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.errors import DpermError
+from dperm.errors import DpermError, InvalidInput
 from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.experiments.results import Skipped
 from dperm.experiments.spec import Contender, Spec
@@ -27,9 +27,16 @@ def loss_of(spec: Spec) -> Loss:
 
 
 def problems_of(spec: Spec, held_out: NDArray[np.bool_] | None) -> list[Problem]:
-    """The task for each number of training rows that occurs: folds differ by one row at most."""
+    """The task for each number of training rows that occurs: folds differ by one row at most.
+
+    With a declared capacity there is one, for as many rows as that.
+    """
     n, folds = spec.n_rows, spec.folds
     counts = {n - n // folds, n - -(-n // folds)} if held_out is None else {n - int(held_out.sum())}
+    if spec.max_rows is not None:
+        if max(counts) > spec.max_rows:
+            raise InvalidInput("a model has more training rows than max_rows; declare a larger number.")
+        counts = {spec.max_rows}
     return [
         Problem(
             loss=loss_of(spec),

@@ -107,7 +107,7 @@ def _search(contender: Contender, batch: Batch, training: Any, epsilon: float, e
         x_norm=spec.x_norm,
         classes=np.unique(batch.rows.targets).tolist(),
         neighbours=spec.neighbours,
-        max_rows=int(training.sum()) if spec.neighbours == "add-remove" else None,
+        max_rows=(spec.max_rows or int(training.sum())) if spec.neighbours == "add-remove" else None,
     )
     model = PrivateSearchCV(
         estimator,
