@@ -11,6 +11,7 @@ import numpy as np
 
 from dperm import __version__
 from dperm.certificate.accountant import Price
+from dperm.certificate.constants import unproven
 from dperm.certificate.document import describe, is_finite_float, matches, mechanism_of
 from dperm.certificate.facts import Facts
 from dperm.certificate.routes import ROUTES
@@ -97,6 +98,7 @@ class Verdict:
     otherwise ``objections`` say why not. ``guarantee`` is the (epsilon, delta) that stands, None if none does.
     ``accepted`` tells only that the file follows from what it states, ``reason`` why it claims no guarantee.
     ``unmet`` are assumptions of which the file itself says that they were not met, ``cautions`` what else it warns of.
+    ``unproven`` is what the claim rests on and nothing here can confirm: the constants of a loss from elsewhere.
 
     ``independent`` tells whether all of the price was computed anew by a second accountant. Two things stand against
     it: a mechanism from elsewhere can only be planned again, and a sensitivity that follows the weights cannot be
@@ -110,6 +112,7 @@ class Verdict:
     relation: str = ""
     price: Price | None = None
     unmet: tuple[str, ...] = ()
+    unproven: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
     requirements: Requirements = field(default_factory=Requirements)
@@ -124,7 +127,7 @@ class Verdict:
 
     @property
     def guarantee(self) -> Mapping[str, float] | None:
-        return self.claim if self.accepted and not self.unmet else None
+        return self.claim if self.accepted and not self.unmet and not self.unproven else None
 
     @property
     def independent(self) -> bool:
@@ -137,7 +140,7 @@ class Verdict:
             return self.failures
         if self.claim is None:
             return (f"no guarantee is claimed: {self.reason}",)
-        return self.unmet or self.requirements.objections(self.claim, self.unit)
+        return (*self.unmet, *self.unproven) or self.requirements.objections(self.claim, self.unit)
 
     @property
     def ok(self) -> bool:
@@ -208,9 +211,10 @@ def verify(
     examination.run("claim", STRUCTURE, lambda: _claim(statement))
     examination.run("parameters of the estimator", STRUCTURE, lambda: _parameters(document, statement))
     examination.statement = statement
-    if statement["guarantee"] is not None and examination.sound:
+    computable = statement["guarantee"] is not None and not unproven(statement)
+    if computable and examination.sound:
         examination.run("constants", FORMULA, lambda: _constants(statement))
-    if statement["guarantee"] is not None and examination.sound:
+    if computable and examination.sound:
         examination.recompute(statement)
     if examination.sound:
         examination.run("the whole plan", REPLANNED, lambda: _plan_again(statement))
@@ -277,6 +281,7 @@ class _Examination:
             relation=statement["relation"],
             price=self.price if self.sound else None,
             unmet=tuple(line for line in assumed if line.startswith(NOT_MET)),
+            unproven=() if self.statement is None else unproven(self.statement),
             cautions=tuple(line for line in assumed if line.startswith(CAUTION)),
             not_checked=self.not_checked,
             requirements=requirements,

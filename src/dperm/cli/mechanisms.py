@@ -9,7 +9,7 @@ from rich.table import Table
 
 from dperm.cli.options import json_option
 from dperm.cli.output import console, print_json
-from dperm.mechanisms.catalogue import LOSSES, Entry, catalogue
+from dperm.mechanisms.catalogue import Entry, catalogue, model_losses
 from dperm.neighbours import Neighbours
 
 
@@ -39,7 +39,7 @@ def mechanisms(as_json: bool) -> None:
     screen.width = max(screen.width, screen.measure(table, options=wide).maximum)  # one line each, never cut
     screen.print(table)
     screen.print(
-        f"all: {', '.join(loss.name for loss in LOSSES)}. both: {' and '.join(Neighbours)}. "
+        f"all: {', '.join(loss.name for loss in model_losses())}. both: {' and '.join(Neighbours)}. "
         "NAME:paper uses the noise of the paper's own accounting."
     )
 
@@ -47,7 +47,7 @@ def mechanisms(as_json: bool) -> None:
 def _cells(entry: Entry) -> tuple[str, ...]:
     return (
         f"  {entry.name}",
-        "all" if len(entry.losses) == len(LOSSES) else ", ".join(entry.losses),
+        "all" if len(entry.losses) == len(model_losses()) else ", ".join(entry.losses),
         "both" if len(entry.relations) == len(Neighbours) else ", ".join(entry.relations),
         entry.released,
         ", ".join(entry.accountings) if entry.private else "NOT PRIVATE",

@@ -33,6 +33,12 @@ def register_loss(kind: Kind) -> Kind:
     for name in (kind.name, *kind.aliases):
         if name in taken:
             raise InvalidInput(f"a loss named {name!r} is registered already; choose another name.")
+    parent = next((known for known in _LOSSES.values() if issubclass(kind, known)), None)
+    if parent is not None:
+        raise InvalidInput(
+            f"{kind.__name__} derives from the {parent.name} loss, for which there are theorems that need not hold for "
+            "it; derive it from Loss."
+        )
     _LOSSES[kind.name] = kind
     return kind
 
@@ -76,8 +82,12 @@ def example_losses() -> tuple[Loss, ...]:
 
 
 def resolve_loss(loss: str | Loss) -> Loss:
-    """A loss from its name or alias, from ``name:setting=number,...``, or as it is."""
+    """A loss from its name or alias, from ``name:setting=number,...``, or an object of a registered class as it is."""
     if isinstance(loss, Loss):
+        if type(loss) not in registered_losses():
+            raise InvalidInput(
+                f"{type(loss).__name__} is not a registered loss; call dperm.losses.register_loss on the class first."
+            )
         return loss
     if not isinstance(loss, str):
         kind = type(loss).__name__
