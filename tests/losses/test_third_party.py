@@ -12,6 +12,7 @@ from dperm import PrivateLogisticRegression
 from dperm.audit.replay import replay_all
 from dperm.certificate import verify
 from dperm.certificate.constants import unproven
+from dperm.certificate.page import page
 from dperm.engine import Table
 from dperm.estimators.saved import save_model
 from dperm.losses import example_losses, loss_choices, loss_names, register_loss, registry, resolve_loss
@@ -105,6 +106,10 @@ def test_a_fit_works_and_verification_says_what_it_could_not_confirm(tmp_path, m
     assert str(verdict).startswith("NOT OK: no independent constants for the loss 'soft-hinge'")
     assert "slope is at most 1 and its curvature at most 0.5" in str(verdict)
     assert [check.name for check in verdict.checks][-1] == "the whole plan"
+    shown = page("model.json", document["certificate"], verdict)
+    assert "<strong>Not confirmed</strong>" in shown
+    assert "Differentially private" not in shown
+    assert "Not confirmed: no independent constants for the loss" in shown
 
 
 def test_a_file_about_a_loss_that_is_not_registered_is_rejected(tmp_path, monkeypatch):
