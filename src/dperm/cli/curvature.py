@@ -57,14 +57,14 @@ def curvature(
     from dperm.analysis.curvature import NOT_PRIVATE, measure_curvature
     from dperm.engine import open_rows
     from dperm.estimators._base import INTERCEPT_SCALE
-    from dperm.experiments.compare import LOSSES
+    from dperm.losses import resolve_loss
     from dperm.problem import Problem
 
     records = load(data, schema_path, target)
     n_rows, n_features = records.X.shape
     signs = np.where(records.y == records.schema.classes[1], 1.0, -1.0)
     problem = Problem(
-        loss=LOSSES[loss],
+        loss=resolve_loss(loss),
         l2=l2,
         x_norm=1.0,
         n_rows=n_rows,

@@ -14,7 +14,7 @@ from dperm.cli.grammar import read_grid, settings_of
 from dperm.cli.options import import_option, json_option
 from dperm.cli.output import console, fitting, print_json
 from dperm.mechanisms import resolve
-from dperm.mechanisms.catalogue import LOSSES, Entry, catalogue
+from dperm.mechanisms.catalogue import Entry, catalogue, model_losses
 from dperm.neighbours import Neighbours
 
 COLUMNS = ("name", "accounting", "losses", "relations", "released", "source")
@@ -54,7 +54,7 @@ def _show_list(entries: Sequence[Entry], wide: bool) -> None:
     table, left_out = fitting(screen, COLUMNS, COLUMNS[1:], lambda columns: _table(entries, columns), wide)
     screen.print(table)
     screen.print(
-        f"all: {', '.join(loss.name for loss in LOSSES)}. both: {' and '.join(Neighbours)}. "
+        f"all: {', '.join(loss.name for loss in model_losses())}. both: {' and '.join(Neighbours)}. "
         "NAME:paper uses the noise of the paper's own accounting. dperm mechanisms NAME tells its settings."
     )
     if left_out:
@@ -79,7 +79,7 @@ def _cells(entry: Entry) -> dict[str, str]:
     return {
         "name": f"  {entry.name}",
         "accounting": _accountings(entry),
-        "losses": "all" if len(entry.losses) == len(LOSSES) else ", ".join(entry.losses),
+        "losses": "all" if len(entry.losses) == len(model_losses()) else ", ".join(entry.losses),
         "relations": "both" if len(entry.relations) == len(Neighbours) else ", ".join(entry.relations),
         "released": entry.released,
         "source": entry.source,

@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from dperm.errors import InvalidInput
 from dperm.experiments.batches import Rows
-from dperm.experiments.grid import LOSSES, budgets_of, problems_of
+from dperm.experiments.grid import budgets_of, problems_of
 from dperm.experiments.runner import Progress, run
 from dperm.experiments.spec import Entrants, Spec, contenders_of
+from dperm.losses import loss_choices
 from dperm.neighbours import Neighbours
 
-__all__ = ["LOSSES", "compare", "specify"]
+__all__ = ["compare", "specify"]
 
 
 def compare(
@@ -125,8 +126,9 @@ def specify(
     seed: int | None = 0,
 ) -> tuple[Spec, Rows]:
     """Check what :func:`compare` was given and freeze it; the rows come back encoded."""
-    if loss not in LOSSES:
-        raise InvalidInput(f"loss must be one of {', '.join(LOSSES)}; got {loss!r}.")
+    known = loss_choices("binary")
+    if loss not in known:
+        raise InvalidInput(f"loss must be one of {', '.join(known)}; got {loss!r}.")
     X, (targets, n_classes) = _matrix(X), _encode(y)
     if X.ndim != 2 or len(X) != len(targets):
         raise InvalidInput(

@@ -9,21 +9,18 @@ from dperm.errors import DpermError, InvalidInput
 from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.experiments.results import Skipped
 from dperm.experiments.spec import Contender, Spec
-from dperm.losses import HuberHinge, Logistic, Loss, Softmax
+from dperm.losses import Loss, resolve_loss
 from dperm.mechanisms import Mechanism, Plan
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
-
-LOSSES: dict[str, Loss] = {"logistic": Logistic(), "svm": HuberHinge()}
-"""For two classes. More take the softmax loss, which is the logistic one for many classes."""
 
 PlanGrid = dict[float, dict[int, Plan]]
 """Plans by epsilon and number of training rows."""
 
 
 def loss_of(spec: Spec) -> Loss:
-    return Softmax(spec.n_classes) if spec.loss == "softmax" else LOSSES[spec.loss]
+    return resolve_loss(spec.loss).for_classes(spec.n_classes)
 
 
 def problems_of(spec: Spec, held_out: NDArray[np.bool_] | None) -> list[Problem]:
