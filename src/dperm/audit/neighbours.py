@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.audit.watch import WatchedTable
-from dperm.losses import ClippedSquared
 from dperm.neighbours import Neighbours
 from dperm.problem import Problem
 

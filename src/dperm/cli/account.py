@@ -22,7 +22,7 @@ from dperm.cli.options import (
 from dperm.cli.output import console, print_json, warn
 from dperm.cli.risk import risk_of, show_risk
 from dperm.experiments.prices import Price, price
-from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
+from dperm.losses import ClippedSquared, Loss, resolve_loss
 from dperm.mechanisms import Auto, Mechanism, Plan
 from dperm.mechanisms.auto import choose
 from dperm.neighbours import Neighbours
@@ -196,15 +196,14 @@ def _budget(
 def _loss(name: str, classes: int | None, residual_bound: float | None) -> Loss:
     if residual_bound is not None and name != "squared":
         raise click.UsageError("--residual-bound belongs to --loss squared.")
-    if classes is not None and (classes < 2 or (name != "logistic" and (name == "squared" or classes > 2))):
+    if residual_bound is not None:
+        return ClippedSquared(residual_bound)
+    loss = resolve_loss(name)
+    if classes is not None and (classes < 2 or loss.labels == "real"):
         raise click.UsageError(
             "--classes is at least 2; above 2 it belongs to --loss logistic, which fits them all."
         )
-    if name == "squared":
-        return ClippedSquared(1.0 if residual_bound is None else residual_bound)
-    if name == "svm":
-        return HuberHinge()
-    return Logistic() if classes is None or classes == 2 else Softmax(classes)
+    return loss if classes is None else loss.for_classes(classes)
 
 
 def _show(

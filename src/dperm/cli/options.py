@@ -9,6 +9,7 @@ from dperm.cli import completion
 from dperm.cli.grammar import SYNTAX
 from dperm.cli.imports import import_at_once
 from dperm.cli.suggest import did_you_mean
+from dperm.losses import loss_choices
 from dperm.neighbours import Neighbours
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -41,13 +42,13 @@ class OneOf(click.types.StringParamType):
 
 
 def loss_names() -> tuple[str, ...]:
-    """The losses for classes. All commands take the names from here or from the next function."""
-    return ("logistic", "svm")
+    """The registered losses for classes."""
+    return loss_choices("binary")
 
 
 def priced_loss_names() -> tuple[str, ...]:
     """With that for regression, which has a price but no command that fits it."""
-    return (*loss_names(), "squared")
+    return loss_choices("binary", "real")
 
 
 def relation_names() -> tuple[str, ...]:

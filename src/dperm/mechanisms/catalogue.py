@@ -10,7 +10,6 @@ from dperm.neighbours import Neighbours
 from dperm.problem import Problem
 
 
-
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """One mechanism, at its default settings, on a problem with l2 > 0 and an intercept.
