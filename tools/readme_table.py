@@ -7,7 +7,7 @@ marker comments of README.md.
 import sys
 from pathlib import Path
 
-from dperm.mechanisms.catalogue import LOSSES, Entry, catalogue
+from dperm.mechanisms.catalogue import Entry, catalogue, model_losses
 from dperm.neighbours import Neighbours
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,9 +23,7 @@ def table() -> str:
         family = entry.family
         cells = (first, _name(entry), _title(entry), _losses(entry), _relations(entry), entry.source)
         lines.append(f"| {' | '.join(cells)} |")
-    legend = (
-        f"All losses: {', '.join(loss.name for loss in LOSSES)}. Both relations: {' and '.join(Neighbours)}."
-    )
+    legend = f"All losses: {', '.join(loss.name for loss in model_losses())}. Both relations: {' and '.join(Neighbours)}."
     return "\n".join([*lines, "", legend]) + "\n"
 
 
@@ -40,7 +38,7 @@ def _title(entry: Entry) -> str:
 
 
 def _losses(entry: Entry) -> str:
-    return "all" if len(entry.losses) == len(LOSSES) else ", ".join(entry.losses)
+    return "all" if len(entry.losses) == len(model_losses()) else ", ".join(entry.losses)
 
 
 def _relations(entry: Entry) -> str:

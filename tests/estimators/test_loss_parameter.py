@@ -15,7 +15,9 @@ from dperm import (
 )
 from dperm.certificate.estimators import KINDS
 from dperm.errors import InvalidInput, Unsupported
+from dperm.estimators.linear_classifier import classifier_for
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
+from dperm.models import read_document
 from dperm.models.kinds import KINDS as SAVED
 
 X = np.random.default_rng(0).normal(size=(300, 3)) / 3
@@ -111,3 +113,46 @@ def test_the_certificate_knows_every_estimator_by_its_own_loss():
         if KINDS[name].loss is not None:
             assert kind.loss == KINDS[name].loss
         assert (KINDS[name].targets == "classes") == ("classes" in settings)
+
+
+def test_a_loss_of_tests_makes_no_model():
+    with pytest.raises(Unsupported, match="tests and audits"):
+        PrivateLinearClassifier(loss="linear").fit(X, TWO)
+
+
+def test_a_loss_is_made_of_its_alias_or_with_its_settings(tmp_path):
+    by_alias = PrivateLinearClassifier(loss="svm", **EXACT).fit(X, TWO)
+    np.testing.assert_array_equal(by_alias.coef_, PrivateLinearSVC(**EXACT).fit(X, TWO).coef_)
+    set_by_name = PrivateLinearClassifier(loss="huber-hinge:width=0.25", mechanism="output", classes=[0, 1])
+    set_by_name.fit(X, TWO).save(tmp_path / "m.json")
+    assert set_by_name.certificate_["problem"]["loss_parameters"] == [0.25]
+    assert verify(tmp_path / "m.json").ok
+    assert load_model(tmp_path / "m.json").loss == "huber-hinge:width=0.25"
+
+
+@pytest.mark.parametrize(
+    ("loss", "kind"),
+    [
+        ("logistic", PrivateLogisticRegression),
+        ("svm", PrivateLinearSVC),
+        (HuberHinge(), PrivateLinearSVC),
+        ("huber-hinge:width=0.1", PrivateLinearClassifier),
+    ],
+)
+def test_the_classifier_for_a_loss_is_the_one_named_after_it(loss, kind):
+    assert type(classifier_for(loss, epsilon=0.5)) is kind
+    assert classifier_for(loss, epsilon=0.5).epsilon == 0.5
+
+
+@pytest.mark.parametrize("place", ["certificate", "parameters"])
+def test_a_certificate_about_another_width_is_refused(place, tmp_path):
+    model = PrivateLinearClassifier(loss=HuberHinge(0.2), mechanism="output", classes=[0, 1]).fit(X, TWO)
+    model.save(tmp_path / "m.json")
+    document = read_document(tmp_path / "m.json")
+    if place == "certificate":
+        document["certificate"]["problem"]["loss_parameters"] = [0.4]
+        document["certificate"]["problem"]["smoothness"] = 1.25
+    else:
+        document["parameters"]["loss"]["parameters"] = [0.4]
+    (failure, *_) = [line for line in verify(document).failures if "digest" not in line]
+    assert "the loss is not that of the estimator" in failure

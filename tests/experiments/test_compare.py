@@ -8,9 +8,10 @@ import pytest
 from dperm import RSGDAR, NoPrivacy, PrivateLinearSVC, PrivateLogisticRegression
 from dperm.engine import Table
 from dperm.errors import InvalidInput
-from dperm.experiments.compare import LOSSES, compare
+from dperm.experiments.compare import compare
 from dperm.experiments.results import NOT_PRIVATE, Study, curves
 from dperm.experiments.splits import assign_folds, training_mask
+from dperm.losses import resolve_loss
 from dperm.mechanisms import resolve
 from dperm.privacy import Budget
 from dperm.problem import INTERCEPT_SCALE, Problem
@@ -35,7 +36,7 @@ def run(rows, mechanisms=("rsgd-ar", "none", "majority"), epsilons=(0.5, 2.0), *
 
 def problem(n_rows, loss="logistic", l2=1e-2):
     return Problem(
-        loss=LOSSES[loss], l2=l2, x_norm=1.0, n_rows=n_rows, n_features=4, intercept=INTERCEPT_SCALE
+        loss=resolve_loss(loss), l2=l2, x_norm=1.0, n_rows=n_rows, n_features=4, intercept=INTERCEPT_SCALE
     )
 
 
@@ -93,7 +94,7 @@ def test_the_minimiser_agrees_with_separate_fits_fold_by_fold(rows, loss, kind):
         w = np.append(model.coef_[0], model.intercept_ / INTERCEPT_SCALE)
         margin = model.decision_function(X[~held_out])
         signs = np.where(y[~held_out] == "yes", 1.0, -1.0)
-        objective = LOSSES[loss].value(margin, signs).mean() + 1e-2 / 2 * w @ w
+        objective = resolve_loss(loss).value(margin, signs).mean() + 1e-2 / 2 * w @ w
         assert values(found, "none", "objective")[repeat, fold] == pytest.approx(objective, rel=1e-5)
 
 

@@ -26,6 +26,7 @@ LAYERS = [
     {"models"},
     {"experiments"},
     {"cli", "plot"},
+    {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

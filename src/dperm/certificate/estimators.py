@@ -9,7 +9,7 @@ from typing import Any
 from dperm.certificate.document import describe_loss
 from dperm.certificate.statement import loss_of
 from dperm.errors import InvalidInput
-from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
+from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, resolve_loss
 
 
 @dataclass(frozen=True)
@@ -30,22 +30,21 @@ KINDS = {
 
 def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> None:
     """Refuse a statement about another loss than the one that the estimator trains with."""
-    kind, problem, parameters = (
-        KINDS.get(str(document["estimator"])),
-        statement["problem"],
-        document["parameters"],
-    )
-    stated = loss_of(problem)
-    if kind is None or kind.targets != statement["targets"]["kind"]:
-        raise InvalidInput("the loss is not that of the estimator.")
+    kind, targets = KINDS.get(str(document["estimator"])), statement["targets"]
+    stated = describe_loss(loss_of(statement["problem"]))
+    if kind is None or kind.targets != targets["kind"]:
+        raise InvalidInput("the targets are not those of the estimator.")
+    parameters = document["parameters"]
     asked = kind.loss or parameters.get("loss", ClippedSquared.name)  # older files have no such parameter
     if isinstance(asked, str):
-        agrees = stated.name in ((Logistic.name, Softmax.name) if asked == Logistic.name else (asked,))
-        own = (
-            [parameters.get("residual_bound")] if asked == ClippedSquared.name else type(stated)().parameters
-        )
-        agrees = agrees and list(own) == list(problem["loss_parameters"])
-    else:
-        agrees = asked == describe_loss(stated)
-    if not agrees:
+        asked = describe_loss(_named(asked, parameters, targets))
+    if asked != stated:
         raise InvalidInput("the loss is not that of the estimator.")
+
+
+def _named(name: str, parameters: Mapping[str, Any], targets: Mapping[str, Any]) -> Loss:
+    """The loss that an estimator makes of a name."""
+    if name == ClippedSquared.name:
+        return ClippedSquared(parameters["residual_bound"])
+    loss = resolve_loss(name)
+    return loss.for_classes(targets["count"]) if targets["kind"] == "classes" else loss

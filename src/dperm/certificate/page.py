@@ -82,13 +82,17 @@ def _verdict(statement: Mapping[str, Any], verdict: Verdict) -> str:
         kind, head = "bad", "Not verified"
     elif verdict.claim is None:
         kind, head = "none", "No guarantee"
-    elif verdict.guarantee is None:
+    elif verdict.unmet:
         kind, head = "bad", "Not private as a whole: an assumption is not met"
+    elif verdict.guarantee is None:
+        kind, head = "bad", "Not confirmed"
     else:
         kind = "good" if verdict.ok else "bad"
         epsilon, delta = verdict.guarantee["epsilon"], verdict.guarantee["delta"]
         head = f"Differentially private: ε = {epsilon:g}, δ = {delta:g}".replace(" = ", _EQUALS)
-    lines = [*meaning(statement, verdict), *verdict.failures, *verdict.unmet, *verdict.cautions]
+    lines = [*meaning(statement, verdict), *verdict.failures, *verdict.unmet]
+    lines += [f"Not confirmed: {line}." for line in verdict.unproven]
+    lines += verdict.cautions
     if verdict.guarantee is not None:
         lines += [] if verdict.ok else [f"Required, and not so: {line}." for line in verdict.objections]
         lines.append(f"The price was {verdict.how}.")

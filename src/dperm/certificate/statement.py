@@ -14,7 +14,7 @@ from dperm import __version__
 from dperm.certificate.cautions import cautions
 from dperm.certificate.document import check_object, describe, digest, matches, plain
 from dperm.errors import InvalidInput
-from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
+from dperm.losses import Loss, rebuild_loss
 from dperm.mechanisms import Outcome, Plan
 from dperm.mechanisms.centring import SHARE
 from dperm.neighbours import Neighbours
@@ -330,17 +330,7 @@ def check_statement(value: object) -> dict[str, Any]:
 
 def loss_of(problem: Mapping[str, Any]) -> Loss:
     """The loss that a statement names."""
-    parameters = problem["loss_parameters"]
-    known = {
-        "logistic": (Logistic, ()),
-        "huber-hinge": (HuberHinge, parameters),
-        "squared": (ClippedSquared, parameters),
-        "softmax": (Softmax, (problem["outputs"],)),
-    }
-    if problem["loss"] not in known or len(parameters) != (problem["loss"] in ("huber-hinge", "squared")):
-        raise InvalidInput(f"certificate: {problem['loss']!r} with these parameters is not a known loss.")
-    kind, arguments = known[problem["loss"]]
-    return kind(*arguments)  # type: ignore[no-any-return]
+    return rebuild_loss(problem["loss"], problem["loss_parameters"], problem["outputs"])
 
 
 def problem_of(statement: Mapping[str, Any]) -> Problem:

@@ -8,8 +8,10 @@ from typing import Any
 from dperm.estimators._documented import documented
 from dperm.estimators._losses import LossLike
 from dperm.estimators.classifier import PrivateClassifier
+from dperm.estimators.logistic import PrivateLogisticRegression
+from dperm.estimators.svm import PrivateLinearSVC
 from dperm.ledger import Ledger
-from dperm.losses import Logistic
+from dperm.losses import Logistic, resolve_loss
 from dperm.mechanisms import Mechanism
 
 
@@ -72,3 +74,11 @@ class PrivateLinearClassifier(PrivateClassifier):
             dataset=dataset,
         )
         self.loss = loss
+
+
+def classifier_for(loss: LossLike, **settings: Any) -> PrivateClassifier:
+    """The classifier that trains with this loss: the one that is named after it, if there is one."""
+    for kind in (PrivateLogisticRegression, PrivateLinearSVC):
+        if resolve_loss(loss) == resolve_loss(kind.loss):
+            return kind(**settings)
+    return PrivateLinearClassifier(loss=loss, **settings)

@@ -119,7 +119,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
         ("l2 penalty", f"{study.l2:g}"),
         ("Bound on the norm of a row", f"{study.x_norm:g}"),
         ("δ", f"{study.delta:g}"),
-        ("Neighbours", study.neighbours),
+        ("Neighbours", study.relation),
         ("Split", f"{study.repeats} × {split}"),
         ("Seed", "none" if study.seed is None else str(study.seed)),
         ("Identity", study.identity[:16] or "none"),

@@ -101,6 +101,7 @@ class _Trainer:
         spec = replace(
             self.spec,
             n_rows=len(few.X),
+            max_rows=None,
             folds=min(2, self.spec.folds),
             repeats=min(2, self.spec.repeats) if one_split else 1,
             epsilons=(0.5,),
@@ -159,6 +160,7 @@ def _assemble(store: Store, n_groups: int) -> pa.Table:
         seed=spec.seed,
         n_classes=spec.n_classes,
         neighbours=spec.neighbours,
+        max_rows=spec.max_rows,
         epsilons=spec.epsilons,
         identity=spec.identity,
         contenders=tuple(_described(contender) for contender in spec.contenders),

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, get_type_hints
 
 from dperm.certificate.document import check_object, matches, mechanism_of, plain
-from dperm.certificate.statement import loss_of
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.linear_classifier import PrivateLinearClassifier
 from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.estimators.svm import PrivateLinearSVC
-from dperm.losses import Loss
+from dperm.losses import Loss, rebuild_loss, resolve_loss
 from dperm.mechanisms import Mechanism, resolve
 from dperm.neighbours import Neighbours
 
@@ -78,6 +77,7 @@ def _mechanism(stored: object) -> str | Mechanism:
 
 def _loss(stored: object) -> str | Loss:
     if isinstance(stored, str):
+        resolve_loss(stored)
         return stored
     described = check_object("loss", stored, ("name", "parameters", "outputs"))
     if not (
@@ -86,10 +86,4 @@ def _loss(stored: object) -> str | Loss:
         and matches(described["outputs"], int)
     ):
         raise InvalidInput("the loss must have a name, parameters and a number of outputs.")
-    return loss_of(
-        {
-            "loss": described["name"],
-            "loss_parameters": described["parameters"],
-            "outputs": described["outputs"],
-        }
-    )
+    return rebuild_loss(described["name"], described["parameters"], described["outputs"])
