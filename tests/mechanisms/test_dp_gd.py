@@ -105,9 +105,7 @@ def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(loss, cli
     problem, (X, y) = facts(loss, neighbours=neighbours), rows_of(loss)
     mechanism = DPGD(steps=6, clip=clip)
     for row in (0, 100, 210):
-        distance, declared = replayed_distances(
-            mechanism, problem, (X, y), neighbour(problem, X, y, row)
-        )
+        distance, declared = replayed_distances(mechanism, problem, (X, y), neighbour(problem, X, y, row))
         assert (distance <= declared).all()
         assert distance.max() > 0.02 * declared.max()
 
@@ -191,9 +189,7 @@ def test_operating_system_noise_and_shapes():
     problem, (X, y) = facts(Softmax(3)), rows_of(Softmax(3))
     mechanism = DPGD(steps=2)
     plan = mechanism.plan(problem, BUDGET)
-    one, two = (
-        mechanism.run([Job(plan=plan)], open_rows(X, y, problem), Gate.system())[0] for _ in range(2)
-    )
+    one, two = (mechanism.run([Job(plan=plan)], open_rows(X, y, problem), Gate.system())[0] for _ in range(2))
     assert one.weights.shape == (5, 3)
     assert one.record.secure
     assert not np.array_equal(one.weights, two.weights)

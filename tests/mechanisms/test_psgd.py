@@ -76,9 +76,7 @@ def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(loss, nei
     problem, (X, y) = facts(loss, neighbours=neighbours), rows_of(loss)
     mechanism = PSGD(steps=6, batch_size=100)
     seed = 4  # the last row is in the first batch, at zero weights, where no gradient vanishes
-    distance, declared = replayed_distances(
-        mechanism, problem, (X, y), neighbour(problem, X, y, N - 1), seed
-    )
+    distance, declared = replayed_distances(mechanism, problem, (X, y), neighbour(problem, X, y, N - 1), seed)
     gate = Gate.seeded(seed)
     met = np.array([N - 1 in FixedSizeSampling(100).batch(gate).positions(N) for _ in range(6)])
     assert met[0]
