@@ -173,9 +173,7 @@ def test_the_matrix_that_is_inverted_stays_positive(l2):
     """Weights are bounded by X'y over the noise on X'X, even where the noise swamps the data."""
     X, y = rows(40, 30)
     for seed in range(20):
-        plan, outcome = release(
-            AdaSSP(), task(40, p=30, l2=l2), X, y, Budget(0.01, 1e-8), Gate.seeded(seed)
-        )
+        plan, outcome = release(AdaSSP(), task(40, p=30, l2=l2), X, y, Budget(0.01, 1e-8), Gate.seeded(seed))
         cross = 40 * 1.05 + 8 * math.sqrt(31) * plan.noises[2].scale
         assert np.linalg.norm(outcome.weights) <= cross / plan.noises[1].scale
 
