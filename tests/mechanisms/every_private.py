@@ -31,7 +31,6 @@ each_case = pytest.mark.parametrize(
 def planned(
     name: str,
     center: bool = False,
-    budget: Budget = BUDGET,
     n_rows: int = FACTS["n_rows"],
     arithmetic: Arithmetic = FLOAT64,
 ) -> Plan:
@@ -39,7 +38,7 @@ def planned(
     mechanism = resolve(name)
     loss = next(loss for loss in LOSSES[1:] if loss.labels in mechanism.labels)
     problem = Problem(loss=loss, **{**FACTS, "n_rows": n_rows, "arithmetic": arithmetic})
-    plan = short_plan(mechanism, problem, budget, CENTRED if center else {})
+    plan = short_plan(mechanism, problem, BUDGET, CENTRED if center else {})
     assert plan is not None
     return plan
 
