@@ -310,7 +310,9 @@ def test_a_plan_takes_no_data(name: str) -> None:
     mechanism = resolve(name)
     assert list(inspect.signature(mechanism.plan).parameters) == ["problem", "budget"]
     fields = {f.name: f.type for f in dataclasses.fields(Problem)}
-    assert set(fields) == {"loss", "l2", "x_norm", "n_rows", "n_features", "intercept", "neighbours"}
+    assert set(fields) == {
+        "loss", "l2", "x_norm", "n_rows", "n_features", "intercept", "neighbours", "arithmetic",
+    }  # fmt: skip
     if mechanism.private:
         facts = problem() if "binary" in mechanism.labels else problem(ClippedSquared())
         first, second = (mechanism.plan(facts, Budget(0.1, 1e-8)) for _ in range(2))
