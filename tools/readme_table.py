@@ -23,9 +23,7 @@ def table() -> str:
         family = entry.family
         cells = (first, _name(entry), _title(entry), _losses(entry), _relations(entry), entry.source)
         lines.append(f"| {' | '.join(cells)} |")
-    legend = (
-        f"All losses: {', '.join(loss.name for loss in model_losses())}. Both relations: {' and '.join(Neighbours)}."
-    )
+    legend = f"All losses: {', '.join(loss.name for loss in model_losses())}. Both relations: {' and '.join(Neighbours)}."
     return "\n".join([*lines, "", legend]) + "\n"
 
 
