@@ -23,9 +23,8 @@ def table() -> str:
         family = entry.family
         cells = (first, _name(entry), _title(entry), _losses(entry), _relations(entry), entry.source)
         lines.append(f"| {' | '.join(cells)} |")
-    legend = (
-        f"All losses: {', '.join(loss.name for loss in model_losses())}. Both relations: {' and '.join(Neighbours)}."
-    )
+    losses = ", ".join(loss.name for loss in model_losses())
+    legend = f"All losses: {losses}. Both relations: {' and '.join(Neighbours)}."
     return "\n".join([*lines, "", legend]) + "\n"
 
 
