@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[1]
-WORKER = '''
+WORKER = """
 import sys, time, warnings
 import numpy as np
 from dperm import PrivateLinearRegression, PrivateLogisticRegression
@@ -35,7 +35,7 @@ for line in sys.stdin:
     started = time.perf_counter()
     task(name)
     print(time.perf_counter() - started, flush=True)
-'''
+"""
 TASKS = (
     "auto",
     "rsgd-ar",

@@ -15,8 +15,8 @@ import pytest
 from dperm import __version__
 from dperm.cli.app import run
 from dperm.cli.compare import default_delta
-from dperm.estimators.saved import load_model
 from dperm.experiments.results import Study
+from dperm.models import load_model
 
 MARKER = "zyxwv"  # stands in one record of every file and must never be printed
 
@@ -395,7 +395,7 @@ def test_a_failure_half_way_leaves_no_file(dperm, folder, monkeypatch):
     def torn(*args, **kwargs):
         raise OSError(28, "No space left on device", "somewhere")
 
-    monkeypatch.setattr("dperm.estimators.atomic.os.replace", torn)
+    monkeypatch.setattr("dperm.models.atomic.os.replace", torn)
     assert dperm(FIT)[::2] == (
         1,
         "Training on people: 300 rows, 3 features.\ndperm: somewhere: No space left on device\n",
@@ -434,7 +434,7 @@ def test_predict_needs_the_columns_of_the_schema(dperm, folder):
 
 def test_a_model_without_a_schema_cannot_read_records(dperm, folder):
     from dperm import PrivateLogisticRegression
-    from dperm.estimators.saved import save_model
+    from dperm.models import save_model
 
     X = np.random.default_rng(0).normal(size=(50, 2))
     save_model(PrivateLogisticRegression(mechanism="none").fit(X, X[:, 0] > 0), folder / "m.json")

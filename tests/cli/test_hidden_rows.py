@@ -8,8 +8,8 @@ import pytest
 
 from dperm import Ledger
 from dperm.cli.app import run
-from dperm.estimators.saved import load_model
 from dperm.experiments.results import Study
+from dperm.models import load_model
 
 SCHEMA = '[target]\nname = "bought"\nclasses = ["no", "yes"]\n\n[features.age]\nrange = [18, 90]\n'
 HIDDEN = "--neighbours add-remove --max-rows 1000"

@@ -21,9 +21,9 @@ from dperm.datasets import Schema, encode, encode_target, read_table
 from dperm.engine import Table
 from dperm.errors import DpermError, InvalidInput
 from dperm.estimators.encoder import PublicEncoder
-from dperm.estimators.saved import load_model, save_model
 from dperm.losses import ClippedSquared, Logistic, Softmax
 from dperm.mechanisms import Job, mechanism_names, resolve
+from dperm.models import load_model, save_model
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, SystemEntropy
 from dperm.problem import Problem

@@ -5,13 +5,12 @@ import pytest
 
 from dperm import Budget, PrivateLogisticRegression
 from dperm.errors import InvalidInput
-from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.experiments.compare import compare
 from dperm.experiments.results import Study
 from dperm.losses import Logistic
 from dperm.mechanisms import resolve
 from dperm.neighbours import Neighbours
-from dperm.problem import Problem
+from dperm.problem import INTERCEPT_SCALE, Problem
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(201, 3)) / 3

@@ -8,14 +8,13 @@ import pytest
 from dperm import RSGDAR, NoPrivacy, PrivateLinearSVC, PrivateLogisticRegression
 from dperm.engine import Table
 from dperm.errors import InvalidInput
-from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.experiments.compare import compare
 from dperm.experiments.results import NOT_PRIVATE, Study, curves
 from dperm.experiments.splits import assign_folds, training_mask
 from dperm.losses import resolve_loss
 from dperm.mechanisms import resolve
 from dperm.privacy import Budget
-from dperm.problem import Problem
+from dperm.problem import INTERCEPT_SCALE, Problem
 
 N, FOLDS = 403, 5
 COLUMNS = ["dataset", "loss", "mechanism", "accounting", "epsilon", "delta", "repeat", "fold"]

@@ -14,9 +14,9 @@ from dperm.certificate import verify
 from dperm.certificate.constants import unproven
 from dperm.certificate.page import page
 from dperm.engine import Table
-from dperm.estimators.saved import save_model
 from dperm.losses import example_losses, loss_choices, loss_names, register_loss, registry, resolve_loss
 from dperm.mechanisms.catalogue import catalogue, model_losses
+from dperm.models import save_model
 
 ENGINES = [("reference", "float64"), ("dense", "float32"), ("dense", "float64")]
 

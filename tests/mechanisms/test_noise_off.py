@@ -197,7 +197,7 @@ def test_output_and_none_find_the_same_minimiser(loss: Loss) -> None:
 
 def test_none_agrees_with_scikit_learn_through_the_estimator() -> None:
     from dperm import PrivateLogisticRegression
-    from dperm.estimators._base import INTERCEPT_SCALE
+    from dperm.problem import INTERCEPT_SCALE
 
     X, y = random_rows(300, P, seed=7, spread=0.3)
     model = PrivateLogisticRegression(

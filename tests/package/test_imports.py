@@ -23,6 +23,7 @@ LAYERS = [
     {"ledger", "certificate", "analysis"},
     {"audit"},
     {"estimators"},
+    {"models"},
     {"experiments"},
     {"cli", "plot"},
     {"__main__"},

@@ -148,8 +148,8 @@ def test_candidates_of_a_private_search(monkeypatch, source):
 
     monkeypatch.setattr(Gate, "_noisy", watched)
     if source == SHARED:
-        search = importlib.import_module("dperm.estimators.search")
-        monkeypatch.setattr(search, "_stream", lambda entropy: 7)
+        search = importlib.import_module("dperm.estimators.search.selection")
+        monkeypatch.setattr(search, "stream", lambda entropy: 7)
     for number in range(50):
         PrivateSearchCV(
             MODEL,

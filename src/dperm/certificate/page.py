@@ -152,7 +152,10 @@ def _constants(statement: Mapping[str, Any]) -> str:
             f"{_short(problem['smoothness'])}",
         ),
         ("l2", _short(problem["l2"])),
-        ("bound on features", f"{_short(problem['x_norm'])}, {statement['bounds']}"),
+        (
+            "bound on features",
+            f"{_short(problem['x_norm'])}, {statement['bounds']}; longer rows are scaled down to it",
+        ),
         (
             "bound on a whole row",
             f"{_short(problem['row_norm'])}, intercept column {_short(problem['intercept'])}",
@@ -162,6 +165,9 @@ def _constants(statement: Mapping[str, Any]) -> str:
         ("targets", what),
         ("randomness", statement["entropy"]["source"]),
     ]
+    if statement["centring"] is not None:
+        moved = f"rows are moved by a noisy mean and bounded again, scale {_short(statement['centring']['radius'])}"
+        rows.append(("centring", moved))
     if statement["planned"]["residual"] is not None:
         rows.append(("solver", f"gradient norm of at most {_short(statement['planned']['residual'])}"))
     if statement["model"]["ledger_entry"] is not None:

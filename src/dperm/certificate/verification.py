@@ -10,6 +10,7 @@ import numpy as np
 from dperm.certificate.accountant import Price
 from dperm.certificate.constants import unproven
 from dperm.certificate.facts import Facts
+from dperm.certificate.released_map import check_row_map
 from dperm.certificate.replanning import check_plan
 from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.second_route import (
@@ -40,7 +41,7 @@ def verify(
     Parameters
     ----------
     document : mapping
-        As :func:`dperm.estimators.saved.read_document` gives it.
+        As :func:`dperm.models.read_document` gives it.
     max_epsilon, max_delta : float, optional
         The largest guarantee that is ``ok``.
     unit : {"row", "person"}, optional
@@ -64,6 +65,7 @@ def verify(
         return examination.verdict(requirements)
     examination.run("digests", STRUCTURE, lambda: check_digests(document))
     examination.run("claim", STRUCTURE, lambda: check_claim(statement))
+    examination.run("map of the rows", STRUCTURE, lambda: check_row_map(document, statement))
     examination.run("parameters of the estimator", STRUCTURE, lambda: check_parameters(document, statement))
     examination.statement = statement
     computable = statement["guarantee"] is not None and not unproven(statement)

@@ -116,16 +116,14 @@ def account(
       dperm account --neighbours add-remove --max-rows 50000 \\
           --epsilon 0.5 --delta 1e-8
     """
-    from dperm.estimators._base import INTERCEPT_SCALE
-
     asked = read_mechanism(mechanism)
-    problem = Problem(
+    problem = Problem.for_table(
+        _rows(neighbours, n_rows, max_rows),
+        features,
         loss=_loss(loss, classes, residual_bound),
         l2=l2,
         x_norm=x_norm,
-        n_rows=_rows(neighbours, n_rows, max_rows),
-        n_features=features,
-        intercept=0.0 if no_intercept else INTERCEPT_SCALE * x_norm,
+        fit_intercept=not no_intercept,
         neighbours=Neighbours.parse(neighbours),
     )
     budget = _budget(delta, epsilon=epsilon, tpr=tpr, fpr=fpr, advantage=advantage)

@@ -278,7 +278,7 @@ def _write(tables: Sequence[pa.Table], folder: Path, html: bool) -> list[Path]:
     """The results and the figures, all of them or none."""
     import pyarrow.parquet as pq
 
-    from dperm.estimators.atomic import atomic_path
+    from dperm.models.atomic import atomic_path
 
     results = folder / "results.parquet"
     with atomic_path(results) as unfinished:
@@ -288,8 +288,8 @@ def _write(tables: Sequence[pa.Table], folder: Path, html: bool) -> list[Path]:
 
 def draw(tables: Sequence[pa.Table], folder: Path, html: bool = False) -> list[Path]:
     """One figure per study, and the page if wanted, all of them or none."""
-    from dperm.estimators.atomic import atomic_path
     from dperm.experiments.figures import draw_curves
+    from dperm.models.atomic import atomic_path
 
     names = ["curves.png"] if len(tables) == 1 else [f"curves-{Study.of(table).loss}.png" for table in tables]
     files = [folder / name for name in names]

@@ -3,7 +3,6 @@
 from dataclasses import asdict
 
 import click
-import numpy as np
 
 from dperm.cli import completion
 from dperm.cli.data import load
@@ -56,21 +55,14 @@ def curvature(
     """
     from dperm.analysis.curvature import NOT_PRIVATE, measure_curvature
     from dperm.engine import open_rows
-    from dperm.estimators._base import INTERCEPT_SCALE
+    from dperm.estimators.labels import encode_labels
     from dperm.losses import resolve_loss
     from dperm.problem import Problem
 
     records = load(data, schema_path, target)
     n_rows, n_features = records.X.shape
-    signs = np.where(records.y == records.schema.classes[1], 1.0, -1.0)
-    problem = Problem(
-        loss=resolve_loss(loss),
-        l2=l2,
-        x_norm=1.0,
-        n_rows=n_rows,
-        n_features=n_features,
-        intercept=INTERCEPT_SCALE,
-    )
+    signs = encode_labels(records.y, records.schema.classes)
+    problem = Problem.for_table(n_rows, n_features, loss=resolve_loss(loss), l2=l2, x_norm=1.0)
     found = measure_curvature(open_rows(records.X, signs, problem), problem, noise_scales or NOISE_SCALES)
     if as_json:
         print_json(

@@ -88,11 +88,10 @@ def fit(
       dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 \\
           --neighbours add-remove --max-rows 100000 --output model.json
     """
-    from dperm.estimators.atomic import check_writable
-    from dperm.estimators.logistic import PrivateLogisticRegression
-    from dperm.estimators.saved import save_model
-    from dperm.estimators.svm import PrivateLinearSVC
+    from dperm.estimators.linear_classifier import classifier_for
     from dperm.ledger import Ledger
+    from dperm.models import save_model
+    from dperm.models.atomic import check_writable
 
     path = Path(output_path)
     check_free(path, force)
@@ -105,9 +104,9 @@ def fit(
     ledger = None if ledger_path is None else Ledger(ledger_path, expect=expect)
     records = Announced(data, schema_path, target, max_rows)
     click.echo(f"Training on {records.summary}.", err=True)
-    kind = PrivateLinearSVC if loss == "svm" else PrivateLogisticRegression
     classes = list(records.schema.classes)
-    model = kind(
+    model = classifier_for(
+        loss,
         epsilon=epsilon,
         delta=delta,
         mechanism=entrant,

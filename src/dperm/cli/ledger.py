@@ -130,7 +130,7 @@ def check(ctx: click.Context, file: str, models: tuple[str, ...], heads: tuple[s
     Example:
       dperm ledger check budget.db --model model.json
     """
-    from dperm.estimators.saved import load_model
+    from dperm.models import load_model
 
     found = _existing(file)
     answers = [(f"head {head}", _problem(found, head)) for head in heads]

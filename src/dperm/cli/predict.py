@@ -40,7 +40,7 @@ def predict(model: str, data: str, output_path: str | None, proba: bool, force: 
       dperm predict model.json new_people.csv --proba --output predictions.csv
     """
     from dperm.datasets import encode
-    from dperm.estimators.saved import read_model
+    from dperm.models import read_model
 
     if output_path is not None:
         check_free(Path(output_path), force)
@@ -79,7 +79,7 @@ def _write(columns: dict[str, list[Any]], path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from dperm.estimators.atomic import atomic_path
+    from dperm.models.atomic import atomic_path
 
     with atomic_path(path) as file:
         if path.suffix.lower() == ".csv":

@@ -33,8 +33,8 @@ def report(model: str, html_path: str | None, force: bool) -> None:
     from dperm.certificate import verify
     from dperm.certificate.page import page
     from dperm.certificate.words import attack_table, meaning
-    from dperm.estimators.atomic import atomic_path
-    from dperm.estimators.saved import read_document, read_model
+    from dperm.models import read_document, read_model
+    from dperm.models.atomic import atomic_path
 
     if html_path is not None:
         check_free(Path(html_path), force)

@@ -144,7 +144,7 @@ def _table(section: Section) -> Table:
 
 
 def _write_markdown(item: Item, report: Report, quick: bool, seconds: float, path: Path) -> Path:
-    from dperm.estimators.atomic import atomic_path
+    from dperm.models.atomic import atomic_path
 
     size = "quick sizes" if quick else "full sizes"
     parts = [

@@ -64,7 +64,7 @@ def verify(
       dperm verify model.json --max-epsilon 1 --max-delta 1e-6 --unit row
     """
     from dperm.certificate import verify as examine
-    from dperm.estimators.saved import read_document, read_model
+    from dperm.models import read_document, read_model
 
     try:
         document = read_document(model)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from dperm.engine import Engine, engine_for
 from dperm.engine import Rows as PrivateRows
 from dperm.errors import DpermError
-from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.experiments import splits
 from dperm.experiments.grid import PlanGrid, loss_of, skip
 from dperm.experiments.results import Skipped
@@ -21,6 +20,7 @@ from dperm.mechanisms import Job
 from dperm.mechanisms.gradient.family import GradientMechanism
 from dperm.mechanisms.output.descent import DescentMechanism
 from dperm.privacy import Gate, SeededEntropy, SystemEntropy
+from dperm.problem import INTERCEPT_SCALE
 from dperm.row_map import RowMap
 
 Entropy = SystemEntropy | SeededEntropy

@@ -8,6 +8,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dperm.errors import InvalidInput
+from dperm.estimators.labels import encode_labels
 from dperm.experiments.batches import Rows
 from dperm.experiments.grid import budgets_of, problems_of
 from dperm.experiments.runner import Progress, run
@@ -176,11 +177,11 @@ def _matrix(X: ArrayLike) -> NDArray[np.generic]:
 
 def _encode(y: ArrayLike) -> tuple[NDArray[np.float64], int]:
     """-1 and +1 for two labels, the place among all labels for more; and how many labels there are."""
-    labels, places = np.unique(np.asarray(y), return_inverse=True)
+    given = np.asarray(y).reshape(-1)
+    labels = np.unique(given)
     if len(labels) < 2:
         raise InvalidInput(f"y must hold at least two labels; it holds {len(labels)}.")
-    targets = places.reshape(-1).astype(np.float64)
-    return (2 * targets - 1 if len(labels) == 2 else targets), len(labels)
+    return encode_labels(given, labels), len(labels)
 
 
 def _check_part(held_out: ArrayLike, n_rows: int) -> NDArray[np.bool_]:

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import DpermError, InvalidInput
-from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.experiments.results import Skipped
 from dperm.experiments.spec import Contender, Spec
 from dperm.losses import Loss, resolve_loss
@@ -35,13 +34,12 @@ def problems_of(spec: Spec, held_out: NDArray[np.bool_] | None) -> list[Problem]
             raise InvalidInput("a model has more training rows than max_rows; declare a larger number.")
         counts = {spec.max_rows}
     return [
-        Problem(
+        Problem.for_table(
+            n_rows,
+            spec.n_features,
             loss=loss_of(spec),
             l2=spec.l2,
             x_norm=spec.x_norm,
-            n_rows=n_rows,
-            n_features=spec.n_features,
-            intercept=INTERCEPT_SCALE * spec.x_norm,
             neighbours=Neighbours.parse(spec.neighbours),
         )
         for n_rows in sorted(counts)

@@ -47,7 +47,7 @@ def write_html(
     title : str
         The heading of the page.
     """
-    from dperm.estimators.atomic import atomic_path
+    from dperm.models.atomic import atomic_path
 
     page = html_page(results, title=title)
     with atomic_path(path) as unfinished:

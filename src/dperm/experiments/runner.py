@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dperm.errors import DpermError
-from dperm.estimators.atomic import atomic_path
 from dperm.experiments.batches import Batch, Entropy, Rows, sharing, train
 from dperm.experiments.grid import PlanGrid, budgets_of, loss_of, plan_grid, problems_of
 from dperm.experiments.results import Skipped, Study, make_results
@@ -19,6 +18,7 @@ from dperm.experiments.splits import group_repeats
 from dperm.experiments.store import PART_COLUMNS, Part, Store, merged
 from dperm.experiments.tuning import best_on_test, train_by_search
 from dperm.mechanisms import Mechanism
+from dperm.models.atomic import atomic_path
 from dperm.privacy import SeededEntropy, SystemEntropy
 
 Progress = Callable[[int, int], None]
