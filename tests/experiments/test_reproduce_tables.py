@@ -7,12 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from dperm.analysis.bounds import BOUNDS
-from dperm.errors import DataUnavailable
 from dperm.experiments.reproduce import Bench, find_item, item_names, report_drawing, report_tables
 from dperm.experiments.reproduce import bounds_curves as bounds
 from dperm.experiments.reproduce import curvature_tables as curvature
 from dperm.experiments.reproduce.published import REPORT_CONSTANTS, REPORT_TABLES, TEST_POINTS, YU_TABLE2
 from dperm.privacy.fixed_size import fixed_size_epsilon
+from records import loaded_or_skipped
 
 NAMES = ("gp-table2", "gp-fig1", "report-tables", "bounds")
 
@@ -22,10 +22,7 @@ def bench(folder, **settings):
 
 
 def regression_set(name):
-    try:
-        return curvature.load(name)
-    except DataUnavailable as error:
-        pytest.skip(str(error))
+    return loaded_or_skipped(curvature.load, name)
 
 
 @pytest.mark.parametrize("name", NAMES)
