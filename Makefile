@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-slow coverage check lint types docs graph bench tables locked lock clean
+.PHONY: demo test test-slow coverage check lint types docs graph bench tables names locked lock clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dperm compare --loss logistic --out demo \
@@ -42,6 +42,10 @@ bench: $(VENV)/.installed
 # The table of mechanisms in docs/mechanisms.md, from the registry.
 tables: $(VENV)/.installed
 	$(BIN)/python tools/mechanism_table.py --write
+
+# The stubs that tell type checkers which names dperm exports.
+names: $(VENV)/.installed
+	$(BIN)/python tools/names.py
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -9,13 +9,13 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.timing import Result, interleaved
 from dperm import PrivateLogisticRegression
 from dperm.datasets import load_dataset
-from dperm.engine import Table
+from dperm.engine import open_rows
 from dperm.errors import DataUnavailable
 from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.experiments.splits import group_repeats, training_mask
 from dperm.losses import Logistic
 from dperm.mechanisms import RSGDAR, Job
-from dperm.privacy import Budget, entropy_from
+from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0, 5.0)
@@ -85,28 +85,28 @@ def study(separate_fits: int, seed: int | None) -> Result:
     except DataUnavailable:
         X, y, name = adult_like()
     signs = np.where(y == 1, 1.0, -1.0)
-    n, mechanism, entropy = len(X), RSGDAR(), entropy_from(seed)
+    n, mechanism, gate = len(X), RSGDAR(), Gate.from_random_state(seed)
 
     def batched() -> None:
         plans = {}
         for group in group_repeats(REPEATS, FOLDS):
             mask = training_mask(name, group, n, FOLDS)
-            table = Table(X, signs, x_norm=1.0, intercept=INTERCEPT_SCALE, n_rows=n, mask=mask)
             jobs = []
-            for model, rows in enumerate(mask.sum(axis=0).tolist()):
+            for model, n_rows in enumerate(mask.sum(axis=0).tolist()):
                 for epsilon in EPSILONS:
-                    if (rows, epsilon) not in plans:
+                    if (n_rows, epsilon) not in plans:
                         problem = Problem(
                             loss=Logistic(),
                             l2=1e-3,
                             x_norm=1.0,
-                            n_rows=rows,
+                            n_rows=n_rows,
                             n_features=X.shape[1],
                             intercept=INTERCEPT_SCALE,
                         )
-                        plans[rows, epsilon] = mechanism.plan(problem, Budget(epsilon, 1e-8))
-                    jobs.append(Job(plan=plans[rows, epsilon], model=model))
-            assert len(mechanism.run(jobs, table, entropy)) == len(jobs)
+                        plans[n_rows, epsilon] = mechanism.plan(problem, Budget(epsilon, 1e-8))
+                    jobs.append(Job(plan=plans[n_rows, epsilon], model=model))
+            rows = open_rows(X, signs, problem, mask)
+            assert len(mechanism.run(jobs, rows, gate)) == len(jobs)
 
     mask = training_mask(name, range(1), n, FOLDS)
     folds = [(X[mask[:, k]], y[mask[:, k]]) for k in range(FOLDS)]

@@ -10,6 +10,8 @@ from dperm.engine import Table
 from dperm.engine._threads import available_processors, in_order, one_blas_thread, split
 from dperm.engine.base import Engine
 from dperm.losses import Logistic, Softmax
+from dperm.privacy import Gate
+from dperm.row_map import RowMap
 
 LOSS = Logistic()
 
@@ -32,7 +34,7 @@ def rows(n: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def opened(X: np.ndarray, y: np.ndarray, threads: int, storage: type | None = None) -> Engine:
-    return Table(X, y, x_norm=1.0, intercept=0.0, n_rows=len(X)).open(threads=threads, storage=storage)
+    return Table(X, y, row_map=RowMap(x_norm=1.0), n_rows=len(X)).open(threads=threads, storage=storage)
 
 
 def weights(columns: int, models: int) -> np.ndarray:
@@ -64,9 +66,9 @@ def epoch(X: np.ndarray, y: np.ndarray, batch: int, rounds: int) -> Result:
     engine, W = opened(X, y, 1), np.zeros((X.shape[1], 1))
     count = len(X) // batch
     sizes = np.diff(np.linspace(0, len(X), count + 1).astype(np.int64))[:, None]
-    edges, steps, l2 = engine.edges(sizes), np.full(sizes.shape, 0.1), np.array([1e-3])
+    batches, steps, l2 = engine.batches(sizes), np.full(sizes.shape, 0.1), np.array([1e-3])
     timed = interleaved(
-        lambda: engine.descend(LOSS, W, edges, sizes, steps, l2), lambda: engine.gradient_sum(LOSS, W), rounds
+        lambda: engine.descend(LOSS, W, batches, steps, l2), lambda: engine.gradient_sum(LOSS, W), rounds
     )
     return Result(f"epoch, batches of {batch}", 1, timed[0], "gradient pass", timed[1], timed[2], 1.3)
 
@@ -112,9 +114,10 @@ def softmax_pass(X: np.ndarray, classes: int, rounds: int) -> list[Result]:
 
 
 def opening(X: np.ndarray, y: np.ndarray, rounds: int) -> Result:
-    table = Table(X, y, x_norm=1.0, intercept=0.0, n_rows=len(X))
-    order = np.random.default_rng(2).permutation(len(X))
-    timed = interleaved(lambda: table.open(order), lambda: X[order], rounds)
+    table = Table(X, y, row_map=RowMap(x_norm=1.0), n_rows=len(X))
+    secret = Gate.seeded(2).order()
+    order = secret.permutation(len(X))
+    timed = interleaved(lambda: table.open(secret), lambda: X[order], rounds)
     return Result("open in random order", 1, timed[0], "NumPy gather", timed[1], timed[2], None)
 
 

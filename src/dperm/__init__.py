@@ -1,78 +1,19 @@
 """Differentially private empirical risk minimisation behind the scikit-learn API.
 
-Importing this package loads almost nothing; each name below is loaded when it is first used.
+Importing this package loads almost nothing; each name is loaded when it is first used. The names of mechanisms are
+those of their classes in ``dperm.mechanisms``. Type checkers read ``__init__.pyi``, which ``make names`` writes.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from dperm import audit, plot
-    from dperm.errors import PrivacyWarning, UtilityWarning
-    from dperm.estimators.encoder import PublicEncoder
-    from dperm.estimators.linear import PrivateLinearRegression
-    from dperm.estimators.logistic import PrivateLogisticRegression
-    from dperm.estimators.pipeline_check import Finding, check_pipeline
-    from dperm.estimators.report import PrivacyReport
-    from dperm.estimators.search import PrivateSearchCV
-    from dperm.estimators.svm import PrivateLinearSVC
-    from dperm.ledger import Ledger
-    from dperm.mechanisms import (
-        AMP,
-        DPAGD,
-        DPCD,
-        DPGD,
-        DPSGD,
-        DPSVRG,
-        NSGD,
-        PSGD,
-        RSGD,
-        RSGDAR,
-        SGDMA,
-        SSP,
-        AdaSSP,
-        Auto,
-        BoltOn,
-        DPSGDAdv,
-        FrankWolfe,
-        Majority,
-        NoisySGD,
-        NoPrivacy,
-        Objective,
-        ObjectiveKST,
-        ObjectivePure,
-        Output,
-        OutputGD,
-    )
-    from dperm.privacy import Budget
+from typing import Any
 
 __version__ = "0.1.0"
 
+MODULES = ("audit", "plot")
 _HOME = {
-    "AMP": "dperm.mechanisms",
-    "AdaSSP": "dperm.mechanisms",
-    "Auto": "dperm.mechanisms",
-    "BoltOn": "dperm.mechanisms",
     "Budget": "dperm.privacy",
-    "DPAGD": "dperm.mechanisms",
-    "DPCD": "dperm.mechanisms",
-    "DPGD": "dperm.mechanisms",
-    "DPSGD": "dperm.mechanisms",
-    "DPSGDAdv": "dperm.mechanisms",
-    "DPSVRG": "dperm.mechanisms",
     "Finding": "dperm.estimators.pipeline_check",
-    "FrankWolfe": "dperm.mechanisms",
     "Ledger": "dperm.ledger",
-    "Majority": "dperm.mechanisms",
-    "NSGD": "dperm.mechanisms",
-    "NoPrivacy": "dperm.mechanisms",
-    "NoisySGD": "dperm.mechanisms",
-    "Objective": "dperm.mechanisms",
-    "ObjectiveKST": "dperm.mechanisms",
-    "ObjectivePure": "dperm.mechanisms",
-    "Output": "dperm.mechanisms",
-    "OutputGD": "dperm.mechanisms",
-    "PSGD": "dperm.mechanisms",
     "PrivacyReport": "dperm.estimators.report",
     "PrivacyWarning": "dperm.errors",
     "PrivateLinearRegression": "dperm.estimators.linear",
@@ -80,64 +21,33 @@ _HOME = {
     "PrivateLogisticRegression": "dperm.estimators.logistic",
     "PrivateSearchCV": "dperm.estimators.search",
     "PublicEncoder": "dperm.estimators.encoder",
-    "RSGD": "dperm.mechanisms",
-    "RSGDAR": "dperm.mechanisms",
-    "SGDMA": "dperm.mechanisms",
-    "SSP": "dperm.mechanisms",
+    "RowMap": "dperm.row_map",
     "UtilityWarning": "dperm.errors",
     "check_pipeline": "dperm.estimators.pipeline_check",
+    "register_engine": "dperm.engine",
 }
 
-__all__ = [
-    "AMP",
-    "DPAGD",
-    "DPCD",
-    "DPGD",
-    "DPSGD",
-    "DPSVRG",
-    "NSGD",
-    "PSGD",
-    "RSGD",
-    "RSGDAR",
-    "SGDMA",
-    "SSP",
-    "AdaSSP",
-    "Auto",
-    "BoltOn",
-    "Budget",
-    "DPSGDAdv",
-    "Finding",
-    "FrankWolfe",
-    "Ledger",
-    "Majority",
-    "NoPrivacy",
-    "NoisySGD",
-    "Objective",
-    "ObjectiveKST",
-    "ObjectivePure",
-    "Output",
-    "OutputGD",
-    "PrivacyReport",
-    "PrivacyWarning",
-    "PrivateLinearRegression",
-    "PrivateLinearSVC",
-    "PrivateLogisticRegression",
-    "PrivateSearchCV",
-    "PublicEncoder",
-    "UtilityWarning",
-    "audit",
-    "check_pipeline",
-    "plot",
-]
+
+def homes() -> dict[str, str]:
+    """Every public name but those of modules, and the module to import it from."""
+    ours = import_module("dperm.mechanisms").registered()
+    return {
+        **_HOME,
+        **{kind.__name__: kind.__module__ for kind in ours if kind.__module__.startswith("dperm.")},
+    }
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("audit", "plot"):
+    if name == "__all__":
+        return sorted([*homes(), *MODULES])
+    if name in MODULES:
         return import_module(f"dperm.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module 'dperm' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    if name[:1].isupper() and hasattr(import_module("dperm.mechanisms"), name):
+        return getattr(import_module("dperm.mechanisms"), name)
+    raise AttributeError(f"module 'dperm' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *homes(), *MODULES])

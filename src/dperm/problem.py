@@ -3,13 +3,12 @@
 import math
 from dataclasses import dataclass
 
+from dperm.arithmetic import FLOAT64, Arithmetic
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
 from dperm.neighbours import Neighbours
 from dperm.row_map import RowMap
 
-UNIT_ROUNDOFF = 2.0**-53
-SLOPE_ERROR = 1e-14  # of a computed slope, relative to max(lipschitz, smoothness / 5): the engine's contract
 LARGEST = 1e60  # of a bound or regulariser, so that products of several stay within the floats
 
 
@@ -19,7 +18,8 @@ class Problem:
 
     ``n_rows`` is public: the size of the table, or under add/remove its declared capacity. A row is
     z = (x, b) with :math:`\lVert x \rVert \le` ``x_norm`` and b = ``intercept`` (0: no intercept
-    column), so the intercept is one more bounded, penalised, noised coordinate.
+    column), so the intercept is one more bounded, penalised, noised coordinate. ``arithmetic`` is how precise the
+    passes over the rows will be: what a plan allows for, and what a run must keep to.
     """
 
     loss: Loss
@@ -29,6 +29,7 @@ class Problem:
     n_features: int
     intercept: float = 0.0
     neighbours: Neighbours = Neighbours.REPLACE_ONE
+    arithmetic: Arithmetic = FLOAT64
 
     def __post_init__(self) -> None:
         for name, value in (("l2", self.l2), ("intercept", self.intercept)):
@@ -81,12 +82,12 @@ class Problem:
         return self.loss.smoothness * self.row_norm**2 + self.l2
 
     def gradient_error(self, n_rows: float, weight_norm: float) -> float:
-        """Float64 error of a computed gradient *mean* over n rows at weights of this norm (engine contract)."""
-        margin = 2 * self.n_columns * UNIT_ROUNDOFF * self.row_norm * weight_norm
-        slope = self.loss.smoothness * margin + SLOPE_ERROR * max(
+        """Error of a computed gradient *mean* over n rows at weights of this norm, by the arithmetic of the passes."""
+        margin = 2 * self.n_columns * self.arithmetic.margin * self.row_norm * weight_norm
+        slope = self.loss.smoothness * margin + self.arithmetic.slope * max(
             self.loss.lipschitz, 0.2 * self.loss.smoothness
         )
-        return self.row_norm * slope + 2 * n_rows * UNIT_ROUNDOFF * self.gradient_bound
+        return self.row_norm * slope + 2 * n_rows * self.arithmetic.sum * self.gradient_bound
 
     def contraction(self, step_size: float) -> float:
         """Lipschitz constant of one gradient step w -> w - step_size * gradient, on any batch."""

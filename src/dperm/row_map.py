@@ -94,6 +94,14 @@ class RowMap:
             constant = constant - self.centre @ features
         return np.array(features), np.asarray(constant)
 
+    def weights(self, coefficients: Floats, constant: Floats | float) -> Floats:
+        """The inverse of ``coefficients``: weights on mapped rows."""
+        features = coefficients if self.scale is None else (coefficients.T * self.scale).T
+        if not self.intercept:
+            return np.array(features)
+        moved = 0.0 if self.centre is None else self.centre @ coefficients
+        return np.concatenate([features, np.asarray((constant + moved) / self.intercept)[None]])
+
     def margins(self, X: NDArray[Any], coefficients: Floats, constant: Floats | float) -> Floats:
         """Margins of rows as they came, each mapped as in training; the linear function where no bound cuts a row."""
         rows = bounded(X, self.x_norm)

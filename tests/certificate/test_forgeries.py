@@ -14,7 +14,7 @@ from dperm import DPGD, PrivateLogisticRegression
 from dperm.certificate import verify
 from dperm.certificate.facts import Facts, grid_exponent
 from dperm.certificate.statement import model_digest
-from dperm.certificate.verify import FORMULA, REPLANNED, SECOND
+from dperm.certificate.verdict import FORMULA, REPLANNED, SECOND
 from dperm.estimators.saved import read_document, save_model
 
 GUARANTEED = [case for case in CASES if case not in NO_GUARANTEE]

@@ -12,7 +12,7 @@ from dperm.certificate.accountant import gaussian_delta, zcdp_price
 from dperm.certificate.document import digest
 from dperm.certificate.loss_distribution import composed_price, fixed_size_losses, poisson_losses
 from dperm.certificate.routes import ROUTES
-from dperm.certificate.verify import SECOND
+from dperm.certificate.verdict import SECOND
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.privacy import GaussianProfile, poisson_epsilon, rho_to_epsilon
 from dperm.privacy.fixed_size import fixed_size_epsilon

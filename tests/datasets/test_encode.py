@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dperm.datasets import Schema, encode, encode_target, feature_names
-from dperm.datasets.schema import Numeric, Target
+from dperm.datasets.features import Numeric
+from dperm.datasets.target import Target
 from dperm.errors import InvalidInput
 
 MARKER = "SECRET-4711"

@@ -10,7 +10,9 @@ import pytest
 
 from dperm.datasets import schema as schema_module
 from dperm.datasets import toml
-from dperm.datasets.schema import Categorical, Numeric, Schema, Target
+from dperm.datasets.features import Categorical, Numeric
+from dperm.datasets.schema import Schema
+from dperm.datasets.target import Target
 from dperm.errors import InvalidInput
 
 FULL = """

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from engine_tables import FixedOrder, FixedSample, between, dense_table
 
-from dperm.engine import Table
+from dperm.arithmetic import FLOAT32, FLOAT64
 from dperm.engine.base import Engine
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
@@ -63,7 +64,7 @@ def tolerance(engine: Engine, loss: Loss, W, n=N):
     """
     columns = W.shape[0]
     w_norm = np.linalg.norm(W.reshape(columns, -1), axis=0).max()
-    double = engine.arithmetic(W.shape[1]) == np.float64
+    double = engine.arithmetic(W.shape[1]) == FLOAT64
     unit, slope, chain = (2.0**-53, 1e-14, n) if double else (2.0**-24, 1e-6, 16)
     slope_error = slope * loss.lipschitz + loss.smoothness * gamma(columns + 2, unit) * RADIUS * w_norm
     return 2 * n * RADIUS * (slope_error + (gamma(chain, unit) + gamma(n, 2.0**-53)) * loss.lipschitz)
@@ -89,15 +90,14 @@ def table(loss: Loss, models=None, n=N, capacity=None):
     mask = None
     if models is not None:
         mask = np.random.default_rng(2).random((n, models)) < 0.8
-    return Table(X, y, x_norm=X_NORM, intercept=INTERCEPT, n_rows=capacity or n, mask=mask)
+    return dense_table(X, y, x_norm=X_NORM, intercept=INTERCEPT, n_rows=capacity or n, mask=mask)
 
 
 def options(case, models):
     rng = np.random.default_rng(3)
     found = {}
     if case in ("ranges", "everything"):
-        found["start"] = rng.integers(0, 700, models)
-        found["stop"] = rng.integers(900, N + 1, models)
+        found["batch"] = between(rng.integers(0, 700, models), rng.integers(900, N + 1, models))
     if case in ("clips", "everything"):
         found["clip"] = rng.uniform(0.1, 0.6, models)
     return found
@@ -131,7 +131,7 @@ def test_values_and_scores_equal_the_oracle(loss, kind, storage, models, masked)
     oracle = rows.open(storage=storage, engine="reference")
     W = weights(loss, models)
     expected, gradient = oracle.value_and_gradient_sum(loss, W)
-    relative = 1e-13 if engine.arithmetic(models) == np.float64 else 2e-6
+    relative = 1e-13 if engine.arithmetic(models) == FLOAT64 else 2e-6
     np.testing.assert_allclose(engine.value_sum(loss, W), expected, rtol=relative, atol=N * relative)
     value, same_gradient = engine.value_and_gradient_sum(loss, W)
     np.testing.assert_allclose(value, expected, rtol=relative, atol=N * relative)
@@ -149,9 +149,7 @@ def test_values_and_scores_equal_the_oracle(loss, kind, storage, models, masked)
     np.testing.assert_array_equal(found.held_out_rows, expected_scores.held_out_rows)
     assert np.abs(found.training_correct - expected_scores.training_correct).max() <= close_calls
     assert np.abs(found.held_out_correct - expected_scores.held_out_correct).max() <= close_calls
-    correct, count = engine.count_correct(loss, W, "all")
-    np.testing.assert_array_equal(correct, found.training_correct + found.held_out_correct)
-    assert (count == N).all()
+    correct = found.training_correct + found.held_out_correct
     assert (correct > 0).all()
     assert (correct < N).all()
 
@@ -204,7 +202,7 @@ def _exact_dot(a, b):
 
 def test_curvature_sum_needs_one_output():
     with pytest.raises(Unsupported, match="one output"):
-        table(Softmax(3)).open().curvature_sum(Softmax(3), weights(Softmax(3), 1))
+        table(Softmax(3)).open(precise=True).curvature_sum(Softmax(3), weights(Softmax(3), 1))
 
 
 @each_count
@@ -214,11 +212,12 @@ def test_any_split_and_any_order_give_the_same_sum(loss, kind, storage, models):
     rows = table(loss)
     W = weights(loss, models)
     order = np.random.default_rng(5).permutation(N)
-    engine, shuffled = (rows.open(order=o, storage=storage, engine=kind) for o in (None, order))
+    engine, shuffled = (rows.open(o, storage=storage, engine=kind) for o in (None, FixedOrder(order)))
     whole = engine.gradient_sum(loss, W)
     cuts = [0, 5, 900, 901, N]
     pieces = sum(
-        engine.gradient_sum(loss, W, np.full(models, a), np.full(models, b)) for a, b in pairwise(cuts)
+        engine.gradient_sum(loss, W, batch=between(np.full(models, a), np.full(models, b)))
+        for a, b in pairwise(cuts)
     )
     bound = 2 * tolerance(engine, loss, W)
     assert np.linalg.norm(pieces - whole, axis=0).max() <= bound
@@ -235,14 +234,13 @@ def test_empty_rows_add_exactly_zero(loss, kind, storage, models):
     order = np.random.default_rng(6).permutation(N + empty)
     W = weights(loss, models)
     engine = rows.open(storage=storage, engine=kind)
-    tail = engine.gradient_sum(loss, W, np.full(models, N), np.full(models, N + empty))
+    last = between(np.full(models, N), np.full(models, N + empty))
+    tail = engine.gradient_sum(loss, W, batch=last)
     np.testing.assert_array_equal(tail, 0)
-    clipped = engine.gradient_sum(
-        loss, W, np.full(models, N), np.full(models, N + empty), np.full(models, 1e-3)
-    )
+    clipped = engine.gradient_sum(loss, W, batch=last, clip=np.full(models, 1e-3))
     np.testing.assert_array_equal(clipped, 0)
     full = table(loss).open(storage=storage, engine=kind).gradient_sum(loss, W)
-    shuffled = rows.open(order, storage=storage, engine=kind)
+    shuffled = rows.open(FixedOrder(order), storage=storage, engine=kind)
     assert np.linalg.norm(shuffled.gradient_sum(loss, W) - full, axis=0).max() <= 2 * tolerance(
         engine, loss, W
     )
@@ -263,9 +261,9 @@ def test_one_row_adds_at_most_the_clip(loss, kind, storage, models):
     bites = 0
     for clip in (0.3, 1e-3, 7e-8):
         for i in range(0, 60, 3):
-            here = np.full(models, i), np.full(models, i + 1)
-            found = engine.gradient_sum(loss, W, *here, np.full(models, clip))
-            free = engine.gradient_sum(loss, W, *here)
+            here = between(np.full(models, i), np.full(models, i + 1))
+            found = engine.gradient_sum(loss, W, batch=here, clip=np.full(models, clip))
+            free = engine.gradient_sum(loss, W, batch=here)
             for k in range(models):
                 assert exact_norm_squared(found[:, k]) <= Fraction(clip) ** 2 * (1 + Fraction(2) ** -46)
                 bites += exact_norm_squared(free[:, k]) > Fraction(clip) ** 2
@@ -289,10 +287,10 @@ def test_one_row_moves_a_clipped_sum_by_at_most_its_bound(storage):
     without = np.delete(X, i, axis=0)
     facts = {"x_norm": X_NORM, "intercept": INTERCEPT, "n_rows": N}
     sums = [
-        Table(rows, labels, **facts).open(storage=storage).gradient_sum(loss, W, clip=[clip])
+        dense_table(rows, labels, **facts).open(storage=storage).gradient_sum(loss, W, clip=[clip])
         for rows, labels in ((X, y), (other, y), (without, np.delete(y, i)))
     ]
-    slack = 2 * tolerance(table(loss).open(), loss, W)
+    slack = 2 * tolerance(table(loss).open(precise=True), loss, W)
     replaced, removed = (np.linalg.norm(s - sums[0]) for s in sums[1:])
     assert 0.5 * clip < replaced <= 2 * clip + slack
     assert 0.5 * clip < removed <= clip + slack
@@ -307,17 +305,17 @@ def test_an_epoch_equals_its_loop(loss, kind, storage, models, masked):
     engine = rows.open(storage=storage, engine=kind)
     counts = engine.evaluate(loss, weights(loss, models)).training_rows
     sizes = np.stack([np.full(models, 500), np.full(models, 333), counts - 833])
-    edges = engine.edges(sizes)
+    batches = engine.batches(sizes)
     rng = np.random.default_rng(7)
     steps, l2 = rng.uniform(0.1, 0.5, sizes.shape), rng.uniform(0, 0.1, models)
     start = weights(loss, models)
 
     fast, total = start.copy(), np.ones_like(start)
-    engine.descend(loss, fast, edges, sizes, steps, l2, total)
+    engine.descend(loss, fast, batches, steps, l2, total)
     oracle = rows.open(storage=storage, engine="reference")
     slow, slow_total = start.copy(), np.ones_like(start)
     for j in range(len(sizes)):
-        gradient = oracle.gradient_sum(loss, slow, edges[j], edges[j + 1])
+        gradient = oracle.gradient_sum(loss, slow, batch=batches.only(j))
         for k in range(models):
             step = steps[j, k]
             slow[:, k] = (1 - step * l2[k]) * slow[:, k] - step / sizes[j, k] * gradient[:, k]
@@ -328,7 +326,7 @@ def test_an_epoch_equals_its_loop(loss, kind, storage, models, masked):
     assert np.linalg.norm(fast - start) > 100 * bound
 
     alone = start.copy()
-    engine.descend(loss, alone, edges, sizes, steps, l2)
+    engine.descend(loss, alone, batches, steps, l2)
     np.testing.assert_array_equal(alone, fast)
 
 
@@ -367,7 +365,7 @@ def test_threads_do_not_change_a_bit(storage, models):
     rng = np.random.default_rng(8)
     n = 75_000 if models == 1 else 20_000
     X, y = rng.standard_normal((n, 30)) / 6, np.where(rng.random(n) < 0.5, -1.0, 1.0)
-    rows = Table(X, y, x_norm=1.0, intercept=1.0, n_rows=n)
+    rows = dense_table(X, y, x_norm=1.0, intercept=1.0, n_rows=n)
     one, two = (rows.open(storage=storage, threads=t) for t in (1, 2))
     W = rng.standard_normal((31, models))
     for mine, other in zip(
@@ -381,9 +379,9 @@ def test_threads_do_not_change_a_bit(storage, models):
     for mine, other in zip(one.evaluate(Logistic(), W), two.evaluate(Logistic(), W), strict=True):
         np.testing.assert_array_equal(mine, other)
     moved = [W.copy(), W.copy()]
-    cuts = one.edges(np.full((1, models), n))
+    whole = one.batches(np.full((1, models), n))
     for engine, w in zip((one, two), moved, strict=True):
-        engine.descend(Logistic(), w, cuts, np.full((1, models), n), np.ones((1, models)), np.zeros(models))
+        engine.descend(Logistic(), w, whole, np.ones((1, models)), np.zeros(models))
     np.testing.assert_allclose(moved[0], moved[1], rtol=1e-12)
 
 
@@ -394,7 +392,7 @@ def test_blas_threads_are_restored():
         return [library["num_threads"] for library in ThreadpoolController().select(user_api="blas").info()]
 
     before = threads()
-    table(Logistic()).open().gradient_sum(Logistic(), weights(Logistic(), 7))
+    table(Logistic()).open(precise=True).gradient_sum(Logistic(), weights(Logistic(), 7))
     assert threads() == before
 
     class Broken(UncompiledLogistic):
@@ -402,32 +400,35 @@ def test_blas_threads_are_restored():
             raise RuntimeError("on purpose")
 
     with pytest.raises(RuntimeError, match="on purpose"):
-        table(Logistic()).open().gradient_sum(Broken(), weights(Logistic(), 7))
+        table(Logistic()).open(precise=True).gradient_sum(Broken(), weights(Logistic(), 7))
     assert threads() == before
 
 
 @each_engine
 def test_arithmetic_is_double_for_one_model(kind, storage):
     engine = table(Logistic()).open(storage=storage, engine=kind)
-    assert engine.arithmetic(1) == np.float64
-    assert engine.arithmetic(2) == (np.float64 if kind == "reference" else np.dtype(storage))
+    assert engine.arithmetic(1) == FLOAT64
+    assert engine.arithmetic(2) == (FLOAT32 if (kind, storage) == ("dense", "float32") else FLOAT64)
     assert (engine.n_rows, engine.n_columns) == (N, FEATURES + 1)
 
 
-def test_edges_cut_batches_of_exactly_these_sizes():
+def test_batches_are_cut_of_exactly_these_sizes():
     models = 5
     rows = table(Logistic(), models)
-    engine = rows.open(order=np.random.default_rng(9).permutation(N))
+    engine = rows.open(FixedOrder(np.random.default_rng(9).permutation(N)))
     counts = engine.evaluate(Logistic(), weights(Logistic(), models)).training_rows
     sizes = np.stack([np.full(models, 1), np.full(models, 800), counts - 801])
-    edges = engine.edges(sizes)
+    batches = engine.batches(sizes)
+    np.testing.assert_array_equal(batches.sizes, sizes)
+    edges = batches.edges
     mask = engine._rows.mask
     for k in range(models):
         for j in range(3):
             assert mask[edges[j, k] : edges[j + 1, k], k].sum() == sizes[j, k]
         assert (edges[0, k], edges[3, k]) == (0, N)
-    plain = table(Logistic()).open().edges([[11], [N - 11]])
-    np.testing.assert_array_equal(plain, [[0], [11], [N]])
+    plain = table(Logistic()).open(precise=True).batches([[11], [N - 11]])
+    np.testing.assert_array_equal(plain.edges, [[0], [11], [N]])
+    np.testing.assert_array_equal(plain.only(1).edges, [[11], [N]])
 
 
 @each_engine
@@ -450,46 +451,45 @@ def test_selected_models_keep_their_own_rows(kind, storage):
     ("sizes", "message"),
     [([[10], [20]], "must sum"), ([[0], [N]], "at least 1"), ([[0.5], [1.5]], "whole"), ([N], "shape")],
 )
-def test_edges_refuse_sizes_that_do_not_fit(sizes, message):
+def test_batches_refuse_sizes_that_do_not_fit(sizes, message):
     with pytest.raises(InvalidInput, match=message):
-        table(Logistic()).open().edges(sizes)
+        table(Logistic()).open(precise=True).batches(sizes)
 
 
 def test_wrong_arguments_are_refused():
     loss = Logistic()
-    engine = table(loss, 3).open()
+    engine = table(loss, 3).open(precise=True)
     W = weights(loss, 3)
     for bad in (W.astype(np.float32), W[:-1], W[:, :2], W[:, 0], np.full_like(W, np.nan), W * 1e307):
         with pytest.raises(InvalidInput):
             engine.gradient_sum(loss, bad)
     ok = np.array([0, 5, 9])
     for start, stop in ((ok, ok - 1), (ok - 1, ok), (ok, ok + N), (ok[:2], ok[:2])):
-        with pytest.raises(InvalidInput, match="start and stop"):
-            engine.gradient_sum(loss, W, start, stop)
+        with pytest.raises(InvalidInput, match="batch"):
+            engine.gradient_sum(loss, W, batch=between(start, stop))
+    three = engine.batches(np.stack([np.full(3, 5), engine.evaluate(loss, W).training_rows - 5]))
+    with pytest.raises(InvalidInput, match="single batch"):
+        engine.gradient_sum(loss, W, batch=three)
     for clip in ([0.1, 0.2], [0.1, 0.2, 0.0], [0.1, np.inf, 0.1], [0.1, np.nan, 0.1]):
         with pytest.raises(InvalidInput, match="clip"):
             engine.gradient_sum(loss, W, clip=clip)
-    with pytest.raises(InvalidInput, match="rows must be"):
-        engine.count_correct(loss, W, "test")
-    edges = np.array([[0, 0, 0], [N, N, N]])
-    one = np.ones((1, 3))
-    none = edges[:1], one[:0], one[:0], one[0]
-    for arguments in ((edges, one[:, :2], one, one[0]), (edges, 0 * one, one, one[0]), none):
-        with pytest.raises(InvalidInput):
-            engine.descend(loss, W, *arguments)
+    one = np.ones((2, 3))
+    for steps in (one[:, :2], one[:1], one[:0]):
+        with pytest.raises(InvalidInput, match="batches and steps"):
+            engine.descend(loss, W, three, steps, one[0])
     with pytest.raises(InvalidInput, match="iterate_sum"):
-        engine.descend(loss, W, edges, one, one, one[0], np.zeros(3))
+        engine.descend(loss, W, three, one, one[0], np.zeros(3))
 
 
 @pytest.mark.parametrize("models", [1, 3])
 def test_an_epoch_that_diverges_is_refused(models):
     loss = Linear()
-    engine = table(loss).open()
+    engine = table(loss).open(precise=True)
     W = np.zeros((FEATURES + 1, models))
     sizes = np.full((1, models), N)
     with pytest.raises(InvalidInput, match="not finite"):
         engine.descend(
-            loss, W, engine.edges(sizes), sizes, np.full((1, models), np.finfo(float).max), np.zeros(models)
+            loss, W, engine.batches(sizes), np.full((1, models), np.finfo(float).max), np.zeros(models)
         )
 
 
@@ -508,12 +508,12 @@ def test_a_sample_is_its_rows_and_no_others(loss, kind, storage, share, masked, 
     chosen = np.zeros((N, models), bool)
     for k in range(models):
         chosen[np.flatnonzero(mask[:, k])[positions[k]], k] = True
-    expected = Table(X, y, x_norm=X_NORM, intercept=INTERCEPT, n_rows=N, mask=chosen).open(
+    expected = dense_table(X, y, x_norm=X_NORM, intercept=INTERCEPT, n_rows=N, mask=chosen).open(
         storage=storage, engine="reference"
     )
     whole = rows.open(storage=storage, engine=kind)
     W, clip = weights(loss, models), np.full(models, 0.3)
-    found = whole.sample(positions)
+    found = whole.sample([FixedSample(chosen) for chosen in positions])
     for options_ in ({}, {"clip": clip}):
         error = found.gradient_sum(loss, W, **options_) - expected.gradient_sum(loss, W, **options_)
         assert np.linalg.norm(error) <= models * tolerance(found, loss, W)
@@ -526,10 +526,10 @@ def test_a_sample_is_its_rows_and_no_others(loss, kind, storage, share, masked, 
 
 
 def test_a_sample_refuses_positions_outside_a_models_rows():
-    engine = table(Logistic(), 2).open()
+    engine = table(Logistic(), 2).open(precise=True)
     counts = engine._own_counts(2)
     for bad in ([[0], [counts[1]]], [[-1], [0]]):
         with pytest.raises(InvalidInput, match="positions of model"):
-            engine.sample(bad)
+            engine.sample([FixedSample(chosen) for chosen in bad])
     with pytest.raises(InvalidInput, match="mask is for 2 models"):
-        engine.sample([[0]])
+        engine.sample([FixedSample([0])])

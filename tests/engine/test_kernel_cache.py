@@ -7,9 +7,10 @@ import sys
 USE = """
 import numpy as np
 from dperm.engine import Table, _kernels
+from dperm.row_map import RowMap
 from dperm.losses import Logistic
 
-engine = Table(np.eye(3), np.ones(3), x_norm=2.0, intercept=0.0, n_rows=3).open()
+engine = Table(np.eye(3), np.ones(3), row_map=RowMap(x_norm=2.0), n_rows=3).open()
 engine.gradient_sum(Logistic(), np.zeros((3, 1)))
 stats = _kernels.one_model.stats, _kernels.bound_rows.stats
 print(*(sum(getattr(s, kind).values()) for s in stats for kind in ("cache_hits", "cache_misses")))

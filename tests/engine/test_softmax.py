@@ -5,8 +5,9 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from engine_tables import between, dense_table
 
-from dperm.engine import Table
+from dperm.arithmetic import FLOAT64
 from dperm.engine._kernels_softmax import BLOCK, CHUNK, LANES, ROWS, TILE, WIDTH
 from dperm.errors import InvalidInput
 from dperm.losses import Softmax
@@ -25,7 +26,7 @@ def table(n, features, classes, models=None):
     X = rng.standard_normal((n, features)) * 1.2 / np.sqrt(features)
     mask = None if models is None else rng.random((n, models)) < 0.7
     y = rng.integers(classes, size=n)
-    return Table(X, y, x_norm=X_NORM, intercept=INTERCEPT, n_rows=n, mask=mask)
+    return dense_table(X, y, x_norm=X_NORM, intercept=INTERCEPT, n_rows=n, mask=mask)
 
 
 def weights(features, models, classes):
@@ -36,8 +37,7 @@ def options(n, models):
     rng = np.random.default_rng(4)
     start = rng.integers(0, n // 2 + 1, models)
     return {
-        "start": start,
-        "stop": rng.integers(start, n + 1, models),
+        "batch": between(start, rng.integers(start, n + 1, models)),
         "clip": rng.uniform(0.2, 1.0, models),
     }
 
@@ -49,7 +49,7 @@ def largest_error(engine, oracle, W, loss, **chosen):
 
 def allowed(engine, W, n):
     """A few roundings of the margin, and of the sum, for each row: tighter than the contract's worst case."""
-    double = engine.arithmetic(W.shape[1]) == np.float64
+    double = engine.arithmetic(W.shape[1]) == FLOAT64
     unit, slope = (2.0**-53, 2e-14) if double else (2.0**-24, 1.5e-6)
     return n * RADIUS * (slope + 8 * np.sqrt(len(W)) * unit * RADIUS * np.abs(W).max())
 
@@ -100,7 +100,7 @@ def test_many_models_equal_the_oracle(models, classes, storage):
 
 
 def test_ties_go_to_the_first_class():
-    engine = table(200, 3, 4).open()
+    engine = table(200, 3, 4).open(precise=True)
     for models in (1, 2):
         found = engine.evaluate(Softmax(4), np.zeros((4, models, 4)))
         np.testing.assert_array_equal(found.training_correct, (engine._rows.y == 0).sum())
@@ -123,10 +123,13 @@ def test_the_clip_bounds_the_whole_gradient_of_a_row(models, storage):
     W, bites = weights(5, models, 4), 0
     for clip in (0.5, 1e-2, 3e-7):
         for i in range(0, 90, 7):
-            here = np.full(models, i), np.full(models, i + 1)
+            here = between(np.full(models, i), np.full(models, i + 1))
             squares = [
-                sum(Fraction(float(v)) ** 2 for v in engine.gradient_sum(Softmax(4), W, *here, c)[:, 0].flat)
-                for c in (np.full(models, clip), None)
+                sum(Fraction(float(v)) ** 2 for v in gradient[:, 0].flat)
+                for gradient in (
+                    engine.gradient_sum(Softmax(4), W, batch=here, clip=c)
+                    for c in (np.full(models, clip), None)
+                )
             ]
             assert squares[0] <= Fraction(clip) ** 2 * (1 + Fraction(2) ** -46)
             assert squares[0] >= min(squares[1], Fraction(clip) ** 2) * Fraction(9999, 10000)
@@ -156,11 +159,13 @@ def test_threads_do_not_change_a_bit(storage):
 
 
 def test_labels_outside_the_classes_are_refused():
-    engine, W = table(60, 4, 5).open(), weights(4, 1, 3)
+    engine, W = table(60, 4, 5).open(precise=True), weights(4, 1, 3)
     for verb in (engine.gradient_sum, engine.value_sum, engine.evaluate):
         with pytest.raises(InvalidInput, match="from 0 to 2"):
             verb(Softmax(3), W)
-    negative = Table(np.ones((2, 4)), [-1, 1], x_norm=1.0, intercept=INTERCEPT, n_rows=2).open()
+    negative = dense_table(np.ones((2, 4)), [-1, 1], x_norm=1.0, intercept=INTERCEPT, n_rows=2).open(
+        precise=True
+    )
     with pytest.raises(InvalidInput, match="from 0 to 2"):
         negative.gradient_sum(Softmax(3), W)
 
@@ -197,14 +202,16 @@ def test_slopes_are_exact_to_the_stated_precision(classes):
             mpmath.log(total) - row[label] for total, row, label in zip(totals, margins, y, strict=True)
         ]
         for storage, models in (("float64", 1), ("float32", 1), ("float64", 2)):
-            engine = Table(0.5 * np.eye(n), y, x_norm=1.0, intercept=0.0, n_rows=n).open(storage=storage)
+            engine = dense_table(0.5 * np.eye(n), y, x_norm=1.0, intercept=0.0, n_rows=n).open(
+                storage=storage
+            )
             found = 2 * engine.gradient_sum(loss, np.repeat(W, models, axis=1))[:, -1]
             for row, exact in zip(found, slopes, strict=True):
                 error = mpmath.sqrt(sum((mpmath.mpf(f) - e) ** 2 for f, e in zip(row, exact, strict=True)))
                 assert error <= 1e-14 * loss.lipschitz
             total = engine.value_sum(loss, np.repeat(W, models, axis=1))[-1]
             assert abs(total - sum(values)) <= 1e-14 * sum(1 + abs(v) for v in values)
-        narrow = Table(0.5 * np.eye(n), y, x_norm=1.0, intercept=0.0, n_rows=n).open(storage="float32")
+        narrow = dense_table(0.5 * np.eye(n), y, x_norm=1.0, intercept=0.0, n_rows=n).open(storage="float32")
         ordinary = np.repeat(W, 2, axis=1)[:25]
         found = 2 * narrow.gradient_sum(loss, np.concatenate([ordinary, 0 * W[25:].repeat(2, 1)]))[:25, 1]
         gap = found - np.array(slopes[:25]).astype(float)
@@ -214,7 +221,7 @@ def test_slopes_are_exact_to_the_stated_precision(classes):
 
 def test_every_computed_slope_sums_to_zero():
     """A wrong normalisation in some lane would show as a gradient that is not orthogonal to the all-ones class."""
-    engine, W = table(1000, 9, 6).open(), weights(9, 1, 6)
+    engine, W = table(1000, 9, 6).open(precise=True), weights(9, 1, 6)
     gradient = engine.gradient_sum(Softmax(6), W)
     assert np.abs(gradient.sum(axis=2)).max() <= 1e-11
     assert np.abs(gradient).min(axis=2).max() > 1e-3

@@ -4,11 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from engine_tables import FixedOrder, dense_table
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dperm.engine import Table
 from dperm.errors import InvalidInput
 
 FACTS = {"x_norm": 1.0, "intercept": 0.0, "n_rows": 6}
@@ -16,8 +16,8 @@ FACTS = {"x_norm": 1.0, "intercept": 0.0, "n_rows": 6}
 
 def stored(X, storage=None, *, x_norm=1.0, intercept=0.0, order=None, **more):
     X = np.asarray(X)
-    table = Table(X, np.ones(len(X)), x_norm=x_norm, intercept=intercept, n_rows=len(X), **more)
-    return table.open(order, storage)._rows
+    table = dense_table(X, np.ones(len(X)), x_norm=x_norm, intercept=intercept, n_rows=len(X), **more)
+    return table.open(order, storage=storage or np.float64)._rows
 
 
 def squared_norm(row):
@@ -119,7 +119,7 @@ def test_the_way_the_rows_are_laid_out_does_not_matter():
     ):
         np.testing.assert_array_equal(stored(X, "float64").X, expected)
     np.testing.assert_array_equal(stored(base > 0).X, stored((base > 0).astype(float)).X)
-    single = stored(np.asfortranarray(base, np.float32))
+    single = stored(np.asfortranarray(base, np.float32), "float32")
     assert single.X.dtype == np.float32
     assert single.X.flags.c_contiguous
     np.testing.assert_allclose(single.X, expected, atol=4e-7)
@@ -131,7 +131,7 @@ def test_the_input_is_left_alone():
     X = np.random.default_rng(4).standard_normal((20, 3)) * 10
     y = np.ones(20)
     before = X.copy()
-    engine = Table(X, y, x_norm=1.0, intercept=1.0, n_rows=20).open()
+    engine = dense_table(X, y, x_norm=1.0, intercept=1.0, n_rows=20).open(precise=True)
     np.testing.assert_array_equal(X, before)
     assert not np.shares_memory(engine._rows.X, X)
     assert not np.shares_memory(engine._rows.y, y)
@@ -141,7 +141,11 @@ def test_order_missing_rows_labels_and_mask_move_together():
     rng = np.random.default_rng(5)
     X, y, mask = rng.uniform(0.1, 0.3, (4, 2)), np.array([-1.0, 1.0, -1.0, -1.0]), rng.random((6, 3)) < 0.5
     order = np.array([5, 0, 3, 4, 1, 2])
-    rows = Table(X, y, x_norm=1.0, intercept=0.5, n_rows=6, mask=mask).open(order)._rows
+    rows = (
+        dense_table(X, y, x_norm=1.0, intercept=0.5, n_rows=6, mask=mask)
+        .open(FixedOrder(order), precise=True)
+        ._rows
+    )
     whole = np.zeros((6, 3))
     whole[:4, :2], whole[:4, 2] = X, 0.5
     np.testing.assert_array_equal(rows.X, whole[order])
@@ -149,7 +153,7 @@ def test_order_missing_rows_labels_and_mask_move_together():
     np.testing.assert_array_equal(rows.mask, mask[order])
     assert rows.mask.dtype == np.uint8
     assert np.isfinite(rows.inverse_norm).all()
-    nothing = Table(np.empty((0, 2)), [], x_norm=1.0, intercept=0.5, n_rows=3).open()._rows
+    nothing = dense_table(np.empty((0, 2)), [], x_norm=1.0, intercept=0.5, n_rows=3).open(precise=True)._rows
     np.testing.assert_array_equal(nothing.X, 0)
 
 
@@ -158,7 +162,7 @@ def test_order_missing_rows_labels_and_mask_move_together():
 )
 def test_order_must_be_a_permutation(order):
     with pytest.raises(InvalidInput, match="permutation"):
-        Table(np.zeros((6, 2)), np.ones(6), **FACTS).open(order)
+        dense_table(np.zeros((6, 2)), np.ones(6), **FACTS).open(FixedOrder(order))
 
 
 @pytest.mark.parametrize("storage", ["float32", "float64"])
@@ -175,7 +179,7 @@ def test_rows_that_are_not_numbers_are_refused(source, storage, bad):
 
 def test_labels_that_are_not_numbers_are_refused():
     with pytest.raises(InvalidInput, match="y holds NaN"):
-        Table(np.zeros((6, 2)), [1, 1, 1, 1, 1, np.nan], **FACTS).open()
+        dense_table(np.zeros((6, 2)), [1, 1, 1, 1, 1, np.nan], **FACTS).open(precise=True)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +198,7 @@ def test_labels_that_are_not_numbers_are_refused():
 )
 def test_wrong_shapes_are_refused_at_once(change, message):
     with pytest.raises(InvalidInput, match=message):
-        Table(**({"X": np.zeros((6, 2)), "y": np.ones(6), **FACTS} | change))
+        dense_table(**({"X": np.zeros((6, 2)), "y": np.ones(6), **FACTS} | change))
 
 
 @pytest.mark.parametrize(
@@ -212,6 +216,6 @@ def test_wrong_shapes_are_refused_at_once(change, message):
     ],
 )
 def test_wrong_settings_are_refused(facts, arguments, message):
-    table = Table(np.zeros((6, 2)), np.ones(6), **(FACTS | facts))
+    table = dense_table(np.zeros((6, 2)), np.ones(6), **(FACTS | facts))
     with pytest.raises(InvalidInput, match=message):
         table.open(**arguments)

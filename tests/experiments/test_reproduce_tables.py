@@ -7,10 +7,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from dperm.analysis.bounds import BOUNDS
-from dperm.experiments.reproduce import Bench, find_item, item_names, report_drawing, report_tables
+from dperm.experiments.reproduce import (
+    Bench,
+    find_item,
+    item_names,
+    report_drawing,
+    report_prices,
+    report_runs,
+    report_simulation,
+    report_tables,
+)
 from dperm.experiments.reproduce import bounds_curves as bounds
-from dperm.experiments.reproduce import curvature_tables as curvature
+from dperm.experiments.reproduce.curvature_table2 import is_close
 from dperm.experiments.reproduce.published import REPORT_CONSTANTS, REPORT_TABLES, TEST_POINTS, YU_TABLE2
+from dperm.experiments.reproduce.regression_sets import MAXIMUM, RANGE, RegressionSet, load
 from dperm.privacy.fixed_size import fixed_size_epsilon
 from records import loaded_or_skipped
 
@@ -22,7 +32,7 @@ def bench(folder, **settings):
 
 
 def regression_set(name):
-    return loaded_or_skipped(curvature.load, name)
+    return loaded_or_skipped(load, name)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -38,14 +48,12 @@ def test_the_items_are_registered_under_their_names(name):
 @pytest.mark.parametrize("name", YU_TABLE2)
 def test_minimum_and_average_curvature_are_within_a_tenth_of_the_published(name):
     one = regression_set(name)
-    assert curvature.is_close(name, one.curvature(one.convention))
+    assert is_close(name, one.curvature(one.convention))
 
 
-@pytest.mark.parametrize(
-    ("name", "other"), [("graduate admission", curvature.MAXIMUM), ("motor insurance", curvature.RANGE)]
-)
+@pytest.mark.parametrize(("name", "other"), [("graduate admission", MAXIMUM), ("motor insurance", RANGE)])
 def test_another_scaling_of_the_columns_is_not(name, other):
-    assert not curvature.is_close(name, regression_set(name).curvature(other))
+    assert not is_close(name, regression_set(name).curvature(other))
 
 
 @pytest.mark.parametrize("name", ["graduate admission", "boston housing", "motor insurance"])
@@ -64,12 +72,10 @@ def test_sonar_loses_its_first_row_in_the_published_minimum():
 
 def test_curvature_is_that_of_the_second_moments():
     rng = np.random.default_rng(0)
-    made = curvature.RegressionSet(
-        name="made", features=rng.random((50, 3)), target=rng.random(50), convention=curvature.RANGE
-    )
-    rows = curvature.RANGE.rows(made)
+    made = RegressionSet(name="made", features=rng.random((50, 3)), target=rng.random(50), convention=RANGE)
+    rows = RANGE.rows(made)
     eigenvalues = np.linalg.eigvalsh(rows.T @ rows / 50)
-    found = made.curvature(curvature.RANGE)
+    found = made.curvature(RANGE)
     assert found.minimum == pytest.approx(eigenvalues[0], rel=1e-6)
     assert found.average == pytest.approx(eigenvalues.mean(), rel=1e-6)
 
@@ -106,39 +112,39 @@ def test_the_table_shows_that_no_single_convention_fits(tmp_path):
 
 
 def test_the_estimate_of_a_large_epsilon_agrees_with_the_exact_one():
-    multiplier = report_tables.noise_scale(100, 1 / 5) / report_tables.ROW_NORM
-    exact = fixed_size_epsilon(multiplier, 1, 100, 100**2, report_tables.DELTA)
-    assert exact > report_tables.LARGE
-    estimate = report_tables.estimate_epsilon(multiplier, 1 / 100, 100**2, draws=1000)
+    multiplier = report_simulation.noise_scale(100, 1 / 5) / report_simulation.ROW_NORM
+    exact = fixed_size_epsilon(multiplier, 1, 100, 100**2, report_simulation.DELTA)
+    assert exact > report_prices.LARGE
+    estimate = report_prices.estimate_epsilon(multiplier, 1 / 100, 100**2, draws=1000)
     assert estimate == pytest.approx(exact, rel=0.1)
-    half_as_many = report_tables.estimate_epsilon(multiplier, 1 / 100, 100**2 // 2, draws=1000)
+    half_as_many = report_prices.estimate_epsilon(multiplier, 1 / 100, 100**2 // 2, draws=1000)
     assert half_as_many != pytest.approx(exact, rel=0.1)
 
 
 def test_the_papers_constant_keeps_its_promise_and_the_reports_does_not():
-    kept = report_tables.true_price(200, 32.0, 1, draws=200)
+    kept = report_prices.true_price(200, 32.0, 1, draws=200)
     assert kept.exact
-    assert kept.epsilon <= report_tables.EPSILON
-    for batch in (1, report_tables.BATCH):
-        broken = report_tables.true_price(200, 1 / 400, batch, draws=100)
+    assert kept.epsilon <= report_simulation.EPSILON
+    for batch in (1, report_simulation.BATCH):
+        broken = report_prices.true_price(200, 1 / 400, batch, draws=100)
         assert not broken.exact
-        assert broken.epsilon > 100 * report_tables.EPSILON
+        assert broken.epsilon > 100 * report_simulation.EPSILON
 
 
 def chains(methods, scales, n_rows=30):
     rng = np.random.default_rng(3)
-    points, labels = report_tables.make_points(n_rows, len(methods), False, rng)
-    made = report_tables.Chains(
+    points, labels = report_simulation.make_points(n_rows, len(methods), False, rng)
+    made = report_simulation.Chains(
         rows=points, labels=labels, methods=np.array(methods), scales=np.array(scales)
     )
-    return made, report_tables.simulate(made, rng)
+    return made, report_simulation.simulate(made, rng)
 
 
 def test_simulated_descent_learns_the_line_and_more_noise_learns_less():
-    methods = [report_tables.PLAIN] * 30 + [report_tables.PRIVATE] * 60
+    methods = [report_simulation.PLAIN] * 30 + [report_simulation.PRIVATE] * 60
     scales = [0.0] * 30 + [0.0] * 30 + [20.0] * 30
     _, path = chains(methods, scales)
-    right = report_tables.accuracies(path[-1][1], False, np.random.default_rng(0))
+    right = report_simulation.accuracies(path[-1][1], False, np.random.default_rng(0))
     plain, silent, loud = right[:30].mean(), right[30:60].mean(), right[60:].mean()
     assert plain > 0.85
     assert silent > 0.85
@@ -148,14 +154,14 @@ def test_simulated_descent_learns_the_line_and_more_noise_learns_less():
 
 
 def test_noise_of_objective_perturbation_is_drawn_for_its_runs_alone():
-    made, path = chains([report_tables.NON_PRIVATE, report_tables.OBJECTIVE], [0.0, 0.0])
-    alone = report_tables.Chains(
+    made, path = chains([report_simulation.NON_PRIVATE, report_simulation.OBJECTIVE], [0.0, 0.0])
+    alone = report_simulation.Chains(
         rows=made.rows[:1], labels=made.labels[:1], methods=made.methods[:1], scales=made.scales[:1]
     )
-    assert report_tables.simulate(alone, np.random.default_rng(3))[-1][1].shape == (1, 3)
+    assert report_simulation.simulate(alone, np.random.default_rng(3))[-1][1].shape == (1, 3)
     assert np.isfinite(path[-1][1]).all()
-    norms = np.linalg.norm(report_tables._fresh_noise(20_000, np.random.default_rng(0)), axis=1)
-    assert norms.mean() == pytest.approx(3 * 2 / report_tables.EPSILON, rel=0.05)
+    norms = np.linalg.norm(report_simulation._fresh_noise(20_000, np.random.default_rng(0)), axis=1)
+    assert norms.mean() == pytest.approx(3 * 2 / report_simulation.EPSILON, rel=0.05)
 
 
 def test_the_published_ordering_of_the_constants():
@@ -175,22 +181,20 @@ def test_a_line_is_where_the_score_is_zero():
 def test_report_tables_end_to_end_with_fewer_rows(tmp_path, monkeypatch):
     from PIL import Image
 
-    small = report_tables.Size(repeats=2, constants=(1 / 400, 32.0), draws=50)
+    small = report_runs.Size(repeats=2, constants=(1 / 400, 32.0), draws=50)
     monkeypatch.setattr(report_tables, "QUICK", small)
-    monkeypatch.setattr(report_tables, "simulate", few_steps(report_tables.simulate))
+    monkeypatch.setattr(report_runs, "simulate", few_steps(report_simulation.simulate))
     report = find_item("report-tables").run(bench(tmp_path, quick=True))
     assert [path.name for path in report.files] == ["results.parquet", "figure.png", "learning.gif"]
     rows = pq.read_table(report.files[0]).to_pylist()
     assert {row["method"] for row in rows} == {
-        *report_tables.METHODS,
-        report_tables.PLAIN,
-        report_tables.TRUE_LINE,
-        *report_tables.CERTIFIED.values(),
+        *report_simulation.METHODS,
+        report_simulation.PLAIN,
+        report_runs.TRUE_LINE,
+        *report_runs.CERTIFIED.values(),
     }
     exactly = [
-        row["accuracy"]
-        for row in rows
-        if row["method"] == report_tables.TRUE_LINE and not row["noisy_labels"]
+        row["accuracy"] for row in rows if row["method"] == report_runs.TRUE_LINE and not row["noisy_labels"]
     ]
     assert exactly == [1.0] * len(exactly)
     published = {cell for section in report.sections for row in section.rows for cell in row}
@@ -205,7 +209,7 @@ def few_steps(simulate):
     """The first points only, and as many steps as their square."""
 
     def shorter(chains, rng):
-        few = report_tables.Chains(
+        few = report_simulation.Chains(
             rows=chains.rows[:, :25],
             labels=chains.labels[:, :25],
             methods=chains.methods,

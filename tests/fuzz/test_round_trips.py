@@ -13,7 +13,8 @@ from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators.saved import read_model, save_model
 from dperm.neighbours import Neighbours
-from dperm.privacy.cost import Concentrated, Cost, FixedSizeSteps, Gaussian, Point, PoissonSteps
+from dperm.privacy.cost import Cost
+from dperm.privacy.events import Concentrated, FixedSizeSteps, Gaussian, Point, PoissonSteps
 
 few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)

@@ -15,19 +15,18 @@ from dperm.losses import ClippedSquared, Logistic
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianProfile, poisson_epsilon
-from dperm.privacy.cost import (
+from dperm.privacy.cost import Cost, compose
+from dperm.privacy.dominating import Curve, loss_masses
+from dperm.privacy.events import (
     Branches,
     Concentrated,
-    Cost,
-    Dots,
     FixedSizeSteps,
     Gaussian,
     Point,
     PoissonSteps,
+    SampledCurve,
     Unbounded,
-    compose,
 )
-from dperm.privacy.dominating import Curve, loss_masses
 from dperm.problem import Problem
 
 mp.dps = 50
@@ -38,7 +37,7 @@ EXAMPLES = [
     Cost.gaussian(0.2),
     HALVES,
     Cost((Branches((1.0,), (0.05,), ((0.0, 0.2),)),)),
-    Cost((Dots((0.0, 0.5, 1.0), (0.1, 0.01, 1e-7)),)),
+    Cost((SampledCurve((0.0, 0.5, 1.0), (0.1, 0.01, 1e-7)),)),
     Cost((PoissonSteps(3.0, 0.1, 20, "replace-one"), Gaussian(0.1))),
     Cost((FixedSizeSteps(8.0, 10, 1000, 20),)),
     Cost.concentrated(0.01),
@@ -209,7 +208,7 @@ def product_delta(epsilon, mixtures, mu_spent=0):
     return total
 
 
-@pytest.mark.parametrize("beside", [0.0, 0.25])
+@pytest.mark.parametrize("mu_spent", [0.0, 0.25])
 @pytest.mark.parametrize(
     "mixtures",
     [
@@ -301,7 +300,7 @@ def test_steps_of_one_sampling_are_counted_together():
 def test_a_curve_stands_for_its_profile_in_composition():
     profile = GaussianProfile.gaussian(0.3)
     grid = np.unique(np.append(np.linspace(0.0, profile.epsilon(1e-17), 400), 1.0))
-    dots = Cost((Dots(tuple(grid.tolist()), tuple(profile.delta(e) for e in grid)),))
+    dots = Cost((SampledCurve(tuple(grid.tolist()), tuple(profile.delta(e) for e in grid)),))
     assert dots.delta(1.0) == pytest.approx(profile.delta(1.0), rel=1e-9)
     both = compose([dots, Cost.gaussian(0.4)])
     exact = Cost.gaussian(0.5).epsilon(DELTA)
@@ -356,7 +355,7 @@ def test_every_kind_is_among_the_examples():
     assert {type(cost.parts[0]) for cost in EXAMPLES} == {
         Gaussian,
         Branches,
-        Dots,
+        SampledCurve,
         PoissonSteps,
         FixedSizeSteps,
         Concentrated,

@@ -149,7 +149,7 @@ def test_caps_go_down_only(ledger):
         ledger.charge(gaussian(0.5))
 
 
-def test_each_dataset_has_its_own_purse_and_none_appears_by_itself(ledger):
+def test_each_dataset_has_its_own_budget_and_none_appears_by_itself(ledger):
     with pytest.raises(InvalidInput, match="set_cap"):
         ledger.charge(gaussian(0.5), dataset="survey")
     ledger.set_cap("survey", 0.7, DELTA)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import dperm
+import names
 
 SOURCE = Path(dperm.__file__).parent
 
@@ -70,3 +71,7 @@ def test_only_public_scikit_learn_names_are_used():
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sklearn"):
                 names = [*node.module.split("."), *(alias.name for alias in node.names)]
                 assert not [name for name in names if name.startswith("_")], path
+
+
+def test_the_stubs_name_what_the_packages_export():
+    assert names.stale() == [], "run: make names"

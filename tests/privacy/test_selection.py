@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.stats import chisquare, norm
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.privacy import Budget, GaussianProfile, SeededEntropy, SystemEntropy, gaussian_mu, selection
+from dperm.privacy import Budget, Gate, GaussianProfile, SeededEntropy, gaussian_mu, selection
 from dperm.privacy.selection import (
     RunCount,
     cheapest_selection,
@@ -129,7 +129,7 @@ def test_the_claim_holds_on_a_toy_and_the_price_of_one_candidate_does_not(shape,
 def test_the_number_of_runs_has_its_law(shape):
     mean, draws = 5.0, 3000
     entropy = SeededEntropy(11)
-    drawn = np.array([RunCount(shape, mean).draw(entropy) for _ in range(draws)])
+    drawn = np.array([RunCount(shape, mean).draw(Gate(entropy)) for _ in range(draws)])
     assert fits(drawn, shape, mean)
     other = 0.5 if shape == 0 else shape / 2 if shape < POISSON else 1.0
     assert not fits(drawn, other, mean)  # the control: another shape of the same mean
@@ -154,9 +154,9 @@ def test_the_operating_system_draws_too_and_never_twice_the_same():
         50.0,
         400.0,
     ):  # no candidate at all has a chance of 1e-174 here: the search for the first starts low
-        drawn = [RunCount(POISSON, mean).draw(SystemEntropy()) for _ in range(200)]
+        drawn = [RunCount(POISSON, mean).draw(Gate.system()) for _ in range(200)]
         assert abs(np.mean(drawn) - mean) < 7 * math.sqrt(mean / 200)
-    assert len({selection.random_integer(SystemEntropy()) for _ in range(100)}) == 100
+    assert len({Gate.system().integer() for _ in range(100)}) == 100
 
 
 @pytest.mark.parametrize("order", [1.3, 4.0, 25.0])

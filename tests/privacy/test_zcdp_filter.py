@@ -19,37 +19,37 @@ from dperm.privacy.zcdp_filter import ZcdpFilter
 )
 def test_never_spends_more_than_it_has(rho, costs, greedy):
     """An adversary asks for what it likes, or for exactly what is left; the sum is checked as a fraction."""
-    purse = ZcdpFilter(rho)
+    budget = ZcdpFilter(rho)
     spent = Fraction(0)
     for cost in costs:
-        if greedy and purse.left > 0:
-            cost = max(min(cost, purse.left), 5e-324)
-        before = purse.left
-        if purse.admit(cost):
+        if greedy and budget.left > 0:
+            cost = max(min(cost, budget.left), 5e-324)
+        before = budget.left
+        if budget.admit(cost):
             spent += Fraction(cost)
         else:
             assert spent + Fraction(cost) > Fraction(rho)
-            assert purse.left == before
+            assert budget.left == before
     assert spent <= Fraction(rho)
-    assert 0 <= purse.left <= float(Fraction(rho) - spent) * (1 + 1e-15)
+    assert 0 <= budget.left <= float(Fraction(rho) - spent) * (1 + 1e-15)
 
 
 def accept_and_reject(rho, rng, rho_gradient, rho_choice, growth=0.3):
     """The spending pattern of adaptive gradient descent, with choices made by chance; the admitted costs."""
-    purse, charged = ZcdpFilter(rho), []
+    budget, charged = ZcdpFilter(rho), []
     while True:
         precision = rho_gradient
-        if not purse.admit(precision):
+        if not budget.admit(precision):
             return charged
         charged.append(precision)
         while True:
-            if not purse.admit(rho_choice):
+            if not budget.admit(rho_choice):
                 return charged
             charged.append(rho_choice)
             if rng.random() < 0.4:  # the step was accepted
                 break
             more = growth * precision  # refine the same gradient instead
-            if not purse.admit(more):
+            if not budget.admit(more):
                 return charged
             charged.append(more)
             precision += more
@@ -64,16 +64,16 @@ def test_adaptive_descent_stays_within_its_budget_and_uses_it(seed):
     assert math.fsum(charged) > 0.4 * rho
 
 
-def test_a_purse_in_floating_point_would_overspend():
+def test_a_filter_in_floating_point_would_overspend():
     """The control: subtracting floats lets through five times 0.1, which is more than 0.5."""
     rho, cost = 0.5, 0.1
     left, spent = rho, Fraction(0)
-    purse, admitted = ZcdpFilter(rho), Fraction(0)
+    budget, admitted = ZcdpFilter(rho), Fraction(0)
     for _ in range(6):
         if left >= cost:
             left -= cost
             spent += Fraction(cost)
-        if purse.admit(cost):
+        if budget.admit(cost):
             admitted += Fraction(cost)
     assert spent > Fraction(rho)
     assert admitted <= Fraction(rho)

@@ -36,7 +36,7 @@ from dperm.mechanisms.minimiser import WIDEST_HESSIAN, minimise
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Table
+    from dperm.engine import Rows
 
 Vector = NDArray[np.float64]
 
@@ -77,13 +77,13 @@ class Curvature:
 
 
 def measure_curvature(
-    table: Table, problem: Problem, noise_scales: Sequence[float] = (1.0,), at: Vector | None = None
+    rows: Rows, problem: Problem, noise_scales: Sequence[float] = (1.0,), at: Vector | None = None
 ) -> Curvature:
-    """Curvature of the objective of ``problem`` on ``table``. NOT PRIVATE.
+    """Curvature of the objective of ``problem`` on ``rows``. NOT PRIVATE.
 
     Parameters
     ----------
-    table : Table
+    rows : Rows
         Rows with the bounds of ``problem``; longer rows are scaled down as in any fit.
     problem : Problem
         With l2 > 0 and a loss of one output: logistic, huberised hinge, squared.
@@ -105,9 +105,9 @@ def measure_curvature(
     point = np.zeros(problem.n_columns) if at is None else np.asarray(at, np.float64)
     if point.shape != (problem.n_columns,):
         raise InvalidInput(f"at must have shape ({problem.n_columns},); got {point.shape}.")
-    table.check_matches(problem, 0)
-    table.check_labels(problem.loss)
-    engine = table.open(storage=np.float64)
+    rows.check_matches(problem, 0)
+    rows.check_labels(problem.loss)
+    engine = rows.open(precise=True)
     at_zero = engine.gradient_sum(problem.loss, np.zeros((problem.n_columns, 1))) / problem.n_rows
     close = CLOSE * float(np.linalg.norm(at_zero)) + ROUNDING * problem.gradient_bound
     solution = minimise(engine, [problem], close)

@@ -1,27 +1,24 @@
 """Attacks: a mechanism, two neighbouring tables, and a score that tells them apart as well as it can.
 
-Nothing of a mechanism is imitated here. Its own ``run`` is called, many jobs at a time, and the one gate is watched
-for what it published. The score is the likelihood ratio of all that was published, taken as Gaussian: every
+Nothing of a mechanism is imitated here. Its own ``run`` is called, many jobs at a time, and its gate keeps
+what it published. The score is the likelihood ratio of all that was published, taken as Gaussian: every
 published number, over its noise scale, is weighed by how far the two tables move it on average.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib import import_module
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.audit.gates import KeepingGate, Release
 from dperm.audit.neighbours import Pair, extreme_labels, table_of
-from dperm.mechanisms import Job, Mechanism, NoisySGD, Outcome, Plan
+from dperm.mechanisms import Job, Mechanism, Outcome, Plan
 from dperm.mechanisms.objective.family import OBJECTIVE_NOISE
-from dperm.mechanisms.output.descent import DescentMechanism
 from dperm.neighbours import Neighbours
-from dperm.privacy import ReleaseRecord, SeededEntropy, SystemEntropy
+from dperm.privacy import SeededEntropy, SystemEntropy
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
 
@@ -61,33 +58,6 @@ class Attack:
     def runs_of(self, asked: int) -> int:
         wanted = max(100, round(self.share * asked))
         return wanted if self.most_runs is None else min(wanted, self.most_runs)
-
-
-class Passage(NamedTuple):
-    """What one record of the gate belongs to: the value before noise, and after."""
-
-    record: ReleaseRecord
-    exact: Vector
-    noisy: Vector
-
-
-@contextmanager
-def watched_gate() -> Iterator[dict[int, Passage]]:
-    """Every passage of the gate while the context lasts, by the identity of its record."""
-    passages: dict[int, Passage] = {}
-    gate: Any = import_module("dperm.privacy.release")  # the package shows the function of that name instead
-    real = gate.pass_gate
-
-    def watched(values: Vector, noise: Any, entropy: Entropy, name: str) -> tuple[Vector, ReleaseRecord]:
-        noisy, record = real(values, noise, entropy, name)
-        passages[id(record)] = Passage(record, values.copy(), noisy)
-        return noisy, record
-
-    gate.pass_gate = watched
-    try:
-        yield passages
-    finally:
-        gate.pass_gate = real
 
 
 class _Placed(SeededEntropy):
@@ -164,9 +134,9 @@ def observe(attack: Attack, plan: Plan, left: bool, runs: int, seed: np.random.S
     for entropy, count in _sources(attack, plan, runs, seed):
         for first in range(0, count, together):
             jobs = [Job(plan=plan)] * min(together, count - first)
-            with watched_gate() as passages:
-                outcomes = attack.mechanism.run(jobs, table, entropy)
-            parts.append(_seen(outcomes, passages, attack.sees))
+            gate = KeepingGate(entropy)
+            outcomes = attack.mechanism.run(jobs, table, gate)
+            parts.append(_seen(outcomes, gate.kept, attack.sees))
     width = max(part.published.shape[1] for part in parts)
     published, exact = (
         np.concatenate([_padded(getattr(part, name), width) for part in parts])
@@ -220,22 +190,17 @@ def _sources(
 
 def _secret_batches(plan: Plan) -> tuple[int, ...]:
     """Sizes of the batches among which a secret order hides a row; one batch where nothing is hidden."""
-    mechanism = plan.mechanism
-    if isinstance(mechanism, DescentMechanism) and mechanism.permuted:
-        return tuple(plan.detail.batch_sizes)
-    if isinstance(mechanism, NoisySGD) and mechanism.secret_order:
-        return tuple(plan.detail.schedule.batch_sizes)
-    return (plan.problem.n_rows,)
+    return plan.secret_batches or (plan.problem.n_rows,)
 
 
-def _seen(outcomes: list[Outcome], passages: dict[int, Passage], sees: str) -> Seen:
+def _seen(outcomes: list[Outcome], kept: dict[int, Release], sees: str) -> Seen:
     if sees == WEIGHTS:
         weights = np.array([outcome.weights.ravel() for outcome in outcomes])
         return Seen(weights, weights)
     published, exact = [], []
     for outcome in outcomes:
-        mine = [passages[id(record)] for record in outcome.records if id(record) in passages]
-        mine = [passage for passage in mine if not passage.record.name.startswith(OBJECTIVE_NOISE)]
+        mine = [kept[id(record)] for record in outcome.records if id(record) in kept]
+        mine = [release for release in mine if not release.record.name.startswith(OBJECTIVE_NOISE)]
         published.append(np.concatenate([p.noisy / p.record.noise_scale for p in mine]))
         exact.append(np.concatenate([p.exact / p.record.noise_scale for p in mine]))
     return Seen(_stacked(published), _stacked(exact))

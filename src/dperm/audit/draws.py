@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from dperm.audit.neighbours import Rows, table_of
-from dperm.audit.price_check import inner_plan
 from dperm.audit.replay_cases import short_plan
 from dperm.audit.watch import Passage, Watch, WatchedEntropy
 from dperm.losses import Logistic
@@ -63,7 +62,7 @@ def check_draws(mechanism: Mechanism, runs: int = RUNS) -> DrawCheck:
     plan = _plan(mechanism)
     if plan is None:
         return DrawCheck(drawn="nothing: no short run fits one-hot rows", runs=0, faults=())
-    sampling = getattr(plan.detail, "sampling", None)
+    sampling = plan.sampling
     if isinstance(sampling, PoissonSampling):
         took_part = np.array([_took_part(run) for run in _runs(plan, runs)])
         found = _sample_faults(took_part, sampling.rate, sampling.rate**2)
@@ -77,11 +76,11 @@ def check_draws(mechanism: Mechanism, runs: int = RUNS) -> DrawCheck:
         size_is_right = (took_part.sum(axis=-1) == sampling.size).all()
         wrong_size = () if size_is_right else (f"a batch does not hold {sampling.size} rows",)
         return DrawCheck(drawn=f"{sampling.size} rows at a time", runs=runs, faults=(*wrong_size, *found))
-    if isinstance(plan.mechanism, NoisySGD | DescentMechanism) and _secret_order(plan.mechanism):
+    if plan.secret_batches:
         decode = _batches_by_pushes if isinstance(plan.mechanism, NoisySGD) else _batches_by_decay
-        found = _order_faults(decode(plan, runs), _batch_sizes(plan))
+        found = _order_faults(decode(plan, runs), plan.secret_batches)
         return DrawCheck(drawn="a secret order", runs=runs, faults=tuple(found))
-    once = Watch(WatchedEntropy(0, ROWS))
+    once = Watch(WatchedEntropy(0))
     once.run(plan.mechanism, plan, table_of(plan.problem, _one_hot()))
     unknown = any(passage.rows_drawn for passage in once.passages)
     faults = ("rows are drawn in a way that this check does not know",) if unknown else ()
@@ -94,11 +93,7 @@ def _plan(mechanism: Mechanism) -> Plan | None:
     l2 = 0.0 if isinstance(mechanism, NoisySGD) else 0.5
     problem = Problem(loss=Logistic(), l2=l2, x_norm=1.0, n_rows=ROWS, n_features=COLUMNS)
     plan = short_plan(mechanism, problem, BUDGET, {"step_size": SMALL_STEP} if small else {}, BRIEF)
-    return None if plan is None else inner_plan(plan)
-
-
-def _secret_order(mechanism: NoisySGD | DescentMechanism) -> bool:
-    return mechanism.secret_order if isinstance(mechanism, NoisySGD) else mechanism.permuted
+    return None if plan is None else plan.trained_by
 
 
 def _one_hot() -> Rows:
@@ -123,16 +118,11 @@ def _is_sampled(passage: Passage) -> bool:
     return passage.kind == "release" and not passage.name.endswith(FULL)
 
 
-def _batch_sizes(plan: Plan) -> tuple[int, ...]:
-    schedule = plan.detail.schedule if isinstance(plan.mechanism, NoisySGD) else plan.detail
-    return tuple(schedule.batch_sizes)
-
-
 def _batches_by_decay(plan: Plan, runs: int) -> Batches:
     """The batch of every row: weights decay between updates, so a weight tells when its row was last visited."""
-    known = Watch(_PublicOrder(0, ROWS))
+    known = Watch(_PublicOrder(0))
     known.run(plan.mechanism, plan, table_of(plan.problem, _one_hot()))
-    sizes = _batch_sizes(plan)
+    sizes = plan.secret_batches
     weights = known.passages[-1].values
     of_batch = np.array([weights[place] for place in np.cumsum(sizes) - 1])
     seen = np.array([passages[-1].values[:ROWS] for passages in _runs(plan, runs)])
@@ -146,7 +136,7 @@ def _batches_by_pushes(plan: Plan, runs: int) -> Batches:
     for passages in _runs(plan, runs):
         batch = np.full(ROWS, -1)
         before = np.zeros(ROWS)
-        for place in range(len(_batch_sizes(plan))):
+        for place in range(len(plan.secret_batches)):
             pushed = passages[place].values[:ROWS] != before
             batch[pushed & (batch < 0)] = place
             before = passages[place].released[:ROWS]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.engine import Table
+from dperm.audit.watch import WatchedTable
 from dperm.losses import ClippedSquared
 from dperm.neighbours import Neighbours
 from dperm.problem import Problem
@@ -33,8 +33,8 @@ class Pair:
         return len(self.right[0]) < len(self.left[0])
 
 
-def table_of(problem: Problem, rows: Rows) -> Table:
-    return Table(*rows, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows)
+def table_of(problem: Problem, rows: Rows) -> WatchedTable:
+    return WatchedTable(*rows, row_map=problem.row_map, n_rows=problem.n_rows)
 
 
 def pairs(problem: Problem) -> list[Pair]:

@@ -21,8 +21,7 @@ from dperm.audit.neighbours import extreme_labels, table_of
 from dperm.audit.watch import Passage, Watch
 from dperm.losses import Linear, Softmax
 from dperm.mechanisms import Mechanism
-from dperm.mechanisms.selection import choose
-from dperm.privacy import Budget, Entropy, GaussianNoise, SystemEntropy, release
+from dperm.privacy import Budget, Entropy, Gate, GaussianNoise, SystemEntropy
 from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.problem import Problem
@@ -38,10 +37,10 @@ CHOICE_SCORES, CHOICE_DRAWS, MOST_CHOICES = (0.0, 1.0, 2.0, 3.0), 1000, 3
 
 _DRAW = """
 import numpy as np
-from dperm.privacy import GaussianNoise, SystemEntropy, release
+from dperm.privacy import Gate, GaussianNoise
 noise = GaussianNoise(1.0, 1.0, 2)
 for _ in range({draws}):
-    print(*release(np.zeros(2), noise, SystemEntropy(), "check")[0].tolist())
+    print(*Gate.system().release_one(np.zeros(2), noise, "check").tolist())
 """
 
 
@@ -184,7 +183,7 @@ def _fit(passages: list[Passage], entropy: Entropy) -> float:
     if not kinds:
         return 1.0
     long = replace(kinds[0], dimension=LONG)
-    anew = [release(np.zeros(LONG), long, entropy, "check")[0] / long.scale for _ in range(LONG_DRAWS)]
+    anew = [Gate(entropy).release_one(np.zeros(LONG), long, "check") / long.scale for _ in range(LONG_DRAWS)]
     drawn = np.concatenate([_added(p) for p in passages if isinstance(p.noise, GaussianNoise)] + anew)
     squares, law = float(drawn @ drawn), chi2(len(drawn))
     values = [float(kstest(drawn, "norm").pvalue), 2 * float(min(law.cdf(squares), law.sf(squares)))]
@@ -213,7 +212,7 @@ def _choices(passages: list[Passage], entropy: Entropy) -> float:
     smallest = 1.0
     for choice in sorted(kinds, key=lambda kind: kind.scale)[:MOST_CHOICES]:
         scores = choice.scale * np.array(CHOICE_SCORES)
-        chosen = [choose(scores, choice, entropy, "check")[0] for _ in range(CHOICE_DRAWS)]
+        chosen = [Gate(entropy).choose(scores, choice, "check") for _ in range(CHOICE_DRAWS)]
         weights = np.exp(-np.array(CHOICE_SCORES))
         for index, share in enumerate(weights / weights.sum()):
             smallest = min(smallest, float(binomtest(chosen.count(index), CHOICE_DRAWS, float(share)).pvalue))

@@ -10,14 +10,14 @@ import numpy as np
 
 from dperm.audit.watch import Watch
 from dperm.certificate.facts import Facts
-from dperm.certificate.routes import ROUTES
+from dperm.certificate.routes import route_of
 from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.statement import DECLARED, statement_of
 from dperm.errors import DpermError
 from dperm.losses import Linear
 from dperm.mechanisms import Plan
 from dperm.mechanisms.objective.family import OBJECTIVE_NOISE
-from dperm.planning.schedule import Schedule
+from dperm.mechanisms.output.descent import DescentPlan
 from dperm.privacy import Budget, GaussianNoise, GaussianProfile, rho_to_epsilon
 from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.privacy.noisy_min import NoisyMin
@@ -29,14 +29,9 @@ ELSEWHERE = (
 )  # a ledger prices a plan at other epsilons than its own: multiples of it that are tried
 
 
-def inner_plan(plan: Plan) -> Plan:
-    """The plan of the mechanism that really runs, where one was chosen by another."""
-    return inner_plan(plan.detail) if isinstance(plan.detail, Plan) else plan
-
-
 def price_faults(plan: Plan, run: Watch, second_route: bool = True) -> Iterator[str]:
     """Why the passages of a run cost more than the budget; nothing for a plan that claims none."""
-    inner = inner_plan(plan)
+    inner = plan.trained_by
     if inner.not_certified is not None or not inner.private:
         return
     if inner.profile is not None and _exceeds(inner.profile, plan.budget):
@@ -75,7 +70,7 @@ def _epsilon(mu: float, choices: list[float], gammas: list[float], delta: float)
 
 def _branch_price(plan: Plan, run: Watch) -> Iterator[str]:
     """In every hidden branch the profile charges at least the branch's sensitivity over the noise that was added."""
-    if plan.profile is None or plan.sensitivities is None or not isinstance(plan.detail, Schedule):
+    if plan.profile is None or plan.sensitivities is None or not isinstance(plan, DescentPlan):
         return
     noise = run.passages[-1].noise if run.passages else None
     charged = plan.profile.mu[:, 0]
@@ -87,9 +82,7 @@ def _branch_price(plan: Plan, run: Watch) -> Iterator[str]:
 
 def has_second_route(plan: Plan) -> bool:
     """Whether the certificate knows formulas of its own for this plan; the linear loss is for audits alone."""
-    chosen = inner_plan(plan).mechanism
-    ours = type(chosen).__module__.startswith("dperm.mechanisms.")
-    return ours and chosen.name in ROUTES and not isinstance(plan.problem.loss, Linear)
+    return route_of(plan.trained_by.mechanism) is not None and not isinstance(plan.problem.loss, Linear)
 
 
 def _by_second_route(plan: Plan, run: Watch) -> Iterator[str]:
@@ -98,15 +91,16 @@ def _by_second_route(plan: Plan, run: Watch) -> Iterator[str]:
     The library's accountants and these share no code, so that a slip in one of them shows. The price that the plan
     gives to a ledger is held against it too, at other epsilons than the budget's.
     """
-    if not has_second_route(plan):
+    route = route_of(plan.trained_by.mechanism)
+    if route is None or not has_second_route(plan):
         return
     assert run.outcome is not None
     budget = plan.budget
-    statement = statement_of(plan, run.outcome, run.entropy, _targets(plan), None)
+    statement = statement_of(plan, run.outcome, run.source, _targets(plan), None)
     try:
         evidence = Evidence(statement, Facts.of(statement))
         evidence.check_passages()
-        price = ROUTES[evidence.name](evidence)
+        price = route(evidence)
     except DpermError as error:
         yield f"second route: {error}"
         return

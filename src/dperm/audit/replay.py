@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.audit.neighbours import Pair, Rows, pairs, table_of
-from dperm.audit.price_check import ROUNDING, inner_plan, price_faults
+from dperm.audit.price_check import ROUNDING, price_faults
 from dperm.audit.replay_cases import BUDGET, replay_cases
 from dperm.audit.watch import Watch, WatchedEntropy
 from dperm.errors import DpermError, NotCertified
 from dperm.mechanisms import Mechanism, Plan, mechanism_names, resolve
-from dperm.mechanisms.gradient.noisy_sgd import HiddenDescent
+from dperm.mechanisms.gradient.noisy_sgd import HiddenPlan
 from dperm.mechanisms.objective.family import OBJECTIVE_NOISE
-from dperm.planning.schedule import Schedule
+from dperm.mechanisms.output.descent import DescentPlan
 from dperm.privacy import Budget, GaussianNoise, SystemEntropy
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.problem import Problem
@@ -37,7 +37,7 @@ CHECKS = {
     "outcome": "with the same releases both runs end in the same weights",
     "records": "the outcome's records are those of the passages",
     "plan": "what passes the gate is what was planned",
-    "entropy": "all randomness comes from the given source and is drawn alike, whatever the rows",
+    "entropy": "all randomness is drawn at the gate, and alike whatever the rows",
     "price": "what passed the gate costs no more than the budget, by a second accountant too",
     "centre": "rows are centred by the mean that was released, and by nothing else",
     "grid": "what left a Gaussian passage lies on the grid of its noise, from the operating system's source too",
@@ -109,13 +109,13 @@ def replay(
 
     Assumes
     -------
-    The mechanism adds noise by ``dperm.privacy`` and draws from the source it is given. The source is a seeded one;
+    The mechanism draws from the gate that it is given. The source of that is a seeded one;
     with ``system`` a third run, on the operating system's, must pass the gate as planned too.
     """
     plan = mechanism.plan(problem, budget) if plan is None else plan
     names = _names_without(problem.n_rows, pair.row) if pair.removed else None
-    one, same = (Watch(WatchedEntropy(seed, problem.n_rows)) for _ in range(2))
-    other = Watch(WatchedEntropy(seed, problem.n_rows, names))
+    one, same = (Watch(WatchedEntropy(seed)) for _ in range(2))
+    other = Watch(WatchedEntropy(seed), names=names)
     findings: list[Finding] = []
     compared: list[Comparison] = []
     try:
@@ -125,7 +125,7 @@ def replay(
             same.run(mechanism, plan, table_of(problem, pair.left))
             other.answers = _answers(plan, one, pair)
             other.run(mechanism, plan, table_of(problem, pair.right))
-            compared += _compared(inner_plan(plan), one, other, pair)
+            compared += _compared(plan.trained_by, one, other, pair)
             findings += [
                 *_passages(one, other),
                 *_noise(one, other),
@@ -209,18 +209,22 @@ def require_replay(names: Sequence[str] | None = None, thorough: bool = False) -
 def _centre(plan: Plan, run: Watch) -> Iterator[Finding]:
     """The second run is told another table's mean, so its own one cannot pass for it."""
     released = [] if plan.centring is None else [run.passages[0].released]
-    same = len(released) == len(run.centres) and all(map(np.array_equal, released, run.centres))
-    if not same:
+    used = [row_map.centre for row_map in run.maps if row_map.centre is not None]
+    assert run.outcome is not None
+    told = [] if run.outcome.row_map.centre is None else [run.outcome.row_map.centre]
+    if not all(
+        len(seen) == len(released) and all(map(np.array_equal, released, seen)) for seen in (used, told)
+    ):
         yield Finding("centre", "the rows were centred by another vector than the mean that was released")
 
 
 def _within_ball(plan: Plan, run: Watch) -> Iterator[Finding]:
     """An update from within the ball leads no further than its step; what went before was projected on it."""
-    plan = inner_plan(plan)
-    if not isinstance(plan.detail, HiddenDescent):
+    plan = plan.trained_by
+    if not isinstance(plan, HiddenPlan):
         return
-    problem, radius = plan.problem, plan.detail.radius
-    step = float(plan.detail.schedule.step_sizes.max())
+    problem, radius = plan.problem, plan.radius
+    step = float(plan.schedule.step_sizes.max())
     farthest = radius + step * (problem.gradient_bound + problem.l2 * radius)
     longest = max(float(np.linalg.norm(passage.values)) for passage in run.passages)
     if not longest <= farthest * (1 + ROUNDING):
@@ -231,7 +235,7 @@ def _within_ball(plan: Plan, run: Watch) -> Iterator[Finding]:
 
 def _stationary(plan: Plan, run: Watch, pair: Pair) -> Iterator[Finding]:
     """The gradient of the priced objective, at the point before its noise, is as short as the sensitivity assumes."""
-    plan = inner_plan(plan)
+    plan = plan.trained_by
     if plan.residual is None:
         return
     *_, last = run.passages
@@ -260,7 +264,7 @@ def _names_without(n_rows: int, row: int) -> NDArray[np.int64]:
 
 def _answers(plan: Plan, run: Watch, pair: Pair) -> list[Vector]:
     """What the second run gets at the gate: the same, but for noise in an objective."""
-    plan = inner_plan(plan)
+    plan = plan.trained_by
     answers = [passage.released for passage in run.passages]
     for k, passage in enumerate(run.passages):
         if passage.name == OBJECTIVE_NOISE and k + 1 < len(answers):
@@ -276,8 +280,8 @@ def _gradient_sum(plan: Plan, point: Vector, rows: Rows, released: list[Vector])
     weights = point[:, None] if loss.outputs == 1 else point.reshape(-1, 1, loss.outputs)
     table = table_of(plan.problem, rows)
     if plan.centring is not None:
-        table = table.centred(released[0], plan.centring.radius)
-    engine = table.open(storage=np.float64, engine="reference")
+        table = table.mapped(plan.centring.map_by(released[0]))
+    engine = table.open(precise=True, engine="reference")
     return np.asarray(engine.gradient_sum(loss, np.ascontiguousarray(weights)).reshape(-1))
 
 
@@ -301,13 +305,11 @@ def _compared(plan: Plan, one: Watch, other: Watch, pair: Pair) -> Iterator[Comp
 
 def _branch_sensitivity(plan: Plan, run: Watch, pair: Pair) -> float:
     """What the plan declares for the batch that the differing row came to lie in, if it has fixed batches."""
-    schedule = plan.detail
-    if not isinstance(schedule, Schedule) or plan.sensitivities is None:
+    if not isinstance(plan, DescentPlan) or plan.sensitivities is None:
         return math.inf
-    assert isinstance(run.entropy, WatchedEntropy)
-    order = run.entropy.order
+    order = run.row_order
     position = pair.row if order is None else int(np.flatnonzero(order == pair.row)[0])
-    batch = int(np.searchsorted(np.cumsum(schedule.batch_sizes), position, side="right"))
+    batch = int(np.searchsorted(np.cumsum(plan.schedule.batch_sizes), position, side="right"))
     return float(plan.sensitivities[batch])
 
 
@@ -386,15 +388,15 @@ def _planned(plan: Plan, run: Watch) -> Iterator[Finding]:
         yield Finding("plan", f"the noise is {first[0].noise}, planned was {plan.noise}")
 
 
-def _draws(run: Watch) -> list[str]:
-    assert isinstance(run.entropy, WatchedEntropy)
-    return run.entropy.draws
+def _source(run: Watch) -> WatchedEntropy:
+    assert isinstance(run.source, WatchedEntropy)
+    return run.source
 
 
 def _entropy(one: Watch, same: Watch, other: Watch) -> Iterator[Finding]:
-    if not all(passage.given for run in (one, other) for passage in run.passages):
-        yield Finding("entropy", "noise was drawn from another source than the one that was given")
-    if _draws(one) != _draws(other):
+    if any(_source(run).free for run in (one, other)):
+        yield Finding("entropy", "something was drawn from the source beside the gate")
+    if _source(one).draws != _source(other).draws:
         yield Finding("entropy", "what is drawn at random, or how much of it, depends on the rows")
     pairs_of_runs = zip(one.passages, same.passages, strict=False)
     if len(one.passages) != len(same.passages) or not all(

@@ -1,13 +1,10 @@
-"""Watch a run: every place where values computed from rows meet randomness, and every draw of it."""
+"""A gate that watches: every place where values computed from rows meet randomness, and every draw of it."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
-from types import FunctionType
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -15,65 +12,48 @@ from numpy.typing import NDArray
 
 from dperm.engine import Table
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan
-from dperm.privacy import GaussianNoise, ReleaseRecord, SeededEntropy
+from dperm.privacy import Gate, SeededEntropy
 from dperm.privacy.entropy import Entropy
-from dperm.privacy.gamma_norm import GammaNormNoise
+from dperm.privacy.gate import Noise
 from dperm.privacy.noisy_min import NoisyMin
+from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch, SecretOrder
+from dperm.row_map import RowMap
 
 Vector = NDArray[np.float64]
 Names = NDArray[np.int64]
+Kind = Literal["release", "choice", "hidden"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Passage:
-    """Values that met noise: at the gate, in a private choice, or inside a mechanism that hides the result.
+    """Values that met noise: in a release, in a private choice, or inside a mechanism that hides the result.
 
-    ``rows_drawn`` tells that rows were drawn at random since the passage before, ``given`` that the noise came
-    from the source that the mechanism was given.
+    ``rows_drawn`` tells that rows were drawn at random since the passage before.
     """
 
-    kind: Literal["release", "choice", "hidden"]
+    kind: Kind
     name: str
     values: Vector
-    noise: GaussianNoise | GammaNormNoise | NoisyMin
+    noise: Noise | NoisyMin
     released: Vector
-    record: ReleaseRecord | None
     rows_drawn: bool
-    given: bool
 
 
 class WatchedEntropy(SeededEntropy):
-    """Keeps a list of all draws. ``names`` says how rows are called in a table that lacks one of them.
+    """A seeded source that keeps a list of all draws; those that no gate asked for are marked as free."""
 
-    What is drawn for rows, such as an order, a batch or a key for each, then goes with the rows. That is the
-    coupling by which a secret order or sample covers a row that is missing.
-    """
-
-    def __init__(self, seed: int, n_rows: int, names: Names | None = None) -> None:
+    def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.n_rows, self.names = n_rows, names
         self.draws: list[str] = []
-        self.order: Names | None = None
-        self.rows_drawn = False
-        self.within_noise = False
+        self.at_gate = False
         self.generator: Any = _WatchedGenerator(self.generator, self)
 
-    def drawn(self, method: str, arguments: tuple[Any, ...], named: dict[str, Any], result: Any) -> Any:
-        self.draws.append(f"{'noise' if self.within_noise else 'free'} {method}{arguments}{named}")
-        if self.within_noise or not isinstance(result, np.ndarray):
-            return result
-        of_names = method in ("permutation", "choice") and np.ndim(arguments[0]) == 0
-        if of_names and arguments[0] == self.n_rows:
-            self.rows_drawn = True
-            result = result if self.names is None else self.names[result]
-            self.order = result if method == "permutation" else self.order
-        elif not of_names and result.shape[:1] == (self.n_rows,):
-            self.rows_drawn = True
-            if self.names is not None:
-                moved = np.empty_like(result)
-                moved[self.names] = result
-                result = moved
-        return result
+    def drawn(self, method: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        self.draws.append(f"{'gate' if self.at_gate else 'free'} {method}{arguments}{named}")
+
+    @property
+    def free(self) -> list[str]:
+        return [draw for draw in self.draws if draw.startswith("free")]
 
 
 class _WatchedGenerator:
@@ -82,67 +62,113 @@ class _WatchedGenerator:
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         def draw(*arguments: Any, **named: Any) -> Any:
-            result = getattr(self._generator, method)(*arguments, **named)
-            return self._entropy.drawn(method, arguments, named, result)
+            self._entropy.drawn(method, arguments, named)
+            return getattr(self._generator, method)(*arguments, **named)
 
         return draw
 
 
-class Watch:
-    """One run of one job. With ``answers`` the gate lets through those instead of what it drew."""
+class WatchedTable(Table):
+    """Rows that keep a list of the maps through which they were seen."""
 
-    def __init__(self, entropy: Entropy, answers: Sequence[Vector] | None = None) -> None:
-        self.entropy = entropy
-        self.answers = answers
-        self.passages: list[Passage] = []
-        self.centres: list[Vector] = []  # that rows were centred by
+    def __init__(self, *rows: Any, **facts: Any) -> None:
+        super().__init__(*rows, **facts)
+        self.maps: list[RowMap] = []
+
+    def mapped(self, row_map: RowMap) -> WatchedTable:
+        self.maps.append(row_map)
+        return super().mapped(row_map)
+
+
+@dataclass(eq=False)
+class _Log:
+    passages: list[Passage] = field(default_factory=list)
+    order: Names | None = None
+    rows_drawn: bool = False
+
+
+class Watch(Gate):
+    """A gate for one run of one job. With ``answers`` it lets through those instead of what it drew.
+
+    ``names`` says how rows are called in a table that lacks one of them. What is drawn for rows, an order or a batch,
+    then goes with the rows. That is the coupling by which a secret order or sample covers a row that is missing.
+    """
+
+    def __init__(
+        self, source: Entropy, answers: Sequence[Vector] | None = None, names: Names | None = None
+    ) -> None:
+        super().__init__(source)
+        self.answers, self.names = answers, names
+        self._log = _Log()  # shared by all lanes and parts of this gate
         self.outcome: Outcome | None = None
-        self._within_noise = False
+        self.maps: list[RowMap] = []
+
+    @property
+    def passages(self) -> list[Passage]:
+        return self._log.passages
+
+    @property
+    def row_order(self) -> Names | None:
+        return self._log.order
 
     def run(self, mechanism: Mechanism, plan: Plan, table: Table) -> None:
-        with self._watching(mechanism):
-            (self.outcome,) = mechanism.run([Job(plan=plan)], table, self.entropy)
+        (self.outcome,) = mechanism.run([Job(plan=plan)], table, self)
+        self.maps = table.maps if isinstance(table, WatchedTable) else []
 
-    def _release(
-        self,
-        real: Callable[..., tuple[Vector, ReleaseRecord]],
-        values: Vector,
-        noise: GaussianNoise | GammaNormNoise,
-        entropy: Entropy,
-        name: str,
-    ) -> tuple[Vector, ReleaseRecord]:
-        with self._noise():
-            released, record = real(values, noise, entropy, name)
-        return self._passed("release", name, values, noise, released, record, entropy), record
+    def order(self) -> SecretOrder:
+        return _WatchedOrder(self)
 
-    def _choose(self, real: Callable[..., int], scores: Vector, choice: NoisyMin, entropy: Entropy) -> int:
-        with self._noise():
-            index = real(scores, choice, entropy)
-        answer = self._passed("choice", "private choice", scores, choice, np.array([index]), None, entropy)
-        return int(answer[0])
+    def poisson(self, rate: float) -> PoissonBatch:
+        return _WatchedPoisson(self, rate)
 
-    def _add_hidden(
-        self,
-        real: Callable[..., Vector],
-        values: Vector,
-        noise: GaussianNoise | GammaNormNoise,
-        entropy: Entropy,
-    ) -> Vector:
-        if self._within_noise:
-            return real(values, noise, entropy)
-        with self._noise():
-            noisy = real(values, noise, entropy)
-        return self._passed("hidden", "hidden noise", values, noise, noisy, None, entropy)
+    def fixed_size(self, size: int) -> FixedSizeBatch:
+        return _WatchedFixedSize(self, size)
+
+    def permutation(self, n: int) -> Names:
+        with self.drawing():
+            return super().permutation(n)
+
+    def integer(self, words: int = 4) -> int:
+        with self.drawing():
+            return super().integer(words)
+
+    def rows_drawn(self, rows: Names, order: bool = False) -> Names:
+        """Rows that were drawn, by the names that they have in this table."""
+        rows = rows if self.names is None else self.names[rows]
+        self._log.rows_drawn = True
+        if order:
+            self._log.order = rows
+        return rows
+
+    @contextmanager
+    def drawing(self) -> Iterator[None]:
+        """While the gate itself asks the source."""
+        watched = self.source if isinstance(self.source, WatchedEntropy) else None
+        before = watched is not None and watched.at_gate
+        if watched is not None:
+            watched.at_gate = True
+        try:
+            yield
+        finally:
+            if watched is not None:
+                watched.at_gate = before
+
+    def _noisy(self, values: Vector, noise: Noise, name: str) -> Vector:
+        with self.drawing():
+            return self._passed("release", name, values, noise, super()._noisy(values, noise, name))
+
+    def _hidden(self, values: Vector, noise: Noise) -> Vector:
+        name = "hidden noise"
+        with self.drawing():
+            return self._passed("hidden", name, values, noise, super()._noisy(values, noise, name))
+
+    def _chosen(self, scores: Vector, choice: NoisyMin, name: str) -> int:
+        with self.drawing():
+            index = super()._chosen(scores, choice, name)
+        return int(self._passed("choice", name, scores, choice, np.array([index]))[0])
 
     def _passed(
-        self,
-        kind: Literal["release", "choice", "hidden"],
-        name: str,
-        values: Vector,
-        noise: GaussianNoise | GammaNormNoise | NoisyMin,
-        released: Vector,
-        record: ReleaseRecord | None,
-        entropy: Entropy,
+        self, kind: Kind, name: str, values: Vector, noise: Noise | NoisyMin, released: Vector
     ) -> Vector:
         k = len(self.passages)
         # What stays hidden keeps its own course: both runs add the same noise to values of their own.
@@ -155,62 +181,38 @@ class Watch:
                 values=np.array(values, np.float64),
                 noise=noise,
                 released=released.copy(),
-                record=record,
-                rows_drawn=getattr(self.entropy, "rows_drawn", False),
-                given=entropy is self.entropy,
+                rows_drawn=self._log.rows_drawn,
             )
         )
-        if isinstance(self.entropy, WatchedEntropy):
-            self.entropy.rows_drawn = False
+        self._log.rows_drawn = False
         return released
 
-    @contextmanager
-    def _noise(self) -> Iterator[None]:
-        self._mark(True)
-        try:
-            yield
-        finally:
-            self._mark(False)
 
-    def _mark(self, within_noise: bool) -> None:
-        self._within_noise = within_noise
-        if isinstance(self.entropy, WatchedEntropy):
-            self.entropy.within_noise = within_noise
+class _WatchedOrder(SecretOrder):
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(watch.source)
+        self._watch = watch
 
-    @contextmanager
-    def _watching(self, mechanism: Mechanism) -> Iterator[None]:
-        """Stand before whatever is called by the names of the noise, wherever a mechanism may have imported it."""
-        before: dict[str, Callable[..., Any]] = {
-            "pass_gate": self._release,
-            "noisy_min": self._choose,
-            "add_noise": self._add_hidden,
-        }
-        real_add = GammaNormNoise.add
+    def _draw(self, n_rows: int) -> Names:
+        with self._watch.drawing():
+            return self._watch.rows_drawn(super()._draw(n_rows), order=True)
 
-        def add_gamma(noise: GammaNormNoise, values: Vector, entropy: Entropy) -> Vector:
-            return self._add_hidden(lambda v, n, e: real_add(n, v, e), values, noise, entropy)
 
-        real_centred = Table.centred
+class _WatchedPoisson(PoissonBatch):
+    def __init__(self, watch: Watch, rate: float) -> None:
+        super().__init__(watch.source, rate)
+        self._watch = watch
 
-        def centred(table: Table, centre: Vector, radius: float) -> Table:
-            self.centres.append(np.array(centre))
-            return real_centred(table, centre, radius)
+    def _draw(self, n_rows: int) -> Names:
+        with self._watch.drawing():
+            return np.sort(self._watch.rows_drawn(super()._draw(n_rows)))
 
-        swapped: list[tuple[Any, str, Any, Any]] = [
-            (GammaNormNoise, "add", real_add, add_gamma),
-            (Table, "centred", real_centred, centred),
-        ]
-        names = {kind.__module__ for kind in type(mechanism).__mro__}
-        names |= {name for name in sys.modules if name.startswith("dperm.")}
-        for module in (sys.modules[name] for name in names):
-            for name, watch in before.items():
-                value = vars(module).get(name)
-                if isinstance(value, FunctionType):
-                    swapped.append((module, name, value, partial(watch, value)))
-        try:
-            for owner, name, _, stand_in in swapped:
-                setattr(owner, name, stand_in)
-            yield
-        finally:
-            for owner, name, value, _ in swapped:
-                setattr(owner, name, value)
+
+class _WatchedFixedSize(FixedSizeBatch):
+    def __init__(self, watch: Watch, size: int) -> None:
+        super().__init__(watch.source, size)
+        self._watch = watch
+
+    def _draw(self, n_rows: int) -> Names:
+        with self._watch.drawing():
+            return self._watch.rows_drawn(super()._draw(n_rows))

@@ -56,6 +56,7 @@ from dperm.mechanisms import (
     resolve,
 )
 from dperm.mechanisms.gradient.family import GradientMechanism
+from dperm.mechanisms.objective.family import ObjectivePlan
 from dperm.mechanisms.output.descent import DescentMechanism
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
@@ -314,8 +315,9 @@ def likelihood_of_curved(plan: Plan) -> Score:
     The noise that leads to w is :math:`b(w) = -(\phi'(w) + \Lambda w)`, so the density of w is that of b(w) times
     :math:`\phi''(w) + \Lambda`; without the row :math:`\phi = 0`. The little noise on w is left out.
     """
-    loss, scale = plan.problem.loss, plan.detail.objective.scale
-    strength = plan.problem.n_rows * plan.detail.problem.l2
+    assert isinstance(plan, ObjectivePlan)
+    loss, scale = plan.problem.loss, plan.perturbation.objective.scale
+    strength = plan.problem.n_rows * plan.perturbation.problem.l2
 
     def score(weights: Matrix) -> Vector:
         w = weights[:, 0]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.certificate.verify import Verdict
+from dperm.certificate.verdict import Verdict
 from dperm.certificate.words import attack_rates
 from dperm.privacy import Budget
 from dperm.privacy.risk import tradeoff

@@ -8,7 +8,7 @@ from typing import Any
 
 from dperm.certificate.figure import attack_figures
 from dperm.certificate.statement import NOT_MET
-from dperm.certificate.verify import Verdict
+from dperm.certificate.verdict import Verdict
 from dperm.certificate.words import attack_table, meaning
 
 _EQUALS = "\u00a0=\u00a0"  # not to be broken between lines

@@ -175,7 +175,7 @@ def _versions() -> dict[str, str]:
 def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) -> dict[str, Any]:
     """What is stated of a plan: the same public facts give the same statement."""
     problem = plan.problem
-    inner = plan.detail if isinstance(plan.detail, Plan) else plan
+    inner = plan.trained_by
     noise = plan.noise
     centring = plan.centring
     stated = {

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.certificate.accountant import Price
-from dperm.certificate.verify import Verdict
+from dperm.certificate.verdict import Verdict
 from dperm.privacy import Budget
 from dperm.privacy.risk import tradeoff
 

@@ -46,7 +46,7 @@ def curvature(
       dperm curvature cps --l2 1e-4 --sigma 1 --sigma 0.01
     """
     from dperm.analysis.curvature import NOT_PRIVATE, measure_curvature
-    from dperm.engine import Table
+    from dperm.engine import open_rows
     from dperm.estimators._base import INTERCEPT_SCALE
     from dperm.experiments.compare import LOSSES
     from dperm.problem import Problem
@@ -62,8 +62,7 @@ def curvature(
         n_features=n_features,
         intercept=INTERCEPT_SCALE,
     )
-    table = Table(records.X, signs, x_norm=1.0, intercept=INTERCEPT_SCALE, n_rows=n_rows)
-    found = measure_curvature(table, problem, noise_scales or NOISE_SCALES)
+    found = measure_curvature(open_rows(records.X, signs, problem), problem, noise_scales or NOISE_SCALES)
     if as_json:
         print_json(
             {"not_private": NOT_PRIVATE, "data": records.name, "loss": loss, "l2": l2, **asdict(found)}

@@ -9,7 +9,7 @@ from rich.table import Table
 from dperm.cli.output import console
 from dperm.mechanisms import Plan
 from dperm.neighbours import Neighbours
-from dperm.privacy.cost import Point, Unbounded
+from dperm.privacy.events import Point, Unbounded
 from dperm.privacy.risk import DeltaCurve, advantage, tradeoff
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.05)

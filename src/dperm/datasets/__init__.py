@@ -1,7 +1,7 @@
 """Public schemas, bounded encoding and named data sets. Nothing here is learned from records."""
 
 from dperm.datasets.dataset import Dataset
-from dperm.datasets.encode import encode, encode_target, feature_names
+from dperm.datasets.encoding import encode, encode_target, feature_names
 from dperm.datasets.files import look_at, read_table
 from dperm.datasets.registry import (
     dataset_names,

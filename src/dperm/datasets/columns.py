@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.datasets.schema import Category
+from dperm.datasets.declared import Category
 from dperm.errors import InvalidInput
 
 UNKNOWN: Final = -1

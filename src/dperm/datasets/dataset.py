@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.datasets.encode import encode, encode_target
-from dperm.datasets.schema import Category, Schema
+from dperm.datasets.declared import Category
+from dperm.datasets.encoding import encode, encode_target
+from dperm.datasets.schema import Schema
 from dperm.errors import InvalidInput
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from dperm.datasets.columns import TEXT, TRUTH_VALUES, declared_kind
-from dperm.datasets.schema import Feature, Numeric, Schema, Target
+from dperm.datasets.features import Feature, Numeric
+from dperm.datasets.schema import Schema
+from dperm.datasets.target import Target
 from dperm.errors import InvalidInput
 
 _COLUMN_NUMBER = re.compile(r"In CSV column #(\d+): ")

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.datasets.schema import Numeric, Schema, Target
+from dperm.datasets.features import Numeric
+from dperm.datasets.schema import Schema
+from dperm.datasets.target import Target
 
 PIXELS = [f"pixel{i}" for i in range(1, 785)]
 TRAINING_IMAGES = 60_000

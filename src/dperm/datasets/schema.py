@@ -13,283 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from dperm.datasets import toml
+from dperm.datasets.declared import Category, check_number, set_field, shortest
+from dperm.datasets.features import Categorical, Feature, Numeric
+from dperm.datasets.target import Target
 from dperm.errors import InvalidInput
 
 MAX_COLUMNS = 1_000_000
 """Most columns that the features of one schema may turn into."""
 
-LARGEST_INTEGER = 2**53 - 1
-"""Largest integer that may name a category: floats hold it exactly, and nothing else rounds to it."""
-
 ROUNDING_SLACK = 1e-9
 """Share of the norm kept free, so that rounding in a row or in its norm cannot pass the bound of 1."""
 
 SMALLEST_NORM_SHARE = 1e-3
-
-Category = str | int
-"""A category or class: text, an integer or a truth value; one kind within one list."""
-
-
-def _number(key: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput(f"{key} must be a number; got {reprlib.repr(value)}.")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise InvalidInput(f"{key} must be a finite number; got {reprlib.repr(value)}.")
-    return number
-
-
-def _flag(key: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidInput(f"{key} must be true or false; got {reprlib.repr(value)}.")
-    return value
-
-
-def _list(key: str, value: object) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        raise InvalidInput(f"{key} must be a list; got {reprlib.repr(value)}.")
-    return list(value)
-
-
-def _text(key: str, value: object) -> str:
-    if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise InvalidInput(f"{key} must be text; got {reprlib.repr(value)}.")
-    return value
-
-
-def _name(value: object) -> str:
-    if _text("name", value) == "":
-        raise InvalidInput("name must not be empty.")
-    return str(value)
-
-
-def _bounds(key: str, value: object) -> tuple[float, float]:
-    numbers = [_number(key, bound) for bound in _list(key, value)]
-    if len(numbers) != 2 or not numbers[0] < numbers[1]:
-        raise InvalidInput(
-            f"{key} must be two numbers [low, high] with low < high; got {reprlib.repr(value)}."
-        )
-    return numbers[0], numbers[1]
-
-
-def _categories(key: str, value: object) -> tuple[Category, ...]:
-    values = _list(key, value)
-    kinds = {type(item) for item in values}
-    if len(values) < 2 or kinds not in ({str}, {int}, {bool}):
-        raise InvalidInput(
-            f"{key} must list at least two values of one kind: text, integers or truth values; "
-            f"got {reprlib.repr(value)}."
-        )
-    if len(set(values)) != len(values):
-        raise InvalidInput(f"{key} must not repeat a value; got {reprlib.repr(value)}.")
-    for item in values:
-        if isinstance(item, str):
-            _text(key, item)
-        elif abs(item) > LARGEST_INTEGER:
-            raise InvalidInput(
-                f"{key} must hold integers of at most 2**53 - 1 in size; got {reprlib.repr(item)}."
-            )
-    return tuple(values)
-
-
-def _marks(value: object) -> tuple[str | float, ...]:
-    """Marks of a missing value: text, or numbers (kept as floats)."""
-    return tuple(
-        _text("missing", mark) if isinstance(mark, str) else _number("missing", mark)
-        for mark in _list("missing", value)
-    )
-
-
-def category_name(value: Category) -> str:
-    """How a category is written in a column name."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Numeric:
-    """A numeric feature: clipped to ``range``, then moved into [-1/2, 1/2].
-
-    ``centre`` is the public value that becomes 0 (the middle of the range unless declared). ``log``
-    replaces a value v by log(1 + v) after clipping. A missing value (null, NaN or a mark in ``missing``)
-    becomes 0; ``indicator`` adds a column that is 1/2 where the value is missing and -1/2 elsewhere.
-    """
-
-    name: str
-    range: tuple[float, float]
-    centre: float | None = None
-    log: bool = False
-    indicator: bool = False
-    missing: tuple[str | float, ...] = ()
-
-    def __post_init__(self) -> None:
-        _set(self, "name", _name(self.name))
-        _set(self, "range", _bounds("range", self.range))
-        _set(self, "log", _flag("log", self.log))
-        _set(self, "indicator", _flag("indicator", self.indicator))
-        _set(self, "missing", _marks(self.missing))
-        low, high = self.range
-        if self.log and low < 0:
-            raise InvalidInput(f"log needs a range that starts at 0 or above; got a range from {low:g}.")
-        if self.centre is not None:
-            _set(self, "centre", _number("centre", self.centre))
-            if not low <= self.centre <= high:
-                raise InvalidInput(f"centre must lie within the range; got {self.centre:g}.")
-        if not (0 < self.reach < math.inf and math.isfinite(1 / self.reach)):
-            raise InvalidInput(f"range is too wide or too narrow for floating point; got {list(self.range)}.")
-
-    def _axis(self, value: float) -> float:
-        return math.log1p(value) if self.log else value
-
-    @property
-    def origin(self) -> float:
-        """The point, after the logarithm if there is one, that is moved to 0."""
-        if self.centre is not None:
-            return self._axis(self.centre)
-        low, high = map(self._axis, self.range)
-        return low + (high - low) / 2
-
-    @property
-    def reach(self) -> float:
-        """Largest distance of a clipped value from ``origin``."""
-        low, high = map(self._axis, self.range)
-        return max(high - self.origin, self.origin - low)
-
-    @property
-    def column_names(self) -> list[str]:
-        return [self.name, f"{self.name}=missing"] if self.indicator else [self.name]
-
-    @property
-    def n_columns(self) -> int:
-        return 1 + self.indicator
-
-    @property
-    def max_square(self) -> float:
-        """Largest squared norm of the feature's columns before scaling."""
-        return self.n_columns / 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class Categorical:
-    """A feature with declared ``categories``: one column each, 1 - 1/k for the row's own and -1/k elsewhere.
-
-    An unknown category becomes a block of zeros. So does a missing value (null or a mark in
-    ``missing``), unless ``missing_as`` names the category it counts as.
-    """
-
-    name: str
-    categories: tuple[Category, ...]
-    missing: tuple[str | float, ...] = ()
-    missing_as: Category | None = None
-
-    def __post_init__(self) -> None:
-        _set(self, "name", _name(self.name))
-        _set(self, "categories", _categories("categories", self.categories))
-        _set(self, "missing", _marks(self.missing))
-        kind = type(self.categories[0])
-        if kind is bool and self.missing:
-            raise InvalidInput("missing cannot be given for truth values; only null is missing there.")
-        if kind is str and not all(isinstance(mark, str) for mark in self.missing):
-            raise InvalidInput("missing must hold text, as the categories do.")
-        if set(self.missing) & set(self.categories):
-            raise InvalidInput("missing must not hold a declared category; remove it from one of the two.")
-        if self.missing_as is not None and (
-            type(self.missing_as) is not kind or self.missing_as not in self.categories
-        ):
-            raise InvalidInput(
-                f"missing_as must be a declared category; got {reprlib.repr(self.missing_as)}."
-            )
-
-    @property
-    def column_names(self) -> list[str]:
-        return [f"{self.name}={category_name(value)}" for value in self.categories]
-
-    @property
-    def n_columns(self) -> int:
-        return len(self.categories)
-
-    @property
-    def max_square(self) -> float:
-        """Largest squared norm of the feature's columns before scaling: (1 - 1/k)^2 + (k - 1)/k^2."""
-        return 1 - 1 / len(self.categories)
-
-
-Feature = Numeric | Categorical
-
-
-@dataclass(frozen=True, kw_only=True)
-class Target:
-    """What is predicted: one of ``classes``, or on which side of ``threshold``, or a number in ``range``.
-
-    Of two classes the second is the positive one. ``rest`` makes the last class stand for every value
-    that is not listed. A threshold t makes the two classes "<=t" and ">t".
-    """
-
-    name: str
-    classes: tuple[Category, ...] = ()
-    rest: bool = False
-    threshold: float | None = None
-    range: tuple[float, float] | None = None
-
-    def __post_init__(self) -> None:
-        _set(self, "name", _name(self.name))
-        _set(self, "rest", _flag("rest", self.rest))
-        if (self.classes != ()) + (self.threshold is not None) + (self.range is not None) != 1:
-            raise InvalidInput("exactly one of classes, threshold and range must be given.")
-        if self.rest and self.classes == ():
-            raise InvalidInput("rest needs classes.")
-        if self.classes != ():
-            _set(self, "classes", _categories("classes", self.classes))
-        elif self.threshold is not None:
-            _set(self, "threshold", _number("threshold", self.threshold))
-        else:
-            _set(self, "range", _bounds("range", self.range))
-
-    @property
-    def labels(self) -> tuple[Category, ...]:
-        """The labels that can occur, in the declared order; none for a numeric target."""
-        if self.threshold is None:
-            return self.classes
-        number = toml.scalar(_short(self.threshold))
-        return (f"<={number}", f">{number}")
-
-
-def _set(instance: object, field: str, value: object) -> None:
-    object.__setattr__(instance, field, value)
-
-
-def _short(value: Any) -> Any:
-    """17.0 as 17, so that a written schema reads as a person would write it."""
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
-
-
-def _build(kind: type[Any], name: object, table: object) -> Any:
-    if not isinstance(table, Mapping):
-        raise InvalidInput(f"a table of keys was expected; got {reprlib.repr(table)}.")
-    keys = [field.name for field in fields(kind) if field.name != "name"]
-    for key in table:
-        if key not in keys:
-            raise InvalidInput(f"unknown key {reprlib.repr(key)}; the keys are {', '.join(keys)}.")
-    return kind(name=name, **table)
-
-
-def _feature(name: object, table: object) -> Feature:
-    if isinstance(table, Mapping) and ("range" in table) == ("categories" in table):
-        raise InvalidInput("exactly one of range (a number) and categories must be given.")
-    kind = Categorical if isinstance(table, Mapping) and "categories" in table else Numeric
-    feature: Feature = _build(kind, name, table)
-    return feature
-
-
-def _table(item: Feature | Target) -> dict[str, Any]:
-    written: dict[str, Any] = {}
-    for field in fields(item):
-        value = getattr(item, field.name)
-        if field.name != "name" and (field.default is MISSING or value != field.default):
-            written[field.name] = [_short(v) for v in value] if isinstance(value, tuple) else _short(value)
-    return written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,8 +45,8 @@ class Schema:
     norm_share: float = 1.0
 
     def __post_init__(self) -> None:
-        _set(self, "features", tuple(self.features))
-        _set(self, "norm_share", _number("norm_share", self.norm_share))
+        set_field(self, "features", tuple(self.features))
+        set_field(self, "norm_share", check_number("norm_share", self.norm_share))
         if not SMALLEST_NORM_SHARE <= self.norm_share <= 1:
             raise InvalidInput(
                 f"norm_share must be a number from {SMALLEST_NORM_SHARE:g} to 1, the share of the longest "
@@ -403,3 +138,32 @@ class Schema:
     def to_toml(self) -> str:
         """Text of a file that :meth:`from_toml` reads back to an equal schema."""
         return toml.write(self.to_dict())
+
+
+def _build(kind: type[Any], name: object, table: object) -> Any:
+    if not isinstance(table, Mapping):
+        raise InvalidInput(f"a table of keys was expected; got {reprlib.repr(table)}.")
+    keys = [field.name for field in fields(kind) if field.name != "name"]
+    for key in table:
+        if key not in keys:
+            raise InvalidInput(f"unknown key {reprlib.repr(key)}; the keys are {', '.join(keys)}.")
+    return kind(name=name, **table)
+
+
+def _feature(name: object, table: object) -> Feature:
+    if isinstance(table, Mapping) and ("range" in table) == ("categories" in table):
+        raise InvalidInput("exactly one of range (a number) and categories must be given.")
+    kind = Categorical if isinstance(table, Mapping) and "categories" in table else Numeric
+    feature: Feature = _build(kind, name, table)
+    return feature
+
+
+def _table(item: Feature | Target) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    for field in fields(item):
+        value = getattr(item, field.name)
+        if field.name != "name" and (field.default is MISSING or value != field.default):
+            written[field.name] = (
+                [shortest(v) for v in value] if isinstance(value, tuple) else shortest(value)
+            )
+    return written

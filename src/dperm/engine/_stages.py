@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.engine import _kernels, _kernels_softmax
-from dperm.engine.base import Floats, Integers, Rows
+from dperm.engine.base import Floats, Integers
+from dperm.engine.stored import Stored
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 
 Block = NDArray[np.floating[Any]]
@@ -61,7 +62,7 @@ class CompiledStage:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: Stored,
         loss: Loss,
         start: Integers,
         stop: Integers,
@@ -96,7 +97,7 @@ class SoftmaxStage:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: Stored,
         loss: Loss,
         start: Integers,
         stop: Integers,
@@ -128,7 +129,7 @@ class NumpyStage:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: Stored,
         loss: Loss,
         start: Integers,
         stop: Integers,

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
 from dperm.engine import _kernels, _kernels_softmax
 from dperm.engine._stages import (
     Block,
@@ -20,7 +21,8 @@ from dperm.engine._stages import (
     safe_clip,
 )
 from dperm.engine._threads import Part, available_processors, in_order, one_blas_thread, split
-from dperm.engine.base import Engine, Floats, Integers, Rows
+from dperm.engine.base import Batches, Floats, Integers
+from dperm.engine.stored import Ranges, Stored, StoredEngine
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
 
@@ -30,21 +32,34 @@ _FEWEST_ROWS, _MOST_ROWS = 256, 1024
 _FUSED_WORK, _BLOCKED_WORK = 2**20, 2**23
 
 
-class DenseEngine(Engine):
+class DenseEngine(StoredEngine):
     """One model: a single compiled read of X. Several: matrix products over blocks of rows.
 
     One model computes in float64 even over float32 rows; several compute in the storage precision and
     add the blocks up in float64. Losses without compiled formulas go through their own NumPy ones.
+
+    In float32 blocks of at most 1,024 rows are multiplied in float32 and added up in float64. A worst-case bound on
+    that rounding exceeds the sensitivity of a mean over many rows, so a guarantee rests on float64.
+
+    Assumes
+    -------
+    BLAS multiplies matrices in the conventional way, as all common ones do, not by Strassen's method.
     """
 
-    def __init__(self, rows: Rows, threads: int | None = None) -> None:
-        super().__init__(rows)
+    def __init__(self, rows: Stored, used: set[Arithmetic] | None = None, threads: int | None = None) -> None:
+        super().__init__(rows, used)
         if threads is not None and threads < 1:
             raise InvalidInput(f"threads must be at least 1; got {threads}.")
         self._threads = threads or available_processors()
 
-    def arithmetic(self, n_models: int) -> np.dtype[Any]:
+    def arithmetic(self, n_models: int) -> Arithmetic:
+        return FLOAT64 if self._dtype(n_models) == np.float64 else FLOAT32
+
+    def _dtype(self, n_models: int) -> np.dtype[Any]:
         return np.dtype(np.float64) if n_models == 1 else self._rows.X.dtype
+
+    def _largest_number(self, n_models: int) -> float:
+        return float(np.finfo(self._dtype(n_models)).max)
 
     def margins(self, W: Floats) -> Floats:
         flat = W.reshape(len(W), -1)
@@ -58,23 +73,24 @@ class DenseEngine(Engine):
         self,
         loss: Loss,
         W: Floats,
-        edges: Integers,
-        sizes: ArrayLike,
+        batches: Batches,
         steps: ArrayLike,
         l2: ArrayLike,
         iterate_sum: Floats | None = None,
     ) -> None:
         kind = compiled_kind(loss)
-        decay, rate = self._check_schedule(loss, W, edges, sizes, steps, l2, iterate_sum)
+        decay, rate = self._check_schedule(loss, W, batches, steps, l2, iterate_sum)
         batch_parts = self._fused_parts(0, self.n_rows // len(rate))
-        if W.shape[1] > 1 or kind is None or (self._threads > 1 and len(batch_parts) > 1):
-            super().descend(loss, W, edges, sizes, steps, l2, iterate_sum)
+        alone = W.shape[1] == 1 and kind is not None and isinstance(batches, Ranges)
+        if not alone or (self._threads > 1 and len(batch_parts) > 1):
+            super().descend(loss, W, batches, steps, l2, iterate_sum)
             return
-        for j in range(len(edges) - 1):
-            self._check_range(1, edges[j], edges[j + 1])
+        assert isinstance(batches, Ranges)
+        for j in range(len(batches)):
+            self._range(1, batches.only(j))
         w = np.ascontiguousarray(W[:, 0])
         total = np.zeros(len(w)) if iterate_sum is None else np.ascontiguousarray(iterate_sum[:, 0])
-        cuts = np.ascontiguousarray(edges[:, 0], np.int64)
+        cuts = np.ascontiguousarray(batches.edges[:, 0], np.int64)
         schedule = (cuts, np.ascontiguousarray(decay[:, 0]), np.ascontiguousarray(rate[:, 0]))
         keep = iterate_sum is not None
         _kernels.one_model_epoch(*self._columns(), w, *schedule, kind, parameter(loss), keep, total)
@@ -83,7 +99,7 @@ class DenseEngine(Engine):
         if iterate_sum is not None:
             iterate_sum[:, 0] = total
 
-    def _sums(
+    def _range_sums(
         self,
         loss: Loss,
         W: Floats,
@@ -97,7 +113,7 @@ class DenseEngine(Engine):
         if W.shape[1] == 1 and (compiled_kind(loss) is not None or has_compiled_softmax(loss)):
             return self._fused(loss, W, int(start[0]), int(stop[0]), clip, want_value, want_gradient)
 
-        dtype = self.arithmetic(W.shape[1])
+        dtype = self._dtype(W.shape[1])
         stage, weights = self._stage(loss, W, start, stop, clip, dtype)
 
         def pass_over(part: Part) -> tuple[Floats, Floats]:
@@ -132,7 +148,7 @@ class DenseEngine(Engine):
         (hessians,) = self._add_up(pass_over, 0, self.n_rows, self.n_columns * W.shape[1])
         return np.asarray(hessians)
 
-    def _moments(self, n_models: int) -> Floats:
+    def _masked_moments(self, n_models: int) -> Floats:
         mask = self._rows.mask
 
         def pass_over(part: Part) -> tuple[Floats]:
@@ -146,10 +162,10 @@ class DenseEngine(Engine):
         (moments,) = self._add_up(pass_over, 0, self.n_rows, self.n_columns * n_models)
         return np.asarray(moments)
 
-    def _scores(self, loss: Loss, W: Floats) -> tuple[Floats, Integers, Integers]:
-        start, stop = self._check_range(W.shape[1], None, None)
+    def _counted(self, loss: Loss, W: Floats) -> tuple[Floats, Integers, Integers]:
+        start, stop = self._range(W.shape[1], None)
         self._check_classes(loss, 0, self.n_rows)
-        stage, weights = self._stage(loss, W, start, stop, None, self.arithmetic(W.shape[1]))
+        stage, weights = self._stage(loss, W, start, stop, None, self._dtype(W.shape[1]))
 
         def pass_over(part: Part) -> tuple[Floats, Integers, Integers]:
             value = np.zeros(W.shape[1])

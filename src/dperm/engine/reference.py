@@ -1,22 +1,22 @@
 """The oracle: slow, obvious NumPy, one model after the other, float64 throughout."""
 
-from typing import Any
-
 import numpy as np
 
-from dperm.engine.base import Engine, Floats, Integers
+from dperm.arithmetic import FLOAT64, Arithmetic
+from dperm.engine.base import Floats, Integers
+from dperm.engine.stored import StoredEngine
 from dperm.losses import Loss
 
 
-class ReferenceEngine(Engine):
+class ReferenceEngine(StoredEngine):
     """The plainest reading of every verb. All other engines are tested against it."""
 
     @property
     def _X(self) -> Floats:
         return self._rows.X.astype(np.float64)
 
-    def arithmetic(self, n_models: int) -> np.dtype[Any]:
-        return np.dtype(np.float64)
+    def arithmetic(self, n_models: int) -> Arithmetic:
+        return FLOAT64
 
     def margins(self, W: Floats) -> Floats:
         return np.stack([self._X @ W[:, k] for k in range(W.shape[1])], axis=1)
@@ -25,7 +25,7 @@ class ReferenceEngine(Engine):
         mask = self._rows.mask
         return np.arange(self.n_rows) if mask is None else np.flatnonzero(mask[:, k])
 
-    def _sums(
+    def _range_sums(
         self,
         loss: Loss,
         W: Floats,
@@ -60,14 +60,14 @@ class ReferenceEngine(Engine):
                 hessians[k] += curvature * np.outer(x, x)
         return hessians
 
-    def _moments(self, n_models: int) -> Floats:
+    def _masked_moments(self, n_models: int) -> Floats:
         moments = np.zeros((n_models, self.n_columns, self.n_columns))
         for k in range(n_models):
             for x in self._X[self._own(k)]:
                 moments[k] += np.outer(x, x)
         return moments
 
-    def _scores(self, loss: Loss, W: Floats) -> tuple[Floats, Integers, Integers]:
+    def _counted(self, loss: Loss, W: Floats) -> tuple[Floats, Integers, Integers]:
         losses = np.zeros(W.shape[1])
         inside, outside = np.zeros(W.shape[1], np.int64), np.zeros(W.shape[1], np.int64)
         for k in range(W.shape[1]):

@@ -1,18 +1,21 @@
-"""Private rows as they came in, and the one pass that makes them safe to compute with."""
+"""Dense rows as they came in, and the one pass that makes them safe to compute with."""
 
 import math
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from dperm.engine.base import Engine, Floats, Integers, Rows
+from dperm.arithmetic import Arithmetic
+from dperm.engine.base import Engine, Floats, Integers, Order, Rows
 from dperm.engine.reference import ReferenceEngine
+from dperm.engine.stored import Stored
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
 from dperm.problem import Problem
+from dperm.row_map import RowMap
 
 _ROWS_AT_ONCE = 4096
 _UNIT = 2.0**-53
@@ -20,58 +23,70 @@ _UNIT = 2.0**-53
 _EXPONENT_LIMIT = {np.dtype(np.float32): 100, np.dtype(np.float64): 400}
 
 
-class Table:
-    """Rows and their declared bounds. Nothing is read until ``open``.
+class Table(Rows):
+    """Rows in an array, of any real dtype and memory layout, or in what NumPy makes one of.
 
     Parameters
     ----------
     X : array of shape (rows, features)
-        Any real dtype and memory layout. It may hold fewer rows than ``n_rows``: the missing ones are
-        empty rows, all zero (the intercept column too) with label +1, so their gradient is zero.
+        It may hold fewer rows than ``n_rows``: the missing ones are empty rows, all zero (the intercept column too)
+        with label +1, so their gradient is zero.
     y : array of shape (rows,)
         Encoded labels: -1/+1, real numbers, or 0..C-1.
-    x_norm : float
-        Public bound on the Euclidean norm of a row of features. Longer rows are scaled down.
-    intercept : float
-        Value of the constant last column; 0 for none.
+    row_map : RowMap
+        Longer rows than its public bound are scaled down.
     n_rows : int
         Public number of rows, or capacity.
     mask : bool or 0/1 array of shape (n_rows, K), optional
         Which rows each of K models trains on.
     """
 
+    name: ClassVar[str] = "dense"
+
     def __init__(
         self,
         X: ArrayLike,
         y: ArrayLike,
         *,
-        x_norm: float,
-        intercept: float,
+        row_map: RowMap,
         n_rows: int,
         mask: ArrayLike | None = None,
     ) -> None:
         self._X, self._y = np.asarray(X), np.asarray(y)
-        self._x_norm, self._intercept, self._n_rows = float(x_norm), float(intercept), int(n_rows)
+        self._declared = self._map = row_map
+        self._n_rows = int(n_rows)
         self._mask = None if mask is None else np.asarray(mask)
+        self._used: set[Arithmetic] = set()
         self._check_shapes()
         self._rows_of_model = None if self._mask is None else self._mask.sum(axis=0, dtype=np.int64)
 
+    @classmethod
+    def accepts(cls, X: Any) -> bool:
+        return True
+
+    @classmethod
+    def of(cls, X: Any, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> Self:
+        return cls(X, y, row_map=row_map, n_rows=n_rows, mask=mask)
+
     @property
     def n_rows(self) -> int:
-        """The public number of rows, or capacity."""
         return self._n_rows
 
+    def noting(self, used: set[Arithmetic]) -> Self:
+        part = copy(self)
+        part._used = used
+        return part
+
     def check_matches(self, problem: Problem, model: int) -> None:
-        """Refuse a plan for other bounds or another number of rows than this table's."""
         rows = self._n_rows if self._rows_of_model is None else int(self._rows_of_model[model])
         declared = (problem.x_norm, problem.intercept, problem.n_features, problem.n_rows)
-        if declared != (self._x_norm, self._intercept, self._X.shape[1], rows):
+        mine = (self._declared.x_norm, self._declared.intercept, self._X.shape[1], rows)
+        if declared != mine:
             raise InvalidInput(
                 "the table's bounds, features or rows are not those of the plan; make both from the same Problem."
             )
 
     def check_labels(self, loss: Loss) -> None:
-        """Refuse labels that the loss does not know: its constants hold for its own labels only."""
         if loss.labels == "binary":
             known = np.abs(self._y) == 1
         elif loss.labels == "classes":
@@ -82,7 +97,6 @@ class Table:
             raise InvalidInput(f"y holds labels that the {loss.name} loss does not know; encode them first.")
 
     def select(self, models: Sequence[int]) -> Self:
-        """The same rows, for some of the mask's models only."""
         if self._mask is None:
             return self
         part = copy(self)
@@ -90,41 +104,33 @@ class Table:
         part._rows_of_model = part._mask.sum(axis=0, dtype=np.int64)
         return part
 
-    def centred(self, centre: Floats, radius: float) -> Self:
-        """A table of (x - centre) / radius, x bounded first; ``open`` bounds the result to ``x_norm`` again."""
+    def mapped(self, row_map: RowMap) -> Self:
         part = copy(self)
-        with np.errstate(over="ignore"):
-            rows = self._X.astype(np.float64)
-            norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        rows *= np.minimum(1.0, self._x_norm / np.maximum(norms, self._x_norm))[:, None]
-        part._X = (rows - centre) / radius
+        part._map = row_map
         return part
 
     def open(
         self,
-        order: ArrayLike | None = None,
+        order: Order | None = None,
+        *,
+        precise: bool = False,
         storage: DTypeLike | None = None,
         engine: str = "dense",
         threads: int | None = None,
     ) -> Engine:
-        """Copy the rows, bounded and in the given order, into an engine.
+        """Copy the rows, mapped and in the given order, into an engine.
 
         Parameters
         ----------
-        order : permutation of ``range(n_rows)``, optional
-            Position i of the engine holds row ``order[i]``.
+        order, precise
+            As for all ``Rows``. Precise rows are stored as float64, others as float32.
         storage : float32 or float64, optional
-            By default float32 rows stay float32 and everything else becomes float64.
+            The storage itself, for tests and benchmarks.
         engine : "dense" or "reference"
         threads : int, optional
             Threads of the dense engine, by default one per available processor. Results do not depend on it.
-
-        Guarantee
-        ---------
-        The norm of every stored row of features, in exact arithmetic on the stored numbers, is at most
-        ``x_norm``. What is stored of a row depends on that row and the public bounds only.
         """
-        dtype = self._storage(storage)
+        dtype = self._storage((np.float64 if precise else np.float32) if storage is None else storage)
         position = self._positions(order)
         X, inverse_norm = self._bounded(dtype, position)
         y = np.ones(self._n_rows)
@@ -133,14 +139,16 @@ class Table:
         if self._mask is not None:
             mask = np.empty(self._mask.shape, np.uint8)
             mask[position] = self._mask
-        radius = math.nextafter(math.hypot(self._x_norm, self._intercept), math.inf)
-        rows = Rows(X, y, inverse_norm, mask, radius)
+        radius = math.nextafter(math.hypot(self._map.x_norm, self._map.intercept), math.inf)
+        return self._engine(Stored(X, y, inverse_norm, mask, radius), engine, threads)
+
+    def _engine(self, rows: Stored, engine: str, threads: int | None) -> Engine:
         if engine == "reference":
-            return ReferenceEngine(rows)
+            return ReferenceEngine(rows, self._used)
         if engine == "dense":
             from dperm.engine.dense import DenseEngine
 
-            return DenseEngine(rows, threads)
+            return DenseEngine(rows, self._used, threads)
         raise InvalidInput(f"engine must be 'dense' or 'reference'; got {engine!r}.")
 
     def _check_shapes(self) -> None:
@@ -165,34 +173,33 @@ class Table:
             ):
                 raise InvalidInput(f"mask must hold 0 and 1 in shape ({self._n_rows}, models).")
 
-    def _storage(self, storage: DTypeLike | None) -> np.dtype[Any]:
-        if storage is None:
-            storage = np.float32 if self._X.dtype == np.float32 else np.float64
+    def _storage(self, storage: DTypeLike) -> np.dtype[Any]:
+        x_norm, intercept = self._map.x_norm, self._map.intercept
         dtype = np.dtype(storage)
         if dtype not in _EXPONENT_LIMIT:
             raise InvalidInput(f"storage must be float32 or float64; got {dtype}.")
         limit = 2.0 ** _EXPONENT_LIMIT[dtype]
-        if not 1 / limit <= self._x_norm <= limit:
+        if not 1 / limit <= x_norm <= limit:
             raise InvalidInput(
                 f"x_norm must lie between {1 / limit:.3g} and {limit:.3g} with {dtype} storage; got "
-                f"{self._x_norm!r}. Rescale the features, or store them as float64."
+                f"{x_norm!r}. Rescale the features, or store them as float64."
             )
-        if self._intercept != 0 and not 1 / limit <= self._intercept <= limit:
+        if intercept != 0 and not 1 / limit <= intercept <= limit:
             raise InvalidInput(
                 f"intercept must be 0 or lie between {1 / limit:.3g} and {limit:.3g} with {dtype} storage; "
-                f"got {self._intercept!r}."
+                f"got {intercept!r}."
             )
         return dtype
 
-    def _positions(self, order: ArrayLike | None) -> Integers:
-        """Where each row goes: the inverse of ``order``."""
+    def _positions(self, order: Order | None) -> Integers:
+        """Where each row goes: the inverse of the order."""
         everyone = np.arange(self._n_rows, dtype=np.int64)
         if order is None:
             return everyone
-        order = np.asarray(order)
+        drawn = np.asarray(order.permutation(self._n_rows))
         position = np.full(self._n_rows, -1, np.int64)
-        if order.shape == (self._n_rows,) and order.dtype.kind in "iu" and order.min() >= 0:
-            position[order[order < self._n_rows]] = everyone[order < self._n_rows]
+        if drawn.shape == (self._n_rows,) and drawn.dtype.kind in "iu" and drawn.min() >= 0:
+            position[drawn[drawn < self._n_rows]] = everyone[drawn < self._n_rows]
         if position.min() < 0:
             raise InvalidInput(f"order must be a permutation of range({self._n_rows}).")
         return position
@@ -227,11 +234,15 @@ class Table:
         # No stored norm is taken as smaller than this, so that underflow cannot spoil the clip.
         floor = n_features * 2.0 ** -(_EXPONENT_LIMIT[dtype] + 20)
 
-        X = np.empty((self._n_rows, n_features + (self._intercept > 0)), dtype)
+        intercept = self._map.intercept
+        X = np.empty((self._n_rows, n_features + (intercept > 0)), dtype)
         inverse_norm = np.empty(self._n_rows)
         bad = 0
-        bounds = (self._x_norm, _below(self._intercept, dtype), slack, shrink, floor)
+        bounds = (self._map.x_norm, _below(intercept, dtype), slack, shrink, floor)
         for first, block in self._blocks():
+            if self._map.moves and np.isfinite(block).all():
+                block = self._map.features(block)[:]
+                block.flags.writeable = False
             bad += bound_rows(block, position[first:], *bounds, X, inverse_norm)
         if bad:
             raise InvalidInput(self._not_finite())

@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 from dperm.certificate import bind, statement_of
 from dperm.certificate.cautions import cautions
 from dperm.certificate.document import plain
-from dperm.engine import Table
+from dperm.engine import Rows, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._paying import check_purse, check_shape, paid, shape_of
 from dperm.estimators._rows import unquoted
@@ -28,8 +28,7 @@ from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, entropy_from
-from dperm.privacy.entropy import Entropy
+from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 
 Vector = NDArray[np.float64]
@@ -103,31 +102,28 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """
         budget = Budget(self.epsilon, self.delta)
         mechanism = resolve(self.mechanism)
-        entropy = entropy_from(self.random_state)
+        gate = Gate.from_random_state(self.random_state)
         plan = mechanism.plan(problem, budget)
         around, depth = surroundings(self)
         around.warn(depth, cautions(problem, budget, plan.private))  # before anything is spent
         check_purse(self)
         n_told = problem.n_rows if problem.neighbours is Neighbours.REPLACE_ONE else None
 
-        def table() -> Table:
+        def table() -> Rows:
             rows, targets = read()
             check_shape(rows, n_told, problem.n_features)
-            return Table(
-                rows, targets, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows
-            )
+            return open_rows(rows, targets, problem)
 
-        def train(rows: Table) -> Outcome:
-            (outcome,) = mechanism.run([Job(plan=plan)], rows, entropy)
+        def train(rows: Rows) -> Outcome:
+            (outcome,) = mechanism.run([Job(plan=plan)], rows, gate)
             return outcome
 
         self.ledger_entry_, outcome = paid(
             self, plan.cost, problem.neighbours, plan.mechanism.name, table, train
         )
-        coefficients = outcome.weights[: problem.n_features]
-        constant = outcome.weights[-1] if problem.intercept else np.zeros(outcome.weights.shape[1:])
-        self.privacy_ = self._report(plan, outcome, entropy)
-        return coefficients, np.asarray(problem.intercept * constant)
+        self.privacy_ = self._report(plan, outcome, gate)
+        self.row_map_ = outcome.row_map
+        return outcome.row_map.coefficients(outcome.weights)
 
     def _table_shape(self, X: Any, y: Any, paying: bool) -> tuple[int, int]:
         """Rows and features, before a value is looked at. What is no table is refused in scikit-learn's words."""
@@ -179,11 +175,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return float(value)
         raise InvalidInput(f"{name} is too large for a float.")
 
-    def _report(self, plan: Plan, outcome: Outcome, entropy: Entropy) -> PrivacyReport:
+    def _report(self, plan: Plan, outcome: Outcome, gate: Gate) -> PrivacyReport:
         reason = None
         if not plan.private:
             reason = f"mechanism {plan.mechanism.name!r} is a baseline without noise."
-        elif not entropy.secure:
+        elif not gate.secure:
             reason = "random_state makes the noise predictable; leave it at None for a release."
         elif plan.not_certified is not None:
             reason = plan.not_certified
@@ -191,7 +187,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             reason = "the arithmetic was not the one that the plan accounts for."
         around, _ = surroundings(self)
         statement = statement_of(
-            plan, outcome, entropy, self._targets(plan.problem.loss), reason, around.assumptions()
+            plan, outcome, gate.source, self._targets(plan.problem.loss), reason, around.assumptions()
         )
         return PrivacyReport.of(statement)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dperm.datasets.columns import check_columns
-from dperm.datasets.encode import encode, feature_names
+from dperm.datasets.encoding import encode, feature_names
 from dperm.datasets.schema import Schema
 
 

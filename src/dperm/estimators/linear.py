@@ -123,7 +123,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         refuse_weights(unsupported)
         middle, half = self._scale()
         loss = ClippedSquared(self._number("residual_bound"))
-        problem = self._problem(*self._table_shape(X, y, self.ledger is not None), loss)
+        n_samples, n_features = self._table_shape(X, y, self.ledger is not None)
+        problem = self._problem(n_samples, n_features, loss)
 
         def read() -> tuple[NDArray[Any], NDArray[Any]]:
             form = {"dtype": [np.float64, np.float32], "ensure_min_samples": self._fewest_rows()}

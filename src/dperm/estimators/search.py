@@ -33,13 +33,13 @@ from dperm.mechanisms import Outcome, Plan, mechanism_names, resolve
 from dperm.neighbours import Neighbours
 from dperm.privacy import (
     Budget,
+    Gate,
     GaussianNoise,
     GaussianProfile,
     entropy_from,
     gaussian_mu,
     grid_exponent,
     padded,
-    release,
 )
 from dperm.privacy.budget import EPSILON_RANGE
 from dperm.privacy.cost import Cost
@@ -51,7 +51,6 @@ from dperm.privacy.selection import (
     SelectionPlan,
     cheapest_selection,
     plan_selection,
-    random_integer,
 )
 from dperm.problem import Problem
 
@@ -606,16 +605,17 @@ def _best_of(
     Of equal scores the first wins: candidates are drawn alike, so that is a choice at random.
     """
     held = np.zeros(task.n_rows, dtype=bool)
-    held[entropy.permutation(task.n_rows)[: task.n_validation]] = True
+    gate = Gate(entropy)
+    held[gate.permutation(task.n_rows)[: task.n_validation]] = True
     held = held[: len(rows)]
     best: tuple[Candidate | None, PrivateLinearModel | None, float | None] = (None, None, None)
-    for _ in range(selection.runs.draw(entropy)):
-        candidate = candidates[random_integer(entropy) % len(candidates)]
+    for _ in range(selection.runs.draw(gate)):
+        candidate = candidates[gate.integer() % len(candidates)]
         model = clone(candidate.estimator).set_params(random_state=_stream(entropy))
         model.fit(rows[~held], targets[~held])
         _check_followed(model, candidate.plan)
         exact = _score(model, rows[held], targets[held], task.n_validation)
-        (noisy,), _record = release(np.array([exact]), noise, entropy, name="score of a candidate")
+        (noisy,) = gate.release_one(np.array([exact]), noise, "score of a candidate")
         if best[2] is None or noisy > best[2]:
             best = candidate, model, float(noisy)
     return best
@@ -643,8 +643,13 @@ def _constant_model(
         model.coef_, model.intercept_ = np.zeros(task.n_features), model._scale()[0]
     model.n_features_in_ = task.n_features
     model.privacy_ = model._report(
-        plan, Outcome(weights=np.zeros(plan.problem.dimension), records=(), certified=True), entropy
+        plan,
+        Outcome(
+            weights=np.zeros(plan.problem.dimension), records=(), certified=True, row_map=plan.problem.row_map
+        ),
+        Gate(entropy),
     )
+    model.row_map_ = plan.problem.row_map
     return model
 
 

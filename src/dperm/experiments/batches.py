@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.engine import Engine, Table
+from dperm.engine import Engine, engine_for
+from dperm.engine import Rows as PrivateRows
 from dperm.errors import DpermError
 from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.experiments import splits
@@ -19,7 +20,8 @@ from dperm.experiments.spec import Contender, Spec, canonical_json, digest_rows
 from dperm.mechanisms import Job
 from dperm.mechanisms.gradient.family import GradientMechanism
 from dperm.mechanisms.output.descent import DescentMechanism
-from dperm.privacy import SeededEntropy, SystemEntropy
+from dperm.privacy import Gate, SeededEntropy, SystemEntropy
+from dperm.row_map import RowMap
 
 Entropy = SystemEntropy | SeededEntropy
 
@@ -66,27 +68,38 @@ class Batch:
         return counts
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> PrivateRows:
         return self.repeated(1)
 
-    def repeated(self, times: int) -> Table:
-        """The table with all its models several times over."""
-        return Table(
+    def repeated(self, times: int) -> PrivateRows:
+        """The rows with all their models several times over."""
+        return engine_for(self.rows.X).of(
             self.rows.X,
             self.rows.targets,
-            x_norm=self.spec.x_norm,
-            intercept=INTERCEPT_SCALE * self.spec.x_norm,
+            row_map=RowMap(x_norm=self.spec.x_norm, intercept=INTERCEPT_SCALE * self.spec.x_norm),
             n_rows=self.spec.n_rows,
             mask=np.tile(self.mask, times),
         )
 
     @cached_property
     def referee(self) -> Engine:
-        return self.table.open(storage=np.float32)
+        return self.table.open()
 
-    def judge(self, weights: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Accuracy on the held-out rows and regularised mean loss on the training rows, per model."""
-        found = self.referee.evaluate(loss_of(self.spec), weights)
+    def judge(self, models: Sequence["Model"]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Accuracy on the held-out rows and regularised mean loss on the training rows, per model.
+
+        Each model sees the rows through its own map. Models whose map moves no row are judged in one pass.
+        """
+        if any(model.row_map.moves for model in models):
+            found = [
+                self._judge(self.table.select([k]).mapped(model.row_map).open(), model.weights[:, None])
+                for k, model in enumerate(models)
+            ]
+            return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
+        return self._judge(self.referee, np.stack([model.weights for model in models], axis=1))
+
+    def _judge(self, engine: Engine, weights: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
+        found = engine.evaluate(loss_of(self.spec), weights)
         penalty = self.spec.l2 / 2 * np.sum(weights * weights, axis=(0, *range(2, weights.ndim)))
         accuracy = found.held_out_correct / found.held_out_rows
         return accuracy, found.training_loss / found.training_rows + penalty
@@ -97,6 +110,7 @@ class Model:
     """A trained model of a batch and what its row tells of it."""
 
     weights: NDArray[np.float64]
+    row_map: RowMap
     settings: str
     noise_scale: float | None
     seconds: float
@@ -138,7 +152,7 @@ def _train(
 ) -> dict[tuple[int, float], list[Model]]:
     """Only the call that trains and releases is timed."""
     lead = contender.candidates[next(iter(grids))]
-    jobs: list[Job] = []
+    jobs: list[Job[Any]] = []
     cells = []
     for place, (candidate, grid) in enumerate(grids.items()):
         for epsilon, plans in grid.items():
@@ -150,11 +164,12 @@ def _train(
         return {}
     table = batch.table if len(grids) == 1 else batch.repeated(len(grids))
     started = time.perf_counter()
-    outcomes = lead.run(jobs, table, entropy)
+    outcomes = lead.run(jobs, table, Gate(entropy))
     seconds = (time.perf_counter() - started) / len(jobs)
     models = iter(
         Model(
             weights=outcome.weights,
+            row_map=outcome.row_map,
             settings=canonical_json(job.plan.settings),
             noise_scale=None if job.plan.noise is None else job.plan.noise.scale,
             seconds=seconds,
@@ -168,7 +183,7 @@ def rows_of(
     contender: Contender, candidate: int, epsilon: float, batch: Batch, models: Sequence[Model]
 ) -> list[dict[str, Any]]:
     """One row per model, the models of a batch in the order of its mask."""
-    accuracy, objective = batch.judge(np.stack([model.weights for model in models], axis=1))
+    accuracy, objective = batch.judge(models)
     spec = batch.spec
     rows = []
     for k, model in enumerate(models):

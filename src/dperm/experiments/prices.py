@@ -6,7 +6,7 @@ import numpy as np
 
 from dperm.errors import DpermError, InvalidInput
 from dperm.mechanisms import Mechanism, Plan
-from dperm.mechanisms.output.descent import DescentMechanism
+from dperm.mechanisms.output.descent import DescentPlan
 from dperm.planning.pricing import TIGHT, price_branches
 from dperm.privacy import Budget, calibrate_rdp
 from dperm.problem import Problem
@@ -47,9 +47,9 @@ def price(mechanism: Mechanism, problem: Problem, budget: Budget) -> tuple[Plan,
         )
 
     prices = [row("tight", plan.accountant, sensitivity, scale)]
-    if isinstance(mechanism, DescentMechanism) and mechanism.permuted:
+    if isinstance(plan, DescentPlan) and plan.secret_batches:
         alone, _ = price_branches(problem, budget, np.ones(1), np.array([sensitivity]))
-        share = np.array(plan.detail.batch_sizes) / problem.n_rows
+        share = np.array(plan.secret_batches) / problem.n_rows
         cks = calibrate_rdp(share, np.asarray(plan.sensitivities), budget, "cks")
         prices.append(row("worst batch alone", TIGHT, sensitivity, alone.scale))
         prices.append(row("Rényi + CKS", RENYI_CKS, sensitivity, cks))

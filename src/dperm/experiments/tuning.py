@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from dperm.errors import DpermError, InvalidInput
-from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.estimators.svm import PrivateLinearSVC
 from dperm.experiments.batches import Batch, Entropy, Model, rows_of
@@ -123,11 +122,11 @@ def _search(contender: Contender, batch: Batch, training: Any, epsilon: float, e
         model.fit(X, targets)
         seconds = time.perf_counter() - started
     best = model.best_estimator_
-    intercept = np.asarray(best.intercept_) / (INTERCEPT_SCALE * spec.x_norm)
-    weights = np.column_stack([best.coef_, intercept]).T
+    weights = best.row_map_.weights(best.coef_.T, best.intercept_)
     chosen: Mechanism = model.best_params_["mechanism"]
     return Model(
         weights=weights[:, 0] if weights.shape[1] == 1 else weights,
+        row_map=best.row_map_,
         settings=canonical_json({**model.privacy_.settings, "chosen": chosen.settings}),
         noise_scale=model.privacy_.noise_scale,
         seconds=seconds,

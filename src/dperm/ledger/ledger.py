@@ -9,19 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, Unsupported
+from dperm.errors import InvalidInput
 from dperm.ledger.book import OPEN, SPENT, VOID, Entry
 from dperm.ledger.chain import Anchor
-from dperm.ledger.pages import DEFAULT, Pages, begin, cap_event, check_text, now, opened
+from dperm.ledger.charging import Charge, Terms, settle
+from dperm.ledger.declarations import check_partitions, declare_cap, declare_partitions
+from dperm.ledger.pages import DEFAULT, Pages, begin, check_text, opened
 from dperm.ledger.silence import silently
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
 from dperm.privacy.cost import Cost
-
-_WAY_OUT = (
-    "Every fit is a release, those inside GridSearchCV or cross_val_score too. To tune, use PrivateSearchCV, which "
-    "pays for a whole search at once; otherwise fit once, or ask for a smaller epsilon."
-)
 
 Rows = TypeVar("Rows")
 Result = TypeVar("Result")
@@ -211,20 +208,12 @@ class Ledger:
     def set_cap(self, dataset: str, epsilon: float, delta: float) -> None:
         """Give a new dataset its cap, or lower the cap of one that exists.
 
-        Each dataset has a purse of its own: name two only if nobody is in both.
+        Each dataset has a budget of its own: name two only if nobody is in both.
         """
         cap = Budget(epsilon, delta)
         check_text("dataset", dataset)
         with self._open() as pages:
-            if dataset in pages.book.caps:
-                old = pages.book.cap(dataset)
-                if cap.epsilon > old.epsilon or cap.delta > old.delta:
-                    raise InvalidInput(
-                        f"The cap of {dataset!r} is {old} and can only be lowered; {cap} was asked for."
-                    )
-                if not all(total.fits(cap) for total in pages.book.totals(dataset)):
-                    raise InvalidInput(f"More than {cap} has been spent on {dataset!r} already.")
-            pages.write(cap_event(dataset, cap))
+            declare_cap(pages, dataset, cap)
 
     def declare_partitions(
         self, names: Sequence[str], *, dataset: str | None = None, fixed_membership: bool = False
@@ -239,27 +228,9 @@ class Ledger:
             another, which changes the size of both, and no guarantee at a fixed size covers that.
         """
         chosen = self._dataset(dataset)
-        if self.neighbours is Neighbours.REPLACE_ONE and not fixed_membership:
-            raise InvalidInput(
-                "Under replace-one a new row may belong to another part than the old one, so parts cannot be charged "
-                "side by side. Say fixed_membership=True if membership is public and fixed, use a ledger with "
-                "neighbours='add-remove', or charge the dataset as a whole."
-            )
-        if isinstance(names, str) or len(set(names)) < max(len(names), 1):
-            raise InvalidInput("names must be a list of different names, at least one.")
-        for name in names:
-            check_text("partition", name)
+        check_partitions(names, self.neighbours, fixed_membership)
         with self._open() as pages:
-            pages.book.cap(chosen)
-            if chosen in pages.book.parts:
-                raise InvalidInput(
-                    f"{chosen!r} has its partitions already: {pages.book.parts[chosen]}. A second way to cut "
-                    "the same rows would not be disjoint from the first."
-                )
-            fixed = {"fixed_membership": bool(fixed_membership)}
-            pages.write(
-                {"event": "partitions", "time": now(), "dataset": chosen, "names": list(names), **fixed}
-            )
+            declare_partitions(pages, chosen, names, fixed_membership)
 
     def partition(self, name: str, *, dataset: str | None = None) -> Ledger:
         """A handle that charges one declared part; give it to the estimator that sees only that part's rows."""
@@ -336,54 +307,20 @@ class Ledger:
         part = partition if self._part is None else self._part[1]
         if partition is not None and part != partition:
             raise InvalidInput(f"This handle charges the partition {part!r}, not {partition!r}.")
-        for name, text in (("label", label), ("mechanism", mechanism)):
-            check_text(name, text, empty=True)
-        if neighbours is not None and Neighbours.parse(neighbours) is not self.neighbours:
-            raise Unsupported(
-                f"{self.path.name} counts under {self.neighbours.value}, and this release is private under "
-                f"{neighbours}. Fit with neighbours={self.neighbours.value!r}, or keep a second ledger for the other "
-                "relation."
-            )
-        if cost.why_unbounded is not None:
-            raise NotCertified(
-                f"A ledger takes no release without a price: {cost.why_unbounded} Leave ledger=None for an "
-                "experiment on public data."
-            )
-        if self.adaptive_costs and not cost.only_gaussian:
-            raise Unsupported(
-                "This ledger lets prices depend on earlier results, which is proved for Gaussian charges only. Use a "
-                "mechanism with such a price, for example dp-gd, ssp or output, or a ledger with adaptive_costs=False."
-            )
-        event = {
-            "event": "charge",
-            "time": now(),
-            "dataset": chosen,
-            "partition": part,
-            "label": label,
-            "mechanism": mechanism,
-            "cost": cost.to_dict(),
-            "status": status,
-        }
+        charge = Charge(
+            cost=cost, dataset=chosen, partition=part, label=label, mechanism=mechanism, status=status
+        )
+        self._terms.check(charge, neighbours)
         with self._open() as pages:
-            book = pages.book
-            if part is not None:
-                book.check_partition(chosen, part)
-            cap, total = book.cap(chosen), book.in_the_way(cost, chosen, part)
-            if total is not None:
-                raise BudgetExceeded(
-                    "Refused, and nothing was released: this would cost epsilon = "
-                    f"{cost.epsilon(cap.delta):.4g}, and of the cap of {cap.epsilon:g} for {chosen!r} in "
-                    f"{self.path.name}, "
-                    f"{total.epsilon(cap.delta):.4g} is spent (all at delta = {cap.delta:g}). {_WAY_OUT}"
-                )
-            pages.write(event)
-            return book.entries[-1]
+            return charge.write(pages)
+
+    @property
+    def _terms(self) -> Terms:
+        return Terms(file=self.path.name, neighbours=self.neighbours, adaptive_costs=self.adaptive_costs)
 
     def _settle(self, number: int, status: str) -> None:
-        """An open charge becomes final or void; no other charge ever changes."""
         with self._open() as pages:
-            if pages.book.entries[number - 1].status == OPEN:
-                pages.write({"event": "settle", "time": now(), "charge": number, "status": status})
+            settle(pages, number, status)
 
     def _dataset(self, dataset: str | None) -> str:
         if self._part is not None and dataset not in (None, self._part[0]):

@@ -4,33 +4,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
 from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
 from dperm.mechanisms.gradient.dp_gd import DPGD
 from dperm.mechanisms.objective.objective import Objective
+from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.ssp import SSP
-from dperm.privacy import Budget, gaussian_mu
-from dperm.privacy.entropy import Entropy
+from dperm.privacy import Budget, Gate, gaussian_mu
+from dperm.privacy.cost import Cost
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Table
+    from dperm.engine import Rows
+
+Vector = NDArray[np.float64]
 
 FEW_FEATURES = 20  # below, centring costs more than it gains
 NOISY = 0.004  # noise level from which one-shot moments beat the perturbed objective
 MOST_MOMENTS = 400  # columns whose second moments are worth releasing
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AutoPlan(Plan):
+    """The plan of the mechanism that was chosen, under the name of ``auto``."""
+
+    chosen: Plan
+
+    @property
+    def trained_by(self) -> Plan:
+        return self.chosen.trained_by
+
+
+@register
 @dataclass(frozen=True)
 class Auto(Mechanism):
     """Plans and runs the mechanism that the rule of this module chooses; the report names it and says why."""
 
     name: ClassVar[str] = "auto"
     family: ClassVar[str] = "auto"
+    released: ClassVar[str] = "as the one it chooses"
     title: ClassVar[str] = "the mechanism that a public rule chooses"
     source: ClassVar[str] = "this library"
 
@@ -39,26 +58,30 @@ class Auto(Mechanism):
         if self.accounting != "tight" or self.center:
             raise InvalidInput("mechanism 'auto' chooses accounting and centring itself.")
 
-    def plan(self, problem: Problem, budget: Budget) -> Plan:
+    def plan(self, problem: Problem, budget: Budget) -> AutoPlan:
         chosen, why = choose(problem, budget)
         inner = chosen.plan(problem, budget)
+        known = {field.name: getattr(inner, field.name) for field in fields(Plan)}
         settings = {"mechanism": chosen.name, "why": why, **inner.settings}
-        return replace(inner, mechanism=self, settings=settings, detail=inner)
+        return AutoPlan(**{**known, "mechanism": self, "settings": settings}, chosen=inner)
 
-    def run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Outcome]:
         """Jobs of one chosen mechanism run together."""
         outcomes: dict[int, Outcome] = {}
-        for chosen in dict.fromkeys(job.plan.detail.mechanism for job in jobs):
-            mine = [i for i, job in enumerate(jobs) if job.plan.detail.mechanism == chosen]
-            inner = [Job(plan=jobs[i].plan.detail, model=jobs[i].model) for i in mine]
-            outcomes.update(zip(mine, chosen.run(inner, table, entropy), strict=True))
+        for mechanism in dict.fromkeys(job.plan.chosen.mechanism for job in jobs):
+            mine = [i for i, job in enumerate(jobs) if job.plan.chosen.mechanism == mechanism]
+            inner = [Job(plan=jobs[i].plan.chosen, model=jobs[i].model) for i in mine]
+            outcomes.update(zip(mine, mechanism.run(inner, rows, gate), strict=True))
         return [outcomes[i] for i in range(len(jobs))]
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
-        return self.plan(problem, budget)
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> AutoPlan:
+        raise NotImplementedError("the chosen mechanism plans")
 
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        return self.run(jobs, table, entropy)
+    def _run(self, jobs: Sequence[Job[AutoPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+        raise NotImplementedError("the chosen mechanism runs")
+
+    def _cost(self, plan: AutoPlan) -> Cost | None:
+        return plan.chosen.mechanism._cost(plan.chosen)
 
 
 def noise_level(problem: Problem, budget: Budget) -> float:

@@ -5,21 +5,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.arithmetic import Arithmetic
 from dperm.errors import InvalidInput, Unsupported
 from dperm.mechanisms.centring import Centring, plan_centring
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, GaussianProfile, ReleaseRecord
+from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
+from dperm.privacy import Budget, Gate, GaussianProfile, ReleaseRecord
 from dperm.privacy.cost import Cost
-from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
+from dperm.row_map import RowMap
 
 if TYPE_CHECKING:
-    from dperm.engine import Table
+    from dperm.engine import Rows
 
 Vector = NDArray[np.float64]
 
@@ -38,11 +41,11 @@ class Noise(Protocol):
 class Plan:
     """All that is decided without looking at a row, and all that the guarantee rests on.
 
-    ``noise`` is that of each of the ``releases`` passages through the gate; None for the baselines, which
-    carry no guarantee. ``profile`` is the exact price of all of them, centring included, where there is one.
-    ``settings`` are the values really used, defaults filled in. ``not_certified`` gives the reason why a
-    paper's own noise, kept for comparison, does not reach the budget. ``residual`` is the gradient norm that a
-    computed minimiser must show before it may be released. ``detail`` is the mechanism's business.
+    ``noise`` is that of each of the ``releases`` at the gate; None for the baselines, which carry no guarantee.
+    ``profile`` is the exact price of all of them, centring included, where there is one. ``settings`` are the
+    values really used, defaults filled in. ``not_certified`` gives the reason why a paper's own noise, kept for
+    comparison, does not reach the budget. ``residual`` is the gradient norm that a computed minimiser must show
+    before it may be released. A mechanism that fixes more derives a plan of its own from this one.
     """
 
     mechanism: Mechanism
@@ -58,7 +61,21 @@ class Plan:
     assumptions: tuple[str, ...] = ()
     not_certified: str | None = None
     residual: float | None = None
-    detail: Any = None
+
+    @property
+    def trained_by(self) -> Plan:
+        """The plan that is really run: this one, unless it was made by a rule that chose another mechanism's."""
+        return self
+
+    @property
+    def sampling(self) -> PoissonSampling | FixedSizeSampling | None:
+        """How the rows of a step are drawn, where the price rests on it."""
+        return None
+
+    @property
+    def secret_batches(self) -> tuple[int, ...]:
+        """Sizes of the batches among which a secret order hides a row, where the price rests on it."""
+        return ()
 
     @property
     def private(self) -> bool:
@@ -79,24 +96,29 @@ class Plan:
         return Cost.point(self.budget.epsilon, self.budget.delta)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Job:
-    """One model to release: a plan, and which column of the table's mask says what rows it may see."""
+P = TypeVar("P", bound=Plan)
 
-    plan: Plan
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Job(Generic[P]):
+    """One model to release: a plan, and which column of the rows' mask says what rows it may see."""
+
+    plan: P
     model: int = 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Outcome:
-    """One model as released: weights (p,), or (p, C) for C outputs, and a record of every passage of the gate.
+    """One model as released: weights (p,), or (p, C) for C outputs, and a record of every release.
 
-    ``certified`` tells that the arithmetic was the one that the plan accounts for.
+    The weights are those of rows seen through ``row_map``. ``certified`` tells that the plan reaches its budget and
+    that all passes over the rows were at least as precise as the plan allows for.
     """
 
     weights: Vector
     records: tuple[ReleaseRecord, ...]
     certified: bool
+    row_map: RowMap
 
     @property
     def record(self) -> ReleaseRecord | None:
@@ -119,7 +141,10 @@ class Mechanism(ABC):
     relations: ClassVar[tuple[Neighbours, ...]] = tuple(Neighbours)
     labels: ClassVar[tuple[str, ...]] = ("binary", "real", "classes")
     needs_l2: ClassVar[bool] = False
-    released: ClassVar[str] = ""  # what leaves the gate, if not what is usual in the family (catalogue.py)
+    released: ClassVar[str] = ""
+    """What leaves the gate, in the words of a catalogue."""
+    route: ClassVar[str] = ""
+    """The certificate's own formulas for it (certificate/routes); without them a verifier plans again."""
 
     accounting: str = field(default="tight", kw_only=True)
     center: bool = field(default=False, kw_only=True)
@@ -155,38 +180,75 @@ class Mechanism(ABC):
         centring = plan_centring(problem, budget)
         return replace(self._plan(problem, budget, centring.mu), centring=centring)
 
-    def run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        """Train and release every job, each by the plan that this very mechanism made for this table."""
+    def run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Outcome]:
+        """Train and release every job, each by the plan that this very mechanism made for these rows."""
         for job in jobs:
-            table.check_matches(job.plan.problem, job.model)
+            rows.check_matches(job.plan.problem, job.model)
             if job.plan.mechanism != self or job.plan.problem.loss != jobs[0].plan.problem.loss:
                 raise InvalidInput("the jobs of one run must have plans of this mechanism, for one loss.")
-        table.check_labels(jobs[0].plan.problem.loss)
-        if not self.center:
-            return self._run(jobs, table, entropy)
-        return [self._run_centred(job, table.select([job.model]), entropy) for job in jobs]
+        rows.check_labels(jobs[0].plan.problem.loss)
+        used: set[Arithmetic] = set()
+        lanes, noted = gate.lanes(len(jobs)), rows.noting(used)
+        if self.center:
+            trained = [self._run_centred(job, noted, lanes.part([k])) for k, job in enumerate(jobs)]
+        else:
+            weights = self._run(jobs, noted, lanes)
+            trained = [(w, job.plan.problem.row_map) for w, job in zip(weights, jobs, strict=True)]
+        return [
+            Outcome(
+                weights=w,
+                records=lanes.records(k),
+                certified=certified(job.plan, used),
+                row_map=row_map,
+            )
+            for k, (job, (w, row_map)) in enumerate(zip(jobs, trained, strict=True))
+        ]
 
-    def _run_centred(self, job: Job, table: Table, entropy: Entropy) -> Outcome:
-        """Release the mean of the rows, train on the centred rows, and say the result in the rows as they came."""
+    def _run_centred(self, job: Job[Any], rows: Rows, gate: Gate) -> tuple[Vector, RowMap]:
+        """Release the mean of the rows and train on the rows seen through the map that it makes."""
         centring = job.plan.centring
         assert centring is not None
-        centre, record = centring.release(table, entropy)
-        (outcome,) = self._run([replace(job, model=0)], table.centred(centre, centring.radius), entropy)
-        weights = centring.undo(outcome.weights, centre)
-        return replace(outcome, weights=weights, records=(record, *outcome.records))
+        mine = rows.select([job.model])
+        row_map = centring.row_map(mine, gate)
+        (weights,) = self._run([replace(job, model=0)], mine.mapped(row_map), gate)
+        return weights, row_map
 
     @abstractmethod
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
         """The plan for a problem that fits, with a Gaussian release of parameter ``mu_spent`` in the same budget."""
 
     @abstractmethod
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        """The run, for jobs that match the table. Jobs that differ in their budget only may share a training."""
+    def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
+        """The weights of each job, for jobs that match the rows. The gate has a lane for each, in their order.
 
-    def _cost(self, plan: Plan) -> Cost | None:
+        Jobs that differ in their budget only may share a training.
+        """
+
+    def _cost(self, plan: Any) -> Cost | None:
         """The price of a plan that has no profile, where more is known than the budget that it meets."""
         return None
 
     @property
     def settings(self) -> dict[str, object]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def certified(plan: Plan, used: set[Arithmetic]) -> bool:
+    """Whether what was run keeps the promise of its plan; the one place that decides it.
+
+    A run that noted no pass over its rows is not believed.
+    """
+    kept = bool(used) and all(arithmetic.within(plan.problem.arithmetic) for arithmetic in used)
+    return plan.private and plan.not_certified is None and kept
+
+
+def alike(keys: Sequence[Any]) -> list[list[int]]:
+    """Positions in groups of equal keys, groups in the order of their keys: what can run side by side."""
+    by_key = sorted(range(len(keys)), key=keys.__getitem__)
+    return [list(group) for _, group in groupby(by_key, key=keys.__getitem__)]
+
+
+def weights_shape(n_columns: int, plans: Sequence[Plan]) -> tuple[int, ...]:
+    """Shape of the weights of a batch: (p, K), or (p, K, C) for a loss with C outputs."""
+    outputs = plans[0].problem.loss.outputs
+    return (n_columns, len(plans)) if outputs == 1 else (n_columns, len(plans), outputs)

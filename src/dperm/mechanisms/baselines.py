@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
+from dperm.mechanisms.base import Job, Mechanism, Plan, weights_shape
 from dperm.mechanisms.minimiser import minimise_by_lbfgs
-from dperm.mechanisms.output.family import weights_shape
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_positive
-from dperm.privacy import Budget
-from dperm.privacy.entropy import Entropy
+from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Table
+    from dperm.engine import Rows
+
+Vector = NDArray[np.float64]
 
 SIGN_ONLY = 1e-9
 NO_GUARANTEE = "none: this baseline is not private"
@@ -27,6 +29,7 @@ NO_GUARANTEE = "none: this baseline is not private"
 @dataclass(frozen=True)
 class _Baseline(Mechanism):
     family: ClassVar[str] = "baseline"
+    released: ClassVar[str] = "weights without noise"
     private: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -42,6 +45,7 @@ class _Baseline(Mechanism):
         )
 
 
+@register
 @dataclass(frozen=True)
 class NoPrivacy(_Baseline):
     """The minimiser itself, by L-BFGS, to a gradient norm of at most ``tolerance``."""
@@ -56,19 +60,18 @@ class NoPrivacy(_Baseline):
         super().__post_init__()
         check_positive("tolerance", self.tolerance)
 
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+    def _run(self, jobs: Sequence[Job[Plan]], rows: Rows, gate: Gate) -> list[Vector]:
         plan_of = {job.model: job.plan for job in jobs}
         models = sorted(plan_of)
-        engine = table.select(models).open(storage=np.float64)
+        engine = rows.select(models).open(precise=True)
         solution = minimise_by_lbfgs(engine, [plan_of[model].problem for model in models], self.tolerance)
         if solution.reached > 100 * self.tolerance:
             raise NotCertified("L-BFGS did not converge; raise l2 or tolerance.")
         points = solution.points
-        return [
-            Outcome(weights=points[:, models.index(job.model)], records=(), certified=False) for job in jobs
-        ]
+        return [points[:, models.index(job.model)] for job in jobs]
 
 
+@register
 @dataclass(frozen=True)
 class Majority(_Baseline):
     """The most frequent label: an intercept so small that the loss is that of zero weights."""
@@ -83,10 +86,10 @@ class Majority(_Baseline):
             return "it needs fit_intercept=True"
         return super().misfit(problem)
 
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+    def _run(self, jobs: Sequence[Job[Plan]], rows: Rows, gate: Gate) -> list[Vector]:
         plan_of = {job.model: job.plan for job in jobs}
         models = sorted(plan_of)
-        engine = table.select(models).open()
+        engine = rows.select(models).open(precise=True)
         loss = jobs[0].plan.problem.loss
         weights = np.zeros(weights_shape(engine.n_columns, [plan_of[model] for model in models]))
         # At zero weights every row pulls the intercept of its own label by the same amount.
@@ -95,6 +98,4 @@ class Majority(_Baseline):
             weights[-1] = np.where(pull >= 0, SIGN_ONLY, -SIGN_ONLY)
         else:
             weights[-1, np.arange(len(models)), pull.argmax(axis=1)] = SIGN_ONLY
-        return [
-            Outcome(weights=weights[:, models.index(job.model)], records=(), certified=False) for job in jobs
-        ]
+        return [weights[:, models.index(job.model)] for job in jobs]

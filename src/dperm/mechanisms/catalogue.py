@@ -9,16 +9,7 @@ from dperm.mechanisms.registry import mechanism_names, resolve
 from dperm.neighbours import Neighbours
 from dperm.problem import Problem
 
-FAMILIES = ("auto", "output", "objective", "gradient", "statistics", "baseline")
 LOSSES: tuple[Loss, ...] = (Logistic(), HuberHinge(), ClippedSquared(), Softmax(3))
-_RELEASED = {
-    "auto": "as the one it chooses",
-    "output": "weights, once",
-    "objective": "minimiser of a noisy objective",
-    "gradient": "noise at every step",
-    "statistics": "noisy sums over rows, once",
-    "baseline": "weights without noise",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +32,7 @@ class Entry:
 
 def catalogue() -> list[Entry]:
     """All registered mechanisms, grouped by family; families of other packages come last."""
-    entries = [_entry(resolve(name)) for name in mechanism_names()]
-    families = dict.fromkeys((*FAMILIES, *(entry.family for entry in entries)))
-    return [entry for family in families for entry in entries if entry.family == family]
+    return [_entry(resolve(name)) for name in mechanism_names()]
 
 
 def _entry(mechanism: Mechanism) -> Entry:
@@ -56,7 +45,7 @@ def _entry(mechanism: Mechanism) -> Entry:
         title=mechanism.title,
         losses=tuple(dict.fromkeys(loss for loss, _ in covered)),
         relations=tuple(dict.fromkeys(relation for _, relation in covered)),
-        released=mechanism.released or _RELEASED.get(mechanism.family, ""),
+        released=mechanism.released,
         accountings=tuple(kind for kind in ("tight", "paper") if _accepts(mechanism, kind)),
         source=mechanism.source,
         private=mechanism.private,

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.planning.gaussian import gaussian_noise
-from dperm.privacy import Budget, GaussianNoise, ReleaseRecord, gaussian_mu, release
-from dperm.privacy.entropy import Entropy
-from dperm.problem import UNIT_ROUNDOFF, Problem
+from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
+from dperm.problem import Problem
+from dperm.row_map import RowMap
 
 if TYPE_CHECKING:
-    from dperm.engine import Table
+    from dperm.engine import Rows
 
 Vector = NDArray[np.float64]
 
@@ -35,16 +35,20 @@ class Centring:
     noise: GaussianNoise
     radius: float = RADIUS
 
-    def release(self, table: Table, entropy: Entropy) -> tuple[Vector, ReleaseRecord]:
-        features = table.open(storage=np.float64).row_sum()[: self.problem.n_features, 0]
-        return release(features / self.problem.n_rows, self.noise, entropy, name="mean of the rows")
+    def row_map(self, rows: Rows, gate: Gate) -> RowMap:
+        """Release the mean, and see the rows from there on."""
+        features = rows.open(precise=True).row_sum()[: self.problem.n_features, 0]
+        centre = gate.release_one(features / self.problem.n_rows, self.noise, name="mean of the rows")
+        return self.map_by(centre)
 
-    def undo(self, weights: Vector, centre: Vector) -> Vector:
-        """Weights for rows as they came: w.(x - centre)/radius + w_0 b is linear in (x, b)."""
-        original = weights.copy()
-        original[:-1] /= self.radius
-        original[-1] -= centre @ original[:-1] / self.problem.intercept
-        return original
+    def map_by(self, centre: Vector) -> RowMap:
+        """The map that a released mean makes."""
+        return RowMap(
+            x_norm=self.problem.x_norm,
+            intercept=self.problem.intercept,
+            centre=centre,
+            scale=np.full(len(centre), self.radius),
+        )
 
 
 def plan_centring(problem: Problem, budget: Budget) -> Centring:
@@ -55,7 +59,9 @@ def plan_centring(problem: Problem, budget: Budget) -> Centring:
     """
     budget.check_gaussian()
     mu = math.sqrt(SHARE) * gaussian_mu(budget)
-    rounding = 2 * 2 * (problem.n_rows + 2) * UNIT_ROUNDOFF * problem.x_norm
+    rounding = problem.arithmetic.between_neighbours(
+        2 * (problem.n_rows + 2) * problem.arithmetic.sum * problem.x_norm
+    )
     sensitivity = problem.neighbours.rows_changed * problem.x_norm / problem.n_rows + rounding
     return Centring(
         problem=problem,

@@ -1,45 +1,34 @@
 """Names of mechanisms, for strings in estimators and on the command line."""
 
+import difflib
+import inspect
 import warnings
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
+from typing import TypeVar
 
 from dperm.errors import InvalidInput
-from dperm.mechanisms.auto import Auto
 from dperm.mechanisms.base import Mechanism
-from dperm.mechanisms.baselines import Majority, NoPrivacy
-from dperm.mechanisms.gradient.dp_agd import DPAGD
-from dperm.mechanisms.gradient.dp_cd import DPCD
-from dperm.mechanisms.gradient.dp_gd import DPGD
-from dperm.mechanisms.gradient.dp_sgd import DPSGD
-from dperm.mechanisms.gradient.dp_sgd_adv import DPSGDAdv
-from dperm.mechanisms.gradient.dp_svrg import DPSVRG
-from dperm.mechanisms.gradient.frank_wolfe import FrankWolfe
-from dperm.mechanisms.gradient.noisy_sgd import NoisySGD
-from dperm.mechanisms.gradient.psgd import PSGD
-from dperm.mechanisms.gradient.sgd_ma import SGDMA
-from dperm.mechanisms.objective.amp import AMP
-from dperm.mechanisms.objective.objective import Objective
-from dperm.mechanisms.objective.objective_kst import ObjectiveKST
-from dperm.mechanisms.objective.objective_pure import ObjectivePure
-from dperm.mechanisms.output.bolt_on import BoltOn
-from dperm.mechanisms.output.output import Output
-from dperm.mechanisms.output.output_gd import OutputGD
-from dperm.mechanisms.output.rsgd import NSGD, RSGD, RSGDAR
-from dperm.mechanisms.statistics.adassp import AdaSSP
-from dperm.mechanisms.statistics.ssp import SSP
 
 ENTRY_POINTS = "dperm.mechanisms"
 """The group of entry points by which an installed package makes its own mechanisms known."""
 
+FAMILIES = ("auto", "output", "objective", "gradient", "statistics", "baseline")
 _MECHANISMS: dict[str, type[Mechanism]] = {}
+Kind = TypeVar("Kind", bound=type[Mechanism])
 
 
-def register(mechanism: type[Mechanism]) -> type[Mechanism]:
+def register(mechanism: Kind) -> Kind:
     """Make a mechanism known by its name; usable as a class decorator."""
     if not (isinstance(mechanism, type) and issubclass(mechanism, Mechanism)):
         raise InvalidInput(f"only subclasses of Mechanism can be registered; got {mechanism!r}.")
+    if inspect.isabstract(mechanism):
+        missing = ", ".join(sorted(mechanism.__abstractmethods__))
+        raise InvalidInput(f"{mechanism.__name__} cannot be registered before it defines {missing}.")
+    undeclared = [name for name in ("name", "family", "title", "source") if not hasattr(mechanism, name)]
+    if undeclared:
+        raise InvalidInput(f"{mechanism.__name__} must declare {', '.join(undeclared)} to be registered.")
     known = _MECHANISMS.setdefault(mechanism.name, mechanism)
     if known is not mechanism:
         raise InvalidInput(
@@ -48,34 +37,9 @@ def register(mechanism: type[Mechanism]) -> type[Mechanism]:
     return mechanism
 
 
-for _mechanism in (
-    Auto,
-    RSGDAR,
-    RSGD,
-    NSGD,
-    OutputGD,
-    BoltOn,
-    Output,
-    Objective,
-    ObjectivePure,
-    ObjectiveKST,
-    AMP,
-    DPGD,
-    DPSGD,
-    SGDMA,
-    DPAGD,
-    PSGD,
-    DPSGDAdv,
-    DPSVRG,
-    NoisySGD,
-    DPCD,
-    FrankWolfe,
-    SSP,
-    AdaSSP,
-    NoPrivacy,
-    Majority,
-):
-    register(_mechanism)
+def registered() -> tuple[type[Mechanism], ...]:
+    """The classes that are registered now; those of installed packages once they were asked for."""
+    return tuple(_MECHANISMS.values())
 
 
 @cache
@@ -92,10 +56,16 @@ def load_installed() -> None:
             )
 
 
+def _in_order() -> list[str]:
+    """By family and name; families of other packages come last."""
+    place = {family: k for k, family in enumerate(FAMILIES)}
+    return sorted(_MECHANISMS, key=lambda name: (place.get(_MECHANISMS[name].family, len(place)), name))
+
+
 def mechanism_names() -> tuple[str, ...]:
     """All names: those of this library, of installed packages and of what the program has registered."""
     load_installed()
-    return tuple(_MECHANISMS)
+    return tuple(_in_order())
 
 
 def resolve(mechanism: "str | Mechanism") -> Mechanism:
@@ -107,6 +77,8 @@ def resolve(mechanism: "str | Mechanism") -> Mechanism:
         raise InvalidInput(f"mechanism must be a name or a mechanism object such as RSGDAR(); got a {kind}.")
     name, _, accounting = mechanism.partition(":")
     if name not in _MECHANISMS and name not in mechanism_names():
-        raise InvalidInput(f"no mechanism is named {name!r}; choose from {', '.join(_MECHANISMS)}.")
+        close = difflib.get_close_matches(name, _MECHANISMS, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise InvalidInput(f"no mechanism is named {name!r}; choose from {', '.join(_in_order())}.{hint}")
     chosen = _MECHANISMS[name]()
     return replace(chosen, accounting=accounting) if accounting else chosen

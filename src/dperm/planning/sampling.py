@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import os
 from dataclasses import dataclass
 from functools import lru_cache
-from random import SystemRandom
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget
-from dperm.privacy.entropy import Entropy, SeededEntropy
+from dperm.privacy import Budget, Gate
 from dperm.privacy.fixed_size import fixed_size_epsilon, fixed_size_noise_multiplier
 from dperm.privacy.mixed import compose_gaussian_and_poisson, poisson_noise_beside_gaussian
+from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch
 from dperm.privacy.subsampled import poisson_noise_multiplier
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -43,15 +35,9 @@ class PoissonSampling:
     def expected_rows(self, n_rows: int) -> float:
         return self.rate * n_rows
 
-    def draw(self, n_rows: int, entropy: Entropy) -> Integers:
-        """Positions of one batch; it may be empty."""
-        if self.rate == 1:
-            return np.arange(n_rows)
-        if entropy.secure:
-            keys = np.frombuffer(os.urandom(8 * n_rows), dtype=np.uint64)
-        else:
-            keys = _seeded(entropy).generator.integers(0, 2**64, size=n_rows, dtype=np.uint64)
-        return np.flatnonzero(keys < np.uint64(math.floor(math.ldexp(self.rate, 64))))
+    def batch(self, gate: Gate) -> PoissonBatch:
+        """One batch; it may be empty."""
+        return gate.poisson(self.rate)
 
     @lru_cache(maxsize=256)  # noqa: B019 - the keys are small frozen objects; a search takes seconds
     def noise_multiplier(
@@ -82,10 +68,8 @@ class FixedSizeSampling:
 
     size: int
 
-    def draw(self, n_rows: int, entropy: Entropy) -> Integers:
-        if entropy.secure:
-            return np.array(SystemRandom().sample(range(n_rows), self.size), np.int64)
-        return _seeded(entropy).generator.choice(n_rows, self.size, replace=False, shuffle=False)
+    def batch(self, gate: Gate) -> FixedSizeBatch:
+        return gate.fixed_size(self.size)
 
     @lru_cache(maxsize=256)  # noqa: B019 - as above
     def noise_multiplier(self, n_rows: int, steps: int, budget: Budget, mu_spent: float = 0.0) -> float:
@@ -95,9 +79,3 @@ class FixedSizeSampling:
         self, noise_multiplier: float, n_rows: int, steps: int, delta: float, mu_spent: float = 0.0
     ) -> float:
         return fixed_size_epsilon(noise_multiplier, self.size, n_rows, steps, delta, mu_spent)
-
-
-def _seeded(entropy: Entropy) -> SeededEntropy:
-    if not isinstance(entropy, SeededEntropy):
-        raise InvalidInput(f"The source {entropy.name!r} is neither secure nor a SeededEntropy.")
-    return entropy

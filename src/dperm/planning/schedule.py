@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput, NotCertified, Unsupported
-from dperm.problem import UNIT_ROUNDOFF, Problem
+from dperm.problem import Problem
 
 Vector = NDArray[np.float64]
 

@@ -161,10 +161,11 @@ def curvature(problem: Problem) -> float:
 
 
 def sum_error(problem: Problem, weight_norm: float) -> float:
-    """What float64 arithmetic adds to the distance of two gradient sums, both runs together.
+    """What rounding adds to the distance of two neighbours' gradient sums at the same weights.
 
     The norm is rounded up to a power of two, and to ordinary margins, so that the noise seldom changes.
     """
     margin = max(_ORDINARY_MARGIN, problem.row_norm * weight_norm)
     allowance = math.ldexp(1.0, math.frexp(margin)[1]) / problem.row_norm
-    return 2 * problem.n_rows * problem.gradient_error(problem.n_rows, allowance)
+    error = problem.n_rows * problem.gradient_error(problem.n_rows, allowance)
+    return problem.arithmetic.between_neighbours(error)

@@ -1,12 +1,19 @@
-"""Where randomness comes from: the operating system, or a seed when that is asked for."""
+"""Where randomness comes from: the operating system, or a seed when that is asked for.
+
+No other module of the library asks the operating system for random bits; exact noise is drawn by OpenDP, which does.
+"""
 
 import os
+from random import SystemRandom
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
+
+Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
 
 class Entropy(Protocol):
@@ -18,8 +25,16 @@ class Entropy(Protocol):
     @property
     def secure(self) -> bool: ...
 
-    def permutation(self, n: int) -> NDArray[np.int64]:
+    def words(self, n: int) -> Words:
+        """Independent uniform numbers of 64 bits."""
+        ...
+
+    def permutation(self, n: int) -> Integers:
         """A uniformly random order of 0..n-1."""
+        ...
+
+    def subset(self, n: int, size: int) -> Integers:
+        """A uniformly random set of ``size`` of the numbers 0..n-1."""
         ...
 
 
@@ -29,14 +44,20 @@ class SystemEntropy:
     name = "operating system"
     secure = True
 
-    def permutation(self, n: int) -> NDArray[np.int64]:
+    def words(self, n: int) -> Words:
+        return np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
+
+    def permutation(self, n: int) -> Integers:
         """Sort random 64-bit keys, drawn again on ties: given no ties, every order is equally likely."""
         while True:
-            keys = np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
+            keys = self.words(n)
             order = np.argsort(keys)
             in_order = keys[order]
             if not (in_order[1:] == in_order[:-1]).any():
                 return order.astype(np.int64, copy=False)
+
+    def subset(self, n: int, size: int) -> Integers:
+        return np.array(SystemRandom().sample(range(n), size), np.int64)
 
 
 class SeededEntropy:
@@ -49,12 +70,25 @@ class SeededEntropy:
         self._sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self.generator = np.random.default_rng(self._sequence)
 
-    def permutation(self, n: int) -> NDArray[np.int64]:
+    def words(self, n: int) -> Words:
+        return self.generator.integers(0, 2**64, size=n, dtype=np.uint64)
+
+    def permutation(self, n: int) -> Integers:
         return self.generator.permutation(n).astype(np.int64, copy=False)
+
+    def subset(self, n: int, size: int) -> Integers:
+        return self.generator.choice(n, size, replace=False, shuffle=False)
 
     def spawn(self, n: int) -> list["SeededEntropy"]:
         """``n`` child streams, independent of this one and of each other; every call gives new ones."""
         return [SeededEntropy(child) for child in self._sequence.spawn(n)]
+
+
+def seeded(entropy: Entropy) -> np.random.Generator:
+    """The generator of a source that is not secure; refuses a source that is neither."""
+    if not isinstance(entropy, SeededEntropy):
+        raise InvalidInput(f"The source {entropy.name!r} is neither secure nor a SeededEntropy.")
+    return entropy.generator
 
 
 def entropy_from(

@@ -1,13 +1,12 @@
 """Noise of uniform direction and Gamma norm, for pure epsilon. Drawn in floating point, so never certified."""
 
-import os
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.privacy.entropy import Entropy, SeededEntropy
+from dperm.privacy.entropy import Entropy
 from dperm.privacy.noise import FloatArray
 
 SMALLEST_FLOAT = -1074
@@ -55,10 +54,4 @@ class GammaNormNoise:
 
 def uniforms(n: int, entropy: Entropy) -> FloatArray:
     """Numbers strictly between 0 and 1."""
-    if isinstance(entropy, SeededEntropy):
-        bits = entropy.generator.integers(0, 2**52, size=n, dtype=np.uint64)
-    elif entropy.secure:
-        bits = np.frombuffer(os.urandom(8 * n), dtype=np.uint64) >> np.uint64(12)
-    else:
-        raise InvalidInput(f"the source {entropy.name!r} is neither secure nor a SeededEntropy.")
-    return np.asarray((bits + 0.5) * 2.0**-52)
+    return np.asarray(((entropy.words(n) >> np.uint64(12)) + 0.5) * 2.0**-52)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.privacy.entropy import Entropy, SeededEntropy
+from dperm.privacy.entropy import Entropy, seeded
 
 FloatArray = NDArray[np.float64]
 
@@ -105,10 +105,8 @@ def add_noise(values: FloatArray, noise: GaussianNoise, entropy: Entropy) -> Flo
         )
     if entropy.secure:
         return np.array(_discrete_gaussian(noise)(np.ascontiguousarray(values)), dtype=np.float64)
-    if not isinstance(entropy, SeededEntropy):
-        raise InvalidInput(f"The source {entropy.name!r} is neither secure nor a SeededEntropy.")
     grid = math.ldexp(1.0, noise.grid_exponent)
-    drawn = entropy.generator.normal(scale=noise.scale, size=noise.dimension)
+    drawn = seeded(entropy).normal(scale=noise.scale, size=noise.dimension)
     return (np.rint(values / grid) + np.rint(drawn / grid)) * grid
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.privacy.entropy import Entropy, SeededEntropy
+from dperm.privacy.entropy import Entropy, seeded
 from dperm.privacy.noise import ROUNDING_ALLOWANCE
 
 FloatArray = NDArray[np.float64]
@@ -76,9 +76,7 @@ def noisy_min(scores: FloatArray, choice: NoisyMin, entropy: Entropy) -> int:
         raise NotCertified("A score is not finite, so its sensitivity is unknown; nothing is chosen.")
     if entropy.secure:
         return int(_gumbel_min(choice)(scores.tolist()))
-    if not isinstance(entropy, SeededEntropy):
-        raise InvalidInput(f"The source {entropy.name!r} is neither secure nor a SeededEntropy.")
-    return int(np.argmin(scores - entropy.generator.gumbel(scale=choice.scale, size=scores.size)))
+    return int(np.argmin(scores - seeded(entropy).gumbel(scale=choice.scale, size=scores.size)))
 
 
 @lru_cache(maxsize=1024)

@@ -17,7 +17,7 @@ from scipy.special import erf, ndtr, ndtri
 
 from dperm.errors import InvalidInput
 from dperm.privacy.budget import EPSILON_RANGE, Budget
-from dperm.privacy.calibrate import gaussian_mu
+from dperm.privacy.calibration import gaussian_mu
 from dperm.privacy.profile import GaussianProfile
 from dperm.privacy.search import smallest_safe
 

@@ -5,7 +5,6 @@ here, stands in docs/proofs/selection.md.
 """
 
 import math
-import os
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 
@@ -16,7 +15,7 @@ from scipy.special import logsumexp, ndtr
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.privacy.budget import Budget
-from dperm.privacy.entropy import Entropy, SeededEntropy
+from dperm.privacy.gate import Gate
 from dperm.privacy.profile import GaussianProfile
 from dperm.privacy.rdp import epsilon_cks
 from dperm.privacy.search import smallest_safe
@@ -37,7 +36,7 @@ _FAILURE = 1e-30
 _FAILURE_SHARE = 1e-6
 _LOG_ORDERS = np.linspace(math.log(0.02), math.log(1e7), 120)  # of the order minus 1
 _THRESHOLDS = 61
-_DRAW_BYTES = 32
+_DRAW_WORDS = 4
 _DRAW_DIGITS = 90
 
 
@@ -91,7 +90,7 @@ class RunCount:
 
         return float(brentq(excess, -40.0, -1e-3, xtol=1e-13))
 
-    def draw(self, entropy: Entropy) -> int:
+    def draw(self, gate: Gate) -> int:
         """A number of runs.
 
         The distribution function is inverted at a uniform number of 256 bits in 90-digit arithmetic, so the law
@@ -99,7 +98,7 @@ class RunCount:
         """
         with localcontext() as context:
             context.prec = _DRAW_DIGITS
-            uniform = Decimal(random_integer(entropy)) / 2 ** (8 * _DRAW_BYTES)
+            uniform = Decimal(gate.integer(_DRAW_WORDS)) / 2 ** (64 * _DRAW_WORDS)
             count, chance, constant, slope = self._recurrence()
             total = chance
             while total <= uniform and (count < self.mean or chance > Decimal("1e-75")):
@@ -296,12 +295,3 @@ def _log_largest_moment(mu: Vector, moments: Vector, rest: float) -> Vector:
             bound = np.log(base[:, 0] + parts.sum(axis=1)) + scale[:, 0]
             best = np.fmin(best, bound)
     return best
-
-
-def random_integer(entropy: Entropy) -> int:
-    """A uniform integer of 256 bits from the source."""
-    if isinstance(entropy, SeededEntropy):
-        return int.from_bytes(entropy.generator.bytes(_DRAW_BYTES), "little")
-    if not entropy.secure:
-        raise InvalidInput(f"The source {entropy.name!r} is neither secure nor a SeededEntropy.")
-    return int.from_bytes(os.urandom(_DRAW_BYTES), "little")

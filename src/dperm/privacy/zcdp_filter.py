@@ -1,4 +1,4 @@
-"""A purse of zero-concentrated privacy for mechanisms that decide as they go what to release next."""
+"""A privacy filter for zero-concentrated privacy, for mechanisms that decide as they go what to release next."""
 
 import math
 from fractions import Fraction

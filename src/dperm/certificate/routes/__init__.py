@@ -7,29 +7,37 @@ from collections.abc import Callable
 from dperm.certificate.accountant import Price
 from dperm.certificate.routes import gradient, noisy_sgd, objective, output, sampled, statistics, zcdp
 from dperm.certificate.routes.evidence import Evidence
+from dperm.errors import InvalidInput
+from dperm.mechanisms import Mechanism
 
 Route = Callable[[Evidence], Price]
 
 ROUTES: dict[str, Route] = {
-    "output": output.minimiser,
-    "output-gd": output.descent,
-    "rsgd-ar": output.descent,
-    "rsgd": output.descent,
-    "nsgd": output.descent,
-    "bolt-on": output.descent,
+    "minimiser": output.minimiser,
+    "descent": output.descent,
     "objective": objective.gaussian,
-    "objective-kst": objective.gaussian,
-    "amp": objective.gaussian,
-    "dp-gd": gradient.full_batches,
-    "dp-cd": gradient.coordinates,
-    "noisy-sgd": noisy_sgd.last_iterate,
-    "dp-sgd": sampled.poisson,
-    "sgd-ma": sampled.poisson,
-    "psgd": sampled.fixed_size,
-    "dp-sgd-adv": sampled.fixed_size,
-    "dp-svrg": sampled.variance_reduced,
-    "dp-agd": zcdp.purse,
-    "frank-wolfe": zcdp.corners,
-    "ssp": statistics.pair,
-    "adassp": statistics.three,
+    "full-batches": gradient.full_batches,
+    "coordinates": gradient.coordinates,
+    "last-iterate": noisy_sgd.last_iterate,
+    "poisson": sampled.poisson,
+    "fixed-size": sampled.fixed_size,
+    "variance-reduced": sampled.variance_reduced,
+    "adaptive-steps": zcdp.adaptive_steps,
+    "corners": zcdp.corners,
+    "pair": statistics.pair,
+    "three": statistics.three,
 }
+_OF_OTHERS: dict[str, Route] = {}
+
+
+def register_route(mechanism: str, route: Route) -> None:
+    """Formulas of your own for a mechanism that your package registers, by its name."""
+    if _OF_OTHERS.setdefault(mechanism, route) is not route:
+        raise InvalidInput(f"a route for {mechanism!r} is registered already.")
+
+
+def route_of(mechanism: Mechanism) -> Route | None:
+    """The formulas for a mechanism. What another package derives from ours does not inherit them: they are proved for
+    ours alone."""
+    ours = type(mechanism).__module__.startswith("dperm.mechanisms.")
+    return ROUTES.get(mechanism.route) if ours else _OF_OTHERS.get(mechanism.name)

@@ -1,4 +1,4 @@
-"""Releases and private choices that share a purse: docs/proofs/dp-agd.md and docs/proofs/frank-wolfe.md."""
+"""Releases and private choices that share one budget of zCDP: docs/proofs/dp-agd.md and docs/proofs/frank-wolfe.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLLOWS_CHOICES = (
 _REVIEW, _MARGIN = 10, 1.1  # after so many steps the longest one shrinks to so much of the longest chosen
 
 
-def purse(evidence: Evidence) -> Price:
+def adaptive_steps(evidence: Evidence) -> Price:
     """A gradient, a choice of the step, and again; what was chosen shows in what was bought next."""
     facts, used = evidence.facts, evidence.used
     gradients, choices = evidence.named("gradient", "step")
@@ -121,7 +121,7 @@ def _loss_at_zero(facts: Facts) -> float:
 
 
 def _check_spending(evidence: Evidence, gradients: list[Release], choices: list[Release]) -> None:
-    """Every gradient is followed by a choice, until the purse cannot pay for the next release."""
+    """Every gradient is followed by a choice, until the budget cannot pay for the next release."""
     used, first = evidence.used, gradients[0].mu ** 2 / 2
     whole = (
         first * used["splits"] / (1 - used["choice_share"]) / (1 - 1e-9)

@@ -1,4 +1,4 @@
-"""Numbers that the papers print, for items that put ours beside them. Facts of the sources named, nothing computed."""
+"""Numbers that the papers print, facts of the sources named and not computed, and how far ours are from them."""
 
 from dataclasses import dataclass
 
@@ -55,3 +55,8 @@ REPORT_CONSTANTS: dict[float, tuple[int, int, int]] = {
     32.0: (4035, 1145, 3346),
 }
 """The report's study of the constant c squared, n = 100: correct ones of 5,000 in each of three runs."""
+
+
+def off(ours: float, published: float) -> float:
+    """How far ours is from the published figure, relative to it."""
+    return ours / published - 1

@@ -30,7 +30,7 @@ class HasEpsilon(Protocol):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Lesson:
+class Trajectories:
     """Points, labels, and the weights of each method after some numbers of steps."""
 
     truth: Array
@@ -40,7 +40,7 @@ class Lesson:
 
 
 def draw(
-    lesson: Lesson,
+    trajectories: Trajectories,
     accuracy: Mapping[float, Array],
     prices: Mapping[tuple[int, float, int], HasEpsilon],
     path: Path,
@@ -52,9 +52,9 @@ def draw(
     figure = Figure(figsize=(14.4, 5.2), dpi=160)
     FigureCanvasAgg(figure)
     plane, right, cost = figure.subplots(1, 3)
-    _plane(plane, lesson)
+    _plane(plane, trajectories)
     plane.set_title("Learned thresholds, n = 200, c² = 1/400", loc="left", fontsize=11)
-    for (name, steps), (colour, style) in zip(lesson.paths.items(), _LINES, strict=True):
+    for (name, steps), (colour, style) in zip(trajectories.paths.items(), _LINES, strict=True):
         plane.plot(*_line(steps[-1][1]), color=colour, linestyle=style, linewidth=1.8, label=name)
     plane.legend(frameon=False, fontsize=8.5, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.13))
 
@@ -94,7 +94,7 @@ def draw(
         save(figure, unfinished)
 
 
-def animate(lesson: Lesson, path: Path) -> None:
+def animate(trajectories: Trajectories, path: Path) -> None:
     """The lines as they move, at geometrically spaced numbers of steps; a GIF."""
     from matplotlib.animation import FuncAnimation, PillowWriter
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -103,21 +103,21 @@ def animate(lesson: Lesson, path: Path) -> None:
     figure = Figure(figsize=(8, 8.4), dpi=80)
     FigureCanvasAgg(figure)
     first, *panels = figure.subplots(2, 2).flat
-    _plane(first, lesson)
+    _plane(first, trajectories)
     first.set_title("the points and the true line", loc="left", fontsize=11)
     lines: list[Line2D] = []
-    for axes, name, (colour, _) in zip(panels, lesson.paths, _LINES, strict=True):
-        _plane(axes, lesson)
+    for axes, name, (colour, _) in zip(panels, trajectories.paths, _LINES, strict=True):
+        _plane(axes, trajectories)
         axes.set_title(name, loc="left", fontsize=11)
         lines += axes.plot([], [], color=colour, linewidth=2.4)
     title = figure.suptitle("", x=0.02, ha="left", fontsize=13, fontweight="bold")
     figure.tight_layout(rect=(0, 0, 1, 0.96))
-    steps = [step for step, _ in next(iter(lesson.paths.values()))]
+    steps = [step for step, _ in next(iter(trajectories.paths.values()))]
     still = 8  # frames at the end
 
     def show(frame: int) -> list[Any]:
         place = min(frame, len(steps) - 1)
-        for line, weights in zip(lines, lesson.paths.values(), strict=True):
+        for line, weights in zip(lines, trajectories.paths.values(), strict=True):
             line.set_data(*_line(weights[place][1]))
         title.set_text(f"after {steps[place]:,} of {steps[-1]:,} steps")
         return [*lines, title]
@@ -132,11 +132,13 @@ def animate(lesson: Lesson, path: Path) -> None:
             named.unlink(missing_ok=True)
 
 
-def _plane(axes: Axes, lesson: Lesson) -> None:
-    above = lesson.labels > 0
+def _plane(axes: Axes, trajectories: Trajectories) -> None:
+    above = trajectories.labels > 0
     for mine, marker, colour in ((above, "o", _BLUE), (~above, "^", _ORANGE)):
-        axes.plot(*lesson.rows[mine, :2].T, marker, color=colour, alpha=0.45, markersize=4, markeredgewidth=0)
-    axes.plot(*_line(lesson.truth), color="black", linewidth=1.2, label="true line")
+        axes.plot(
+            *trajectories.rows[mine, :2].T, marker, color=colour, alpha=0.45, markersize=4, markeredgewidth=0
+        )
+    axes.plot(*_line(trajectories.truth), color="black", linewidth=1.2, label="true line")
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="x1", ylabel="x2")
     axes.spines[["top", "right"]].set_visible(False)
 

@@ -83,8 +83,8 @@ class Comparison:
         for place, contender in enumerate(spec.contenders):
             repeats = (self.own_repeats or {}).get(contender.label, spec.repeats)
             alone = replace(spec, contenders=(contender,), repeats=repeats)
-            told = _within(report, place, len(spec.contenders))
-            tables.append(run(alone, rows, folder=bench.parts, fresh=bench.fresh, progress=told))
+            progress = _within(report, place, len(spec.contenders))
+            tables.append(run(alone, rows, folder=bench.parts, fresh=bench.fresh, progress=progress))
         return as_one(tables)
 
 

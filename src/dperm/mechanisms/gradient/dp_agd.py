@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput, NotCertified
-from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
-from dperm.mechanisms.selection import choose
+from dperm.mechanisms.base import Job, Mechanism, Plan
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import gaussian_noise
 from dperm.planning.rules import path_length, within
 from dperm.planning.sensitivity import sum_error
-from dperm.privacy import Budget, GaussianNoise, ReleaseRecord, budget_to_rho, gaussian_mu, release
+from dperm.privacy import Budget, Gate, GaussianNoise, budget_to_rho, gaussian_mu
 from dperm.privacy.cost import Cost
-from dperm.privacy.entropy import Entropy
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.privacy.zcdp_filter import ZcdpFilter
-from dperm.problem import UNIT_ROUNDOFF, Problem
+from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Engine, Table
+    from dperm.engine import Engine, Rows
 
 Vector = NDArray[np.float64]
 
@@ -44,6 +44,14 @@ class Purse:
     choice_epsilon: float
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AGDPlan(Plan):
+    """With the purse that gradients and choices are paid from."""
+
+    purse: Purse
+
+
+@register
 @dataclass(frozen=True)
 class DPAGD(Mechanism):
     """Take a noisy gradient, choose a step size privately, and pay for a better gradient when the choice is 0.
@@ -83,6 +91,7 @@ class DPAGD(Mechanism):
     family: ClassVar[str] = "gradient"
     title: ClassVar[str] = "noisy gradients and privately chosen steps until a purse is empty"
     source: ClassVar[str] = "Lee & Kifer (2018)"
+    route: ClassVar[str] = "adaptive-steps"
     released: ClassVar[str] = "noisy gradients and noisy choices of the step"
     labels: ClassVar[tuple[str, ...]] = ("binary",)  # losses of real labels have no bound at zero weights
 
@@ -112,10 +121,10 @@ class DPAGD(Mechanism):
             choice_epsilon=epsilon,
         )
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> AGDPlan:
         purse = self.purse(problem, budget, mu_spent)
         paper = self.accounting == "paper"
-        return Plan(
+        return AGDPlan(
             mechanism=self,
             problem=problem,
             budget=budget,
@@ -124,22 +133,21 @@ class DPAGD(Mechanism):
             + ("Bun & Steinke (2016)" if paper else "Canonne, Kamath & Steinke (2020)"),
             noise=gradient_noise(problem, 0.0, purse.gradient),
             releases=1 + int(purse.rho / min(purse.choice, purse.gradient, self.growth * purse.gradient)),
-            detail=purse,
+            purse=purse,
         )
 
-    def _cost(self, plan: Plan) -> Cost:
+    def _cost(self, plan: AGDPlan) -> Cost:
         mu_spent = 0.0 if plan.centring is None else plan.centring.mu
-        return Cost.concentrated(plan.detail.rho + mu_spent * mu_spent / 2)
+        return Cost.concentrated(plan.purse.rho + mu_spent * mu_spent / 2)
 
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        engine = table.open(storage=np.float64)
-        return [self._descend(job, engine, entropy) for job in jobs]
+    def _run(self, jobs: Sequence[Job[AGDPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+        engine = rows.open(precise=True)
+        return [self._descend(job, engine, gate.part([k])) for k, job in enumerate(jobs)]
 
-    def _descend(self, job: Job, engine: Engine, entropy: Entropy) -> Outcome:
-        problem, prices = job.plan.problem, job.plan.detail
+    def _descend(self, job: Job[AGDPlan], engine: Engine, gate: Gate) -> Vector:
+        problem, prices = job.plan.problem, job.plan.purse
         own, many = engine.select([job.model]), engine.select([job.model] * (self.candidates + 1))
         purse = ZcdpFilter(prices.rho)
-        records: list[ReleaseRecord] = []
         chosen: list[float] = []
         weights = np.zeros(problem.n_columns)
         longest = self.largest_step / problem.row_norm
@@ -147,9 +155,7 @@ class DPAGD(Mechanism):
 
         def buy_gradient(exact: Vector, cost: float) -> Vector:
             noise = gradient_noise(problem, float(np.linalg.norm(weights)), cost)
-            noisy, record = release(exact, noise, entropy, name="dp-agd gradient")
-            records.append(record)
-            return noisy
+            return gate.release_one(exact, noise, "dp-agd gradient")
 
         while not finished and purse.admit(prices.gradient):
             exact = own.gradient_sum(problem.loss, weights[:, None])[:, 0]
@@ -161,8 +167,7 @@ class DPAGD(Mechanism):
                 steps = longest * np.arange(self.candidates + 1) / self.candidates
                 points = self.points(problem, weights, estimate, steps)
                 choice = step_choice(problem, points, longest, prices.choice_epsilon)
-                index, record = choose(scores(problem, many, points), choice, entropy, "dp-agd step")
-                records.append(record)
+                index = gate.choose(scores(problem, many, points), choice, "dp-agd step")
                 if index > 0:
                     weights = points[:, index].copy()
                     chosen.append(float(steps[index]))
@@ -176,7 +181,7 @@ class DPAGD(Mechanism):
                 precision += extra
             if not finished and len(chosen) % ROUNDS_PER_REVIEW == 0:
                 longest = min(REVIEW_MARGIN * max(chosen[-ROUNDS_PER_REVIEW:]), longest)
-        return Outcome(weights=weights, records=tuple(records), certified=True)
+        return weights
 
     def points(self, problem: Problem, weights: Vector, gradient_sum: Vector, steps: Vector) -> Vector:
         """Candidates along the unit vector against the regularised gradient, one column per step size."""
@@ -216,11 +221,12 @@ def step_choice(problem: Problem, points: Vector, longest: float, epsilon: float
 
 
 def score_error(problem: Problem, weight_norm: float) -> float:
-    """Float64 error of one computed score (engine contract), weights of at most this norm."""
-    n, u, labels = problem.n_rows, UNIT_ROUNDOFF, np.array([-1.0, 1.0])
+    """Error of one computed score, by the arithmetic of the passes; weights of at most this norm."""
+    n, labels, precise = problem.n_rows, np.array([-1.0, 1.0]), problem.arithmetic
     at_zero = float(np.abs(problem.loss.value(np.zeros(2), labels)).max())
     value = at_zero + problem.gradient_bound * weight_norm
-    margin = 2 * problem.n_columns * u * problem.row_norm * weight_norm
-    one_row = problem.loss.lipschitz * margin + 1e-14 * (1 + value)
+    margin = 2 * problem.n_columns * precise.margin * problem.row_norm * weight_norm
+    one_row = problem.loss.lipschitz * margin + precise.value * (1 + value)
     penalty = problem.l2 / 2 * weight_norm**2
-    return n * one_row + n * (2 * n * u * value + 2 * (problem.n_columns + 8) * u * (value + penalty))
+    rest = 2 * (problem.n_columns + 8) * UNIT_ROUNDOFF * (value + penalty)
+    return n * one_row + n * (2 * n * precise.sum * value + rest)

@@ -11,24 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import Unsupported
-from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
+from dperm.mechanisms.base import Job, Mechanism, Plan
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
 from dperm.planning.pricing import mu_left
 from dperm.planning.rules import path_length
 from dperm.planning.sensitivity import sum_error
-from dperm.privacy import (
-    Budget,
-    GaussianNoise,
-    ReleaseRecord,
-    release_batch,
-)
-from dperm.privacy.entropy import Entropy
+from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.printed import mangold_cd_noise
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Table
+    from dperm.engine import Rows
 
 Vector = NDArray[np.float64]
 
@@ -36,13 +31,14 @@ NOISE_MARGIN = 10.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Coordinates:
-    """The step size of every coordinate and the Gaussian parameter of one update."""
+class CoordinatesPlan(Plan):
+    """With the step size of every coordinate and the Gaussian parameter of one update."""
 
     step_sizes: Vector
     mu: float
 
 
+@register
 @dataclass(frozen=True)
 class DPCD(Mechanism):
     r"""In every pass, visit the coordinates in a random order and move each along its own noisy derivative.
@@ -68,6 +64,7 @@ class DPCD(Mechanism):
     family: ClassVar[str] = "gradient"
     title: ClassVar[str] = "one noisy coordinate at a time"
     source: ClassVar[str] = "Mangold, Bellet, Salmon & Tommasi (2022)"
+    route: ClassVar[str] = "coordinates"
     released: ClassVar[str] = "noise on one coordinate at every step"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
 
@@ -77,7 +74,7 @@ class DPCD(Mechanism):
         if self.step_size is not None:
             check_positive("step_size", self.step_size)
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> CoordinatesPlan:
         mu = mu_left(budget, mu_spent)
         smoothness = coordinate_smoothness(problem)
         # One coordinate at a time is noisier than all at once, by the root of their number.
@@ -91,7 +88,7 @@ class DPCD(Mechanism):
             each = coordinate_noise(problem, 0, 0.0, 1.0).scale / printed
             reached = gaussian_price(each * math.sqrt(updates), mu_spent).epsilon(budget.delta)
             reason = shortfall(reached, budget, "the paper's noise") if reached > budget.epsilon else None
-        return Plan(
+        return CoordinatesPlan(
             mechanism=self,
             problem=problem,
             budget=budget,
@@ -101,37 +98,30 @@ class DPCD(Mechanism):
             releases=updates,
             profile=gaussian_price(each * math.sqrt(updates), mu_spent),
             not_certified=reason,
-            detail=Coordinates(step_sizes=step / smoothness, mu=each),
+            step_sizes=step / smoothness,
+            mu=each,
         )
 
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
+    def _run(self, jobs: Sequence[Job[CoordinatesPlan]], rows: Rows, gate: Gate) -> list[Vector]:
         plans = [job.plan for job in jobs]
-        engine = table.select([job.model for job in jobs]).open(storage=np.float32)
-        problems, details = [plan.problem for plan in plans], [plan.detail for plan in plans]
+        engine = rows.select([job.model for job in jobs]).open()
+        problems = [plan.problem for plan in plans]
         n_rows, l2 = (np.array([getattr(problem, name) for problem in problems]) for name in ("n_rows", "l2"))
-        steps = np.stack([detail.step_sizes for detail in details], axis=1)
+        steps = np.stack([plan.step_sizes for plan in plans], axis=1)
         weights, total = np.zeros((2, engine.n_columns, len(plans)))
-        records: list[list[ReleaseRecord]] = [[] for _ in plans]
-        order = [j for _ in range(self.passes) for j in entropy.permutation(engine.n_columns)]
+        order = [j for _ in range(self.passes) for j in gate.permutation(engine.n_columns)]
         tail = -(-len(order) // 2)
         for t, j in enumerate(order):
             derivative = engine.gradient_sum(problems[0].loss, weights)[j]
             norms = np.sqrt(np.sum(weights * weights, axis=0))
             noises = [
-                coordinate_noise(problem, j, float(norms[k]), details[k].mu)
-                for k, problem in enumerate(problems)
+                coordinate_noise(plan.problem, j, float(norms[k]), plan.mu) for k, plan in enumerate(plans)
             ]
-            noisy, passed = release_batch(derivative[None, :], noises, entropy, name="dp-cd coordinate")
-            for k, record in enumerate(passed):
-                records[k].append(record)
+            noisy = gate.release(derivative[None, :], noises, "dp-cd coordinate")
             weights[j] -= steps[j] * (noisy[0] / n_rows + l2 * weights[j])
             if t >= len(order) - tail:
                 total += weights
-        certified = engine.arithmetic(len(plans)) == np.float64
-        return [
-            Outcome(weights=total[:, k] / tail, records=tuple(records[k]), certified=certified)
-            for k in range(len(plans))
-        ]
+        return [total[:, k] / tail for k in range(len(plans))]
 
 
 def coordinate_bounds(problem: Problem) -> Vector:

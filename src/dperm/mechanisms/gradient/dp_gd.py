@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.losses import Logistic
-from dperm.mechanisms.base import Plan
-from dperm.mechanisms.gradient.family import TRAJECTORY, Descent, GradientMechanism, release_columns
-from dperm.planning.checks import check_share
+from dperm.mechanisms.gradient.family import TRAJECTORY, GradientMechanism, GradientPlan
+from dperm.mechanisms.registry import register
+from dperm.planning.checks import check_flag, check_share
 from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
 from dperm.planning.pricing import TIGHT, mu_left
 from dperm.planning.sensitivity import gradient_gap, label_statistic_gap, remainder_gap, sum_error
-from dperm.privacy import Budget, GaussianNoise, ReleaseRecord
-from dperm.privacy.entropy import Entropy
+from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.printed import yu_gd_noise
 from dperm.problem import Problem
 
@@ -30,14 +29,14 @@ Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Spending:
-    """The Gaussian parameter of every step, and of the label statistic before them (0: none)."""
+class DPGDPlan(GradientPlan):
+    """With the Gaussian parameter of every step, and of the label statistic before them (0: none)."""
 
-    descent: Descent
     step_mu: float
     statistic_mu: float = 0.0
 
 
+@register
 @dataclass(frozen=True)
 class DPGD(GradientMechanism):
     """Noisy gradient descent over all rows.
@@ -71,11 +70,11 @@ class DPGD(GradientMechanism):
     name: ClassVar[str] = "dp-gd"
     title: ClassVar[str] = "full-batch gradient descent, noise on every gradient"
     source: ClassVar[str] = "Bassily, Smith & Thakurta (2014); Yu et al. (2020)"
+    route: ClassVar[str] = "full-batches"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.adaptive, bool):
-            raise InvalidInput(f"adaptive must be True or False; got {self.adaptive!r}.")
+        check_flag("adaptive", self.adaptive)
         check_share("split", self.split)
         if self.split > 0 and (self.clip is not None or self.accounting == "paper"):
             raise InvalidInput("split belongs to unclipped gradients and accounting='tight'.")
@@ -85,7 +84,7 @@ class DPGD(GradientMechanism):
             return f"only the logistic gradient can be split; set split=0 for the {problem.loss.name} loss"
         return super().misfit(problem)
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> DPGDPlan:
         mu = mu_left(budget, mu_spent)
         steps, step_size, l2 = self.rule(problem, mu)
         descent = self.descent(np.full(steps, step_size), problem.n_rows, l2)
@@ -97,53 +96,51 @@ class DPGD(GradientMechanism):
         else:
             step_mu = mu * math.sqrt((1 - self.split) / steps)
         statistic_mu = mu * math.sqrt(self.split)
-        spending = _Spending(descent=descent, step_mu=step_mu, statistic_mu=statistic_mu)
         profile = gaussian_price(math.hypot(step_mu * math.sqrt(steps), statistic_mu), mu_spent)
         reason = None
         if profile.delta(budget.epsilon) > budget.delta:
             reason = shortfall(profile.epsilon(budget.delta), budget, "the noise")
             if not paper:
                 raise NotCertified(reason)
-        return Plan(
+        return DPGDPlan(
             mechanism=self,
             problem=problem,
             budget=budget,
-            settings=self.used(descent),
+            settings=self.settings_used(descent),
             accountant="noise of Yu et al. (2020), checked exactly" if paper else TIGHT,
             noise=gaussian_noise(largest, problem.dimension, step_mu),
             releases=steps + (statistic_mu > 0),
             profile=profile,
             assumptions=(TRAJECTORY,),
             not_certified=reason,
-            detail=spending,
+            descent=descent,
+            step_mu=step_mu,
+            statistic_mu=statistic_mu,
         )
 
-    def _noise(self, plan: Plan, weight_norm: float) -> GaussianNoise:
-        problem, spending = plan.problem, plan.detail
+    def _noise(self, plan: DPGDPlan, weight_norm: float) -> GaussianNoise:
+        problem = plan.problem
         rounding = sum_error(problem, weight_norm)
-        if spending.statistic_mu > 0:  # the remainder is the difference of two computed sums
+        if plan.statistic_mu > 0:  # the remainder is the difference of two computed sums
             return gaussian_noise(
-                remainder_gap(problem, weight_norm) + 2 * rounding, problem.dimension, spending.step_mu
+                remainder_gap(problem, weight_norm) + 2 * rounding, problem.dimension, plan.step_mu
             )
         fixed = not self.adaptive or self.clip is not None or self.accounting == "paper"
         gap = self.gap(problem) if fixed else gradient_gap(problem, weight_norm)
-        return gaussian_noise(gap + rounding, problem.dimension, spending.step_mu)
+        return gaussian_noise(gap + rounding, problem.dimension, plan.step_mu)
 
-    def _prepare(
-        self, engine: Engine, plans: Sequence[Plan], entropy: Entropy
-    ) -> tuple[Matrix | None, list[list[ReleaseRecord]]]:
+    def _prepare(self, engine: Engine, plans: Sequence[DPGDPlan], gate: Gate) -> Matrix | None:
         """The gradient sum at zero weights, exact and released, when the budget is split."""
         if self.split == 0:
-            return super()._prepare(engine, plans, entropy)
-        shape = (engine.n_columns, len(plans))
-        exact = engine.gradient_sum(plans[0].problem.loss, np.zeros(shape))
+            return None
+        exact = engine.gradient_sum(plans[0].problem.loss, np.zeros((engine.n_columns, len(plans))))
         noises = [
             gaussian_noise(
                 label_statistic_gap(plan.problem) + sum_error(plan.problem, 0.0),
                 plan.problem.dimension,
-                plan.detail.statistic_mu,
+                plan.statistic_mu,
             )
             for plan in plans
         ]
-        public, records = release_columns(exact, noises, entropy, f"{self.name} label statistic")
-        return np.stack([exact, public]), [[record] for record in records]
+        public = gate.release_weights(exact, noises, f"{self.name} label statistic")
+        return np.stack([exact, public])

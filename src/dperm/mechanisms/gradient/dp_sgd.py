@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.mechanisms.base import Plan
-from dperm.mechanisms.gradient.sampled import SampledGradientMechanism, SampledSteps
+from dperm.mechanisms.gradient.sampled import SampledGradientMechanism, SampledPlan, SampledSteps
+from dperm.mechanisms.registry import register
 from dperm.planning.pricing import mu_left
 from dperm.planning.sampling import PoissonSampling
 from dperm.privacy import Budget
@@ -30,6 +30,7 @@ class PoissonMechanism(SampledGradientMechanism):
 
     rate: float = 0.1
 
+    route: ClassVar[str] = "poisson"
     paper_accountant: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -55,7 +56,7 @@ class PoissonMechanism(SampledGradientMechanism):
             lowest=SMALLEST_MULTIPLIER,
         )
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> SampledPlan:
         steps, step_size, l2 = self.rule(problem, mu_left(budget, mu_spent))
         sampling = PoissonSampling(self.rate)
         descent = self.descent(self.step_sizes(steps, step_size), sampling.expected_rows(problem.n_rows), l2)
@@ -74,6 +75,7 @@ class PoissonMechanism(SampledGradientMechanism):
         )
 
 
+@register
 @dataclass(frozen=True)
 class DPSGD(PoissonMechanism):
     """DP-GD on Poisson batches: every row joins each step with probability ``rate``.

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from dperm.mechanisms.base import Plan
 from dperm.mechanisms.gradient.psgd import ProjectedSGD
-from dperm.mechanisms.gradient.sampled import SampledSteps
+from dperm.mechanisms.gradient.sampled import SampledPlan, SampledSteps
+from dperm.mechanisms.registry import register
 from dperm.privacy import Budget
 from dperm.privacy.advanced import advanced_sgd_noise
 from dperm.privacy.cost import Cost
@@ -19,6 +19,7 @@ from dperm.problem import Problem
 FEWEST_STEPS, MOST_STEPS = 1_000, 30_000
 
 
+@register
 @dataclass(frozen=True)
 class DPSGDAdv(ProjectedSGD):
     """One uniformly drawn row per step, projected, with steps that fall with the root of their number.
@@ -57,7 +58,7 @@ class DPSGDAdv(ProjectedSGD):
     def paper_scale(self, problem: Problem, budget: Budget, steps: int, unit: float) -> float:
         return advanced_sgd_noise(unit, problem.n_rows, steps, budget)
 
-    def _cost(self, plan: Plan) -> Cost | None:
+    def _cost(self, plan: SampledPlan) -> Cost | None:
         return None if self.accounting == "paper" else super()._cost(plan)
 
     def exact_price(

@@ -12,22 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
+from dperm.mechanisms.base import Job, Mechanism, Plan
+from dperm.mechanisms.registry import register
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import gaussian_noise
 from dperm.planning.pricing import mu_left
 from dperm.planning.sampling import PoissonSampling
 from dperm.planning.sensitivity import curvature, sum_error
-from dperm.privacy import Budget, GaussianNoise, ReleaseRecord, release
-from dperm.privacy.cost import Cost, Gaussian, PoissonSteps
-from dperm.privacy.entropy import Entropy
+from dperm.privacy import Budget, Gate, GaussianNoise
+from dperm.privacy.cost import Cost
+from dperm.privacy.events import Gaussian, PoissonSteps
 from dperm.privacy.mixed import poisson_noise_beside_gaussian
 from dperm.privacy.noise import grid_exponent, padded
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Engine, Table
+    from dperm.engine import Engine, Rows
 
 Vector = NDArray[np.float64]
 
@@ -45,6 +46,18 @@ class Loops:
     whole_mu: float  # of all Gaussian releases together, centring included
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SVRGPlan(Plan):
+    """A plan of outer and inner loops."""
+
+    loops: Loops
+
+    @property
+    def sampling(self) -> PoissonSampling:
+        return self.loops.sampling
+
+
+@register
 @dataclass(frozen=True)
 class DPSVRG(Mechanism):
     r"""A noisy full gradient per outer loop; inner steps correct it on Poisson batches.
@@ -80,6 +93,8 @@ class DPSVRG(Mechanism):
     title: ClassVar[str] = "noisy full gradients, corrected on random batches"
     source: ClassVar[str] = "Wang, Ye & Xu (2017)"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+    released: ClassVar[str] = "noise at every step"
+    route: ClassVar[str] = "variance-reduced"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,7 +108,7 @@ class DPSVRG(Mechanism):
             raise InvalidInput(f"full_share must lie between 0 and 1; got {self.full_share!r}.")
         PoissonSampling(self.rate)
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> SVRGPlan:
         if self.accounting == "paper":
             raise NotCertified("the paper leaves the constants of its noise open; use accounting='tight'.")
         whole = mu_left(budget, mu_spent)
@@ -105,7 +120,7 @@ class DPSVRG(Mechanism):
         if corrections:
             multiplier = _noise_multiplier(known, self.rate, corrections, budget, problem.neighbours)
         step = 2 / curvature(problem) if self.step_size is None else self.step_size
-        detail = Loops(
+        loops = Loops(
             outer=outer,
             inner=self.inner,
             step_size=step,
@@ -114,7 +129,7 @@ class DPSVRG(Mechanism):
             noise_multiplier=multiplier,
             whole_mu=known,
         )
-        return Plan(
+        return SVRGPlan(
             mechanism=self,
             problem=problem,
             budget=budget,
@@ -125,14 +140,14 @@ class DPSVRG(Mechanism):
                 "noise_multiplier": multiplier,
             },
             accountant="privacy-loss distributions of Gaussian releases and Poisson samples",
-            noise=full_noise(problem, 0.0, detail.mu),
+            noise=full_noise(problem, 0.0, loops.mu),
             releases=outer + corrections,
             assumptions=("Which rows joined a batch stays secret.",),
-            detail=detail,
+            loops=loops,
         )
 
-    def _cost(self, plan: Plan) -> Cost:
-        loops: Loops = plan.detail
+    def _cost(self, plan: SVRGPlan) -> Cost:
+        loops = plan.loops
         full = Gaussian(loops.whole_mu)
         corrections = loops.outer * (loops.inner - 1)
         if not corrections:
@@ -140,9 +155,9 @@ class DPSVRG(Mechanism):
         relation = plan.problem.neighbours.value
         return Cost((PoissonSteps(loops.noise_multiplier, loops.sampling.rate, corrections, relation), full))
 
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        engine = table.open(storage=np.float64)
-        return [_descend(job.plan, engine.select([job.model]), entropy) for job in jobs]
+    def _run(self, jobs: Sequence[Job[SVRGPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+        engine = rows.open(precise=True)
+        return [_descend(job.plan, engine.select([job.model]), gate.part([k])) for k, job in enumerate(jobs)]
 
 
 def _outer_rule(problem: Problem, mu: float) -> int:
@@ -178,30 +193,24 @@ def correction_noise(problem: Problem, weights: Vector, anchor: Vector, multipli
     return GaussianNoise(sensitivity=sensitivity, scale=multiplier * unit, dimension=problem.dimension)
 
 
-def _descend(plan: Plan, engine: Engine, entropy: Entropy) -> Outcome:
-    problem, loops = plan.problem, plan.detail
+def _descend(plan: SVRGPlan, engine: Engine, gate: Gate) -> Vector:
+    problem, loops = plan.problem, plan.loops
     loss, n = problem.loss, problem.n_rows
-    records: list[ReleaseRecord] = []
-
-    def noisy(exact: Vector, noise: GaussianNoise, name: str) -> Vector:
-        value, record = release(exact, noise, entropy, name=f"dp-svrg {name}")
-        records.append(record)
-        return value
-
     anchor = np.zeros(engine.n_columns)
     for _ in range(loops.outer):
-        full = engine.gradient_sum(loss, anchor[:, None])[:, 0]
+        exact = engine.gradient_sum(loss, anchor[:, None])
         noise = full_noise(problem, float(np.linalg.norm(anchor)), loops.mu)
-        full = noisy(full, noise, "full gradient") / n
+        full = gate.release_one(exact[:, 0], noise, "dp-svrg full gradient") / n
         weights, total = anchor, np.zeros_like(anchor)
         for t in range(loops.inner):
             correction = np.zeros_like(full)
             if t > 0:
-                batch = engine.sample([loops.sampling.draw(n, entropy)])
+                batch = engine.sample([loops.sampling.batch(gate)])
                 exact = batch.gradient_sum(loss, weights[:, None]) - batch.gradient_sum(loss, anchor[:, None])
                 noise = correction_noise(problem, weights, anchor, loops.noise_multiplier)
-                correction = noisy(exact[:, 0], noise, "correction") / loops.sampling.expected_rows(n)
+                noisy = gate.release_one(exact[:, 0], noise, "dp-svrg correction")
+                correction = noisy / loops.sampling.expected_rows(n)
             weights = weights - loops.step_size * (full + correction + problem.l2 * weights)
             total += weights
         anchor = total / loops.inner
-    return Outcome(weights=anchor, records=tuple(records), certified=True)
+    return anchor

@@ -6,26 +6,19 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
-from dperm.mechanisms.output.family import weights_shape
+from dperm.mechanisms.base import Job, Mechanism, Plan, alike, weights_shape
 from dperm.planning.checks import check_count, check_positive, check_share
 from dperm.planning.sensitivity import curvature
-from dperm.privacy import (
-    GaussianNoise,
-    ReleaseRecord,
-    release_batch,
-)
-from dperm.privacy.entropy import Entropy
+from dperm.privacy import Gate, GaussianNoise
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Engine, Table
+    from dperm.engine import Engine, Rows
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -56,13 +49,19 @@ class Descent:
     radius: float = math.inf
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GradientPlan(Plan):
+    """A plan whose released gradients move weights along a descent."""
+
+    descent: Descent
+
+
 @dataclass(frozen=True)
 class GradientMechanism(Mechanism):
     """Noisy gradient descent from zero for a batch of models side by side.
 
     A subclass chooses the rows of each step and the noise of their gradient sum. ``clip`` bounds the
     gradient of every row; without it the bound follows from the loss and the declared norm of the rows.
-    Rows are stored in float32, which changes each row by itself; one model computes in float64 arithmetic.
     """
 
     steps: int | None = None
@@ -72,6 +71,7 @@ class GradientMechanism(Mechanism):
     tail_average: float = 0.25
 
     family: ClassVar[str] = "gradient"
+    released: ClassVar[str] = "noise at every step"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -119,7 +119,7 @@ class GradientMechanism(Mechanism):
             radius=radius,
         )
 
-    def used(self, descent: Descent) -> dict[str, object]:
+    def settings_used(self, descent: Descent) -> dict[str, object]:
         """The settings with the rule's values filled in."""
         return {
             **self.settings,
@@ -129,32 +129,28 @@ class GradientMechanism(Mechanism):
         }
 
     @abstractmethod
-    def _noise(self, plan: Plan, weight_norm: float) -> GaussianNoise:
+    def _noise(self, plan: Any, weight_norm: float) -> GaussianNoise:
         """The noise of one gradient sum at public weights of this norm."""
 
-    def _rows(self, engine: Engine, plans: Sequence[Plan], entropy: Entropy) -> Engine:
+    def _batch(self, engine: Engine, plans: Sequence[Any], gate: Gate) -> Engine:
         """The rows of one step: all of them unless a subclass draws some."""
         return engine
 
-    def _prepare(
-        self, engine: Engine, plans: Sequence[Plan], entropy: Entropy
-    ) -> tuple[Matrix | None, list[list[ReleaseRecord]]]:
-        """What is released before the first step: a part of every gradient sum, if any, and the records."""
-        return None, [[] for _ in plans]
+    def _prepare(self, engine: Engine, plans: Sequence[Any], gate: Gate) -> Matrix | None:
+        """A part of every gradient sum that is released before the first step, exact and as released; or None."""
+        return None
 
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        engine = table.select([job.model for job in jobs]).open(storage=np.float32)
-        outcomes: dict[int, Outcome] = {}
-        length = [len(_descent(job.plan).step_sizes) for job in jobs]
-        for _, group in groupby(sorted(range(len(jobs)), key=length.__getitem__), key=length.__getitem__):
-            columns = list(group)
+    def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
+        engine = rows.select([job.model for job in jobs]).open()
+        weights: dict[int, Vector] = {}
+        for columns in alike([len(job.plan.descent.step_sizes) for job in jobs]):
             part = engine if len(columns) == len(jobs) else engine.select(columns)
-            found = self._descend([jobs[k].plan for k in columns], part, entropy)
-            outcomes.update(zip(columns, found, strict=True))
-        return [outcomes[k] for k in range(len(jobs))]
+            found = self._descend([jobs[k].plan for k in columns], part, gate.part(columns))
+            weights.update(zip(columns, found, strict=True))
+        return [weights[k] for k in range(len(jobs))]
 
-    def _descend(self, plans: Sequence[Plan], engine: Engine, entropy: Entropy) -> list[Outcome]:
-        loss, descents = plans[0].problem.loss, [_descent(plan) for plan in plans]
+    def _descend(self, plans: Sequence[Any], engine: Engine, gate: Gate) -> list[Vector]:
+        loss, descents = plans[0].problem.loss, [plan.descent for plan in plans]
         weights = np.zeros(weights_shape(engine.n_columns, plans))
         velocity, tail_sum = np.zeros_like(weights), np.zeros_like(weights)
         each = (slice(None),) + (None,) * (weights.ndim - 2)  # one number per model against the weights
@@ -163,17 +159,15 @@ class GradientMechanism(Mechanism):
             np.array([getattr(descent, name) for descent in descents])
             for name in ("divisor", "l2", "momentum", "tail")
         )
-        known, records = self._prepare(engine, plans, entropy)
+        known = self._prepare(engine, plans, gate)
         clips = [descent.clip or math.inf for descent in descents]
         clip = None if math.isinf(max(clips)) else clips
         for t, step in enumerate(steps):
-            sums = self._rows(engine, plans, entropy).gradient_sum(loss, weights, clip=clip)
+            sums = self._batch(engine, plans, gate).gradient_sum(loss, weights, clip=clip)
             if known is not None:
                 sums -= known[0]
             noises = [self._noise(plan, float(np.linalg.norm(weights[:, k]))) for k, plan in enumerate(plans)]
-            noisy, passed = release_columns(sums, noises, entropy, f"{self.name} gradient")
-            for model, record in enumerate(passed):
-                records[model].append(record)
+            noisy = gate.release_weights(sums, noises, f"{self.name} gradient")
             if known is not None:
                 noisy += known[1]
             velocity = momentum[each] * velocity + noisy / divisor[each] + l2[each] * weights
@@ -184,23 +178,4 @@ class GradientMechanism(Mechanism):
                     weights[:, k] *= descent.radius / norm
             tail_sum += np.where(len(steps) - t <= tail, 1.0, 0.0)[each] * weights
         final = tail_sum / tail[each]
-        certified = engine.arithmetic(len(plans)) == np.float64
-        return [
-            Outcome(weights=np.ascontiguousarray(final[:, k]), records=tuple(records[k]), certified=certified)
-            for k in range(len(plans))
-        ]
-
-
-def release_columns(
-    values: Matrix, noises: Sequence[GaussianNoise], entropy: Entropy, name: str
-) -> tuple[Matrix, list[ReleaseRecord]]:
-    """The gate for values shaped as weights, (p, K) or (p, K, C), each model with its own noise."""
-    moved = np.moveaxis(values, 1, -1)
-    noisy, records = release_batch(moved.reshape(-1, len(noises)), noises, entropy, name)
-    return np.ascontiguousarray(np.moveaxis(noisy.reshape(moved.shape), -1, 1)), records
-
-
-def _descent(plan: Plan) -> Descent:
-    found = plan.detail.descent
-    assert isinstance(found, Descent)
-    return found
+        return [np.ascontiguousarray(final[:, k]) for k in range(len(plans))]

@@ -5,28 +5,39 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
+from dperm.arithmetic import UNIT_ROUNDOFF
+from dperm.mechanisms.base import Job, Mechanism, Plan, alike
 from dperm.mechanisms.gradient.dp_agd import purse_for
-from dperm.mechanisms.selection import choose
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import shortfall
 from dperm.planning.rules import within
 from dperm.planning.sensitivity import sum_error
-from dperm.privacy import Budget, ReleaseRecord, gaussian_mu, rho_to_epsilon
+from dperm.privacy import Budget, Gate, gaussian_mu, rho_to_epsilon
 from dperm.privacy.cost import Cost
-from dperm.privacy.entropy import Entropy
 from dperm.privacy.noisy_min import NoisyMin
-from dperm.problem import UNIT_ROUNDOFF, Problem
+from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Engine, Table
+    from dperm.engine import Engine, Rows
+
+Vector = NDArray[np.float64]
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CornersPlan(Plan):
+    """With the choice that is made at every step and the radius of the ball whose corners are chosen."""
+
+    choice: NoisyMin
+    radius: float
+
+
+@register
 @dataclass(frozen=True)
 class FrankWolfe(Mechanism):
     r"""Move towards a privately chosen corner of the L1 ball, by 2/(t + 2) of the way in step t.
@@ -52,6 +63,7 @@ class FrankWolfe(Mechanism):
     family: ClassVar[str] = "gradient"
     title: ClassVar[str] = "privately chosen corners of an L1 ball"
     source: ClassVar[str] = "Talwar, Thakurta & Zhang (2015)"
+    route: ClassVar[str] = "corners"
     released: ClassVar[str] = "a noisy choice of a corner at every step"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
 
@@ -77,9 +89,10 @@ class FrankWolfe(Mechanism):
         radius = min(max(clarity / 200, 10.0), 40.0)
         return self.steps or steps, (self.radius or radius) / problem.row_norm
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> CornersPlan:
         steps, radius = self.rule(problem, budget)
         epsilon = self.choice_epsilon(budget, mu_spent, steps)
+        choice = NoisyMin(sensitivity=corner_sensitivity(problem, radius), epsilon=epsilon)
         reason = None
         if self.accounting == "paper" and budget.delta > 0:
             rho = steps * epsilon**2 / 8 + mu_spent**2 / 2
@@ -87,7 +100,7 @@ class FrankWolfe(Mechanism):
             reason = (
                 shortfall(reached, budget, "the paper's composition") if reached > budget.epsilon else None
             )
-        return Plan(
+        return CornersPlan(
             mechanism=self,
             problem=problem,
             budget=budget,
@@ -99,52 +112,43 @@ class FrankWolfe(Mechanism):
                 if self.accounting == "paper"
                 else "zero-concentrated privacy, converted as in Canonne, Kamath & Steinke (2020)"
             ),
-            noise=NoisyMin(sensitivity=corner_sensitivity(problem, radius), epsilon=epsilon),
+            noise=choice,
             releases=steps,
             not_certified=reason,
-            detail=radius,
+            choice=choice,
+            radius=radius,
         )
 
-    def _cost(self, plan: Plan) -> Cost:
-        choice = plan.noise
-        assert isinstance(choice, NoisyMin)
+    def _cost(self, plan: CornersPlan) -> Cost:
         if plan.budget.delta == 0:
-            return Cost.point(plan.releases * choice.epsilon, 0.0)
+            return Cost.point(plan.releases * plan.choice.epsilon, 0.0)
         mu_spent = 0.0 if plan.centring is None else plan.centring.mu
-        return Cost.concentrated(plan.releases * choice.rho + mu_spent * mu_spent / 2)
+        return Cost.concentrated(plan.releases * plan.choice.rho + mu_spent * mu_spent / 2)
 
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        engine = table.select([job.model for job in jobs]).open(storage=np.float32)
-        outcomes: dict[int, Outcome] = {}
-        steps = [job.plan.releases for job in jobs]
-        for _, group in groupby(sorted(range(len(jobs)), key=steps.__getitem__), key=steps.__getitem__):
-            columns = list(group)
-            found = self._walk([jobs[k].plan for k in columns], engine.select(columns), entropy)
-            outcomes.update(zip(columns, found, strict=True))
-        return [outcomes[k] for k in range(len(jobs))]
+    def _run(self, jobs: Sequence[Job[CornersPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+        engine = rows.select([job.model for job in jobs]).open()
+        weights: dict[int, Vector] = {}
+        for columns in alike([job.plan.releases for job in jobs]):
+            found = self._walk([jobs[k].plan for k in columns], engine.select(columns), gate.part(columns))
+            weights.update(zip(columns, found, strict=True))
+        return [weights[k] for k in range(len(jobs))]
 
-    def _walk(self, plans: Sequence[Plan], engine: Engine, entropy: Entropy) -> list[Outcome]:
+    def _walk(self, plans: Sequence[CornersPlan], engine: Engine, gate: Gate) -> list[Vector]:
         weights = np.zeros((engine.n_columns, len(plans)))
-        records: list[list[ReleaseRecord]] = [[] for _ in plans]
+        lanes = [gate.part([k]) for k in range(len(plans))]
         for t in range(1, plans[0].releases + 1):
             sums = engine.gradient_sum(plans[0].problem.loss, weights)
             share = 2 / (t + 2)
             for k, plan in enumerate(plans):
-                assert isinstance(plan.noise, NoisyMin)
                 gradient = sums[:, k] / plan.problem.n_rows + plan.problem.l2 * weights[:, k]
-                towards = plan.detail * gradient
-                corner, record = choose(
-                    np.concatenate([towards, -towards]), plan.noise, entropy, "frank-wolfe corner"
+                towards = plan.radius * gradient
+                corner = lanes[k].choose(
+                    np.concatenate([towards, -towards]), plan.choice, "frank-wolfe corner"
                 )
-                records[k].append(record)
                 sign, j = (1, corner) if corner < len(gradient) else (-1, corner - len(gradient))
                 weights[:, k] *= 1 - share
-                weights[j, k] += share * sign * plan.detail
-        certified = engine.arithmetic(len(plans)) == np.float64
-        return [
-            Outcome(weights=weights[:, k].copy(), records=tuple(records[k]), certified=certified)
-            for k in range(len(plans))
-        ]
+                weights[j, k] += share * sign * plan.radius
+        return [weights[:, k].copy() for k in range(len(plans))]
 
 
 def largest_coordinate(problem: Problem) -> float:

@@ -5,38 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.errors import InvalidInput, NotCertified
-from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
+from dperm.arithmetic import UNIT_ROUNDOFF
+from dperm.errors import NotCertified
+from dperm.mechanisms.base import Job, Mechanism, Plan, alike, weights_shape
 from dperm.mechanisms.output.descent import PUBLIC_ORDER, SECRET_ORDER
-from dperm.mechanisms.output.family import weights_shape
+from dperm.mechanisms.registry import register
 from dperm.neighbours import Neighbours
-from dperm.planning.checks import MOST_ROWS, check_count, check_positive
+from dperm.planning.checks import MOST_ROWS, check_count, check_flag, check_positive
 from dperm.planning.rules import path_length, within
 from dperm.planning.schedule import Schedule, default_step, split_rows
 from dperm.privacy import (
     Budget,
+    Gate,
     GaussianNoise,
     GaussianProfile,
-    add_noise,
     calibrate,
     gaussian_mu,
     grid_exponent,
-    release_batch,
 )
-from dperm.privacy.entropy import Entropy
 from dperm.privacy.hidden_state import noisy_cyclic_mu
 from dperm.privacy.noise import GRID_FRACTION, ROUNDING_ALLOWANCE
 from dperm.privacy.rdp import calibrate_rdp
-from dperm.problem import UNIT_ROUNDOFF, Problem
+from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Engine, Table
+    from dperm.engine import Engine, Rows
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -46,13 +44,19 @@ HIDDEN = "No iterate but the last is stored, shown or used to decide anything."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HiddenDescent:
+class HiddenPlan(Plan):
     """A schedule whose every iterate is noised and then projected on a ball of this radius."""
 
     schedule: Schedule
     radius: float
 
+    @property
+    def secret_batches(self) -> tuple[int, ...]:
+        secret = isinstance(self.mechanism, NoisySGD) and self.mechanism.secret_order
+        return self.schedule.batch_sizes if secret else ()
 
+
+@register
 @dataclass(frozen=True)
 class NoisySGD(Mechanism):
     """Passes over fixed batches with noise at every step, all of it hidden but the last iterate.
@@ -85,6 +89,7 @@ class NoisySGD(Mechanism):
     family: ClassVar[str] = "gradient"
     title: ClassVar[str] = "noise at every step, only the last iterate is seen"
     source: ClassVar[str] = "Feldman, Mironov, Talwar & Thakurta (2018); Bok, Su & Altschuler (2024)"
+    route: ClassVar[str] = "last-iterate"
     released: ClassVar[str] = "last iterate only"
 
     def __post_init__(self) -> None:
@@ -95,8 +100,7 @@ class NoisySGD(Mechanism):
         for name in ("step_size", "radius"):
             if getattr(self, name) is not None:
                 check_positive(name, getattr(self, name))
-        if not isinstance(self.secret_order, bool):
-            raise InvalidInput(f"secret_order must be True or False; got {self.secret_order!r}.")
+        check_flag("secret_order", self.secret_order)
 
     def misfit(self, problem: Problem) -> str | None:
         public_batches = not self.secret_order and self.batch_size < problem.n_rows
@@ -115,7 +119,7 @@ class NoisySGD(Mechanism):
             averaged=(False,) * epochs,
         )
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> HiddenPlan:
         budget.check_gaussian()
         schedule = self.schedule(problem, budget)
         schedule.check_steps(problem)
@@ -142,7 +146,7 @@ class NoisySGD(Mechanism):
         if self.accounting == "paper":
             scale = calibrate_rdp(np.ones(1), reach.max(keepdims=True), budget, "mironov")
         missed = profile(scale).delta(budget.epsilon) > budget.delta
-        return Plan(
+        return HiddenPlan(
             mechanism=self,
             problem=problem,
             budget=budget,
@@ -167,7 +171,8 @@ class NoisySGD(Mechanism):
             not_certified=f"the paper's noise scale {scale:.6g} is below the {tight:.6g} needed."
             if missed
             else None,
-            detail=HiddenDescent(schedule=schedule, radius=radius),
+            schedule=schedule,
+            radius=radius,
         )
 
     def _far_away(self, problem: Problem, schedule: Schedule, budget: Budget) -> float:
@@ -181,17 +186,15 @@ class NoisySGD(Mechanism):
         walked = problem.gradient_bound * float(schedule.step_sizes.sum())
         return walked + noise * (math.sqrt(problem.dimension) + 10)
 
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        order = entropy.permutation(table.n_rows) if self.secret_order else None
-        engine = table.select([job.model for job in jobs]).open(order=order, storage=np.float32)
-        outcomes: dict[int, Outcome] = {}
-        shapes = [job.plan.detail.schedule.shape for job in jobs]
-        for _, group in groupby(sorted(range(len(jobs)), key=shapes.__getitem__), key=shapes.__getitem__):
-            columns = list(group)
-            part = engine.select(columns)
-            found = descend_hidden(part, [jobs[k].plan for k in columns], entropy)
-            outcomes.update(zip(columns, found, strict=True))
-        return [outcomes[k] for k in range(len(jobs))]
+    def _run(self, jobs: Sequence[Job[HiddenPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+        engine = rows.select([job.model for job in jobs]).open(gate.order() if self.secret_order else None)
+        weights: dict[int, Vector] = {}
+        for columns in alike([job.plan.schedule.shape for job in jobs]):
+            found = descend_hidden(
+                engine.select(columns), [jobs[k].plan for k in columns], gate.part(columns)
+            )
+            weights.update(zip(columns, found, strict=True))
+        return [weights[k] for k in range(len(jobs))]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -235,35 +238,26 @@ class _Steps:
         return float(distance.max()) / left
 
 
-def descend_hidden(engine: Engine, plans: Sequence[Plan], entropy: Entropy) -> list[Outcome]:
+def descend_hidden(engine: Engine, plans: Sequence[HiddenPlan], gate: Gate) -> list[Vector]:
     """Run plans of one shape side by side. Noise of all steps but the last stays in here."""
-    details: list[HiddenDescent] = [plan.detail for plan in plans]
     loss = plans[0].problem.loss
     l2 = np.array([plan.problem.l2 for plan in plans])
-    radius = np.array([detail.radius for detail in details])
+    radius = np.array([plan.radius for plan in plans])
     noises = [plan.noise for plan in plans if isinstance(plan.noise, GaussianNoise)]
-    sizes = np.array([detail.schedule.batch_sizes for detail in details]).T
-    steps = np.stack([detail.schedule.step_sizes for detail in details], axis=-1)
-    edges = engine.edges(sizes)
+    batches = engine.batches(np.array([plan.schedule.batch_sizes for plan in plans]).T)
+    steps = np.stack([plan.schedule.step_sizes for plan in plans], axis=-1)
     weights = np.zeros(weights_shape(engine.n_columns, plans))
     shape = np.moveaxis(weights, 1, -1).shape
-    updates = [(epoch, batch) for epoch in range(len(steps)) for batch in range(len(sizes))]
+    updates = [(epoch, batch) for epoch in range(len(steps)) for batch in range(len(batches))]
     for epoch, batch in updates:
-        here = slice(batch, batch + 1)
-        engine.descend(loss, weights, edges[batch : batch + 2], sizes[here], steps[epoch, here], l2)
-        flat = np.moveaxis(weights, 1, -1).reshape(-1, len(plans))
+        engine.descend(loss, weights, batches.only(batch), steps[epoch, batch : batch + 1], l2)
         if (epoch, batch) == updates[-1]:
             break
-        hidden = [add_noise(flat[:, k], noise, entropy) for k, noise in enumerate(noises)]
-        flat = _project(np.stack(hidden, axis=1), radius)
+        flat = np.moveaxis(weights, 1, -1).reshape(-1, len(plans))
+        flat = _project(gate.hide(flat, noises), radius)
         weights = np.ascontiguousarray(np.moveaxis(flat.reshape(shape), -1, 1))
-    released, records = release_batch(flat, noises, entropy, name=f"{NoisySGD.name} last iterate")
-    released = released.reshape(shape)
-    certified = engine.arithmetic(len(plans)) == np.float64
-    return [
-        Outcome(weights=released[..., k], records=(record,), certified=certified)
-        for k, record in enumerate(records)
-    ]
+    released = gate.release_weights(weights, noises, f"{NoisySGD.name} last iterate")
+    return [np.ascontiguousarray(released[:, k]) for k in range(len(plans))]
 
 
 def _project(points: Matrix, radius: Vector) -> Matrix:

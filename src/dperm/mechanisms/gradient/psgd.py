@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 
 from dperm.errors import InvalidInput, Unsupported
-from dperm.mechanisms.base import Plan
-from dperm.mechanisms.gradient.family import NOISE_WEIGHT, Descent
-from dperm.mechanisms.gradient.sampled import SampledGradientMechanism, SampledSteps
+from dperm.mechanisms.gradient.family import NOISE_WEIGHT
+from dperm.mechanisms.gradient.sampled import SampledGradientMechanism, SampledPlan, SampledSteps
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import MOST_ROWS, check_count, check_positive
 from dperm.planning.pricing import mu_left
 from dperm.planning.sampling import FixedSizeSampling
@@ -31,6 +31,7 @@ class ProjectedSGD(SampledGradientMechanism):
     batch_size: int | None = None
     radius: float | None = None
 
+    route: ClassVar[str] = "fixed-size"
     paper_accountant: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -65,7 +66,7 @@ class ProjectedSGD(SampledGradientMechanism):
     ) -> float | None:
         """Exact epsilon of the paper's noise, or None where its theorem is a proof by itself."""
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> SampledPlan:
         by_rule, _, l2 = self.rule(problem, mu_left(budget, mu_spent))
         paper = self.accounting == "paper"
         steps = self.steps or self.default_steps(problem, budget, by_rule)
@@ -87,10 +88,12 @@ class ProjectedSGD(SampledGradientMechanism):
             problem, budget, detail, self.paper_accountant if paper else TIGHT_FIXED_SIZE, reached
         )
 
-    def used(self, descent: Descent) -> dict[str, object]:
-        return {**super().used(descent), "batch_size": int(descent.divisor), "radius": descent.radius}
+    def steps_used(self, steps: SampledSteps) -> dict[str, object]:
+        size = steps.sampling.size if isinstance(steps.sampling, FixedSizeSampling) else None
+        return {**super().steps_used(steps), "batch_size": size, "radius": steps.descent.radius}
 
 
+@register
 @dataclass(frozen=True)
 class PSGD(ProjectedSGD):
     """Each step draws ``batch_size`` rows, none twice; the step size falls with the root of the step's number.
@@ -144,5 +147,5 @@ class PSGD(ProjectedSGD):
         self, problem: Problem, budget: Budget, steps: SampledSteps, mu_spent: float
     ) -> float | None:
         n_steps = len(steps.descent.step_sizes)
-        sampling = FixedSizeSampling(int(steps.descent.divisor))
-        return sampling.epsilon(steps.noise_multiplier, problem.n_rows, n_steps, budget.delta, mu_spent)
+        assert isinstance(steps.sampling, FixedSizeSampling)
+        return steps.sampling.epsilon(steps.noise_multiplier, problem.n_rows, n_steps, budget.delta, mu_spent)

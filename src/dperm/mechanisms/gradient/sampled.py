@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dperm.mechanisms.base import Plan
-from dperm.mechanisms.gradient.family import TRAJECTORY, Descent, GradientMechanism
+from dperm.mechanisms.gradient.family import TRAJECTORY, Descent, GradientMechanism, GradientPlan
 from dperm.planning.gaussian import shortfall
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.planning.sensitivity import sum_error
-from dperm.privacy import Budget, GaussianNoise, grid_exponent, padded
-from dperm.privacy.cost import Cost, FixedSizeSteps, Gaussian, Part, PoissonSteps
-from dperm.privacy.entropy import Entropy
+from dperm.privacy import Budget, Gate, GaussianNoise, grid_exponent, padded
+from dperm.privacy.cost import Cost
+from dperm.privacy.events import FixedSizeSteps, Gaussian, PoissonSteps, PrivacyEvent
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
@@ -29,6 +28,17 @@ class SampledSteps:
     descent: Descent
     sampling: PoissonSampling | FixedSizeSampling
     noise_multiplier: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SampledPlan(GradientPlan):
+    """A descent on random batches."""
+
+    steps: SampledSteps
+
+    @property
+    def sampling(self) -> PoissonSampling | FixedSizeSampling:
+        return self.steps.sampling
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,9 @@ class SampledGradientMechanism(GradientMechanism):
         scale = steps.noise_multiplier * padded(unit, dimension, grid_exponent(sensitivity, dimension))
         return GaussianNoise(sensitivity=sensitivity, scale=scale, dimension=dimension)
 
+    def steps_used(self, steps: SampledSteps) -> dict[str, object]:
+        return {**self.settings_used(steps.descent), "noise_multiplier": steps.noise_multiplier}
+
     def sampled_plan(
         self,
         problem: Problem,
@@ -57,33 +70,34 @@ class SampledGradientMechanism(GradientMechanism):
         steps: SampledSteps,
         accountant: str,
         reached: float | None,
-    ) -> Plan:
+    ) -> SampledPlan:
         """The plan; ``reached`` is the exact epsilon of a noise that was not calibrated by the exact price."""
         short = reached is not None and reached > budget.epsilon
-        return Plan(
+        return SampledPlan(
             mechanism=self,
             problem=problem,
             budget=budget,
-            settings={**self.used(steps.descent), "noise_multiplier": steps.noise_multiplier},
+            settings=self.steps_used(steps),
             accountant=accountant,
             noise=self.sampled_noise(problem, steps),
             releases=len(steps.descent.step_sizes),
             assumptions=(TRAJECTORY, SECRET_BATCHES),
             not_certified=shortfall(reached, budget, "the paper's noise") if short and reached else None,
-            detail=steps,
+            descent=steps.descent,
+            steps=steps,
         )
 
-    def _cost(self, plan: Plan) -> Cost | None:
-        steps: SampledSteps = plan.detail
+    def _cost(self, plan: SampledPlan) -> Cost | None:
+        steps = plan.steps
         count, z = len(steps.descent.step_sizes), steps.noise_multiplier
         if isinstance(steps.sampling, PoissonSampling):
-            sampled: Part = PoissonSteps(z, steps.sampling.rate, count, plan.problem.neighbours.value)
+            sampled: PrivacyEvent = PoissonSteps(z, steps.sampling.rate, count, plan.problem.neighbours.value)
         else:
             sampled = FixedSizeSteps(z, steps.sampling.size, plan.problem.n_rows, count)
         return Cost((sampled,) if plan.centring is None else (sampled, Gaussian(plan.centring.mu)))
 
-    def _noise(self, plan: Plan, weight_norm: float) -> GaussianNoise:
-        return self.sampled_noise(plan.problem, plan.detail, weight_norm)
+    def _noise(self, plan: SampledPlan, weight_norm: float) -> GaussianNoise:
+        return self.sampled_noise(plan.problem, plan.steps, weight_norm)
 
-    def _rows(self, engine: Engine, plans: Sequence[Plan], entropy: Entropy) -> Engine:
-        return engine.sample([plan.detail.sampling.draw(plan.problem.n_rows, entropy) for plan in plans])
+    def _batch(self, engine: Engine, plans: Sequence[SampledPlan], gate: Gate) -> Engine:
+        return engine.sample([plan.steps.sampling.batch(gate) for plan in plans])

@@ -12,6 +12,7 @@ from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
 from dperm.errors import NotCertified
 from dperm.mechanisms.gradient.dp_sgd import PoissonMechanism
+from dperm.mechanisms.registry import register
 from dperm.privacy import Budget
 
 Vector = NDArray[np.float64]
@@ -19,6 +20,7 @@ Vector = NDArray[np.float64]
 MOMENTS = 32
 
 
+@register
 @dataclass(frozen=True)
 class SGDMA(PoissonMechanism):
     """SGD on Poisson batches of an expected share ``rate`` of the rows, with a constant step size.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dperm.mechanisms.base import Plan
-from dperm.mechanisms.objective.family import ObjectiveMechanism
+from dperm.mechanisms.objective.family import ObjectiveMechanism, ObjectivePlan
 from dperm.mechanisms.objective.objective_kst import several_margins
 from dperm.mechanisms.objective.profile import amp_split
+from dperm.mechanisms.registry import register
 from dperm.planning.pricing import mu_left
 from dperm.privacy import Budget, GaussianProfile
 from dperm.problem import Problem
@@ -19,6 +19,7 @@ PUBLISHED = (
 )
 
 
+@register
 @dataclass(frozen=True)
 class AMP(ObjectiveMechanism):
     r"""The variant without hyper-parameters: fixed shares of epsilon and delta for each part.
@@ -47,7 +48,7 @@ class AMP(ObjectiveMechanism):
     def _tolerance(self, problem: Problem) -> float:
         return 1 / problem.n_rows if self.tolerance is None else self.tolerance
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> ObjectivePlan:
         paper = self.accounting == "paper"
         split = amp_split(problem, _left(budget, mu_spent), published=paper)
         least = self._strengthened(problem, 0.0).l2

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import NotCertified
 from dperm.losses import Softmax
-from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
+from dperm.mechanisms.base import Job, Mechanism, Plan
 from dperm.mechanisms.minimiser import ATTAINABLE, check_condition, minimise_surely
 from dperm.mechanisms.objective.profile import (
     NOISE_REACH,
@@ -26,21 +27,21 @@ from dperm.mechanisms.objective.profile import (
 from dperm.planning.checks import check_positive
 from dperm.privacy import (
     Budget,
+    Gate,
     GaussianNoise,
     GaussianProfile,
     calibrate,
     gaussian_mu,
     grid_exponent,
     padded,
-    release_batch,
 )
-from dperm.privacy.entropy import Entropy
 from dperm.privacy.gamma_norm import GammaNormNoise
-from dperm.problem import UNIT_ROUNDOFF, Problem
+from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Table
+    from dperm.engine import Rows
 
+Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 OBJECTIVE_NOISE = "noise in the objective, never published"
@@ -58,6 +59,13 @@ class Perturbation:
     objective: GaussianNoise | GammaNormNoise
     output: GaussianNoise | GammaNormNoise
     limit: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ObjectivePlan(Plan):
+    """A plan that minimises a perturbed objective."""
+
+    perturbation: Perturbation
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,8 @@ class ObjectiveMechanism(Mechanism):
     strength: float | None = None
 
     family: ClassVar[str] = "objective"
+    released: ClassVar[str] = "minimiser of a noisy objective"
+    route: ClassVar[str] = "objective"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,7 +121,7 @@ class ObjectiveMechanism(Mechanism):
         mu_spent: float,
         accountant: str,
         not_certified: str | None = None,
-    ) -> Plan:
+    ) -> ObjectivePlan:
         """The plan for Gaussian noise of ``scale`` in the objective of ``used`` and of ``mu_out`` on the result."""
         noise = GaussianNoise(used.gradient_gap, scale, used.dimension)
         length = (math.sqrt(used.dimension) + NOISE_REACH) * scale
@@ -126,7 +136,7 @@ class ObjectiveMechanism(Mechanism):
             )
             if self.accounting == "tight":
                 raise NotCertified(not_certified)
-        return Plan(
+        return ObjectivePlan(
             mechanism=self,
             problem=problem,
             budget=budget,
@@ -136,7 +146,7 @@ class ObjectiveMechanism(Mechanism):
             profile=profile,
             not_certified=not_certified,
             residual=limit,
-            detail=Perturbation(
+            perturbation=Perturbation(
                 problem=used,
                 objective=noise,
                 output=GaussianNoise(moved, spread, used.dimension),
@@ -144,30 +154,23 @@ class ObjectiveMechanism(Mechanism):
             ),
         )
 
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        parts: list[Perturbation] = [job.plan.detail for job in jobs]
-        nothing = np.zeros((parts[0].problem.dimension, len(jobs)))
-        b, drawn = release_batch(nothing, [part.objective for part in parts], entropy, OBJECTIVE_NOISE)
-        points = perturbed_minimisers(parts, table.select([job.model for job in jobs]), b)
-        outputs = [part.output for part in parts]
-        released, passed = release_batch(points, outputs, entropy, f"{self.name} weights")
+    def _run(self, jobs: Sequence[Job[ObjectivePlan]], rows: Rows, gate: Gate) -> list[Vector]:
+        parts = [job.plan.perturbation for job in jobs]
+        b = gate.draw([part.objective for part in parts], OBJECTIVE_NOISE)
+        points = perturbed_minimisers(parts, rows.select([job.model for job in jobs]), b)
+        released = gate.release(points, [part.output for part in parts], f"{self.name} weights")
         classes = parts[0].problem.loss.outputs
         return [
-            Outcome(
-                weights=released[:, k] if classes == 1 else released[:, k].reshape(-1, classes),
-                records=(drawn[k], passed[k]),
-                certified=job.plan.not_certified is None,
-            )
-            for k, job in enumerate(jobs)
+            released[:, k] if classes == 1 else released[:, k].reshape(-1, classes) for k in range(len(jobs))
         ]
 
 
-def perturbed_minimisers(parts: Sequence[Perturbation], table: Table, b: Matrix) -> Matrix:
+def perturbed_minimisers(parts: Sequence[Perturbation], rows: Rows, b: Matrix) -> Matrix:
     """One column of coefficients per model, all minimised side by side."""
     problems = [part.problem for part in parts]
     n = np.array([problem.n_rows for problem in problems])
     limits = np.array([part.limit for part in parts]) / n
-    points = minimise_surely(table.open(storage=np.float64), problems, limits, b / n)
+    points = minimise_surely(rows.open(precise=True), problems, limits, b / n)
     return np.moveaxis(points, 1, -1).reshape(-1, len(parts))
 
 

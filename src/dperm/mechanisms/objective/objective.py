@@ -6,9 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dperm.mechanisms.base import Plan
-from dperm.mechanisms.objective.family import ObjectiveMechanism, calibrated_scale, rule_of_strength
+from dperm.mechanisms.objective.family import (
+    ObjectiveMechanism,
+    ObjectivePlan,
+    calibrated_scale,
+    rule_of_strength,
+)
 from dperm.mechanisms.objective.profile import published_profile_delta
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_share
 from dperm.planning.pricing import mu_left
 from dperm.privacy import Budget
@@ -18,6 +23,7 @@ from dperm.problem import Problem
 TIGHT = "exact profile of the perturbed minimiser"
 
 
+@register
 @dataclass(frozen=True)
 class Objective(ObjectiveMechanism):
     """Noise in the objective, an l2 that keeps its effect bounded, and a certified minimiser.
@@ -45,7 +51,7 @@ class Objective(ObjectiveMechanism):
         super().__post_init__()
         check_share("output_share", self.output_share, zero=False)
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> ObjectivePlan:
         mu = mu_left(budget, mu_spent)
         noise_length = math.sqrt(problem.dimension) * problem.gradient_gap / mu
         used = self._strengthened(problem, rule_of_strength(problem, noise_length, budget.epsilon))

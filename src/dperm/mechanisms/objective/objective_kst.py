@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dperm.losses import Loss
-from dperm.mechanisms.base import Plan
-from dperm.mechanisms.objective.family import ObjectiveMechanism, calibrated_scale
+from dperm.mechanisms.objective.family import ObjectiveMechanism, ObjectivePlan, calibrated_scale
 from dperm.mechanisms.objective.objective import TIGHT
 from dperm.mechanisms.objective.profile import kst_scale
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_share
 from dperm.planning.pricing import mu_left
 from dperm.privacy import Budget
 from dperm.problem import Problem
 
 
+@register
 @dataclass(frozen=True)
 class ObjectiveKST(ObjectiveMechanism):
     r"""Noise in the objective, and a total strength of at least :math:`2\beta/\varepsilon`.
@@ -49,7 +50,7 @@ class ObjectiveKST(ObjectiveMechanism):
     def misfit(self, problem: Problem) -> str | None:
         return super().misfit(problem) or several_margins(problem.loss)
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> ObjectivePlan:
         mu_out = math.sqrt(self.output_share) * mu_left(budget, mu_spent)
         base = self._strengthened(problem, 0.0)
         paper = kst_scale(base, budget)

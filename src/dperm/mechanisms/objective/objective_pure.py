@@ -8,15 +8,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.mechanisms.base import Plan
 from dperm.mechanisms.objective.family import (
     ObjectiveMechanism,
+    ObjectivePlan,
     Perturbation,
     gradient_limits,
     rule_of_strength,
 )
 from dperm.mechanisms.objective.objective_kst import several_margins
 from dperm.mechanisms.objective.profile import pure_plan, strength
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_share
 from dperm.privacy import Budget
 from dperm.privacy.gamma_norm import GammaNormNoise
@@ -31,6 +32,7 @@ FLOATING_POINT = (
 )
 
 
+@register
 @dataclass(frozen=True)
 class ObjectivePure(ObjectiveMechanism):
     r"""Noise of Gamma norm in the objective; delta may be 0.
@@ -54,6 +56,7 @@ class ObjectivePure(ObjectiveMechanism):
     name: ClassVar[str] = "objective-pure"
     title: ClassVar[str] = "noise in the objective, delta = 0"
     source: ClassVar[str] = "Chaudhuri, Monteleoni & Sarwate (2011)"
+    route: ClassVar[str] = ""
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
 
     def __post_init__(self) -> None:
@@ -65,7 +68,7 @@ class ObjectivePure(ObjectiveMechanism):
             return "center=True releases a mean with Gaussian noise, which needs delta > 0"
         return super().misfit(problem) or several_margins(problem.loss)
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> ObjectivePlan:
         out = self.output_share * budget.epsilon
         noise_length = problem.dimension * problem.gradient_gap / budget.epsilon
         base = self._strengthened(problem, rule_of_strength(problem, noise_length, budget.epsilon))
@@ -75,7 +78,7 @@ class ObjectivePure(ObjectiveMechanism):
         limit, residual = gradient_limits(used, objective.reach, self._tolerance(problem))
         moved = 2 * residual / strength(used) * (1 + ROUNDING_ALLOWANCE)
         output = GammaNormNoise(moved, moved / out, used.dimension)
-        return Plan(
+        return ObjectivePlan(
             mechanism=self,
             problem=problem,
             budget=budget,
@@ -90,5 +93,5 @@ class ObjectivePure(ObjectiveMechanism):
             noise=objective,
             not_certified=FLOATING_POINT,
             residual=limit,
-            detail=Perturbation(problem=used, objective=objective, output=output, limit=limit),
+            perturbation=Perturbation(problem=used, objective=objective, output=output, limit=limit),
         )

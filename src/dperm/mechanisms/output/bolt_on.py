@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.output.descent import DescentMechanism
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import MOST_ROWS, check_count, check_positive
 from dperm.planning.schedule import Schedule, split_rows
 from dperm.privacy import Budget
@@ -19,6 +20,7 @@ Vector = NDArray[np.float64]
 RULES = ("convex-constant", "convex-decreasing", "convex-sqrt", "strong-constant", "strong-decreasing")
 
 
+@register
 @dataclass(frozen=True)
 class BoltOn(DescentMechanism):
     """Permuted SGD for ``passes`` passes with one of five step-size rules, then noise.

@@ -6,22 +6,20 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.mechanisms.base import Plan
-from dperm.mechanisms.output.family import OutputMechanism, weights_shape
+from dperm.mechanisms.base import Plan, alike, weights_shape
+from dperm.mechanisms.output.family import OutputMechanism
 from dperm.planning.pricing import TIGHT, TIGHT_MIXTURE, price_branches
 from dperm.planning.schedule import Schedule, branch_sensitivities
-from dperm.privacy import Budget
-from dperm.privacy.entropy import Entropy
+from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Engine, Table
+    from dperm.engine import Engine, Rows
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -30,16 +28,28 @@ SECRET_ORDER = "The random order of the rows, the batches and every intermediate
 PUBLIC_ORDER = "The order of the rows says nothing of their content; every intermediate weight stays secret."
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DescentPlan(Plan):
+    """A plan that trains along a schedule."""
+
+    schedule: Schedule
+
+    @property
+    def secret_batches(self) -> tuple[int, ...]:
+        mechanism = self.mechanism
+        secret = isinstance(mechanism, DescentMechanism) and mechanism.permuted
+        return self.schedule.batch_sizes if secret else ()
+
+
 @dataclass(frozen=True)
 class DescentMechanism(OutputMechanism):
     """Batched gradient descent from zero along a schedule, rows in secret order if ``permuted``.
 
-    A subclass is its schedule and its paper's price. Rows are stored in float32 (rounding a row changes
-    that row alone, so it costs no privacy); a single model is trained in float64 arithmetic, whose error
-    the sensitivities include.
+    A subclass is its schedule and its paper's price. The sensitivities include the rounding of the passes.
     """
 
     permuted: ClassVar[bool] = True
+    route: ClassVar[str] = "descent"
     paper_accountant: ClassVar[str]
 
     @abstractmethod
@@ -50,7 +60,7 @@ class DescentMechanism(OutputMechanism):
     def paper_scale(self, problem: Problem, budget: Budget, share: Vector, sensitivities: Vector) -> float:
         """The noise scale that the paper's own calculation gives."""
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> DescentPlan:
         schedule = self.schedule(problem)
         schedule.check_steps(problem)
         sensitivities = branch_sensitivities(schedule, problem)
@@ -63,7 +73,7 @@ class DescentMechanism(OutputMechanism):
             problem, budget, share, branches, mu_spent, paper if self.accounting == "paper" else None
         )
         tight = TIGHT_MIXTURE if self.permuted else TIGHT
-        return Plan(
+        return DescentPlan(
             mechanism=self,
             problem=problem,
             budget=budget,
@@ -78,37 +88,32 @@ class DescentMechanism(OutputMechanism):
             profile=profile,
             sensitivities=sensitivities,
             assumptions=(SECRET_ORDER if self.permuted else PUBLIC_ORDER,),
-            detail=schedule,
+            schedule=schedule,
         )
 
-    def _train(self, plans: Sequence[Plan], table: Table, entropy: Entropy) -> tuple[Matrix, bool]:
-        order = entropy.permutation(table.n_rows) if self.permuted else None
-        engine = table.open(order=order, storage=np.float32)
+    def _train(self, plans: Sequence[DescentPlan], rows: Rows, gate: Gate) -> Matrix:
+        engine = rows.open(gate.order() if self.permuted else None)
         weights = np.zeros(weights_shape(engine.n_columns, plans))
-        certified = True
-        by_shape = sorted(range(len(plans)), key=lambda k: plans[k].detail.shape)
-        for _, group in groupby(by_shape, key=lambda k: plans[k].detail.shape):
-            columns = list(group)
+        for columns in alike([plan.schedule.shape for plan in plans]):
             part = engine if len(columns) == len(plans) else engine.select(columns)
             weights[:, columns] = descend(part, [plans[k] for k in columns])
-            certified &= part.arithmetic(len(columns)) == np.float64
-        return weights, certified
+        return weights
 
 
-def descend(engine: Engine, plans: Sequence[Plan]) -> Matrix:
+def descend(engine: Engine, plans: Sequence[DescentPlan]) -> Matrix:
     """Run the schedules of all plans side by side; they have one shape and one loss."""
-    schedules: list[Schedule] = [plan.detail for plan in plans]
+    schedules = [plan.schedule for plan in plans]
     loss = plans[0].problem.loss
     l2 = np.array([plan.problem.l2 for plan in plans])
     sizes = np.array([schedule.batch_sizes for schedule in schedules]).T
     steps = np.stack([schedule.step_sizes for schedule in schedules], axis=-1)
-    edges = engine.edges(sizes)
+    batches = engine.batches(sizes)
     weights = np.zeros(weights_shape(engine.n_columns, plans))
     iterate_sum = np.zeros_like(weights)
     n_iterates = 0
     for epoch_steps, averaged in zip(steps, schedules[0].averaged, strict=True):
-        engine.descend(loss, weights, edges, sizes, epoch_steps, l2, iterate_sum)
-        n_iterates += len(sizes)
+        engine.descend(loss, weights, batches, epoch_steps, l2, iterate_sum)
+        n_iterates += len(batches)
         if averaged:
             weights = iterate_sum / n_iterates
             iterate_sum = np.zeros_like(weights)

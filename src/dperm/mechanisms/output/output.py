@@ -9,21 +9,25 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import NotCertified
 from dperm.mechanisms.base import Plan
 from dperm.mechanisms.minimiser import ATTAINABLE, check_condition, minimise_surely
 from dperm.mechanisms.output.family import OutputMechanism
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_positive
 from dperm.planning.pricing import TIGHT, price_branches
-from dperm.privacy import Budget
+from dperm.privacy import Budget, Gate
 from dperm.privacy.classic import classic_gaussian_scale
-from dperm.privacy.entropy import Entropy
-from dperm.problem import UNIT_ROUNDOFF, Problem
+from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Table
+    from dperm.engine import Rows
+
+Matrix = NDArray[np.float64]
 
 
+@register
 @dataclass(frozen=True)
 class Output(OutputMechanism):
     """Minimise, then add noise.
@@ -38,6 +42,7 @@ class Output(OutputMechanism):
     title: ClassVar[str] = "exact minimiser, noise on the result"
     source: ClassVar[str] = "Chaudhuri, Monteleoni & Sarwate (2011)"
     needs_l2: ClassVar[bool] = True
+    route: ClassVar[str] = "minimiser"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,13 +87,10 @@ class Output(OutputMechanism):
             residual=self.residual(problem),
         )
 
-    def _train(
-        self, plans: Sequence[Plan], table: Table, entropy: Entropy
-    ) -> tuple[NDArray[np.float64], bool]:
-        engine = table.open(storage=np.float64)
+    def _train(self, plans: Sequence[Plan], rows: Rows, gate: Gate) -> Matrix:
         problems = [plan.problem for plan in plans]
         limits = np.array([self.residual(problem) for problem in problems])
-        return minimise_surely(engine, problems, limits), True
+        return minimise_surely(rows.open(precise=True), problems, limits)
 
 
 def gradient_error(problem: Problem) -> float:

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import NotCertified
-from dperm.mechanisms.base import Plan
-from dperm.mechanisms.output.descent import DescentMechanism
+from dperm.mechanisms.output.descent import DescentMechanism, DescentPlan
+from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.schedule import Schedule, branch_sensitivities, default_step
 from dperm.privacy import Budget
@@ -16,6 +16,7 @@ from dperm.privacy.classic import classic_gaussian_scale
 from dperm.problem import Problem
 
 
+@register
 @dataclass(frozen=True)
 class OutputGD(DescentMechanism):
     """``iterations`` full gradient steps of one size, then noise."""
@@ -45,10 +46,10 @@ class OutputGD(DescentMechanism):
             averaged=(False,) * self.iterations,
         )
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> DescentPlan:
         plan = super()._plan(problem, budget, mu_spent)
         limit = closed_form_limit(problem, self._step(problem))
-        if branch_sensitivities(plan.detail, problem, rounding=False)[0] > limit * (1 + 1e-9):
+        if branch_sensitivities(plan.schedule, problem, rounding=False)[0] > limit * (1 + 1e-9):
             raise NotCertified(f"the sensitivity of {self.name} is above its closed-form limit {limit:.6g}.")
         return plan
 

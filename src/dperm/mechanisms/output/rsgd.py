@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.mechanisms.output.descent import DescentMechanism
+from dperm.mechanisms.registry import register
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import MOST_ROWS, check_count, check_positive
 from dperm.planning.schedule import Schedule, default_step, split_rows
@@ -54,6 +55,7 @@ class _BatchSGD(DescentMechanism):
         return calibrate_rdp(share, sensitivities, budget, "mironov")
 
 
+@register
 @dataclass(frozen=True)
 class NSGD(_BatchSGD):
     """SGD over the batches in their public order, step size ``step_size / epoch``."""
@@ -65,6 +67,7 @@ class NSGD(_BatchSGD):
     relations: ClassVar[tuple[Neighbours, ...]] = (Neighbours.REPLACE_ONE,)
 
 
+@register
 @dataclass(frozen=True)
 class RSGD(_BatchSGD):
     """NSGD after one secret random permutation of the rows."""
@@ -73,6 +76,7 @@ class RSGD(_BatchSGD):
     title: ClassVar[str] = "SGD in secret order, noise on the result"
 
 
+@register
 @dataclass(frozen=True)
 class RSGDAR(_BatchSGD):
     """RSGD that every ``average_every`` epochs moves to the mean of its iterates and restarts its steps."""

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput
 from dperm.losses import ClippedSquared
-from dperm.mechanisms.base import Job, Outcome, Plan
+from dperm.mechanisms.base import Job, Plan
+from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.family import (
     StatisticsMechanism,
     label_sum_error,
@@ -26,18 +28,25 @@ from dperm.neighbours import Neighbours
 from dperm.planning.checks import check_positive
 from dperm.planning.gaussian import gaussian_noise, price_of
 from dperm.planning.pricing import TIGHT, mu_left
-from dperm.privacy import Budget, GaussianNoise, release
-from dperm.privacy.entropy import Entropy
-from dperm.problem import UNIT_ROUNDOFF, Problem
+from dperm.privacy import Budget, Gate, GaussianNoise
+from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Table
+    from dperm.engine import Rows
 
 Vector = NDArray[np.float64]
 
 SHARES = (1 / 3, 1 / 3, 1 / 3)  # of mu squared: smallest eigenvalue, second moments, moments with the target
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ThreeReleases(Plan):
+    """With the noise of the smallest eigenvalue, of X'X and of X'y."""
+
+    noises: tuple[GaussianNoise, ...]
+
+
+@register
 @dataclass(frozen=True)
 class AdaSSP(StatisticsMechanism):
     """Release the smallest eigenvalue of X^T X, X^T X and X^T y; solve with as much ridge as their noise needs.
@@ -62,6 +71,7 @@ class AdaSSP(StatisticsMechanism):
     name: ClassVar[str] = "adassp"
     title: ClassVar[str] = "noise on the moments of a linear regression, adaptive ridge"
     source: ClassVar[str] = "Wang (2018)"
+    route: ClassVar[str] = "three"
     labels: ClassVar[tuple[str, ...]] = ("real",)
 
     def __post_init__(self) -> None:
@@ -90,7 +100,7 @@ class AdaSSP(StatisticsMechanism):
             ]
         )
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> ThreeReleases:
         budget.check_gaussian()
         sensitivities = self.sensitivities(problem)
         paper = self.accounting == "paper"
@@ -99,7 +109,7 @@ class AdaSSP(StatisticsMechanism):
         )
         profile = price_of(noises, mu_spent)
         reached = profile.delta(budget.epsilon) <= budget.delta
-        return Plan(
+        return ThreeReleases(
             mechanism=self,
             problem=problem,
             budget=budget,
@@ -112,7 +122,7 @@ class AdaSSP(StatisticsMechanism):
             not_certified=None
             if reached
             else "the paper's own noise does not reach the budget when checked exactly.",
-            detail=noises,
+            noises=noises,
         )
 
     def _noises(self, problem: Problem, mu: float) -> tuple[GaussianNoise, ...]:
@@ -134,33 +144,31 @@ class AdaSSP(StatisticsMechanism):
             )
         )
 
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        outcomes = []
+    def _run(self, jobs: Sequence[Job[ThreeReleases]], rows: Rows, gate: Gate) -> list[Vector]:
+        weights = []
         cut = ClippedSquared(self.target_bound)  # at zero weights its slope is the target, cut off
-        for job, (cross, moments) in zip(jobs, self._sums(jobs, table, cut), strict=True):
+        for k, (job, (cross, moments)) in enumerate(zip(jobs, self._sums(jobs, rows, cut), strict=True)):
             statistics = {
                 "smallest eigenvalue of X'X": np.linalg.eigvalsh(moments)[:1],
                 "X'X": pack(moments),
                 "X'y": cross,
             }
-            passages = [
-                release(value, noise, entropy, name=name)
-                for (name, value), noise in zip(statistics.items(), job.plan.detail, strict=True)
-            ]
-            (smallest, noisy_moments, noisy_cross), records = zip(*passages, strict=True)
-            weights = self._solve(float(smallest[0]), noisy_moments, noisy_cross, job.plan)
-            outcomes.append(Outcome(weights=weights, records=records, certified=True))
-        return outcomes
+            smallest, noisy_moments, noisy_cross = (
+                gate.part([k]).release_one(value, noise, name)
+                for (name, value), noise in zip(statistics.items(), job.plan.noises, strict=True)
+            )
+            weights.append(self._solve(float(smallest[0]), noisy_moments, noisy_cross, job.plan))
+        return weights
 
-    def _solve(self, smallest: float, triangle: Vector, cross: Vector, plan: Plan) -> Vector:
+    def _solve(self, smallest: float, triangle: Vector, cross: Vector, plan: ThreeReleases) -> Vector:
         """(X'X + ridge)^-1 X'y; what is still below the noise on X'X is raised to it."""
         eigenvalues, axes = np.linalg.eigh(unpack(triangle, len(cross)))
-        raised = np.maximum(eigenvalues + self.ridge(smallest, plan), plan.detail[1].scale)
+        raised = np.maximum(eigenvalues + self.ridge(smallest, plan), plan.noises[1].scale)
         return np.asarray(axes @ (axes.T @ cross / raised))
 
-    def ridge(self, smallest: float, plan: Plan) -> float:
+    def ridge(self, smallest: float, plan: ThreeReleases) -> float:
         """n l2, or more where the noise on X'X might exceed its smallest eigenvalue."""
-        by_eigenvalue, by_moments, _ = plan.detail
+        by_eigenvalue, by_moments, _ = plan.noises
         p = plan.problem.n_columns
         deviation = by_moments.scale * math.sqrt((p + 1) * math.log(p / self.failure))
         sure = max(0.0, smallest - by_eigenvalue.scale * float(ndtri(1 - self.failure)))

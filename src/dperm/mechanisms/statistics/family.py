@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.losses import Loss
 from dperm.mechanisms.base import Job, Mechanism
-from dperm.problem import UNIT_ROUNDOFF, Problem
+from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Table
+    from dperm.engine import Rows
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -26,11 +26,12 @@ class StatisticsMechanism(Mechanism):
     """Jobs on the same rows share their sums; each then gets noise of its own at the gate."""
 
     family: ClassVar[str] = "statistics"
+    released: ClassVar[str] = "noisy sums over rows, once"
 
-    def _sums(self, jobs: Sequence[Job], table: Table, loss: Loss) -> list[tuple[Vector, Matrix]]:
+    def _sums(self, jobs: Sequence[Job[Any]], rows: Rows, loss: Loss) -> list[tuple[Vector, Matrix]]:
         """Minus the gradient at zero weights, and the second moments, summed over the rows of each job."""
         models = sorted({job.model for job in jobs})
-        engine = table.select(models).open(storage=np.float64)
+        engine = rows.select(models).open(precise=True)
         gradients = engine.gradient_sum(loss, np.zeros((engine.n_columns, len(models))))
         moments = engine.row_moments()
         moments = np.broadcast_to(moments, (len(models), *moments.shape[1:]))  # one matrix without a mask
@@ -58,10 +59,10 @@ def unpack(triangle: Vector, n_columns: int) -> Matrix:
 
 
 def moment_error(problem: Problem) -> float:
-    """Float64 error, in Frobenius norm, of the packed sum of x x^T, weighed by a constant or not."""
-    return 2 * (problem.n_rows + 4) * UNIT_ROUNDOFF * problem.n_rows * problem.row_norm**2
+    """Rounding error, in Frobenius norm, of the packed sum of x x^T, weighed by a constant or not."""
+    return 2 * (problem.n_rows + 4) * problem.arithmetic.sum * problem.n_rows * problem.row_norm**2
 
 
 def label_sum_error(problem: Problem) -> float:
-    """Float64 error of the *sum* of gradients at zero weights."""
+    """Rounding error of the *sum* of gradients at zero weights."""
     return problem.n_rows * problem.gradient_error(problem.n_rows, 0.0)

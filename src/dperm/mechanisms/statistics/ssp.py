@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
-from dperm.mechanisms.base import Job, Outcome, Plan
+from dperm.mechanisms.base import Job, Plan
+from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.family import (
     StatisticsMechanism,
     label_sum_error,
@@ -25,12 +26,11 @@ from dperm.planning.checks import check_positive
 from dperm.planning.gaussian import gaussian_noise, price_of
 from dperm.planning.pricing import TIGHT, mu_left
 from dperm.planning.sensitivity import joint_statistic_sensitivity
-from dperm.privacy import Budget, GaussianNoise, release
-from dperm.privacy.entropy import Entropy
+from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Table
+    from dperm.engine import Rows
 
 Vector = NDArray[np.float64]
 
@@ -39,6 +39,14 @@ NOISE_MARGIN = 5.0  # margin that noise alone may cause
 RULE_SHARE, CENTRED_SHARE = 0.5, 1.5  # chosen among 0.5, 1, 1.5, 2 and 4 on Adult, BANK, IPUMS-BR and CPS
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MomentsPlan(Plan):
+    """With the ridge that is added to the released second moments."""
+
+    ridge: float
+
+
+@register
 @dataclass(frozen=True)
 class SSP(StatisticsMechanism):
     """Release the sums of y x / 2 and of c x x^T at once and minimise the quadratic that they describe.
@@ -63,6 +71,7 @@ class SSP(StatisticsMechanism):
     name: ClassVar[str] = "ssp"
     title: ClassVar[str] = "noise on first and second moments, one shot"
     source: ClassVar[str] = "after Huggins, Adams & Broderick (2017)"
+    route: ClassVar[str] = "pair"
     labels: ClassVar[tuple[str, ...]] = ("binary",)
 
     def __post_init__(self) -> None:
@@ -83,13 +92,13 @@ class SSP(StatisticsMechanism):
         exact = problem.row_norm * joint_statistic_sensitivity(self.weight, problem.neighbours)
         return exact + 2 * (label_sum_error(problem) + self._moment_weight(problem) * moment_error(problem))
 
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> MomentsPlan:
         mu = mu_left(budget, mu_spent)
         sensitivity = self.sensitivity(problem)
         p = problem.n_columns
         noise = gaussian_noise(sensitivity, p + triangle_size(p), mu)
         ridge = max(problem.l2, ridge_rule(problem, mu, self.center)) if self.ridge is None else self.ridge
-        return Plan(
+        return MomentsPlan(
             mechanism=self,
             problem=problem,
             budget=budget,
@@ -98,19 +107,20 @@ class SSP(StatisticsMechanism):
             noise=noise,
             profile=price_of([noise], mu_spent),
             sensitivities=np.array([sensitivity]),
-            detail=ridge,
+            ridge=ridge,
         )
 
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        outcomes = []
-        for job, (first, second) in zip(jobs, self._sums(jobs, table, Logistic()), strict=True):
+    def _run(self, jobs: Sequence[Job[MomentsPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+        weights = []
+        for k, (job, (first, second)) in enumerate(
+            zip(jobs, self._sums(jobs, rows, Logistic()), strict=True)
+        ):
             noise, problem = job.plan.noise, job.plan.problem
             assert isinstance(noise, GaussianNoise)
             pair = np.concatenate([first, self._moment_weight(problem) * pack(second)])
-            noisy, record = release(pair, noise, entropy, name="first and second moments")
-            weights = self._minimiser(noisy, problem, job.plan.detail)
-            outcomes.append(Outcome(weights=weights, records=(record,), certified=True))
-        return outcomes
+            noisy = gate.part([k]).release_one(pair, noise, "first and second moments")
+            weights.append(self._minimiser(noisy, problem, job.plan.ridge))
+        return weights
 
     def _moment_weight(self, problem: Problem) -> float:
         return self.weight / problem.row_norm

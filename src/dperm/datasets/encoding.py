@@ -15,7 +15,8 @@ from dperm.datasets.columns import (
     check_kind,
     declared_kind,
 )
-from dperm.datasets.schema import ROUNDING_SLACK, Categorical, Feature, Numeric, Schema
+from dperm.datasets.features import Categorical, Feature, Numeric
+from dperm.datasets.schema import ROUNDING_SLACK, Schema
 from dperm.errors import InvalidInput
 
 BLOCK_ROWS = 16_384

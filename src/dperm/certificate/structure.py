@@ -1,0 +1,119 @@
+"""Whether a model file is one, may claim a guarantee at all, and tells the same story in all its places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dperm.certificate.document import describe, mechanism_of
+from dperm.certificate.estimators import loss_names
+from dperm.certificate.statement import (
+    CHOSEN_BLINDLY,
+    DECLARED,
+    FEATURES_ASSUMED,
+    NOT_MET,
+    RELEASED,
+    UNIT,
+    check_statement,
+)
+from dperm.errors import InvalidInput
+from dperm.mechanisms import resolve
+from dperm.privacy.entropy import SystemEntropy
+
+LARGEST_COUNT = 10_000_000
+
+
+def check_file(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The statement in a model file, if the file and the statement have the form that they should have."""
+    needed = (*RELEASED, "parameters", "estimator", "schema", "certificate", "digest")
+    if not isinstance(document, Mapping) or not set(needed) <= set(document):
+        raise InvalidInput("a model file with a certificate was expected.")
+    statement = check_statement(document["certificate"])
+    for place in ("asked", "chosen"):
+        mechanism_of(statement["mechanism"][place])
+        settings = statement["mechanism"][place]["settings"]
+        _check_sizes({f"{place}, {name}": value for name, value in settings.items()})
+    _check_sizes(statement["mechanism"]["used"])
+    return statement
+
+
+def _check_sizes(settings: Mapping[str, Any]) -> None:
+    for name, value in settings.items():
+        if isinstance(value, int) and not isinstance(value, bool) and not 0 <= value <= LARGEST_COUNT:
+            raise InvalidInput(f"mechanism, {name} = {value} is out of the range that can be checked.")
+
+
+def check_claim(statement: Mapping[str, Any]) -> str:
+    """Who may claim a guarantee at all."""
+    if statement["unit"] != UNIT:
+        raise InvalidInput(f"unit must be {UNIT!r}.")
+    if statement["bounds"] != DECLARED:
+        raise InvalidInput(f"bounds must be {DECLARED!r}: bounds from the data are not covered.")
+    if statement["guarantee"] is None:
+        return "no guarantee is claimed"
+    entropy = statement["entropy"]
+    if not entropy["secure"] or entropy["source"] != SystemEntropy.name:
+        raise InvalidInput("a guarantee is claimed for noise that did not come from the operating system.")
+    if not statement["certified_arithmetic"]:
+        raise InvalidInput("a guarantee is claimed for arithmetic that the plan does not account for.")
+    if not statement["releases"]:
+        raise InvalidInput("a guarantee is claimed without a release that has noise.")
+    around = statement["around"]
+    unmet = any(line.startswith(NOT_MET) for line in around)
+    if not (unmet or any(line.endswith(CHOSEN_BLINDLY) for line in around)):
+        raise InvalidInput("around does not say how the settings were chosen.")
+    if not (unmet or FEATURES_ASSUMED in around):
+        raise InvalidInput("around does not say how the features came about.")
+    return "noise from the operating system, arithmetic as planned"
+
+
+def check_parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
+    """The estimator's own parameters must tell the same story."""
+    stated, problem = document.get("parameters"), statement["problem"]
+    if not isinstance(stated, Mapping):
+        raise InvalidInput("parameters must be an object.")
+    mechanism = stated.get("mechanism")
+    asked = describe(resolve(mechanism) if isinstance(mechanism, str) else mechanism_of(mechanism))
+    removable = statement["relation"] == "add-remove"
+    expected = {
+        "epsilon": statement["budget"]["epsilon"],
+        "delta": statement["budget"]["delta"],
+        "l2": problem["l2"],
+        "x_norm": problem["x_norm"],
+        "neighbours": statement["relation"],
+        "fit_intercept": problem["intercept"] > 0,
+        "max_rows": problem["n_rows"] if removable else None,
+    }
+    if problem["loss"] == "squared":
+        expected["residual_bound"] = problem["loss_parameters"][0]
+        expected["y_range"] = [statement["targets"]["low"], statement["targets"]["high"]]
+    for name, value in expected.items():
+        found = stated.get(name)
+        if name not in stated or found != value or isinstance(found, bool) != isinstance(value, bool):
+            raise InvalidInput(f"parameter {name} is not what the certificate states.")
+    if problem["loss"] not in loss_names(str(document.get("estimator"))):
+        raise InvalidInput("the loss is not that of the estimator.")
+    if asked != statement["mechanism"]["asked"]:
+        raise InvalidInput("parameter mechanism is not the one that the certificate states.")
+    _check_coefficients(document, problem)
+    if statement["targets"]["kind"] == "classes":
+        classes = document.get("classes")
+        if not isinstance(classes, list) or len(classes) != statement["targets"]["count"]:
+            raise InvalidInput("targets, count is not the number of classes.")
+        declared = stated.get("classes")
+        if (declared is not None) != (statement["targets"]["origin"] == DECLARED):
+            raise InvalidInput("targets, origin does not agree with the parameter classes.")
+        if declared is not None and declared != classes:
+            raise InvalidInput("the parameter classes is not the list of classes.")
+    if (stated.get("random_state") is None) != (statement["entropy"]["source"] == SystemEntropy.name):
+        raise InvalidInput("entropy does not agree with the parameter random_state.")
+    return "epsilon, delta, bounds, relation, mechanism and targets agree"
+
+
+def _check_coefficients(document: Mapping[str, Any], problem: Mapping[str, Any]) -> None:
+    """As many coefficients as the certificate is about."""
+    rows = document["coefficients"] if problem["outputs"] > 1 else [document["coefficients"]]
+    if not (isinstance(rows, list) and all(isinstance(row, list) for row in rows)):
+        raise InvalidInput("coefficients must be lists of numbers.")
+    if (len(rows), {len(row) for row in rows}) != (problem["outputs"], {problem["n_features"]}):
+        raise InvalidInput("problem, n_features and outputs are not those of the coefficients.")

@@ -1,0 +1,139 @@
+"""What the verification of a model file found, and whether that is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dperm.certificate.accountant import Price
+from dperm.certificate.document import is_finite_float, matches
+from dperm.certificate.statement import UNITS
+from dperm.errors import InvalidInput
+
+STRUCTURE, FORMULA, SECOND, REPLANNED = (
+    "structure",
+    "formulas of the proof",
+    "second accountant",
+    "planned again",
+)
+"""By which route a check was made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One thing that was checked, by which route, and what was found."""
+
+    name: str
+    route: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requirements:
+    """What the user asks of a model beyond a guarantee that stands: a largest price, and whom it protects."""
+
+    max_epsilon: float | None = None
+    max_delta: float | None = None
+    unit: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_epsilon", "max_delta"):
+            value = getattr(self, name)
+            if value is not None and not (is_finite_float(value) or matches(value, int)):
+                raise InvalidInput(f"{name} must be a finite number; got {value!r}.")
+            if value is not None and value < 0:
+                raise InvalidInput(f"{name} must be at least 0; got {value!r}.")
+        if self.unit is not None and self.unit not in UNITS:
+            raise InvalidInput(f"unit must be one of {', '.join(UNITS)}; got {self.unit!r}.")
+
+    def objections(self, guarantee: Mapping[str, float], unit: str) -> tuple[str, ...]:
+        """What of it a guarantee does not meet."""
+        found = []
+        for name, most in (("epsilon", self.max_epsilon), ("delta", self.max_delta)):
+            if most is not None and not guarantee[name] <= most:
+                found.append(f"{name} = {guarantee[name]:g} is above the {most:g} allowed")
+        if self.unit is not None and unit != UNITS[self.unit]:
+            found.append(f"it protects {unit}, and {UNITS[self.unit]} was asked for")
+        return tuple(found)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Verdict:
+    """What the verification of a model file found.
+
+    ``ok`` is the answer: a guarantee is claimed, every check passed, nothing is NOT MET and the requirements hold;
+    otherwise ``objections`` say why not. ``guarantee`` is the (epsilon, delta) that stands, None if none does.
+    ``accepted`` tells only that the file follows from what it states, ``reason`` why it claims no guarantee.
+    ``unmet`` are assumptions of which the file itself says that they were not met, ``cautions`` what else it warns of.
+
+    ``independent`` tells whether all of the price was computed anew by a second accountant. Two things stand against
+    it: a mechanism from elsewhere can only be planned again, and a sensitivity that follows the weights cannot be
+    computed from the file, which does not hold them; ``not_checked`` names those.
+    """
+
+    checks: tuple[Check, ...]
+    claim: Mapping[str, float] | None
+    reason: str | None
+    unit: str = ""
+    relation: str = ""
+    price: Price | None = None
+    unmet: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    not_checked: tuple[str, ...] = ()
+    requirements: Requirements = field(default_factory=Requirements)
+
+    @property
+    def accepted(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        return tuple(f"{check.name}: {check.detail}" for check in self.checks if not check.passed)
+
+    @property
+    def guarantee(self) -> Mapping[str, float] | None:
+        return self.claim if self.accepted and not self.unmet else None
+
+    @property
+    def independent(self) -> bool:
+        return self.accepted and self.price is not None and not self.not_checked
+
+    @property
+    def objections(self) -> tuple[str, ...]:
+        """Why the model is not ok, the gravest first."""
+        if not self.accepted:
+            return self.failures
+        if self.claim is None:
+            return (f"no guarantee is claimed: {self.reason}",)
+        return self.unmet or self.requirements.objections(self.claim, self.unit)
+
+    @property
+    def ok(self) -> bool:
+        return not self.objections
+
+    @property
+    def how(self) -> str:
+        """By which route the price was found."""
+        if self.independent:
+            return "recomputed independently"
+        if self.price is not None:
+            return "recomputed from the stated sensitivities, of which some are not checked"
+        return "planned again, not independently recomputed"
+
+    def __str__(self) -> str:
+        if self.ok:
+            assert self.claim is not None
+            head = (
+                f"OK: ({self.claim['epsilon']:g}, {self.claim['delta']:g})-differentially private for {self.unit}, "
+                f"{self.relation}; {self.how}"
+            )
+        else:
+            head = f"NOT OK: {self.objections[0]}"
+        rest = [f"not checked: {line}" for line in self.not_checked] if self.ok else list(self.objections[1:])
+        return "\n  ".join(_printable(line) for line in (head, *rest, *self.cautions))
+
+
+def _printable(line: str) -> str:
+    """One line, whatever a hostile file put into it."""
+    return "".join(letter if letter.isprintable() else "?" for letter in line)

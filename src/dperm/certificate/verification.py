@@ -1,0 +1,134 @@
+"""Check a model file's certificate: recompute its guarantee by a second route, then plan the fit once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dperm.certificate.accountant import Price
+from dperm.certificate.facts import Facts
+from dperm.certificate.replanning import check_plan
+from dperm.certificate.routes.evidence import Evidence
+from dperm.certificate.second_route import (
+    check_constants,
+    check_price,
+    recomputed_price,
+    releases_checked,
+    stated_route,
+    unchecked,
+)
+from dperm.certificate.statement import CAUTION, NOT_MET, check_digests
+from dperm.certificate.structure import check_claim, check_file, check_parameters
+from dperm.certificate.verdict import FORMULA, REPLANNED, SECOND, STRUCTURE, Check, Requirements, Verdict
+from dperm.errors import DpermError
+
+_BROKEN = (ArithmeticError, ValueError, TypeError, LookupError, MemoryError, AssertionError, DpermError)
+
+
+def verify(
+    document: Mapping[str, Any],
+    *,
+    max_epsilon: float | None = None,
+    max_delta: float | None = None,
+    unit: str | None = None,
+) -> Verdict:
+    """Whether a model file claims a guarantee that follows from the constants that it states.
+
+    Parameters
+    ----------
+    document : mapping
+        As :func:`dperm.estimators.saved.read_document` gives it.
+    max_epsilon, max_delta : float, optional
+        The largest guarantee that is ``ok``.
+    unit : {"row", "person"}, optional
+        Whom the guarantee must protect. Certificates of today are about one row, so "person" is never ``ok``.
+
+    Guarantee
+    ---------
+    Of an accepted file with a guarantee: the stated noise costs at most the stated epsilon and delta, with the
+    sensitivities that the proofs give for the stated constants, those named in ``not_checked`` excepted; numbers,
+    schema and certificate belong together.
+
+    Assumes
+    -------
+    That the file tells what was done. Who writes a false statement that is consistent in itself is not found out:
+    no file can show that noise was really drawn, or that rows were really bounded.
+    """
+    requirements = Requirements(max_epsilon=max_epsilon, max_delta=max_delta, unit=unit)
+    examination = _Examination()
+    statement = examination.run("shape of the file", STRUCTURE, lambda: check_file(document))
+    if statement is None:
+        return examination.verdict(requirements)
+    examination.run("digests", STRUCTURE, lambda: check_digests(document))
+    examination.run("claim", STRUCTURE, lambda: check_claim(statement))
+    examination.run("parameters of the estimator", STRUCTURE, lambda: check_parameters(document, statement))
+    examination.statement = statement
+    if statement["guarantee"] is not None and examination.sound:
+        examination.run("constants", FORMULA, lambda: check_constants(statement))
+    if statement["guarantee"] is not None and examination.sound:
+        examination.recompute(statement)
+    if examination.sound:
+        examination.run("the whole plan", REPLANNED, lambda: check_plan(statement))
+    return examination.verdict(requirements)
+
+
+class _Examination:
+    """The checks made so far."""
+
+    def __init__(self) -> None:
+        self.checks: list[Check] = []
+        self.statement: Mapping[str, Any] | None = None
+        self.price: Price | None = None
+        self.not_checked: tuple[str, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+    def run(self, name: str, route: str, work: Callable[[], Any]) -> Any:
+        """Do one check: an error is a failure, a text tells what was found."""
+        value, detail, passed = None, "", True
+        try:
+            with np.errstate(divide="raise", over="raise", invalid="raise"):
+                value = work()
+            detail = value if isinstance(value, str) else "as it should be"
+        except _BROKEN as error:
+            passed = False
+            detail = str(error) or type(error).__name__
+        self.checks.append(Check(name=name, route=route, passed=passed, detail=detail))
+        return value
+
+    def recompute(self, statement: Mapping[str, Any]) -> None:
+        """Sensitivities by the formulas of the proof page, then the price by the second accountant."""
+        route = stated_route(statement)
+        if route is None:
+            return
+        evidence = Evidence(statement, Facts.of(statement))
+
+        def releases() -> str:
+            self.price = recomputed_price(route, evidence)
+            self.not_checked = unchecked(evidence)
+            return releases_checked(evidence)
+
+        self.run("releases", FORMULA, releases)
+        price = self.price
+        if price is not None and self.sound:
+            self.run("epsilon at delta", SECOND, lambda: check_price(price, evidence))
+
+    def verdict(self, requirements: Requirements) -> Verdict:
+        statement = self.statement or {"guarantee": None, "reason": None, "unit": "", "relation": ""}
+        assumed = statement.get("assumptions", ())
+        return Verdict(
+            checks=tuple(self.checks),
+            claim=statement["guarantee"],
+            reason=statement["reason"],
+            unit=statement["unit"],
+            relation=statement["relation"],
+            price=self.price if self.sound else None,
+            unmet=tuple(line for line in assumed if line.startswith(NOT_MET)),
+            cautions=tuple(line for line in assumed if line.startswith(CAUTION)),
+            not_checked=self.not_checked,
+            requirements=requirements,
+        )

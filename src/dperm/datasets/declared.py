@@ -1,0 +1,96 @@
+"""Single values of a schema, which may be hostile: each is checked and brought into one form."""
+
+import math
+import reprlib
+from typing import Any
+
+from dperm.errors import InvalidInput
+
+LARGEST_INTEGER = 2**53 - 1
+"""Largest integer that may name a category: floats hold it exactly, and nothing else rounds to it."""
+
+Category = str | int
+"""A category or class: text, an integer or a truth value; one kind within one list."""
+
+
+def check_number(key: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput(f"{key} must be a number; got {reprlib.repr(value)}.")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InvalidInput(f"{key} must be a finite number; got {reprlib.repr(value)}.")
+    return number
+
+
+def check_flag(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{key} must be true or false; got {reprlib.repr(value)}.")
+    return value
+
+
+def check_list(key: str, value: object) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise InvalidInput(f"{key} must be a list; got {reprlib.repr(value)}.")
+    return list(value)
+
+
+def check_text(key: str, value: object) -> str:
+    if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise InvalidInput(f"{key} must be text; got {reprlib.repr(value)}.")
+    return value
+
+
+def check_name(value: object) -> str:
+    if check_text("name", value) == "":
+        raise InvalidInput("name must not be empty.")
+    return str(value)
+
+
+def check_bounds(key: str, value: object) -> tuple[float, float]:
+    numbers = [check_number(key, bound) for bound in check_list(key, value)]
+    if len(numbers) != 2 or not numbers[0] < numbers[1]:
+        raise InvalidInput(
+            f"{key} must be two numbers [low, high] with low < high; got {reprlib.repr(value)}."
+        )
+    return numbers[0], numbers[1]
+
+
+def check_categories(key: str, value: object) -> tuple[Category, ...]:
+    values = check_list(key, value)
+    kinds = {type(item) for item in values}
+    if len(values) < 2 or kinds not in ({str}, {int}, {bool}):
+        raise InvalidInput(
+            f"{key} must list at least two values of one kind: text, integers or truth values; "
+            f"got {reprlib.repr(value)}."
+        )
+    if len(set(values)) != len(values):
+        raise InvalidInput(f"{key} must not repeat a value; got {reprlib.repr(value)}.")
+    for item in values:
+        if isinstance(item, str):
+            check_text(key, item)
+        elif abs(item) > LARGEST_INTEGER:
+            raise InvalidInput(
+                f"{key} must hold integers of at most 2**53 - 1 in size; got {reprlib.repr(item)}."
+            )
+    return tuple(values)
+
+
+def check_marks(value: object) -> tuple[str | float, ...]:
+    """Marks of a missing value: text, or numbers (kept as floats)."""
+    return tuple(
+        check_text("missing", mark) if isinstance(mark, str) else check_number("missing", mark)
+        for mark in check_list("missing", value)
+    )
+
+
+def shortest(value: Any) -> Any:
+    """17.0 as 17, so that a written schema reads as a person would write it."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
+
+
+def set_field(instance: object, field: str, value: object) -> None:
+    """Put a checked value into a frozen dataclass while it is being made."""
+    object.__setattr__(instance, field, value)

@@ -1,0 +1,53 @@
+"""What a schema declares to be predicted."""
+
+from dataclasses import dataclass
+
+from dperm.datasets import toml
+from dperm.datasets.declared import (
+    Category,
+    check_bounds,
+    check_categories,
+    check_flag,
+    check_name,
+    check_number,
+    set_field,
+    shortest,
+)
+from dperm.errors import InvalidInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What is predicted: one of ``classes``, or on which side of ``threshold``, or a number in ``range``.
+
+    Of two classes the second is the positive one. ``rest`` makes the last class stand for every value
+    that is not listed. A threshold t makes the two classes "<=t" and ">t".
+    """
+
+    name: str
+    classes: tuple[Category, ...] = ()
+    rest: bool = False
+    threshold: float | None = None
+    range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        set_field(self, "name", check_name(self.name))
+        set_field(self, "rest", check_flag("rest", self.rest))
+        if (self.classes != ()) + (self.threshold is not None) + (self.range is not None) != 1:
+            raise InvalidInput("exactly one of classes, threshold and range must be given.")
+        if self.rest and self.classes == ():
+            raise InvalidInput("rest needs classes.")
+        if self.classes != ():
+            set_field(self, "classes", check_categories("classes", self.classes))
+        elif self.threshold is not None:
+            set_field(self, "threshold", check_number("threshold", self.threshold))
+        else:
+            set_field(self, "range", check_bounds("range", self.range))
+
+    @property
+    def labels(self) -> tuple[Category, ...]:
+        """The labels that can occur, in the declared order; none for a numeric target."""
+        if self.threshold is None:
+            return self.classes
+        number = toml.scalar(shortest(self.threshold))
+        return (f"<={number}", f">{number}")

@@ -1,0 +1,187 @@
+"""Rows that lie in one array in memory, with a mask that says which of them each model may see."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dperm.arithmetic import Arithmetic
+from dperm.engine.base import Batches, Engine, Evaluation, Floats, Integers, Sample
+from dperm.errors import InvalidInput
+from dperm.losses import Loss
+
+_ROWS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, repr=False)
+class Stored:
+    """Opened rows: mapped, in their final order, intercept column included.
+
+    ``X``             C-ordered ``(n_rows, n_columns)``, float32 or float64;
+    ``y``             encoded labels;
+    ``inverse_norm``  a lower bound on 1 / norm of each stored row, finite for zero rows too;
+    ``mask``          1 where a row trains a model, ``(n_rows, K)``, or None: every row trains every model;
+    ``radius``        the declared bound on the norm of a whole row.
+    """
+
+    X: NDArray[np.floating[Any]]
+    y: Floats
+    inverse_norm: Floats
+    mask: NDArray[np.uint8] | None
+    radius: float
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges(Batches):
+    """Batch j of model k is its rows at positions ``edges[j, k] <= i < edges[j + 1, k]``."""
+
+    edges: Integers
+    counts: Integers
+
+    @property
+    def sizes(self) -> Integers:
+        return self.counts
+
+    def only(self, batch: int) -> Ranges:
+        return Ranges(self.edges[batch : batch + 2], self.counts[batch : batch + 1])
+
+
+class StoredEngine(Engine):
+    """What the engines over rows in memory share: masks, samples, batches as ranges of positions."""
+
+    def __init__(self, rows: Stored, used: set[Arithmetic] | None = None) -> None:
+        super().__init__(rows.radius, used)
+        self._rows = rows
+
+    @property
+    def n_rows(self) -> int:
+        return int(self._rows.X.shape[0])
+
+    @property
+    def n_columns(self) -> int:
+        return int(self._rows.X.shape[1])
+
+    def select(self, models: Sequence[int]) -> Self:
+        if self._rows.mask is None:
+            return self
+        part = copy(self)
+        part._rows = replace(self._rows, mask=np.ascontiguousarray(self._rows.mask[:, models]))
+        return part
+
+    def sample(self, draws: Sequence[Sample]) -> Self:
+        """Rows are copied only when that makes passes shorter."""
+        members = np.zeros((self.n_rows, len(draws)), np.uint8)
+        counts = self._own_counts(len(draws))
+        for k, draw in enumerate(draws):
+            index = draw.positions(int(counts[k]))
+            if index.size and not (index.min() >= 0 and index.max() < counts[k]):
+                raise InvalidInput(f"positions of model {k} must lie between 0 and {counts[k] - 1}.")
+            own = index if self._rows.mask is None else np.flatnonzero(self._rows.mask[:, k])[index]
+            members[own, k] = 1
+        part = copy(self)
+        used = np.flatnonzero(members.any(axis=1))
+        if 2 * len(used) > self.n_rows:
+            part._rows = replace(self._rows, mask=members)
+            return part
+        rows = self._rows
+        mask = None if len(draws) == 1 else members[used]
+        part._rows = Stored(rows.X[used], rows.y[used], rows.inverse_norm[used], mask, rows.radius)
+        return part
+
+    def batches(self, sizes: ArrayLike) -> Ranges:
+        counts = np.asarray(sizes)
+        if counts.ndim != 2 or counts.dtype.kind not in "iu" or counts.size == 0 or counts.min() < 1:
+            raise InvalidInput("batch sizes must be whole numbers of at least 1, of shape (batches, models).")
+        totals, own_counts = counts.sum(axis=0), self._own_counts(counts.shape[1])
+        if (totals != own_counts).any():
+            k = int(np.flatnonzero(totals != own_counts)[0])
+            raise InvalidInput(
+                f"batch sizes must sum to the number of rows of each model; model {k} has {own_counts[k]} rows "
+                f"and its batches hold {totals[k]}."
+            )
+        cuts = np.zeros((counts.shape[0] + 1, counts.shape[1]), np.int64)
+        np.cumsum(counts, axis=0, out=cuts[1:])
+        if self._rows.mask is not None:
+            for k in range(counts.shape[1]):
+                own = np.flatnonzero(self._rows.mask[:, k])
+                cuts[1:-1, k] = own[cuts[1:-1, k]]
+            cuts[0], cuts[-1] = 0, self.n_rows
+        return Ranges(cuts, counts.astype(np.int64, copy=False))
+
+    def _begin(self, loss: Loss, W: Floats) -> int:
+        mask = self._rows.mask
+        if mask is not None and W.ndim > 1 and mask.shape[1] != W.shape[1]:
+            raise InvalidInput(f"the mask is for {mask.shape[1]} models; W has {W.shape[1]}.")
+        return super()._begin(loss, W)
+
+    def _sums(
+        self,
+        loss: Loss,
+        W: Floats,
+        batch: Batches | None,
+        clip: Floats | None,
+        want_value: bool,
+        want_gradient: bool,
+    ) -> tuple[Floats, Floats]:
+        start, stop = self._range(W.shape[1], batch)
+        return self._range_sums(loss, W, start, stop, clip, want_value, want_gradient)
+
+    @abstractmethod
+    def _range_sums(
+        self,
+        loss: Loss,
+        W: Floats,
+        start: Integers,
+        stop: Integers,
+        clip: Floats | None,
+        want_value: bool,
+        want_gradient: bool,
+    ) -> tuple[Floats, Floats]:
+        """The sums over each model's own rows at positions ``start[k] <= i < stop[k]``."""
+
+    def _range(self, n_models: int, batch: Batches | None) -> tuple[Integers, Integers]:
+        if batch is None:
+            return np.zeros(n_models, np.int64), np.full(n_models, self.n_rows, np.int64)
+        if not isinstance(batch, Ranges) or len(batch) != 1 or batch.edges.shape != (2, n_models):
+            raise InvalidInput(f"batch must be a single batch of these rows, for {n_models} models.")
+        first, last = batch.edges
+        if first.min() < 0 or (first > last).any() or last.max() > self.n_rows:
+            raise InvalidInput("the batch is not one of these rows.")
+        return first, last
+
+    def _row_sums(self) -> Floats:
+        mask = np.ones((self.n_rows, 1), np.uint8) if self._rows.mask is None else self._rows.mask
+        total = np.zeros((self.n_columns, mask.shape[1]))
+        for first in range(0, self.n_rows, _ROWS_AT_ONCE):
+            block = slice(first, first + _ROWS_AT_ONCE)
+            total += self._rows.X[block].T.astype(np.float64) @ mask[block].astype(np.float64)
+        return total
+
+    def _moments(self) -> Floats:
+        return self._masked_moments(1 if self._rows.mask is None else self._rows.mask.shape[1])
+
+    @abstractmethod
+    def _masked_moments(self, n_models: int) -> Floats: ...
+
+    def _scores(self, loss: Loss, W: Floats) -> Evaluation:
+        losses, inside, outside = self._counted(loss, W)
+        counts = self._own_counts(W.shape[1])
+        return Evaluation(losses, inside, counts, outside, self.n_rows - counts)
+
+    @abstractmethod
+    def _counted(self, loss: Loss, W: Floats) -> tuple[Floats, Integers, Integers]:
+        """Training loss, correct training rows, correct held-out rows."""
+
+    def _own_counts(self, n_models: int) -> Integers:
+        mask = self._rows.mask
+        if mask is None:
+            return np.full(n_models, self.n_rows, np.int64)
+        if mask.shape[1] != n_models:
+            raise InvalidInput(f"the mask is for {mask.shape[1]} models; got {n_models}.")
+        return np.asarray(mask.sum(axis=0, dtype=np.int64))

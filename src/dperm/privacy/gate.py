@@ -1,0 +1,220 @@
+"""The gate: the one place where numbers computed from rows meet randomness and become public."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import InvalidInput
+from dperm.privacy.entropy import Entropy, SeededEntropy, SystemEntropy, entropy_from
+from dperm.privacy.gamma_norm import GammaNormNoise
+from dperm.privacy.noise import ROUNDING_ALLOWANCE, FloatArray, GaussianNoise, add_noise
+from dperm.privacy.noisy_min import NoisyMin, noisy_min
+from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch, SecretOrder
+
+# OpenDP draws without holding the interpreter, so two threads help once there are a few columns.
+_THREADS = 2
+_FEWEST_COLUMNS = 4
+FLOAT_GRID = -1074  # scores are compared as the floats they are, and every float is a multiple of 2**-1074
+
+Noise = GaussianNoise | GammaNormNoise
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseRecord:
+    """What one release declared; every field is public."""
+
+    name: str
+    sensitivity: float
+    padded_sensitivity: float
+    noise_scale: float
+    grid_exponent: int
+    dimension: int
+    entropy: str
+    secure: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Gate:
+    """Owns all randomness of a run and the records of what was released.
+
+    A gate has a lane for every job. Values of a batch have one column per lane, each with its own noise, and each
+    record goes to its lane. Nothing computed from rows may leave a mechanism in another way, and no mechanism may ask
+    another source for randomness.
+
+    Guarantee
+    ---------
+    If the values of neighbours are at most ``noise.sensitivity`` apart, a released vector costs at most a Gaussian
+    with mu = ``record.padded_sensitivity / noise.scale``. A smaller distance s in some hidden branch costs
+    ``noise.padded(s) / noise.scale`` there.
+    """
+
+    def __init__(self, source: Entropy) -> None:
+        self.source = source
+        self._records: list[list[ReleaseRecord]] = [[]]
+
+    @classmethod
+    def system(cls) -> Self:
+        """Randomness of the operating system: the only gate that gives privacy."""
+        return cls(SystemEntropy())
+
+    @classmethod
+    def seeded(cls, seed: int | np.random.SeedSequence) -> Self:
+        """A gate for experiments on public data: who knows the seed can subtract the noise."""
+        return cls(SeededEntropy(seed))
+
+    @classmethod
+    def from_random_state(cls, random_state: Any) -> Self:
+        return cls(entropy_from(random_state))
+
+    @property
+    def secure(self) -> bool:
+        return self.source.secure
+
+    def lanes(self, n: int) -> Self:
+        """The same gate with fresh lanes, one for each of n jobs."""
+        fresh = copy(self)
+        fresh._records = [[] for _ in range(n)]
+        return fresh
+
+    def part(self, lanes: Sequence[int]) -> Self:
+        """The same gate for some of its lanes; what they release is written down there."""
+        some = copy(self)
+        some._records = [self._records[lane] for lane in lanes]
+        return some
+
+    def records(self, lane: int = 0) -> tuple[ReleaseRecord, ...]:
+        return tuple(self._records[lane])
+
+    def release(self, values: NDArray[Any], noises: Sequence[Noise], name: str) -> FloatArray:
+        """Release each column of ``values``, shape (d, K), with its own noise: K separate releases.
+
+        Raises
+        ------
+        InvalidInput
+            If the values are not real numbers, one column for each noise and lane.
+        NotCertified
+            If a value is not finite.
+        """
+        columns = self._columns(values, noises)
+        released = self._each(lambda k: self._noisy(columns[:, k], noises[k], name), len(noises))
+        for lane, noise in zip(self._records, noises, strict=True):
+            lane.append(self._record(noise, name))
+        return np.stack(released, axis=1) if released else np.empty_like(columns)
+
+    def release_one(self, values: NDArray[Any], noise: Noise, name: str) -> FloatArray:
+        """A vector, for a gate with one lane."""
+        return np.asarray(self.release(np.asarray(values)[:, None], [noise], name)[:, 0])
+
+    def release_weights(self, values: FloatArray, noises: Sequence[Noise], name: str) -> FloatArray:
+        """Values shaped as weights, (p, K) or (p, K, C), each model with its own noise."""
+        moved = np.moveaxis(values, 1, -1)
+        noisy = self.release(moved.reshape(-1, len(noises)), noises, name)
+        return np.ascontiguousarray(np.moveaxis(noisy.reshape(moved.shape), -1, 1))
+
+    def draw(self, noises: Sequence[Noise], name: str) -> FloatArray:
+        """Noise alone, one column for each lane, that a mechanism puts in its objective and never publishes.
+
+        It is written down like a release, because the price of what follows rests on it.
+        """
+        dimension = noises[0].dimension if noises else 0
+        return self.release(np.zeros((dimension, len(noises))), noises, name)
+
+    def hide(self, values: NDArray[Any], noises: Sequence[Noise]) -> FloatArray:
+        """Noisy columns that stay inside the mechanism; nothing is written down because nothing is released."""
+        columns = self._columns(values, noises)
+        noisy = [self._hidden(columns[:, k], noise) for k, noise in enumerate(noises)]
+        return np.stack(noisy, axis=1) if noisy else np.empty_like(columns)
+
+    def choose(self, scores: FloatArray, choice: NoisyMin, name: str) -> int:
+        """Index of a candidate with about the lowest score, for a gate with one lane.
+
+        ``noise_scale`` of the record is that of Gumbel noise, ``dimension`` the number of candidates.
+        """
+        chosen = self._chosen(np.asarray(scores, np.float64), choice, name)
+        (lane,) = self._records
+        lane.append(
+            ReleaseRecord(
+                name=name,
+                sensitivity=choice.sensitivity,
+                padded_sensitivity=choice.sensitivity * (1 + ROUNDING_ALLOWANCE),
+                noise_scale=choice.scale,
+                grid_exponent=FLOAT_GRID,
+                dimension=len(scores),
+                entropy=self.source.name,
+                secure=self.source.secure,
+            )
+        )
+        return chosen
+
+    def order(self) -> SecretOrder:
+        """A secret order of the rows."""
+        return SecretOrder(self.source)
+
+    def poisson(self, rate: float) -> PoissonBatch:
+        """A secret batch that every row joins on its own with probability ``rate``."""
+        return PoissonBatch(self.source, rate)
+
+    def fixed_size(self, size: int) -> FixedSizeBatch:
+        """A secret batch of ``size`` rows."""
+        return FixedSizeBatch(self.source, size)
+
+    def permutation(self, n: int) -> NDArray[np.int64]:
+        """A random order of n things that are no rows, such as coordinates."""
+        return self.source.permutation(n)
+
+    def integer(self, words: int = 4) -> int:
+        """A uniform integer of 64 bits for each word."""
+        return int.from_bytes(self.source.words(words).tobytes(), "little")
+
+    def _noisy(self, values: FloatArray, noise: Noise, name: str) -> FloatArray:
+        """What leaves for one column; a gate that watches, or adds nothing, begins here."""
+        return (
+            noise.add(values, self.source)
+            if isinstance(noise, GammaNormNoise)
+            else add_noise(values, noise, self.source)
+        )
+
+    def _hidden(self, values: FloatArray, noise: Noise) -> FloatArray:
+        return self._noisy(values, noise, "hidden noise")
+
+    def _chosen(self, scores: FloatArray, choice: NoisyMin, name: str) -> int:
+        return noisy_min(scores, choice, self.source)
+
+    def _each(self, one: Any, n: int) -> list[FloatArray]:
+        if self.source.secure and n >= _FEWEST_COLUMNS:
+            with ThreadPoolExecutor(_THREADS) as threads:
+                return list(threads.map(one, range(n)))
+        return [one(k) for k in range(n)]
+
+    def _columns(self, values: NDArray[Any], noises: Sequence[Noise]) -> FloatArray:
+        values = np.asarray(values)
+        if values.dtype.kind not in "fiu":
+            raise InvalidInput(f"Only arrays of real numbers can be released; got dtype {values.dtype}.")
+        if values.ndim != 2 or values.shape[1] != len(noises):
+            raise InvalidInput(
+                f"A batch needs values of shape (d, K) and K noises; got {values.shape} and {len(noises)}."
+            )
+        if len(noises) != len(self._records):
+            raise InvalidInput(f"The gate has {len(self._records)} lanes; got {len(noises)} noises.")
+        return values.astype(np.float64, copy=False)
+
+    def _record(self, noise: Noise, name: str) -> ReleaseRecord:
+        return ReleaseRecord(
+            name=f"{name} (norm Gamma distributed)" if isinstance(noise, GammaNormNoise) else name,
+            sensitivity=noise.sensitivity,
+            padded_sensitivity=noise.padded(noise.sensitivity),
+            noise_scale=noise.scale,
+            grid_exponent=noise.grid_exponent,
+            dimension=noise.dimension,
+            entropy=self.source.name,
+            secure=self.source.secure,
+        )

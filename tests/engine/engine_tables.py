@@ -1,0 +1,36 @@
+"""Dense rows from plain facts, and orders and samples that a test fixes itself."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dperm.engine import Table
+from dperm.engine.stored import Ranges
+from dperm.row_map import RowMap
+
+
+def dense_table(X: Any, y: Any, *, x_norm: float, intercept: float, n_rows: int, mask: Any = None) -> Table:
+    return Table(X, y, row_map=RowMap(x_norm=x_norm, intercept=intercept), n_rows=n_rows, mask=mask)
+
+
+@dataclass(frozen=True, eq=False)
+class FixedOrder:
+    order: Any
+
+    def permutation(self, n_rows: int) -> np.ndarray:
+        return np.asarray(self.order)
+
+
+@dataclass(frozen=True, eq=False)
+class FixedSample:
+    chosen: Any
+
+    def positions(self, n_rows: int) -> np.ndarray:
+        return np.asarray(self.chosen, np.int64)
+
+
+def between(start: Any, stop: Any) -> Ranges:
+    """One batch: the rows of each model from ``start`` to before ``stop``."""
+    edges = np.stack([np.asarray(start), np.asarray(stop)])
+    return Ranges(edges, np.diff(edges, axis=0))
