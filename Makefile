@@ -3,13 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-slow check bench clean
-
-$(VENV)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	touch $@
+.PHONY: demo test test-slow coverage check lint types docs graph bench tables names locked lock clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dperm compare --loss logistic --out demo \
@@ -21,22 +15,59 @@ test: $(VENV)/.installed
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow
 
-check: $(VENV)/.installed
+# The floor stands in pyproject.toml.
+coverage: $(VENV)/.installed
+	$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report=term:skip-covered
+
+check: lint types graph docs
+
+lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed
 	$(BIN)/mypy
 
+# Layers, cycles, private names, lengths, copies. DRAW='--svg imports.svg' draws it.
+graph: $(VENV)/.installed
+	$(BIN)/python tools/import_graph.py $(DRAW)
+
 # A page to start from: docs/_build/html/index.html. Warnings are errors.
-.PHONY: docs
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks
+
+# The table of mechanisms in docs/mechanisms.md, from the registry.
+tables: $(VENV)/.installed
+	$(BIN)/python tools/mechanism_table.py --write
+
+# The stubs that tell type checkers which names dperm exports.
+names: $(VENV)/.installed
+	$(BIN)/python tools/names.py
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
 
 $(VENV)/.docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $@
 
-bench: $(VENV)/.installed
-	$(BIN)/python -m benchmarks
+# The exact versions of requirements/dev.txt in place of the newest ones.
+locked:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	touch $(VENV)/.installed $(VENV)/.docs
+
+# Needs uv.
+lock:
+	uv pip compile pyproject.toml --extra dev --extra docs --universal --python-version 3.11 --generate-hashes \
+		--no-header --quiet --upgrade --output-file requirements/dev.txt
 
 clean:
 	rm -rf $(VENV) demo build dist docs/_build

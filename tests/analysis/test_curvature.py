@@ -7,16 +7,17 @@ import pytest
 
 from dperm.analysis import measure_curvature
 from dperm.datasets import load_dataset
-from dperm.engine import Table
-from dperm.errors import DataUnavailable, InvalidInput, NotCertified, Unsupported
+from dperm.engine import open_rows
+from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
 from dperm.problem import Problem
 from dperm.solvers import Solution
+from records import loaded_or_skipped
 
 
 def case(X, y, loss, l2):
     problem = Problem(loss=loss, l2=l2, x_norm=1.0, n_rows=len(X), n_features=X.shape[1])
-    return Table(X, y, x_norm=1.0, intercept=0.0, n_rows=len(X)), problem
+    return open_rows(X, y, problem), problem
 
 
 def random_case(loss, l2=0.01, n=300, p=5):
@@ -113,10 +114,7 @@ def ipums_by_the_authors():
     The caller divides each row by its norm. Any rows of norm one give the average 4.8e-3; of the weights 0.1, 0.3,
     0.5, 1 and 2 of the constant column, put in before the division, 1 comes closest in the expected curvature.
     """
-    try:
-        data = load_dataset("ipums-br", fetch=False)
-    except DataUnavailable as missing:
-        pytest.skip(str(missing))
+    data = loaded_or_skipped(load_dataset, "ipums-br", fetch=False)
     X = np.column_stack([data.table[f"c{j:02d}"].to_numpy() for j in range(52)]).astype(np.float64)
     X = (X - X.min(axis=0)) / (X.max(axis=0) - X.min(axis=0))
     return np.column_stack([X, np.ones(len(X))]), np.where(data.y == 1, 1.0, -1.0)

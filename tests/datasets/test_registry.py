@@ -25,16 +25,7 @@ from dperm.datasets import (
     sources,
 )
 from dperm.errors import DataUnavailable, InvalidInput
-
-
-def _load(loader):
-    """Load from a file or skip: nothing is fetched in a test."""
-    name = {load_adult: "adult", load_bank: "bank", load_kddcup99: "kddcup99", load_mnist: "mnist"}.get(
-        loader, "ipums-br"
-    )
-    if sources.find(registry._ENTRIES[name].file) is None:
-        pytest.skip(f"the records of {name} are not on this machine; set {sources.FOLDER_VARIABLE}")
-    return loader()
+from records import loaded_or_skipped
 
 
 def _shares(dataset):
@@ -78,7 +69,7 @@ def test_no_value_of_the_bundled_data_is_clipped_or_unknown():
 
 
 def test_adult():
-    data = _load(load_adult)
+    data = loaded_or_skipped(load_adult, fetch=False)
     assert data.X.shape == (48_842, 104)
     assert _shares(data) == {"<=50K": 0.7607, ">50K": 0.2393}
     assert _longest_row(data.X) <= 1
@@ -89,28 +80,28 @@ def test_adult():
 
 
 def test_bank():
-    data = _load(load_bank)
+    data = loaded_or_skipped(load_bank, fetch=False)
     assert data.X.shape == (45_211, 52)
     assert _shares(data) == {"no": 0.883, "yes": 0.117}
     assert _longest_row(data.X) <= 1
 
 
 def test_ipums_br():
-    data = _load(load_ipums_br)
+    data = loaded_or_skipped(load_ipums_br)
     assert data.X.shape == (38_000, 52)
     assert _shares(data) == {0: 0.4937, 1: 0.5063}
     assert _longest_row(data.X) <= 1
 
 
 def test_kddcup99():
-    data = _load(load_kddcup99)
+    data = loaded_or_skipped(load_kddcup99, fetch=False)
     assert data.X.shape == (494_021, 122)
     assert _shares(data) == {"normal.": 0.1969, "not normal": 0.8031}
     assert _longest_row(data.X) <= 1
 
 
 def test_mnist():
-    data = _load(load_mnist)
+    data = loaded_or_skipped(load_mnist, fetch=False)
     train, test = data.part("train"), data.part("test")
     assert (train.n_rows, test.n_rows) == (60_000, 10_000)
     assert np.bincount(test.y).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
@@ -126,10 +117,10 @@ def test_mnist():
     assert (threes.y == 8).sum() == 974
 
 
-@pytest.mark.parametrize("loader", [load_adult, load_bank, load_ipums_br, load_kddcup99])
-def test_every_declared_category_is_written_as_in_the_data(loader):
+@pytest.mark.parametrize("name", ["adult", "bank", "ipums-br", "kddcup99"])
+def test_every_declared_category_is_written_as_in_the_data(name):
     """A misspelt category would be a silent column of nothing. Only these public files may be asked."""
-    data = _load(loader)
+    data = loaded_or_skipped(load_dataset, name, fetch=False)
     absent = {
         feature.name: set(feature.categories) - set(data.table[feature.name].to_pylist())
         for feature in data.schema.features

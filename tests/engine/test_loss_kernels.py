@@ -93,6 +93,11 @@ def test_a_subclass_does_not_run_its_parent_s_formulas(models):
     np.testing.assert_allclose(rows.value_sum(Steeper(), W), 2 * rows.value_sum(HuberHinge(), W), rtol=1e-12)
 
 
+def test_formulas_of_one_margin_are_not_run_on_several():
+    several = type("Several", (Softmax,), {"kernel": Logistic.kernel})
+    assert compiled_kind(several(3)) is None
+
+
 def test_a_subclass_of_softmax_does_not_run_its_parent_s_formulas():
     assert has_compiled_softmax(Softmax(3))
     assert not has_compiled_softmax(type("Other", (Softmax,), {})(3))

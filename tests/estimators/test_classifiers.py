@@ -164,7 +164,11 @@ def test_frames_and_feature_names(frame, blobs):
     model = PrivateLogisticRegression().fit(frame(X, columns=names), y)
     assert list(model.feature_names_in_) == names
     assert model.n_features_in_ == 5
-    np.testing.assert_array_equal(model.predict(frame(X, columns=names)).shape, y.shape)
+    np.testing.assert_array_equal(
+        model.predict(frame(X, columns=names)), X @ model.coef_[0] + model.intercept_ > 0
+    )
+    with pytest.raises(InvalidInput, match="feature names"):
+        model.predict(frame(X, columns=names[::-1]))
 
 
 def test_pipeline_clone_and_cross_validation(blobs):

@@ -5,6 +5,8 @@ import datetime
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
+from packaging.version import Version
 from sklearn.exceptions import NotFittedError
 
 from dperm import PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
@@ -78,6 +80,8 @@ WAYS = {
     "score, a target": lambda cell: fitted_regression.score(X, with_cell(Y, cell)),
     "score, texts": lambda cell: fitted.score(X, [str(cell)] * 6),
 }
+if Version(sklearn.__version__) < Version("1.9"):
+    del WAYS["score, texts"]  # older ones count texts beside numbers as wrong and raise nothing
 NUMBERS_BELONG_HERE = {"fit, a cell", "fit, a frame", "search, a cell", "predict, a cell", "probabilities"}
 NUMBERS_BELONG_HERE |= {"regression, a target", "score, a target"}
 CASES = [

@@ -7,7 +7,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from dperm.analysis.bounds import BOUNDS
-from dperm.errors import DataUnavailable
 from dperm.experiments.reproduce import (
     Bench,
     find_item,
@@ -23,6 +22,7 @@ from dperm.experiments.reproduce.curvature_table2 import is_close
 from dperm.experiments.reproduce.published import REPORT_CONSTANTS, REPORT_TABLES, TEST_POINTS, YU_TABLE2
 from dperm.experiments.reproduce.regression_sets import MAXIMUM, RANGE, RegressionSet, load
 from dperm.privacy.fixed_size import fixed_size_epsilon
+from records import loaded_or_skipped
 
 NAMES = ("gp-table2", "gp-fig1", "report-tables", "bounds")
 
@@ -32,10 +32,7 @@ def bench(folder, **settings):
 
 
 def regression_set(name):
-    try:
-        return load(name)
-    except DataUnavailable as error:
-        pytest.skip(str(error))
+    return loaded_or_skipped(load, name)
 
 
 @pytest.mark.parametrize("name", NAMES)

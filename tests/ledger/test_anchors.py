@@ -24,16 +24,6 @@ def gaussian(epsilon):
     return Cost.gaussian(gaussian_mu(Budget(epsilon, DELTA)))
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "budget.db"
-
-
-@pytest.fixture
-def ledger(path):
-    return Ledger.create(path, epsilon=1.0, delta=DELTA)
-
-
 def fitted(ledger, epsilon=0.3):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(60, 2)) / 2

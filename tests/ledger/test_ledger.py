@@ -24,16 +24,6 @@ def gaussian(epsilon):
     return Cost.gaussian(gaussian_mu(Budget(epsilon, DELTA)))
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "budget.db"
-
-
-@pytest.fixture
-def ledger(path):
-    return Ledger.create(path, epsilon=1.0, delta=DELTA)
-
-
 # Charging.
 
 

@@ -31,11 +31,6 @@ X = rng.normal(size=(240, 3)) / 2
 Y = (X[:, 0] > 0).astype(int)
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    return Ledger.create(tmp_path / "budget.db", epsilon=1.0, delta=DELTA)
-
-
 def model(ledger, **settings):
     chosen = {"epsilon": 1.0, "delta": DELTA, "mechanism": "dp-gd", "classes": [0, 1], **settings}
     return PrivateLogisticRegression(ledger=ledger, **chosen)

@@ -28,16 +28,6 @@ SCHEMA = '[target]\nname = "retired"\nclasses = ["no", "yes"]\n\n[features.age]\
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "budget.db"
-
-
-@pytest.fixture
-def ledger(path):
-    return Ledger.create(path, epsilon=1.0, delta=1e-6)
-
-
-@pytest.fixture
 def strict(path):
     return Ledger.create(path, epsilon=1.0, delta=1e-6, strict=True)
 

@@ -130,7 +130,7 @@ def all_laws(loss):
         (OtherSlope(), "slope"),
         (OtherCurvature(), "curvature"),
         (Overflows(), "finite"),
-        (Imprecise(), "slope"),
+        (Imprecise(), "slope|smoothness"),
         (Widens(), "dtype"),
         (NotConvex(), "convex"),
     ],

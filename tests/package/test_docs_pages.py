@@ -3,16 +3,20 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
+from inspect import ismodule
 from pathlib import Path
 
 import pytest
 
 import dperm
+from dperm.mechanisms.catalogue import catalogue
+from dperm.mechanisms.registry import resolve
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SITE = [page for page in sorted(DOCS.rglob("*.md")) if "_build" not in page.parts]
-PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")), *SITE]
+PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")), *SITE]
 NO_PROSE = re.compile(r"^```.*?^```$|\$\$.*?\$\$|\$[^$\n]*\$|<!--.*?-->", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)(?: \"[^\"]*\")?\)")
 
@@ -77,7 +81,43 @@ def test_every_proof_is_in_the_list_of_proofs():
     assert listed == {page.name for page in (DOCS / "proofs").glob("*.md")} - {"README.md"}
 
 
-def test_every_public_name_is_in_the_reference():
+def documented(text: str) -> dict[str, set[str]]:
+    """The names with an entry of their own in the reference, by the module that they are imported from."""
+    found: dict[str, set[str]] = {}
+    module = ""
+    for kind, name in re.findall(r"^\.\. (\w+):: ([\w.]+)$", text, re.MULTILINE):
+        if kind == "currentmodule":
+            module = name
+        elif kind in ("autoclass", "autofunction", "autoexception"):
+            home, _, short = name.rpartition(".")
+            found.setdefault(home or module, set()).add(short)
+    return found
+
+
+def test_the_reference_has_every_public_name_and_no_other():
+    names = documented((DOCS / "api.md").read_text(encoding="utf-8"))
+    assert names["dperm"] == {name for name in dperm.__all__ if not ismodule(getattr(dperm, name))}
+    for module, listed in names.items():
+        assert listed <= set(dir(import_module(module)))
+
+
+def test_the_reference_has_the_modules_among_the_public_names():
+    modules = re.findall(r"^\.\. automodule:: dperm\.(\w+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+    assert {name for name in dperm.__all__ if ismodule(getattr(dperm, name))} <= set(modules)
+
+
+@pytest.mark.parametrize("module", ["dperm.datasets", "dperm.certificate"])
+def test_what_the_reference_takes_from_a_package_is_in_its_list(module):
+    names = documented((DOCS / "api.md").read_text(encoding="utf-8"))
+    assert names[module] <= set(import_module(module).__all__)
+
+
+def test_the_reference_groups_the_mechanisms_by_family():
     text = (DOCS / "api.md").read_text(encoding="utf-8")
-    listed = set(re.findall(r"^\.\. auto\w+:: (?:dperm\.)?(\w+)$", text, re.MULTILINE))
-    assert set(dperm.__all__) - listed == set()
+    groups = re.findall(r"^\.\. rubric:: (.*)\n((?:\n?\.\. autoclass:: \w+\n)+)", text, re.MULTILINE)
+    listed = [set(re.findall(r":: (\w+)", group)) for _, group in groups]
+    families: dict[str, set[str]] = {}
+    for entry in catalogue():
+        families.setdefault(entry.family, set()).add(type(resolve(entry.name)).__name__)
+    assert families.pop("auto") == {"Auto"}
+    assert listed == list(families.values())

@@ -24,7 +24,7 @@ def _formulas(kind: type[Loss]) -> Formulas | None:
 
 def compiled_kind(loss: Loss) -> Formulas | None:
     """What stands for a loss of one margin inside the kernels, or None if it has no compiled formulas."""
-    return _formulas(type(loss))
+    return _formulas(type(loss)) if loss.outputs == 1 else None
 
 
 def has_compiled_softmax(loss: Loss) -> bool:

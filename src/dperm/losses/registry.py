@@ -64,6 +64,7 @@ def registered_losses() -> tuple[type[Loss], ...]:
 
 
 def loss_names() -> tuple[str, ...]:
+    """The names of all registered losses."""
     return tuple(kind.name for kind in registered_losses())
 
 

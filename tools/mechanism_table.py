@@ -1,7 +1,6 @@
-"""Print the README's table of mechanisms from the registry, or put it into README.md.
+"""Print the documentation's table of mechanisms from the registry, or put it into docs/mechanisms.md.
 
-Run from the repository root: ``python tools/readme_table.py`` prints, ``--write`` replaces the text between the two
-marker comments of README.md.
+``python tools/mechanism_table.py`` prints, ``--write`` replaces the text between the two marker comments of the page.
 """
 
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 from dperm.mechanisms.catalogue import Entry, catalogue, model_losses
 from dperm.neighbours import Neighbours
 
-ROOT = Path(__file__).resolve().parents[1]
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "mechanisms.md"
 BEGIN, END = "<!-- mechanisms -->\n", "<!-- /mechanisms -->\n"
 
 
@@ -23,14 +22,15 @@ def table() -> str:
         family = entry.family
         cells = (first, _name(entry), _title(entry), _losses(entry), _relations(entry), entry.source)
         lines.append(f"| {' | '.join(cells)} |")
-    legend = f"All losses: {', '.join(loss.name for loss in model_losses())}. Both relations: {' and '.join(Neighbours)}."
+    losses = ", ".join(loss.name for loss in model_losses())
+    legend = f"All losses: {losses}. Both relations: {' and '.join(Neighbours)}."
     return "\n".join([*lines, "", legend]) + "\n"
 
 
 def _name(entry: Entry) -> str:
     """The name, with a link to the proof where a page has its name."""
-    page = f"docs/proofs/{entry.name}.md"
-    return f"[`{entry.name}`]({page})" if (ROOT / page).is_file() else f"`{entry.name}`"
+    proof = f"proofs/{entry.name}.md"
+    return f"[`{entry.name}`]({proof})" if (PAGE.parent / proof).is_file() else f"`{entry.name}`"
 
 
 def _title(entry: Entry) -> str:
@@ -45,22 +45,21 @@ def _relations(entry: Entry) -> str:
     return "both" if len(entry.relations) == len(Neighbours) else ", ".join(entry.relations)
 
 
-def parts(readme: str) -> tuple[str, str, str]:
-    """The README before, between and after the markers."""
-    before, _, rest = readme.partition(BEGIN)
+def parts(page: str) -> tuple[str, str, str]:
+    """The page before, between and after the markers."""
+    before, _, rest = page.partition(BEGIN)
     between, marker, after = rest.partition(END)
     if not marker:
-        raise SystemExit(f"README.md needs the markers {BEGIN.strip()} and {END.strip()}.")
+        raise SystemExit(f"docs/mechanisms.md needs the markers {BEGIN.strip()} and {END.strip()}.")
     return before, between, after
 
 
 def main() -> None:
     if sys.argv[1:] == ["--write"]:
-        readme = ROOT / "README.md"
-        before, _, after = parts(readme.read_text(encoding="utf-8"))
-        readme.write_text(f"{before}{BEGIN}{table()}{END}{after}", encoding="utf-8")
+        before, _, after = parts(PAGE.read_text(encoding="utf-8"))
+        PAGE.write_text(f"{before}{BEGIN}{table()}{END}{after}", encoding="utf-8")
     elif sys.argv[1:]:
-        raise SystemExit("usage: python tools/readme_table.py [--write]")
+        raise SystemExit("usage: python tools/mechanism_table.py [--write]")
     else:
         print(table(), end="")
 

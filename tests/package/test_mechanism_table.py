@@ -1,33 +1,32 @@
-"""The README's table of mechanisms is the registry's."""
+"""The table of mechanisms in docs/mechanisms.md is the registry's."""
 
-import importlib.util
-from pathlib import Path
+import pytest
 
 from dperm.mechanisms import mechanism_names
 from dperm.mechanisms.catalogue import catalogue
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def tool():
-    spec = importlib.util.spec_from_file_location("readme_table", ROOT / "tools" / "readme_table.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from mechanism_table import BEGIN, END, PAGE, parts, table
 
 
-def test_readme_table_is_up_to_date():
-    maker = tool()
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert readme.count(maker.BEGIN) == readme.count(maker.END) == 1
-    between = maker.parts(readme)[1]
-    assert between == maker.table(), "run: python tools/readme_table.py --write"
+def test_the_page_says_what_the_registry_says():
+    page = PAGE.read_text(encoding="utf-8")
+    assert page.count(BEGIN) == page.count(END) == 1
+    assert parts(page)[1] == table(), "run: make tables"
+
+
+def test_a_page_without_markers_is_refused():
+    with pytest.raises(SystemExit, match="markers"):
+        parts("# Mechanisms\n")
 
 
 def test_the_table_has_every_mechanism_once():
-    lines = tool().table().splitlines()
+    lines = table().splitlines()
     for name in mechanism_names():
         assert sum(f"`{name}`" in line for line in lines) == 1
+
+
+def test_every_private_mechanism_has_a_proof_to_link_to():
+    unproved = {entry.name for entry in catalogue() if f"](proofs/{entry.name}.md)" not in table()}
+    assert unproved == {"auto", "none", "majority"}
 
 
 def test_families_are_together_and_baselines_say_what_they_are():
