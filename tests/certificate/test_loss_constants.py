@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dperm.certificate.constants import is_known, loss_constants
-from dperm.certificate.verify import Check, Verdict
+from dperm.certificate.verdict import Check, Verdict
 from dperm.errors import InvalidInput
 from dperm.losses import ClippedSquared, HuberHinge, Softmax, registered_losses
 
