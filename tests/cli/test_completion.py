@@ -48,7 +48,7 @@ def test_commands_and_options():
 )
 def test_mechanisms(line):
     assert names(line) == list(mechanism_names())
-    assert names(line, "obj") == ["objective", "objective-pure", "objective-kst"]
+    assert names(line, "obj") == ["objective", "objective-kst", "objective-pure"]
 
 
 def test_a_mechanism_comes_with_its_title():

@@ -55,8 +55,8 @@ def test_every_setting_of_every_mechanism_can_be_written(name):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no mechanism is named ''; choose from auto, rsgd-ar"),
-        ("magic", "no mechanism is named 'magic'; choose from auto, rsgd-ar"),
+        ("", "no mechanism is named ''; choose from auto, bolt-on"),
+        ("magic", "no mechanism is named 'magic'; choose from auto, bolt-on"),
         ("rsdg epochs=3", "named 'rsdg'. Did you mean 'rsgd'? If not, choose from auto"),
         ("objectiv:paper", "Did you mean 'objective'"),
         ("rsgd:papers", "accounting must be 'tight' or 'paper'; got 'papers'"),

@@ -6,7 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dperm import RSGDAR, NoPrivacy, PrivateLinearSVC, PrivateLogisticRegression
-from dperm.engine import Table
+from dperm.arithmetic import FLOAT64
+from dperm.audit.gates import SilentGate
+from dperm.engine import open_rows
 from dperm.errors import InvalidInput
 from dperm.experiments.compare import compare
 from dperm.experiments.results import NOT_PRIVATE, Study, curves
@@ -113,17 +115,19 @@ def test_majority_shows_that_splits_follow_dataset_and_repeat_alone(rows, result
     assert values(run(rows, mechanisms=["majority"], dataset="other"), "majority", "accuracy") != counted
 
 
-class FixedOrder:
-    """An entropy whose permutation is known and which gives no noise."""
-
-    name, secure = "fixed order", False
+class FixedOrder(SilentGate):
+    """A gate whose order of the rows is known and which gives no noise."""
 
     def __init__(self, order):
-        self.order = np.asarray(order)
+        super().__init__()
+        self.known = np.asarray(order)
 
-    def permutation(self, n):
-        assert n == len(self.order)
-        return self.order
+    def order(self):
+        return self
+
+    def permutation(self, n_rows):
+        assert n_rows == len(self.known)
+        return self.known
 
 
 @pytest.mark.parametrize("name", ["rsgd-ar", "rsgd", "nsgd", "output-gd", "bolt-on", "output"])
@@ -136,29 +140,25 @@ def test_batched_training_equals_single_training_on_the_rows_of_the_fold(rows, n
     order = np.random.default_rng(0).permutation(N)
     mask = training_mask("toy", range(2), N, FOLDS)
     plans = [mechanism.plan(problem(int(n)), budget) for n in mask.sum(axis=0)]
-    shared = {"x_norm": 1.0, "intercept": INTERCEPT_SCALE}
-    table = Table(X, signs, n_rows=N, mask=mask, **shared)
-    batched, certified = mechanism._train(plans, table, FixedOrder(order))
-    assert certified is (name == "output")  # float32 products are never called certified
+    used = set()
+    batched = mechanism._train(plans, open_rows(X, signs, problem(N), mask).noting(used), FixedOrder(order))
+    assert (used == {FLOAT64}) is (name == "output")  # float32 products are never called certified
     permuted = getattr(mechanism, "permuted", False)
     for model in (0, 4, 7):
         own = np.flatnonzero(mask[:, model])
         rank = np.full(N, -1)
         rank[own] = np.arange(len(own))
-        alone = Table(X[own], signs[own], n_rows=len(own), **shared)
+        alone = open_rows(X[own], signs[own], problem(len(own)))
         own_order = rank[order[np.isin(order, own)]]
-        single, _ = mechanism._train([plans[model]], alone, FixedOrder(own_order))
+        single = mechanism._train([plans[model]], alone, FixedOrder(own_order))
         np.testing.assert_allclose(batched[:, model], single[:, 0], atol=2e-5)
         if permuted:  # the comparison would notice another order
-            other, _ = mechanism._train([plans[model]], alone, FixedOrder(own_order[::-1]))
+            other = mechanism._train([plans[model]], alone, FixedOrder(own_order[::-1]))
             assert np.abs(other[:, 0] - single[:, 0]).max() > 2e-4
 
 
 def test_without_noise_the_comparison_is_the_training(rows, monkeypatch):
-    def silent(points, noises, entropy, name):
-        return points, [None] * len(noises)
-
-    monkeypatch.setattr("dperm.mechanisms.output.family.release_batch", silent)
+    monkeypatch.setattr("dperm.experiments.batches.Gate", lambda entropy: SilentGate())
     found = run(rows, mechanisms=["output", "none"])
     for column, tolerance in (("objective", 1e-6), ("accuracy", 1.5 * FOLDS / N)):
         expected = values(found, "none", column, 0.5)

@@ -1,14 +1,14 @@
 """A loss from elsewhere: one class and one registration, and everything can use it but the certificate's word."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
 from loss_laws import check_dtype_and_shape, check_formulas, search_constants
 from soft_hinge import SoftHinge
 
-from dperm import PrivateLogisticRegression
+from dperm import PrivateLinearClassifier
+from dperm.arithmetic import FLOAT64
 from dperm.audit.replay import replay_all
 from dperm.certificate import verify
 from dperm.certificate.constants import unproven
@@ -17,6 +17,7 @@ from dperm.engine import Table
 from dperm.losses import example_losses, loss_choices, loss_names, register_loss, registry, resolve_loss
 from dperm.mechanisms.catalogue import catalogue, model_losses
 from dperm.models import save_model
+from dperm.row_map import RowMap
 
 ENGINES = [("reference", "float64"), ("dense", "float32"), ("dense", "float64")]
 
@@ -49,10 +50,10 @@ def test_it_is_found_by_name():
 def test_every_engine_trains_with_it(kind, storage, models):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((700, 4)), np.where(rng.random(700) < 0.4, -1.0, 1.0)
-    table = Table(X, y, x_norm=1.0, intercept=0.3, n_rows=700)
+    table = Table(X, y, row_map=RowMap(x_norm=1.0, intercept=0.3), n_rows=700)
     engine, oracle = table.open(engine=kind, storage=storage), table.open(engine="reference", storage=storage)
     loss, W = SoftHinge(0.2), rng.standard_normal((5, models))
-    rtol = 1e-12 if engine.arithmetic(models) == np.float64 else 1e-4
+    rtol = 1e-12 if engine.arithmetic(models) == FLOAT64 else 1e-4
     for clip in (None, np.full(models, 0.3)):
         found, expected = (one.gradient_sum(loss, W, clip=clip) for one in (engine, oracle))
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * 10)
@@ -62,7 +63,7 @@ def test_every_engine_trains_with_it(kind, storage, models):
     steps, before, paths = np.full(sizes.shape, 0.5), oracle.value_sum(loss, W), []
     for one in (engine, oracle):
         path = W.copy()
-        one.descend(loss, path, one.edges(sizes), sizes, steps, np.full(models, 1e-3))
+        one.descend(loss, path, one.batches(sizes), steps, np.full(models, 1e-3))
         paths.append(path)
     np.testing.assert_allclose(paths[0], paths[1], rtol=10 * rtol, atol=rtol)
     assert (oracle.value_sum(loss, paths[0]) < before).all()
@@ -79,22 +80,19 @@ def test_mechanisms_list_it_and_are_replayed_with_it():
     assert [str(report) for report in reports if not report.passed] == []
 
 
-def fitted(tmp_path, monkeypatch):
+def fitted(tmp_path):
     """The file of a model that was trained with it."""
-    monkeypatch.setattr(PrivateLogisticRegression, "_loss", lambda self, n_classes: SoftHinge())
-    known = sys.modules["dperm.certificate.verify"]._LOSSES
-    monkeypatch.setitem(known, "PrivateLogisticRegression", ("soft-hinge",))
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((400, 3)), rng.integers(0, 2, 400)
-    model = PrivateLogisticRegression(
-        epsilon=1.0, delta=1e-6, x_norm=1.0, classes=[0, 1], mechanism="output"
+    model = PrivateLinearClassifier(
+        loss="soft-hinge", epsilon=1.0, delta=1e-6, x_norm=1.0, classes=[0, 1], mechanism="output"
     ).fit(X, y)
     save_model(model, tmp_path / "model.json")
     return json.loads((tmp_path / "model.json").read_bytes())
 
 
-def test_a_fit_works_and_verification_says_what_it_could_not_confirm(tmp_path, monkeypatch):
-    document = fitted(tmp_path, monkeypatch)
+def test_a_fit_works_and_verification_says_what_it_could_not_confirm(tmp_path):
+    document = fitted(tmp_path)
     assert document["certificate"]["guarantee"] == {"epsilon": 1.0, "delta": 1e-6}
     verdict = verify(document)
     assert verdict.accepted, verdict.failures
@@ -112,8 +110,8 @@ def test_a_fit_works_and_verification_says_what_it_could_not_confirm(tmp_path, m
     assert "Not confirmed: no independent constants for the loss" in shown
 
 
-def test_a_file_about_a_loss_that_is_not_registered_is_rejected(tmp_path, monkeypatch):
-    document = fitted(tmp_path, monkeypatch)
+def test_a_file_about_a_loss_that_is_not_registered_is_rejected(tmp_path):
+    document = fitted(tmp_path)
     registry._LOSSES.pop("soft-hinge")
     verdict = verify(document)
     assert not verdict.accepted
