@@ -16,7 +16,7 @@ from dperm.cli.audit import audit
 from dperm.cli.compare import compare
 from dperm.cli.curvature import curvature
 from dperm.cli.fit import fit
-from dperm.cli.groups import Ordered
+from dperm.cli.groups import WithInstalled
 from dperm.cli.ledger import ledger
 from dperm.cli.mechanisms import mechanisms
 from dperm.cli.output import warn
@@ -34,7 +34,7 @@ COMPLETION = (
 
 
 @click.group(
-    cls=Ordered,
+    cls=WithInstalled,
     epilog=COMPLETION,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -13,6 +13,7 @@ from dperm.cli import completion
 from dperm.cli.grammar import read_grid, settings_of
 from dperm.cli.options import import_option, json_option
 from dperm.cli.output import console, fitting, print_json
+from dperm.engine import engine_names
 from dperm.mechanisms import resolve
 from dperm.mechanisms.catalogue import Entry, catalogue, model_losses
 from dperm.neighbours import Neighbours
@@ -57,6 +58,7 @@ def _show_list(entries: Sequence[Entry], wide: bool) -> None:
         f"all: {', '.join(loss.name for loss in model_losses())}. both: {' and '.join(Neighbours)}. "
         "NAME:paper uses the noise of the paper's own accounting. dperm mechanisms NAME tells its settings."
     )
+    screen.print(f"Engines: {', '.join(engine_names())}.")
     if left_out:
         screen.print(f"Not shown at this width: {', '.join(left_out)}; --wide shows all.")
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
 from dperm.ledger import Ledger
@@ -54,9 +53,9 @@ def _has_shape(item: Any) -> bool:
     return hasattr(item, "shape") or isinstance(item, list | tuple)
 
 
-def check_shape(rows: NDArray[Any], n_rows: int | None, n_features: int) -> None:
+def check_shape(rows: Any, n_rows: int | None, n_features: int) -> None:
     """Refuse rows of another shape than they told before they were read; None for a number that is private."""
-    if rows.shape != (len(rows) if n_rows is None else n_rows, n_features):
+    if shape_of(rows, True) != (len(rows) if n_rows is None else n_rows, n_features):
         raise InvalidInput(
             "X has another shape than it told before it was read; give a table that stays as it is."
         )

@@ -6,9 +6,12 @@ import re
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import validate_data
 
+from dperm.engine import Table, engine_for
 from dperm.errors import DpermError, InvalidInput, InvalidType
+from dperm.estimators._paying import shape_of
 
 _SHAPE = r"\((?:\d+(?:, ?|,?(?=\))))*\)"
 _CLASS = r"[A-Za-z_][\w.]*"
@@ -100,3 +103,14 @@ def checked(estimator: Any, *arrays: Any, **options: Any) -> Any:
     """``validate_data``, with errors that quote no record."""
     with unquoted():
         return validate_data(estimator, *arrays, **options)
+
+
+def checked_rows(estimator: Any, X: Any, y: Any, **form: Any) -> tuple[Any, Any]:
+    """Rows and targets of a fit. Rows of a kind that another engine opens are left to that engine."""
+    if engine_for(X) is Table:
+        rows, targets = checked(estimator, X, y, dtype=[np.float64, np.float32], **form)
+        return rows, targets
+    form.pop("ensure_min_samples", None)
+    targets = checked(estimator, y=y, **form)
+    estimator.n_features_in_ = shape_of(X, True)[1]
+    return X, targets

@@ -19,7 +19,7 @@ import dperm
 from dperm.certificate import bind, statement_of, unbind
 from dperm.certificate.cautions import cautions
 from dperm.certificate.document import plain
-from dperm.engine import Rows, open_rows
+from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
 from dperm.estimators._paying import check_purse, check_shape, paid, shape_of
@@ -144,7 +144,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         def table() -> Rows:
             rows, targets = read()
             check_shape(rows, n_told, problem.n_features)
-            return open_rows(rows, targets, problem)
+            with unquoted():
+                return open_rows(rows, targets, problem)
 
         def train(rows: Rows) -> Outcome:
             (outcome,) = plan.mechanism.run([Job(plan=plan)], rows, gate)
@@ -167,8 +168,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Rows and features, before a value is looked at. What is no table is refused in scikit-learn's words."""
         with unquoted():
             shape = shape_of(X, paying)
-            if y is None or issparse(X) or len(shape) != 2 or shape[1] == 0 or shape[0] < self._fewest_rows():
-                table = X if y is None or issparse(X) else np.broadcast_to(0.0, shape)
+            sparse = issparse(X) and engine_for(X) is Table
+            if y is None or sparse or len(shape) != 2 or shape[1] == 0 or shape[0] < self._fewest_rows():
+                table = X if y is None or sparse else np.broadcast_to(0.0, shape)
                 validate_data(self, table, y)
             return int(shape[0]), int(shape[1])
 

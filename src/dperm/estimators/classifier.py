@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from dperm.certificate.statement import DECLARED, TAKEN
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classes, has_link
-from dperm.estimators._rows import checked, unquoted
+from dperm.estimators._rows import checked_rows, unquoted
 from dperm.estimators._weights import refuse_weights
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.labels import encode_labels
@@ -111,8 +111,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         classes = self._label_set(y, paying)
 
         def read() -> tuple[NDArray[Any], NDArray[Any]]:
-            form = {"dtype": [np.float64, np.float32], "ensure_min_samples": self._fewest_rows()}
-            rows, labels = checked(self, X, y, **form)
+            rows, labels = checked_rows(self, X, y, ensure_min_samples=self._fewest_rows())
             with unquoted():
                 check_classification_targets(labels)
                 return rows, encode_labels(labels, classes)

@@ -16,7 +16,7 @@ from dperm.certificate.statement import DECLARED
 from dperm.errors import InvalidInput
 from dperm.estimators._documented import documented
 from dperm.estimators._losses import LossLike, regression_loss
-from dperm.estimators._rows import checked, unquoted
+from dperm.estimators._rows import checked_rows, unquoted
 from dperm.estimators._weights import refuse_weights
 from dperm.estimators.base import PrivateLinearModel
 from dperm.ledger import Ledger
@@ -166,8 +166,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         plan = self._plan(*self._table_shape(X, y, self.ledger is not None), loss)
 
         def read() -> tuple[NDArray[Any], NDArray[Any]]:
-            form = {"dtype": [np.float64, np.float32], "ensure_min_samples": self._fewest_rows()}
-            rows, values = checked(self, X, y, y_numeric=True, **form)
+            rows, values = checked_rows(self, X, y, y_numeric=True, ensure_min_samples=self._fewest_rows())
             with unquoted():
                 return rows, np.clip((values.astype(np.float64) - middle) / half, -1.0, 1.0)
 

@@ -1,0 +1,172 @@
+"""CONTRIBUTING is true: its four files, written as they stand there, are used everywhere without another change."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dperm.privacy import Budget, gaussian_mu
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+SCHEMA = """
+[target]
+name = "bought"
+classes = ["no", "yes"]
+
+[features.age]
+range = [18, 90]
+
+[features.town]
+categories = ["north", "south"]
+"""
+TASK = ["--mechanism", "mean-direction length=3", "--loss", "smooth-hinge"]
+
+
+def blocks() -> dict[str, str]:
+    """The files of CONTRIBUTING by their names, which stand in their first lines."""
+    found = {}
+    for indent, code in re.findall(r"^( *)```(?:python|toml)\n(.*?)^ *```", TEXT, re.M | re.S):
+        text = textwrap.dedent(code) if indent else code
+        found[text.splitlines()[0].removeprefix("# ")] = text
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """An installed package with the four files, and a table of the user's."""
+    folder = tmp_path_factory.mktemp("package")
+    files = blocks()
+    declared = tomllib.loads(files["pyproject.toml of your package"])["project"]["entry-points"]
+    info = folder / "toy-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
+    lines = [
+        line
+        for group, entries in declared.items()
+        for line in (f"[{group}]", *(f"{name} = {place}" for name, place in entries.items()))
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    for name in ("toy_loss.py", "toy_mechanism.py", "toy_engine.py", "toy_command.py"):
+        (folder / name).write_text(files[name])
+    rng = np.random.default_rng(0)
+    age, town = rng.integers(18, 90, 600), rng.choice(["north", "south"], 600)
+    bought = np.where(age + 20 * (town == "south") + rng.normal(size=600) * 5 > 60, "yes", "no")
+    rows = [f"{a},{t},{b}" for a, t, b in zip(age, town, bought, strict=True)]
+    (folder / "people.csv").write_text("\n".join(["age,town,bought", *rows]) + "\n")
+    (folder / "people.toml").write_text(SCHEMA)
+    return folder
+
+
+def dperm(folder, *arguments, code=0):
+    """What a command prints, in a process that finds the package."""
+    path = os.pathsep.join([str(folder), str(ROOT / "src")])
+    ran = subprocess.run(
+        [sys.executable, "-m", "dperm", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "160"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == code, ran.stdout + ran.stderr
+    return ran.stdout + ran.stderr
+
+
+def test_mechanisms_lists_loss_mechanism_and_engine(folder):
+    shown = dperm(folder, "mechanisms")
+    assert "mean-direction" in shown
+    assert "smooth-hinge" in shown
+    assert "Engines: dense, plain" in shown
+    assert "length" in dperm(folder, "mechanisms", "mean-direction")
+
+
+def test_account_prices_them(folder):
+    shown = dperm(folder, "account", "--n", "5000", "--epsilon", "1", "--delta", "1e-6", *TASK)
+    assert "mean-direction" in shown
+    assert "smooth-hinge" in shown
+
+
+def test_compare_runs_them(folder):
+    shown = dperm(
+        folder, "compare", "people.csv", "--schema", "people.toml", *TASK, "--mechanism", "none",
+        "--repeats", "1", "--folds", "3", "--epsilon", "5",
+    )  # fmt: skip
+    (accuracy,) = re.findall(r"mean-direction.*?(\d+\.\d) ±", shown)[:1]
+    assert float(accuracy) > 60
+
+
+def test_fit_predict_and_verify(folder):
+    given = ["people.csv", "--schema", "people.toml", "--epsilon", "1", "--delta", "1e-6"]
+    dperm(folder, "fit", *given, *TASK, "--output", "model.json")
+    assert "yes" in dperm(folder, "predict", "model.json", "people.csv")
+    assert "no independent constants for the loss 'smooth-hinge'" in dperm(
+        folder, "verify", "model.json", code=1
+    )
+    dperm(folder, "fit", *given, *TASK[:2], "--output", "plain.json")
+    assert "OK" in dperm(folder, "verify", "plain.json")
+
+
+def test_audit_tries_the_mechanism(folder):
+    assert "mean-direction" in dperm(folder, "audit", "mean-direction", "--runs", "2000")
+
+
+def test_the_command_is_there(folder):
+    assert "mu " in dperm(folder, "--help")
+    assert dperm(folder, "mu", "--epsilon", "1").strip() == f"{gaussian_mu(Budget(1.0, 1e-6)):.4f}"
+
+
+ENGINE = """
+import json, numpy as np
+from dataclasses import replace
+import toy_engine
+from dperm import PrivateLinearRegression, PrivateLogisticRegression, arithmetic
+from dperm.engine import engine_for, engine_names
+from dperm.mechanisms import mechanism_names, resolve
+
+rng = np.random.default_rng(0)
+rows = rng.normal(size=(80, 3)) / 4
+y = (rows[:, 0] > 0).astype(int)
+X = toy_engine.ListOfRows(rows.tolist())
+assert engine_for(X) is toy_engine.PlainRows and "plain" in engine_names()
+
+
+def guarantee(name):
+    mechanism = resolve(name)
+    if mechanism.accounting != "tight":
+        mechanism = replace(mechanism, accounting="tight")
+    settings = {"mechanism": mechanism, "epsilon": 2.0, "delta": 1e-5}
+    if name == "adassp":
+        return PrivateLinearRegression(y_range=(0, 1), **settings).fit(X, y).privacy_.guarantee
+    return PrivateLogisticRegression(classes=[0, 1], **settings).fit(X, y).privacy_.guarantee
+
+
+private = [name for name in mechanism_names() if resolve(name).private]
+sound = {name: guarantee(name) is not None for name in private}
+toy_engine.PlainEngine.arithmetic = lambda self, n_models: arithmetic.FLOAT32
+coarse = {name: guarantee(name) is not None for name in private}
+model = PrivateLogisticRegression(classes=[0, 1], mechanism="output", random_state=0)
+same = [model.fit(rows, y).coef_.tolist(), model.fit(X, y).coef_.tolist()]
+print(json.dumps([sound, coarse, same]))
+"""
+
+
+def test_the_engine_trains_every_mechanism_and_is_believed_only_as_far_as_it_claims(folder):
+    path = os.pathsep.join([str(folder), str(ROOT / "src")])
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", ENGINE],
+        cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    sound, coarse, same = json.loads(ran.stdout)
+    assert {name for name, certified in sound.items() if not certified} == {"objective-pure"}
+    assert not any(coarse.values())
+    assert len(coarse) > 20
+    np.testing.assert_allclose(*same, rtol=1e-9)
