@@ -11,12 +11,11 @@ from dperm import PrivateLogisticRegression
 from dperm.datasets import load_dataset
 from dperm.engine import open_rows
 from dperm.errors import DataUnavailable
-from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.experiments.splits import group_repeats, training_mask
 from dperm.losses import Logistic
 from dperm.mechanisms import RSGDAR, Job
 from dperm.privacy import Budget, Gate
-from dperm.problem import Problem
+from dperm.problem import INTERCEPT_SCALE, Problem
 
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0, 5.0)
 FOLDS, REPEATS = 5, 20

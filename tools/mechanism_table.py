@@ -6,7 +6,7 @@
 import sys
 from pathlib import Path
 
-from dperm.mechanisms.catalogue import LOSSES, Entry, catalogue
+from dperm.mechanisms.catalogue import Entry, catalogue, model_losses
 from dperm.neighbours import Neighbours
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "mechanisms.md"
@@ -22,9 +22,8 @@ def table() -> str:
         family = entry.family
         cells = (first, _name(entry), _title(entry), _losses(entry), _relations(entry), entry.source)
         lines.append(f"| {' | '.join(cells)} |")
-    legend = (
-        f"All losses: {', '.join(loss.name for loss in LOSSES)}. Both relations: {' and '.join(Neighbours)}."
-    )
+    losses = ", ".join(loss.name for loss in model_losses())
+    legend = f"All losses: {losses}. Both relations: {' and '.join(Neighbours)}."
     return "\n".join([*lines, "", legend]) + "\n"
 
 
@@ -39,7 +38,7 @@ def _title(entry: Entry) -> str:
 
 
 def _losses(entry: Entry) -> str:
-    return "all" if len(entry.losses) == len(LOSSES) else ", ".join(entry.losses)
+    return "all" if len(entry.losses) == len(model_losses()) else ", ".join(entry.losses)
 
 
 def _relations(entry: Entry) -> str:

@@ -16,6 +16,7 @@ _HOME = {
     "Ledger": "dperm.ledger",
     "PrivacyReport": "dperm.estimators.report",
     "PrivacyWarning": "dperm.errors",
+    "PrivateLinearClassifier": "dperm.estimators.linear_classifier",
     "PrivateLinearRegression": "dperm.estimators.linear",
     "PrivateLinearSVC": "dperm.estimators.svm",
     "PrivateLogisticRegression": "dperm.estimators.logistic",
@@ -24,7 +25,10 @@ _HOME = {
     "RowMap": "dperm.row_map",
     "UtilityWarning": "dperm.errors",
     "check_pipeline": "dperm.estimators.pipeline_check",
+    "load_model": "dperm.models",
     "register_engine": "dperm.engine",
+    "save_model": "dperm.models",
+    "verify": "dperm.models",
 }
 
 

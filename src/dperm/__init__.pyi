@@ -6,6 +6,7 @@ from dperm.errors import PrivacyWarning as PrivacyWarning
 from dperm.errors import UtilityWarning as UtilityWarning
 from dperm.estimators.encoder import PublicEncoder as PublicEncoder
 from dperm.estimators.linear import PrivateLinearRegression as PrivateLinearRegression
+from dperm.estimators.linear_classifier import PrivateLinearClassifier as PrivateLinearClassifier
 from dperm.estimators.logistic import PrivateLogisticRegression as PrivateLogisticRegression
 from dperm.estimators.pipeline_check import Finding as Finding
 from dperm.estimators.pipeline_check import check_pipeline as check_pipeline
@@ -38,6 +39,9 @@ from dperm.mechanisms.output.rsgd import RSGD as RSGD
 from dperm.mechanisms.output.rsgd import RSGDAR as RSGDAR
 from dperm.mechanisms.statistics.adassp import AdaSSP as AdaSSP
 from dperm.mechanisms.statistics.ssp import SSP as SSP
+from dperm.models import load_model as load_model
+from dperm.models import save_model as save_model
+from dperm.models import verify as verify
 from dperm.privacy import Budget as Budget
 from dperm.row_map import RowMap as RowMap
 

@@ -24,6 +24,10 @@ class Unsupported(DpermError, ValueError):
     """The mechanism, the loss and the relation do not fit together."""
 
 
+class UnknownSetting(Unsupported, TypeError):
+    """A setting of scikit-learn's that has no place here; the message names what stands for it."""
+
+
 class DataUnavailable(DpermError, RuntimeError):
     """A named dataset is neither bundled nor found; the message says how to get it."""
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 from dperm.arithmetic import FLOAT64, Arithmetic
 from dperm.errors import InvalidInput
@@ -9,6 +10,7 @@ from dperm.losses import Loss
 from dperm.neighbours import Neighbours
 from dperm.row_map import RowMap
 
+INTERCEPT_SCALE = 0.3  # the intercept column as a share of x_norm: it grows the row norm by 4.4 % only
 LARGEST = 1e60  # of a bound or regulariser, so that products of several stay within the floats
 
 
@@ -43,6 +45,29 @@ class Problem:
         for name, count in (("n_rows", self.n_rows), ("n_features", self.n_features)):
             if count < 1:
                 raise InvalidInput(f"{name} must be at least 1; got {count}.")
+
+    @classmethod
+    def for_table(
+        cls,
+        n_rows: int,
+        n_features: int,
+        *,
+        loss: Loss,
+        l2: float,
+        x_norm: float,
+        fit_intercept: bool = True,
+        neighbours: Neighbours = Neighbours.REPLACE_ONE,
+    ) -> Self:
+        """The task that an estimator sets itself: its intercept column is ``INTERCEPT_SCALE * x_norm``."""
+        return cls(
+            loss=loss,
+            l2=l2,
+            x_norm=x_norm,
+            n_rows=n_rows,
+            n_features=n_features,
+            intercept=INTERCEPT_SCALE * x_norm if fit_intercept else 0.0,
+            neighbours=neighbours,
+        )
 
     @property
     def row_map(self) -> RowMap:

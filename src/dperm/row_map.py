@@ -14,6 +14,8 @@ from dperm.errors import InvalidInput
 
 Floats = NDArray[np.float64]
 
+_SMALL = 2.0**-600  # times any number it has a square
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowMap:
@@ -57,6 +59,8 @@ class RowMap:
         lengths = {len(values) for values in (self.centre, self.scale) if values is not None}
         if len(lengths) > 1:
             raise InvalidInput("centre and scale must have one number for each feature, as many of both.")
+        if not self._farthest() < math.inf:
+            raise InvalidInput("scale is so small, or centre so large, that rows would overflow.")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RowMap) and self.to_dict() == other.to_dict()
@@ -64,13 +68,22 @@ class RowMap:
     def __hash__(self) -> int:
         return hash((self.x_norm, self.intercept))
 
+    def _farthest(self) -> float:
+        """Bound on any entry of a moved row."""
+        moved = self.x_norm + (0.0 if self.centre is None else float(np.abs(self.centre).max(initial=0.0)))
+        with np.errstate(over="ignore"):
+            return float(np.divide(moved, 1.0 if self.scale is None else self.scale.min(initial=1.0)))
+
     @property
     def moves(self) -> bool:
         """Whether rows are moved or scaled, and not only bounded."""
         return self.centre is not None or self.scale is not None
 
     def features(self, X: NDArray[Any]) -> Floats:
-        """The features that the model sees, as new float64 rows; without the intercept column."""
+        """The features that the model sees, in float64, without the intercept column.
+
+        Where that changes nothing, they are the very rows that came.
+        """
         rows = bounded(X, self.x_norm)
         if not self.moves:
             return rows
@@ -133,11 +146,11 @@ def shrinkage(rows: NDArray[Any], x_norm: float) -> Floats:
     with np.errstate(over="ignore"):
         rows = rows.astype(np.float64, copy=False)
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    factor = np.asarray(x_norm / np.maximum(norms, x_norm))
     long = np.flatnonzero(~(norms < math.inf))
-    if len(long):  # squares that overflow
-        norms[long] = np.linalg.norm(rows[long] * 2.0**-600, axis=1) * 2.0**600
-    with np.errstate(over="ignore"):
-        return np.asarray(x_norm / np.maximum(norms, x_norm))
+    if len(long):  # squares that overflow; the norm itself may, too
+        factor[long] = x_norm * _SMALL / np.linalg.norm(rows[long] * _SMALL, axis=1)
+    return factor
 
 
 def bounded(rows: NDArray[Any], x_norm: float) -> Floats:

@@ -7,7 +7,7 @@ import pytest
 
 from dperm.analysis import measure_curvature
 from dperm.datasets import load_dataset
-from dperm.engine import Table
+from dperm.engine import open_rows
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
 from dperm.problem import Problem
@@ -17,7 +17,7 @@ from records import loaded_or_skipped
 
 def case(X, y, loss, l2):
     problem = Problem(loss=loss, l2=l2, x_norm=1.0, n_rows=len(X), n_features=X.shape[1])
-    return Table(X, y, x_norm=1.0, intercept=0.0, n_rows=len(X)), problem
+    return open_rows(X, y, problem), problem
 
 
 def random_case(loss, l2=0.01, n=300, p=5):

@@ -32,8 +32,8 @@ from dperm import (
 )
 from dperm.certificate.document import digest
 from dperm.certificate.statement import file_digest
-from dperm.estimators.saved import save_model
 from dperm.mechanisms import mechanism_names
+from dperm.models import save_model
 
 N, P = 400, 3
 REMOVABLE = {"neighbours": "add-remove", "max_rows": 450}

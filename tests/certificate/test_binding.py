@@ -14,7 +14,7 @@ from dperm.certificate import verify
 from dperm.cli.app import run
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
-from dperm.estimators.saved import load_model, read_document, read_model, save_model
+from dperm.models import load_model, read_document, read_model, save_model
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(300, 3)) / 3, columns=["a", "kind=x", "kind=y"])
@@ -217,7 +217,7 @@ def test_a_file_of_the_last_version_is_refused_with_the_way_out(tmp_path):
     document["version"] = 2
     path = tmp_path / "old.json"
     path.write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(InvalidInput, match="version 3 of the format.*fit again"):
+    with pytest.raises(InvalidInput, match="versions 3 and 4 of the format.*fit again"):
         load_model(path)
 
 

@@ -23,7 +23,7 @@ from dperm import (
 from dperm.certificate import verify
 from dperm.cli.app import cli, run
 from dperm.errors import InvalidInput
-from dperm.estimators.saved import save_model
+from dperm.models import save_model
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-0.5, 0.5, size=(100, 3))

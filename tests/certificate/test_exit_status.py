@@ -13,7 +13,7 @@ from dperm import PrivateLogisticRegression
 from dperm.certificate import verify
 from dperm.cli.app import run
 from dperm.errors import InvalidInput, PrivacyWarning
-from dperm.estimators.saved import read_document, save_model
+from dperm.models import read_document, save_model
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(300, 3)) / 3

@@ -15,12 +15,12 @@ from dperm.certificate import verify
 from dperm.certificate.facts import Facts, grid_exponent
 from dperm.certificate.statement import model_digest
 from dperm.certificate.verdict import FORMULA, REPLANNED, SECOND
-from dperm.estimators.saved import read_document, save_model
+from dperm.models import read_document, save_model
 
 GUARANTEED = [case for case in CASES if case not in NO_GUARANTEE]
 # What the guarantee does not rest on: versions, the ledger's own reference, and the digest, which the forger mends.
 FREE = {("certificate", "libraries"), ("certificate", "model", "ledger_entry"), ("certificate", "digest")}
-EDITED = ("certificate", "parameters", "coefficients", "intercept", "classes", "estimator")
+EDITED = ("certificate", "parameters", "coefficients", "intercept", "classes", "row_map", "estimator")
 WORDS = [
     "add-remove",
     "replace-one",
@@ -176,6 +176,8 @@ def everywhere(document, change):
     """Apply a change to the parts of the document at once, as a careful forger would."""
     certificate = document["certificate"]
     change(document["parameters"], certificate, certificate["problem"])
+    document["row_map"] |= {name: certificate["problem"][name] for name in ("x_norm", "intercept")}
+    certificate["model"]["sha256"] = model_digest(document)
     return sealed(document)
 
 

@@ -12,7 +12,7 @@ from dperm.certificate import verify
 from dperm.certificate.page import page
 from dperm.certificate.words import attack_rates, attack_table, meaning
 from dperm.cli.app import run
-from dperm.estimators.saved import save_model
+from dperm.models import save_model
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
 

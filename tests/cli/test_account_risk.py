@@ -33,7 +33,7 @@ def document(account, options):
 
 
 def test_the_risk_is_printed_in_a_table_and_in_words(account):
-    code, out, _ = account("--n 50000 --epsilon 0.5 --delta 1e-8")
+    code, out, _ = account("--n 50000 --epsilon 0.5 --delta 1e-8 --mechanism rsgd-ar")
     assert code == 0
     lines = [line.split() for line in out.splitlines()]
     budget = Budget(0.5, 1e-8)
@@ -44,7 +44,7 @@ def test_the_risk_is_printed_in_a_table_and_in_words(account):
     assert any(line[:1] == ["advantage"] for line in lines)
     assert "which of two rows the table holds" in out
     assert "In plain words: an attacker who may accuse 1 of 100 wrongly" in out
-    code, out, _ = account("--n 50000 --epsilon 0.5 --delta 1e-8 --neighbours add-remove")
+    code, out, _ = account("--max-rows 50000 --epsilon 0.5 --delta 1e-8 --neighbours add-remove")
     assert "whether the table holds a certain row" in out
 
 

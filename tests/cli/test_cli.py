@@ -15,8 +15,8 @@ import pytest
 from dperm import __version__
 from dperm.cli.app import run
 from dperm.cli.compare import default_delta
-from dperm.estimators.saved import load_model
 from dperm.experiments.results import Study
+from dperm.models import load_model
 
 MARKER = "zyxwv"  # stands in one record of every file and must never be printed
 
@@ -260,11 +260,11 @@ def test_default_delta_is_a_power_of_ten_below_one_over_n_squared(n_rows, delta)
 
 
 def test_account_shows_both_accountings(dperm):
-    code, out, _ = dperm("account --n 50000 --epsilon 0.5 --delta 1e-8")
+    code, out, _ = dperm("account --mechanism rsgd-ar --n 50000 --epsilon 0.5 --delta 1e-8")
     assert code == 0
     for name in ("tight", "paper", "worst batch alone", "Rényi + CKS"):
         assert f"\n {name} " in out
-    code, out, _ = dperm("account --n 50000 --epsilon 0.5 --delta 1e-8 --json")
+    code, out, _ = dperm("account --mechanism rsgd-ar --n 50000 --epsilon 0.5 --delta 1e-8 --json")
     prices = {row["accounting"]: row for row in json.loads(out)["prices"]}
     assert prices["tight"]["ratio"] == 1
     scales = [prices[name]["noise_scale"] for name in ("tight", "worst batch alone", "paper")]
@@ -284,26 +284,21 @@ def test_account_of_every_private_mechanism(dperm, name):
 
 
 def test_account_options_change_what_they_name(dperm):
-    def price(options):
-        code, out, err = dperm(f"account --n 5000 --epsilon 0.5 --delta 1e-8 --json {options}")
+    def price(options, rows="--n 5000", mechanism="rsgd-ar"):
+        line = f"account {rows} --epsilon 0.5 --delta 1e-8 --json {options} --mechanism"
+        code, out, err = dperm(line, mechanism)
         assert code == 0, err
         return json.loads(out)
 
     base = price("")
-    assert [row["accounting"] for row in price("--accounting paper")["prices"]] == ["paper"]
-    half = price("--neighbours add-remove")["prices"][0]["sensitivity"]
+    half = price("--neighbours add-remove", rows="--max-rows 5000")["prices"][0]["sensitivity"]
     assert half == pytest.approx(base["prices"][0]["sensitivity"] / 2, rel=1e-6)
-    for options in (
-        "--x-norm 2",
-        "--no-intercept",
-        "--l2 0.1",
-        "--loss svm",
-        "--epochs 5",
-        "--batch-size 100",
-    ):
-        assert price(options)["prices"][0]["noise_scale"] != base["prices"][0]["noise_scale"], options
-    assert price("--average-every 7 --step-size 0.5")["settings"]["average_every"] == 7
-    assert price("--mechanism bolt-on --epochs 3")["settings"]["passes"] == 3
+    scale = base["prices"][0]["noise_scale"]
+    for options in ("--x-norm 2", "--no-intercept", "--l2 0.1", "--loss svm"):
+        assert price(options)["prices"][0]["noise_scale"] != scale, options
+    for setting in ("epochs=5", "batch_size=100", "average_every=5", "step_size=0.5"):
+        assert price("", mechanism=f"rsgd-ar {setting}")["prices"][0]["noise_scale"] != scale, setting
+    assert price("", mechanism="rsgd-ar average_every=7 step_size=0.5")["settings"]["average_every"] == 7
 
 
 def test_account_says_why_the_paper_refuses(dperm):
@@ -333,6 +328,10 @@ REFUSED = {
     "epsilon too large": (FIT.replace("--epsilon 2", "--epsilon 51"), 1, "epsilon"),
     "unknown mechanism": (f"{FIT} --mechanism magic", 1, "choose from auto"),
     "unknown loss": (f"{FIT} --loss hinge", 2, "'logistic', 'svm'"),
+    "capacity missing": (f"{FIT} --neighbours add-remove", 2, "give --max-rows"),
+    "capacity of zero": (f"{FIT} --neighbours add-remove --max-rows 0", 2, "--max-rows"),
+    "capacity of counted rows": (f"{FIT} --max-rows 300", 2, "belongs to --neighbours add-remove"),
+    "capacity too small": (f"{FIT} --neighbours add-remove --max-rows 299", 1, "more rows than"),
     "existing output": (FIT.replace("model.json", "people.csv"), 1, "use --force"),
     "output is a folder": (FIT.replace("model.json", "."), 1, "is a folder"),
     "no folder for the output": (FIT.replace("model.json", "a/b.json"), 1, "is not a folder"),
@@ -342,14 +341,20 @@ REFUSED = {
     "compare: one fold": (f"{COMPARE} --folds 1", 2, "--folds"),
     "compare: too many folds": (f"{COMPARE} --folds 301", 1, "folds"),
     "compare: out is a file": (f"{COMPARE} --out people.csv", 1, "is a file"),
+    "compare: capacity missing": (f"{COMPARE} --neighbours add-remove", 2, "give --max-rows"),
+    "compare: capacity too small": (
+        f"{COMPARE} --neighbours add-remove --max-rows 199", 1, "more training rows than",
+    ),
     "compare: nothing left": (COMPARE.replace("none", "output:paper") + " --l2 0", 1, "needs l2 > 0"),
     "account: baseline": ("account --mechanism none --n 10 --epsilon 1 --delta 1e-5", 1, "baseline"),
-    "account: NAME:paper": ("account --mechanism rsgd:paper --n 9 --epsilon 1 --delta 1e-5", 2, "NAME:paper"),
-    "account: no such setting": (
-        "account --mechanism output --batch-size 5 --n 10 --epsilon 1 --delta 1e-5", 1, "tolerance.",
+    "account: rows of a private number": (
+        "account --n 10 --neighbours add-remove --epsilon 1 --delta 1e-5", 2, "--max-rows",
     ),
+    "account: two numbers of rows": (
+        "account --n 10 --max-rows 10 --neighbours add-remove --epsilon 1 --delta 1e-5", 2, "leave out --n",
+    ),
+    "account: no number of rows": ("account --epsilon 1 --delta 1e-5", 2, "give --n"),
     "account: no rows": ("account --n 0 --epsilon 1 --delta 1e-5", 1, "n_rows"),
-    "account: step too long": ("account --n 10 --epsilon 1 --delta 1e-5 --step-size 99", 1, "2/L"),
     "predict: missing model": ("predict none.json people.csv", 1, "none.json"),
     "predict: not a model": ("predict people.toml people.csv", 1, "not a usable model file"),
     "predict: unknown output": ("predict people.toml people.csv --output p.txt", 1, ".csv or .parquet"),
@@ -390,7 +395,7 @@ def test_a_failure_half_way_leaves_no_file(dperm, folder, monkeypatch):
     def torn(*args, **kwargs):
         raise OSError(28, "No space left on device", "somewhere")
 
-    monkeypatch.setattr("dperm.estimators.atomic.os.replace", torn)
+    monkeypatch.setattr("dperm.models.atomic.os.replace", torn)
     assert dperm(FIT)[::2] == (
         1,
         "Training on people: 300 rows, 3 features.\ndperm: somewhere: No space left on device\n",
@@ -429,7 +434,7 @@ def test_predict_needs_the_columns_of_the_schema(dperm, folder):
 
 def test_a_model_without_a_schema_cannot_read_records(dperm, folder):
     from dperm import PrivateLogisticRegression
-    from dperm.estimators.saved import save_model
+    from dperm.models import save_model
 
     X = np.random.default_rng(0).normal(size=(50, 2))
     save_model(PrivateLogisticRegression(mechanism="none").fit(X, X[:, 0] > 0), folder / "m.json")

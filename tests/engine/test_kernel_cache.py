@@ -1,19 +1,55 @@
-"""Compilation is paid once per machine, and only by those who compute."""
+"""Compilation is paid once per machine and loss, and only by those who compute."""
 
 import os
 import subprocess
 import sys
 
+import pytest
+
 USE = """
 import numpy as np
 from dperm.engine import Table, _kernels
+from dperm.losses import {loss}
 from dperm.row_map import RowMap
-from dperm.losses import Logistic
 
-engine = Table(np.eye(3), np.ones(3), row_map=RowMap(x_norm=2.0), n_rows=3).open()
-engine.gradient_sum(Logistic(), np.zeros((3, 1)))
-stats = _kernels.one_model.stats, _kernels.bound_rows.stats
+rows = Table(np.eye(3), np.ones(3), row_map=RowMap(x_norm=2.0), n_rows=3).open()
+rows.value_and_gradient_sum({loss}(), np.zeros((3, {models})))
+stats = _kernels.{kernel}.stats, _kernels.bound_rows.stats
 print(*(sum(getattr(s, kind).values()) for s in stats for kind in ("cache_hits", "cache_misses")))
+"""
+
+MINE = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dperm.losses import Linear
+from dperm.losses.kernel import Kernel
+
+
+def _slope(margin, y, one):
+    return {factor} * y
+
+
+def _value(margin, y, one):
+    return {factor} * y * margin
+
+
+@dataclass(frozen=True)
+class Mine(Linear):
+    name: ClassVar[str] = "mine"
+    kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value)
+"""
+
+USE_MINE = """
+import numpy as np
+from dperm.engine import Table, _kernels
+from mine import Mine
+
+rows = Table(np.eye(3), np.ones(3), x_norm=2.0, intercept=0.0, n_rows=3).open()
+found = rows.gradient_sum(Mine(), np.zeros((3, 1)))[0, 0]
+print(found, sum(_kernels.one_model.stats.cache_misses.values()))
 """
 
 
@@ -24,9 +60,32 @@ def python(code, **environment):
     return run.stdout.split()
 
 
-def test_the_second_process_compiles_nothing(tmp_path):
-    assert python(USE, NUMBA_CACHE_DIR=str(tmp_path)) == ["0", "1", "0", "1"]
-    assert python(USE, NUMBA_CACHE_DIR=str(tmp_path)) == ["1", "0", "1", "0"]
+@pytest.mark.parametrize(("models", "kernel"), [(1, "one_model"), (2, "slopes_of_models")])
+def test_the_second_process_compiles_nothing(tmp_path, models, kernel):
+    use = USE.format(loss="Logistic", models=models, kernel=kernel)
+    assert python(use, NUMBA_CACHE_DIR=str(tmp_path)) == ["0", "1", "0", "1"]
+    assert python(use, NUMBA_CACHE_DIR=str(tmp_path)) == ["1", "0", "1", "0"]
+
+
+def test_each_loss_is_compiled_for_itself(tmp_path):
+    for loss in ("Logistic", "HuberHinge"):
+        code = USE.format(loss=loss, models=1, kernel="one_model")
+        assert python(code, NUMBA_CACHE_DIR=str(tmp_path))[:2] == ["0", "1"]
+    for loss in ("Logistic", "HuberHinge"):
+        code = USE.format(loss=loss, models=1, kernel="one_model")
+        assert python(code, NUMBA_CACHE_DIR=str(tmp_path))[:2] == ["1", "0"]
+
+
+def test_a_changed_formula_is_compiled_anew_and_a_lost_one_harms_nobody(tmp_path):
+    """Without this a library's old formula would go on running after its file was corrected."""
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    setting = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    for factor, compiled in ((2, 1), (2, 0), (3, 1), (3, 0), (2, 0)):
+        (tmp_path / "mine.py").write_text(MINE.format(factor=f"{factor}.0"))
+        assert python(USE_MINE, **setting) == [f"{factor}.0", str(compiled)]
+    (tmp_path / "mine.py").unlink()
+    use = USE.format(loss="Logistic", models=1, kernel="one_model")
+    assert python(use, **setting) == ["0", "1", "1", "0"]
 
 
 def test_importing_the_package_does_not_import_the_compiler():

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from dperm import RSGDAR, NoPrivacy, Output, PrivateLinearSVC, PrivateLogisticRegression
 from dperm.errors import DpermError, InvalidInput, NotCertified, Unsupported
-from dperm.estimators._base import INTERCEPT_SCALE
+from dperm.problem import INTERCEPT_SCALE
 
 ESTIMATORS = [PrivateLogisticRegression, PrivateLinearSVC]
 

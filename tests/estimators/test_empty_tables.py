@@ -18,14 +18,14 @@ from dperm import (
 )
 from dperm.cli.fit import fit as fit_command
 from dperm.datasets import Schema, encode, encode_target, read_table
-from dperm.engine import Table
+from dperm.engine import open_rows
 from dperm.errors import DpermError, InvalidInput
 from dperm.estimators.encoder import PublicEncoder
-from dperm.estimators.saved import load_model, save_model
 from dperm.losses import ClippedSquared, Logistic, Softmax
 from dperm.mechanisms import Job, mechanism_names, resolve
+from dperm.models import load_model, save_model
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, SystemEntropy
+from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 
 HIDDEN = {"neighbours": "add-remove", "max_rows": 50}
@@ -143,10 +143,8 @@ def test_every_mechanism_takes_no_rows(name):
             except DpermError:
                 continue  # before any row, so it tells nothing of them
             for rows in (0, 1):
-                held = Table(
-                    np.full((rows, columns), 0.5), np.ones(rows), x_norm=1.0, intercept=0.3, n_rows=capacity
-                )
-                (outcome,) = mechanism.run([Job(plan=plan)], held, SystemEntropy())
+                held = open_rows(np.full((rows, columns), 0.5), np.ones(rows), problem)
+                (outcome,) = mechanism.run([Job(plan=plan)], held, Gate.system())
                 assert np.isfinite(outcome.weights).all()
                 ran += 1
     assert (ran > 0) == (Neighbours.ADD_REMOVE in resolve(name).relations)

@@ -12,9 +12,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from dperm import RSGDAR, NoPrivacy, Output
 from dperm.errors import DpermError, InvalidInput, Unsupported
-from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.mechanisms.statistics.adassp import AdaSSP
+from dperm.problem import INTERCEPT_SCALE
 
 EXACT = NoPrivacy(tolerance=1e-11)
 

@@ -33,7 +33,7 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 
 from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV, check_pipeline
 from dperm.errors import PrivacyWarning
-from dperm.estimators._base import PrivateLinearModel
+from dperm.estimators.base import PrivateLinearModel
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-0.5, 0.5, size=(300, 3))

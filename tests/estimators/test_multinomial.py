@@ -8,8 +8,8 @@ from sklearn.linear_model import LogisticRegression
 
 from dperm import RSGDAR, NoPrivacy, Output, PrivateLinearSVC, PrivateLogisticRegression
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators.saved import load_model, save_model
 from dperm.losses import Softmax
+from dperm.models import load_model, save_model
 
 N, FEATURES, CLASSES = 6000, 5, 4
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from dperm import (
@@ -17,8 +17,10 @@ from dperm import (
     PrivateSearchCV,
 )
 from dperm.datasets import load_cps
-from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, Unsupported
-from dperm.estimators import search
+from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, PrivacyWarning, Unsupported
+from dperm.estimators.search import scoring, selection
+from dperm.estimators.search.candidates import priced_candidate
+from dperm.estimators.search.on_public_rows import as_noisy
 from dperm.ledger import Ledger
 from dperm.privacy import GaussianProfile, SeededEntropy, SystemEntropy, gaussian_mu
 from dperm.privacy.selection import RunCount, plan_selection
@@ -46,14 +48,14 @@ def searcher(estimator=None, grid=GRID, **settings):
 def seen(monkeypatch):
     """All candidates that a search trains, with the rows they saw, and their scores before noise."""
     trained = []
-    exact = search._score
+    exact = scoring.score
 
     def score(model, rows, targets, n_validation):
         value = exact(model, rows, targets, n_validation)
         trained.append({"model": model, "rows": rows, "targets": targets, "score": value})
         return value
 
-    monkeypatch.setattr(search, "_score", score)
+    monkeypatch.setattr(scoring, "score", score)
     return trained
 
 
@@ -88,6 +90,23 @@ def test_the_report_states_the_whole(rows):
     assert found.decision_function(rows[0]).shape == (N,)
 
 
+def test_sentences_are_made_of_values_and_not_of_each_other(rows):
+    """The number of training rows occurs in another line too, and stays there."""
+    found = searcher(validation=2900 / N, epsilon=8.0)
+    Pipeline([("step100", FunctionTransformer(np.copy)), ("search", found)]).fit(*rows)
+    assert found.privacy_.settings["training_rows"] == 100
+    assert f"The number of rows, {N}, is public." in found.privacy_.assumptions
+    assert "The function of step step100 works row by row." in found.privacy_.assumptions
+
+
+def test_cautions_are_those_of_the_whole_search(rows):
+    with pytest.warns(PrivacyWarning, match="not below 1 / 60"):
+        found = searcher(validation=0.5, delta=0.09, epsilon=8.0).fit(rows[0][:60], rows[1][:60])
+    (caution,) = [line for line in found.privacy_.assumptions if line.startswith("CAUTION")]
+    assert "delta = 0.09 is not below 1 / 60" in caution
+    assert found.privacy_.assumptions[-1] == caution
+
+
 def test_a_seed_is_not_private(rows):
     first, second = (searcher(random_state=3).fit(*rows) for _ in range(2))
     assert first.privacy_.guarantee is None
@@ -117,7 +136,7 @@ def test_neighbours_differ_in_training_or_in_validation_and_never_in_both(rows, 
     fixed = {"random_state": 5, "validation": 0.4, "runs": "geometric", "mean_candidates": 4.0}
     searcher(**fixed).fit(X, y)
     before, sides = list(seen), set()
-    noise = search._score_noise(len(before[0]["rows"]), 1.0)
+    noise = scoring.score_noise(len(before[0]["rows"]), 1.0)
     for place in range(8):
         seen.clear()
         X_other, y_other = X.copy(), y.copy()
@@ -139,18 +158,18 @@ def test_neighbours_differ_in_training_or_in_validation_and_never_in_both(rows, 
 def test_the_score_moves_by_its_sensitivity_and_no_more(rows):
     X, y = rows
     model = PrivateLogisticRegression(mechanism="output", random_state=0).fit(X, y)
-    noise = search._score_noise(100, 0.5)
-    base = search._score(model, X[:100], y[:100], 100)
+    noise = scoring.score_noise(100, 0.5)
+    base = scoring.score(model, X[:100], y[:100], 100)
     flipped = y[:100].copy()
     flipped[0] = "no" if flipped[0] == "yes" else "yes"
-    moves = [abs(search._score(model, X[:100], flipped, 100) - base)]
-    moves.append(abs(search._score(model, X[1:100], y[1:100], 100) - base))  # a removed row counts 0
+    moves = [abs(scoring.score(model, X[:100], flipped, 100) - base)]
+    moves.append(abs(scoring.score(model, X[1:100], y[1:100], 100) - base))  # a removed row counts 0
     assert max(moves) == pytest.approx(noise.sensitivity)
     assert noise.scale >= noise.sensitivity / 0.5
     line = PrivateLinearRegression(mechanism="dp-gd", y_range=(0, 2), random_state=0).fit(X, X[:, 0] + 1)
     line.coef_, line.intercept_ = np.array([1e308, 1e308, 0.0]), 0.0
     wild = np.full((4, 3), 10.0)
-    scores = [search._score(line, wild, np.full(4, target), 4) for target in (-1e9, 1e9)]
+    scores = [scoring.score(line, wild, np.full(4, target), 4) for target in (-1e9, 1e9)]
     assert abs(scores[0] - scores[1]) <= 1 + 1e-12
 
 
@@ -159,19 +178,19 @@ def test_candidates_have_noise_of_their_own(rows, entropy, seen, monkeypatch):
     X, y = rows[0][:60], rows[1][:60]
     one = searcher(grid={"l2": [1.0]}, mean_candidates=60.0, runs="poisson", epsilon=20.0)
     task = one._task(X, y)
-    plan = one._selection(Budget(20.0, 1e-6))
-    candidates = [one._candidate({"l2": 1.0}, task, plan)]
-    noise = search._score_noise(task.n_validation, plan.mu)
+    plan = selection.selection_plan(Budget(20.0, 1e-6), "poisson", 60.0)
+    candidates = [priced_candidate(one.estimator, {"l2": 1.0}, task, plan)]
+    noise = scoring.score_noise(task.n_validation, plan.mu)
 
     def correlation():
         seen.clear()
-        search._best_of(candidates, plan, noise, task, X, y, entropy)
+        selection.best_of(candidates, plan, noise, task, X, y, entropy)
         weights = np.array([candidate["model"].coef_[0] for candidate in seen])
         weights = (weights - weights.mean(axis=0)) / candidates[0].plan.noise.scale
         return float(np.sum(weights[1:] * weights[:-1]) / math.sqrt(weights[1:].size))
 
     assert abs(correlation()) < 7
-    monkeypatch.setattr(search, "_stream", lambda entropy: np.random.default_rng(len(seen) // 10))
+    monkeypatch.setattr(selection, "stream", lambda entropy: np.random.default_rng(len(seen) // 10))
     assert abs(correlation()) > 7  # the control: ten candidates share each seed
 
 
@@ -207,8 +226,8 @@ def test_public_rows_cost_nothing(rows, tmp_path, seen):
 
 def test_public_rows_are_as_noisy_as_the_private_ones():
     whole = Budget(1.0, 1e-6)
-    assert gaussian_mu(search._alike(whole, 3.0)) == pytest.approx(3 * gaussian_mu(whole), rel=1e-6)
-    assert search._alike(whole, 1e6).epsilon == 50.0
+    assert gaussian_mu(as_noisy(whole, 3.0)) == pytest.approx(3 * gaussian_mu(whole), rel=1e-6)
+    assert as_noisy(whole, 1e6).epsilon == 50.0
 
 
 def test_no_candidate_at_all_tells_nothing(rows, monkeypatch):

@@ -6,15 +6,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from dperm import RSGDAR, NoPrivacy, PrivateLinearSVC, PrivateLogisticRegression
-from dperm.engine import Table
+from dperm.arithmetic import FLOAT64
+from dperm.audit.gates import SilentGate
+from dperm.engine import open_rows
 from dperm.errors import InvalidInput
-from dperm.estimators._base import INTERCEPT_SCALE
-from dperm.experiments.compare import LOSSES, compare
+from dperm.experiments.compare import compare
 from dperm.experiments.results import NOT_PRIVATE, Study, curves
 from dperm.experiments.splits import assign_folds, training_mask
+from dperm.losses import resolve_loss
 from dperm.mechanisms import resolve
 from dperm.privacy import Budget
-from dperm.problem import Problem
+from dperm.problem import INTERCEPT_SCALE, Problem
 
 N, FOLDS = 403, 5
 COLUMNS = ["dataset", "loss", "mechanism", "accounting", "epsilon", "delta", "repeat", "fold"]
@@ -36,7 +38,7 @@ def run(rows, mechanisms=("rsgd-ar", "none", "majority"), epsilons=(0.5, 2.0), *
 
 def problem(n_rows, loss="logistic", l2=1e-2):
     return Problem(
-        loss=LOSSES[loss], l2=l2, x_norm=1.0, n_rows=n_rows, n_features=4, intercept=INTERCEPT_SCALE
+        loss=resolve_loss(loss), l2=l2, x_norm=1.0, n_rows=n_rows, n_features=4, intercept=INTERCEPT_SCALE
     )
 
 
@@ -94,7 +96,7 @@ def test_the_minimiser_agrees_with_separate_fits_fold_by_fold(rows, loss, kind):
         w = np.append(model.coef_[0], model.intercept_ / INTERCEPT_SCALE)
         margin = model.decision_function(X[~held_out])
         signs = np.where(y[~held_out] == "yes", 1.0, -1.0)
-        objective = LOSSES[loss].value(margin, signs).mean() + 1e-2 / 2 * w @ w
+        objective = resolve_loss(loss).value(margin, signs).mean() + 1e-2 / 2 * w @ w
         assert values(found, "none", "objective")[repeat, fold] == pytest.approx(objective, rel=1e-5)
 
 
@@ -113,17 +115,19 @@ def test_majority_shows_that_splits_follow_dataset_and_repeat_alone(rows, result
     assert values(run(rows, mechanisms=["majority"], dataset="other"), "majority", "accuracy") != counted
 
 
-class FixedOrder:
-    """An entropy whose permutation is known and which gives no noise."""
-
-    name, secure = "fixed order", False
+class FixedOrder(SilentGate):
+    """A gate whose order of the rows is known and which gives no noise."""
 
     def __init__(self, order):
-        self.order = np.asarray(order)
+        super().__init__()
+        self.known = np.asarray(order)
 
-    def permutation(self, n):
-        assert n == len(self.order)
-        return self.order
+    def order(self):
+        return self
+
+    def permutation(self, n_rows):
+        assert n_rows == len(self.known)
+        return self.known
 
 
 @pytest.mark.parametrize("name", ["rsgd-ar", "rsgd", "nsgd", "output-gd", "bolt-on", "output"])
@@ -136,29 +140,25 @@ def test_batched_training_equals_single_training_on_the_rows_of_the_fold(rows, n
     order = np.random.default_rng(0).permutation(N)
     mask = training_mask("toy", range(2), N, FOLDS)
     plans = [mechanism.plan(problem(int(n)), budget) for n in mask.sum(axis=0)]
-    shared = {"x_norm": 1.0, "intercept": INTERCEPT_SCALE}
-    table = Table(X, signs, n_rows=N, mask=mask, **shared)
-    batched, certified = mechanism._train(plans, table, FixedOrder(order))
-    assert certified is (name == "output")  # float32 products are never called certified
+    used = set()
+    batched = mechanism._train(plans, open_rows(X, signs, problem(N), mask).noting(used), FixedOrder(order))
+    assert (used == {FLOAT64}) is (name == "output")  # float32 products are never called certified
     permuted = getattr(mechanism, "permuted", False)
     for model in (0, 4, 7):
         own = np.flatnonzero(mask[:, model])
         rank = np.full(N, -1)
         rank[own] = np.arange(len(own))
-        alone = Table(X[own], signs[own], n_rows=len(own), **shared)
+        alone = open_rows(X[own], signs[own], problem(len(own)))
         own_order = rank[order[np.isin(order, own)]]
-        single, _ = mechanism._train([plans[model]], alone, FixedOrder(own_order))
+        single = mechanism._train([plans[model]], alone, FixedOrder(own_order))
         np.testing.assert_allclose(batched[:, model], single[:, 0], atol=2e-5)
         if permuted:  # the comparison would notice another order
-            other, _ = mechanism._train([plans[model]], alone, FixedOrder(own_order[::-1]))
+            other = mechanism._train([plans[model]], alone, FixedOrder(own_order[::-1]))
             assert np.abs(other[:, 0] - single[:, 0]).max() > 2e-4
 
 
 def test_without_noise_the_comparison_is_the_training(rows, monkeypatch):
-    def silent(points, noises, entropy, name):
-        return points, [None] * len(noises)
-
-    monkeypatch.setattr("dperm.mechanisms.output.family.release_batch", silent)
+    monkeypatch.setattr("dperm.experiments.batches.Gate", lambda entropy: SilentGate())
     found = run(rows, mechanisms=["output", "none"])
     for column, tolerance in (("objective", 1e-6), ("accuracy", 1.5 * FOLDS / N)):
         expected = values(found, "none", column, 0.5)

@@ -32,8 +32,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from dperm.mechanisms import Mechanism, Outcome, Plan{imports}
-from dperm.privacy import GaussianNoise, GaussianProfile, gaussian_mu, grid_exponent, padded, release_batch
+from dperm.mechanisms import Mechanism, Plan{imports}
+from dperm.planning.gaussian import gaussian_noise
+from dperm.privacy import GaussianProfile, gaussian_mu
 
 {decorator}
 @dataclass(frozen=True)
@@ -46,27 +47,24 @@ class MeanDirection(Mechanism):
     source: ClassVar[str] = "my own"
     labels: ClassVar[tuple[str, ...]] = ("binary",)
 
-    def _plan(self, problem, budget, beside):
+    def _plan(self, problem, budget, mu_spent):
         mu = gaussian_mu(budget)
         sensitivity = self.length * problem.neighbours.rows_changed * problem.row_norm / problem.n_rows * (1 + 1e-9)
-        scale = padded(sensitivity, problem.dimension, grid_exponent(sensitivity, problem.dimension)) / mu
-        noise = GaussianNoise(sensitivity=sensitivity, scale=scale, dimension=problem.dimension)
+        noise = gaussian_noise(sensitivity, problem.dimension, mu)
         return Plan(
             mechanism=self, problem=problem, budget=budget, settings=self.settings, accountant="Gaussian",
             noise=noise, profile=GaussianProfile.gaussian(mu),
         )
 
-    def _run(self, jobs, table, entropy):
-        engine = table.select([job.model for job in jobs]).open()
+    def _run(self, jobs, rows, gate):
+        engine = rows.select([job.model for job in jobs]).open()
         loss = jobs[0].plan.problem.loss
         weights = np.zeros((engine.n_columns, len(jobs)))
         slope = float(loss.slope(np.zeros(1), np.ones(1))[0])
-        rows = np.array([job.plan.problem.n_rows for job in jobs])
-        means = self.length * engine.gradient_sum(loss, weights) / slope / rows
-        values, records = release_batch(means, [job.plan.noise for job in jobs], entropy, name=self.name)
-        return [
-            Outcome(weights=values[:, k], records=(record,), certified=False) for k, record in enumerate(records)
-        ]
+        n_rows = np.array([job.plan.problem.n_rows for job in jobs])
+        means = self.length * engine.gradient_sum(loss, weights) / slope / n_rows
+        released = gate.release(means, [job.plan.noise for job in jobs], self.name)
+        return [released[:, k] for k in range(len(jobs))]
 '''
 
 COMPARE = (

@@ -5,11 +5,11 @@ import pytest
 
 from dperm import NoPrivacy, PrivateLogisticRegression
 from dperm.errors import InvalidInput
-from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.experiments.compare import compare
 from dperm.experiments.results import Study
 from dperm.experiments.splits import WIDEST_BATCH, assign_folds, group_repeats
 from dperm.losses import Softmax
+from dperm.problem import INTERCEPT_SCALE
 
 N, FOLDS = 600, 3
 NAMES = np.array(["a", "b", "c"])

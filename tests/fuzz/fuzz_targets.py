@@ -45,9 +45,9 @@ from dperm.certificate.statement import file_digest, model_digest
 from dperm.certificate.words import meaning
 from dperm.datasets import Schema, encode, encode_target, read_table
 from dperm.errors import DataUnavailable, DpermError
-from dperm.estimators.saved import read_document, read_model, save_model
 from dperm.ledger.chain import next_head
 from dperm.mechanisms import mechanism_names, resolve
+from dperm.models import read_document, read_model, save_model
 from dperm.privacy.cost import Cost
 
 ROOT = Path(__file__).resolve().parents[2]

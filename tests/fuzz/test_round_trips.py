@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
-from dperm.estimators.saved import read_model, save_model
+from dperm.models import read_model, save_model
 from dperm.neighbours import Neighbours
 from dperm.privacy.cost import Cost
 from dperm.privacy.events import Concentrated, FixedSizeSteps, Gaussian, Point, PoissonSteps

@@ -11,7 +11,7 @@ import numpy as np
 
 from dperm import Ledger, PrivateLogisticRegression, PrivateSearchCV
 from dperm.errors import BudgetExceeded, DpermError
-from dperm.estimators.saved import load_model, save_model
+from dperm.models import load_model, save_model
 
 rng = np.random.default_rng(1)
 X = rng.normal(size=(200, 3)) / 2

@@ -12,8 +12,8 @@ import pytest
 from dperm import Budget, Ledger, PrivateLogisticRegression
 from dperm.cli.app import run
 from dperm.errors import InvalidInput
-from dperm.estimators.saved import load_model, save_model
 from dperm.ledger.chain import START, Anchor, next_head
+from dperm.models import load_model, save_model
 from dperm.privacy import gaussian_mu
 from dperm.privacy.cost import Cost
 
@@ -274,7 +274,7 @@ def test_check_finds_two_models_of_one_charge(path, ledger, dperm, monkeypatch):
         name: SimpleNamespace(ledger_entry_=citation, certificate_={"digest": digest})
         for name, digest in digests.items()
     }
-    monkeypatch.setattr("dperm.estimators.saved.load_model", models.__getitem__)
+    monkeypatch.setattr("dperm.models.load_model", models.__getitem__)
     both = ("--model", "a.json", "--model", "a again.json")
     assert dperm("ledger", "check", path, *both)[0] == 0  # one model, saved twice
     code, said = dperm("ledger", "check", path, *both, "--model", "b.json")

@@ -11,7 +11,7 @@ from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
-import dperm.estimators._base as base
+import dperm.estimators.base as base
 from dperm import (
     Budget,
     Ledger,

@@ -1,20 +1,19 @@
-"""What the tests of the gradient family share: tables, a gate to replay, and descent in plain NumPy."""
+"""What the tests of the gradient family share: tables, a replay at the gate, and descent in plain NumPy."""
 
-import importlib
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
+from scripted_gate import ScriptedGate
 
-from dperm.engine import Table
+from dperm.engine import open_rows
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
 from dperm.mechanisms.base import Job, Mechanism, Outcome
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, SeededEntropy
+from dperm.privacy import Budget, Gate, SeededEntropy
 from dperm.problem import Problem
 
 Array = NDArray[np.float64]
@@ -42,40 +41,21 @@ def rows_of(loss: Loss, n: int = N, seed: int = 0) -> tuple[Array, Array]:
     return X, np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
 
 
-def table_of(problem: Problem, X: Array, y: Array) -> Table:
-    return Table(X, y, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows)
-
-
 def run(
-    mechanism: Mechanism, problem: Problem, X: Array, y: Array, budget: Budget = BUDGET, seed: int = 3
+    mechanism: Mechanism,
+    problem: Problem,
+    X: Array,
+    y: Array,
+    budget: Budget = BUDGET,
+    seed: int = 3,
+    gate: Gate | None = None,
 ) -> Outcome:
     plan = mechanism.plan(problem, budget)
-    (outcome,) = mechanism.run([Job(plan=plan)], table_of(problem, X, y), SeededEntropy(seed))
+    (outcome,) = mechanism.run([Job(plan=plan)], open_rows(X, y, problem), gate or Gate.seeded(seed))
     return outcome
 
 
-class Gate:
-    """Stands in for the sampler: remembers what came, and lets through ``answer(passage, values)``."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: Callable[[int, Array], Array]) -> None:
-        self.values: list[Array] = []
-        self.noises: list[Any] = []
-        self.answer = answer
-        monkeypatch.setattr(importlib.import_module("dperm.privacy.release"), "add_noise", self.pass_on)
-
-    def pass_on(self, values: Array, noise: Any, entropy: Any) -> Array:
-        assert values.shape == (noise.dimension,)
-        self.values.append(values.copy())
-        self.noises.append(noise)
-        return self.answer(len(self.values) - 1, values).copy()
-
-
-def without_noise(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    return Gate(monkeypatch, lambda passage, values: values)
-
-
 def replayed_distances(
-    monkeypatch: pytest.MonkeyPatch,
     mechanism: Mechanism,
     problem: Problem,
     one: tuple[Array, Array],
@@ -84,19 +64,10 @@ def replayed_distances(
 ) -> tuple[Array, Array]:
     """Distance at every passage when both tables see the same released numbers, and what was declared."""
     plan = mechanism.plan(problem, BUDGET)
-    noise = np.random.default_rng(5).normal(size=(plan.releases + 1, problem.dimension))
-    with monkeypatch.context() as patch:
-        released: list[Array] = []
-
-        def with_noise(passage: int, values: Array) -> Array:
-            released.append(values + gate.noises[passage].scale * noise[passage])
-            return released[-1]
-
-        gate = Gate(patch, with_noise)
-        run(mechanism, problem, *one, seed=seed)
-        first = gate
-        second = Gate(patch, lambda passage, values: released[passage])
-        run(mechanism, problem, *other, seed=seed)
+    first = ScriptedGate(SeededEntropy(seed), strength=1.0)
+    second = ScriptedGate(SeededEntropy(seed), replay=first)
+    for gate, (X, y) in ((first, one), (second, other)):
+        run(mechanism, problem, X, y, gate=gate)
     assert len(first.values) == len(second.values) == plan.releases + mechanism.center
     distance = [np.linalg.norm(a - b) for a, b in zip(first.values, second.values, strict=True)]
     assert [a.sensitivity for a in first.noises] == [b.sensitivity for b in second.noises]

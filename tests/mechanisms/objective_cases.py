@@ -1,19 +1,17 @@
 """What the tests of objective perturbation share: problems, tables, and a plain NumPy view of the objective."""
 
-import importlib
-
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.engine import Table
+from dperm.audit.gates import KeepingGate, Release
+from dperm.engine import open_rows
 from dperm.losses import HuberHinge, Logistic, Loss, Softmax
 from dperm.mechanisms.base import Job, Mechanism, Outcome
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, SeededEntropy
+from dperm.privacy import Budget, Gate, SeededEntropy
 from dperm.problem import Problem
 
 Array = NDArray[np.float64]
-GATE = importlib.import_module("dperm.privacy.release")
 N, P = 400, 4
 BUDGET = Budget(1.0, 1e-6)
 LOSSES: list[Loss] = [Logistic(), HuberHinge(0.1)]
@@ -35,16 +33,25 @@ def make_rows(problem: Problem, seed: int = 0) -> tuple[Array, Array]:
     return X, np.where(margins[:, 0] + 0.3 * rng.normal(size=len(X)) > 0, 1.0, -1.0)
 
 
-def make_table(problem: Problem, X: Array, y: Array, mask: Array | None = None) -> Table:
-    return Table(X, y, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows, mask=mask)
-
-
 def fit(
-    mechanism: Mechanism, problem: Problem, rows: tuple[Array, Array], budget: Budget = BUDGET
+    mechanism: Mechanism,
+    problem: Problem,
+    rows: tuple[Array, Array],
+    budget: Budget = BUDGET,
+    gate: Gate | None = None,
 ) -> Outcome:
     plan = mechanism.plan(problem, budget)
-    (outcome,) = mechanism.run([Job(plan=plan)], make_table(problem, *rows), SeededEntropy(1))
+    (outcome,) = mechanism.run([Job(plan=plan)], open_rows(*rows, problem), gate or Gate.seeded(1))
     return outcome
+
+
+def watching(seed: int = 1) -> KeepingGate:
+    return KeepingGate(SeededEntropy(seed))
+
+
+def passages(gate: KeepingGate) -> list[Release]:
+    """What passed, in order: the record, the value before noise, and after."""
+    return list(gate.kept.values())
 
 
 def gradient(problem: Problem, l2: float, rows: tuple[Array, Array], w: Array) -> Array:
@@ -52,22 +59,6 @@ def gradient(problem: Problem, l2: float, rows: tuple[Array, Array], w: Array) -
     X, y = rows
     Z = np.column_stack([X, np.full(len(X), problem.intercept)]) if problem.intercept else X
     return Z.T @ problem.loss.slope(Z @ w, y) + problem.n_rows * l2 * w
-
-
-class Watch:
-    """Notes what passes the gate; noise of chosen names is left out."""
-
-    def __init__(self, monkeypatch, silent: tuple[str, ...] = ()) -> None:
-        self.seen: list[tuple[str, Array, Array]] = []
-        original = GATE.pass_gate
-
-        def pass_gate(values, noise, entropy, name):
-            noisy, record = original(values, noise, entropy, name)
-            out = values if any(word in name for word in silent) else noisy
-            self.seen.append((name, values.copy(), out.copy()))
-            return out, record
-
-        monkeypatch.setattr(GATE, "pass_gate", pass_gate)
 
 
 ADD_REMOVE, REPLACE_ONE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

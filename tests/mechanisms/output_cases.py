@@ -6,26 +6,26 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.engine import Table
+from dperm.arithmetic import Arithmetic
+from dperm.engine import open_rows
 from dperm.losses import HuberHinge, Logistic, Loss
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Mechanism, OutputGD
+from dperm.mechanisms.base import certified
 from dperm.mechanisms.output.bolt_on import RULES
 from dperm.mechanisms.output.descent import DescentMechanism
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget
+from dperm.privacy import Budget, Gate, SeededEntropy
 from dperm.problem import Problem
 
 Array = NDArray[np.float64]
 BUDGET = Budget(1.0, 1e-8)
 
 
-class FixedOrder:
+class FixedOrder(SeededEntropy):
     """Entropy with a chosen order, so that neighbours can be trained under the same one."""
 
-    name = "fixed order, for tests"
-    secure = False
-
     def __init__(self, order: Sequence[int] | NDArray[np.int64]) -> None:
+        super().__init__(0)
         self.order = np.asarray(order, dtype=np.int64)
         self.asked: list[int] = []
 
@@ -72,13 +72,12 @@ def train(
     order: NDArray[np.int64],
     storage: type = np.float32,
 ) -> Array:
-    """The point before noise, by the mechanism's own training. float32 rows come in as float32."""
-    table = Table(
-        X.astype(storage), y, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows
-    )
+    """The point before noise, by the mechanism's own training, precise enough for its plan."""
+    used: set[Arithmetic] = set()
+    rows = open_rows(X.astype(storage), y, problem).noting(used)
     plan = mechanism.plan(problem, BUDGET)
-    points, certified = mechanism._train([plan], table, FixedOrder(order))  # type: ignore[attr-defined]
-    assert certified
+    points = mechanism._train([plan], rows, Gate(FixedOrder(order)))  # type: ignore[attr-defined]
+    assert certified(plan, used)
     return np.asarray(points[:, 0])
 
 

@@ -1,38 +1,29 @@
-"""What the tests of the gradient mechanisms with several passages share: a watched gate and plain arithmetic."""
+"""What the tests of the gradient mechanisms with several passages share: neighbours and plain arithmetic."""
 
-import importlib
 import math
-from dataclasses import dataclass, field
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from output_cases import plain_rows, plain_slope, random_rows
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
+from scripted_gate import ScriptedGate
 
-from dperm.engine import Table
+from dperm.engine import open_rows
 from dperm.losses import ClippedSquared, Linear, Logistic, Loss
 from dperm.mechanisms import Job, Mechanism, Outcome
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, GaussianNoise, SeededEntropy
-from dperm.privacy.noisy_min import NoisyMin
+from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 
 Array = NDArray[np.float64]
 BUDGET = Budget(1.0, 1e-6)
 N, P = 97, 4
-gate = importlib.import_module("dperm.privacy.release")
-selection = importlib.import_module("dperm.mechanisms.selection")
 
 
 def problem(loss: Loss | None = None, **facts: object) -> Problem:
     defaults = {"l2": 0.02, "x_norm": 1.3, "n_rows": N, "n_features": P, "intercept": 0.7}
     return Problem(loss=loss or Logistic(), **{**defaults, **facts})  # type: ignore[arg-type]
-
-
-def table(facts: Problem, X: Array, y: Array) -> Table:
-    return Table(X, y, x_norm=facts.x_norm, intercept=facts.intercept, n_rows=facts.n_rows)
 
 
 def data(seed: int = 1) -> tuple[Array, Array]:
@@ -41,57 +32,17 @@ def data(seed: int = 1) -> tuple[Array, Array]:
     return X.astype(np.float32).astype(np.float64), y
 
 
-def fit(mechanism: Mechanism, facts: Problem, X: Array, y: Array, budget: Budget = BUDGET) -> Outcome:
+def fit(
+    mechanism: Mechanism,
+    facts: Problem,
+    X: Array,
+    y: Array,
+    budget: Budget = BUDGET,
+    gate: Gate | None = None,
+) -> Outcome:
     plan = mechanism.plan(facts, budget)
-    (outcome,) = mechanism.run([Job(plan=plan)], table(facts, X, y), SeededEntropy(5))
+    (outcome,) = mechanism.run([Job(plan=plan)], open_rows(X, y, facts), gate or Gate.seeded(5))
     return outcome
-
-
-@dataclass
-class Gate:
-    """Stands in for the noise: writes down what arrives and gives back chosen values.
-
-    Without ``replay`` a value leaves with noise of ``strength`` times its scale (0: unchanged), and choices take
-    the lowest score unless ``picks`` says otherwise. With ``replay`` the answers are those of another run, so
-    that a neighbour is trained along the same public trajectory.
-    """
-
-    monkeypatch: pytest.MonkeyPatch
-    strength: float = 0.0
-    replay: "Gate | None" = None
-    picks: list[int] | None = None
-    values: list[Array] = field(default_factory=list)
-    released: list[Array] = field(default_factory=list)
-    noises: list[GaussianNoise] = field(default_factory=list)
-    scores: list[Array] = field(default_factory=list)
-    choices: list[NoisyMin] = field(default_factory=list)
-    picked: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.rng = np.random.default_rng(9)
-        self.monkeypatch.setattr(gate, "add_noise", self._add_noise)
-        self.monkeypatch.setattr(selection, "noisy_min", self._noisy_min)
-
-    def _add_noise(self, values: Array, noise: GaussianNoise, entropy: object) -> Array:
-        noisy = values + self.strength * noise.scale * self.rng.normal(size=values.shape)
-        if self.replay is not None:
-            noisy = self.replay.released[len(self.released)]
-        self.values.append(values.copy())
-        self.noises.append(noise)
-        self.released.append(noisy)
-        return noisy.copy()
-
-    def _noisy_min(self, scores: Array, choice: NoisyMin, entropy: object) -> int:
-        if self.replay is not None:
-            pick = self.replay.picked[len(self.picked)]
-        elif self.picks is not None:
-            pick = self.picks[len(self.picked) % len(self.picks)]
-        else:
-            pick = int(np.argmin(scores))
-        self.scores.append(scores.copy())
-        self.choices.append(choice)
-        self.picked.append(pick)
-        return pick
 
 
 def neighbours_of(facts: Problem, X: Array, y: Array) -> list[tuple[Array, Array]]:
@@ -113,19 +64,19 @@ def neighbours_of(facts: Problem, X: Array, y: Array) -> list[tuple[Array, Array
 
 
 def used_shares(
-    mechanism: Mechanism, facts: Problem, monkeypatch: pytest.MonkeyPatch, picks: list[int] | None = None
+    mechanism: Mechanism, facts: Problem, picks: list[int] | None = None
 ) -> tuple[list[float], list[float]]:
     """Movement over declared sensitivity at every passage, for neighbours on the same public trajectory.
 
     For choices: half the range of the movements of the scores, since a common shift does not matter.
     """
     X, y = data()
-    here = Gate(monkeypatch, strength=1.0, picks=picks)
-    fit(mechanism, facts, X, y)
+    here = ScriptedGate(strength=1.0, picks=picks)
+    fit(mechanism, facts, X, y, gate=here)
     moved, ranged = [], []
     for other_X, other_y in neighbours_of(facts, X, y):
-        there = Gate(monkeypatch, replay=here)
-        fit(mechanism, facts, other_X, other_y)
+        there = ScriptedGate(replay=here)
+        fit(mechanism, facts, other_X, other_y, gate=there)
         assert len(there.values) == len(here.values)
         assert len(there.scores) == len(here.scores)
         for one, two, noise in zip(here.values, there.values, here.noises, strict=True):

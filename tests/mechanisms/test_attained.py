@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from output_cases import BUDGET, FixedOrder, descents, positions_of_batches, short, train
 
-from dperm.engine import Table
+from dperm.engine import Table, open_rows
 from dperm.losses import Linear
 from dperm.mechanisms import NSGD, RSGDAR, Output
 from dperm.mechanisms.output.descent import DescentMechanism, descend
 from dperm.neighbours import Neighbours
 from dperm.planning.schedule import branch_sensitivities
+from dperm.privacy import Gate
 from dperm.problem import Problem
 
 N, P = 103, 3
@@ -69,11 +70,12 @@ def test_training_attains_the_recurrence_in_every_batch(mechanism: DescentMechan
 @pytest.mark.parametrize("mechanism", MECHANISMS[::3], ids=short)
 def test_descent_on_float64_rows_attains_it_too(mechanism: DescentMechanism, engine: str) -> None:
     plan = mechanism.plan(PROBLEM, BUDGET)
-    exact = branch_sensitivities(plan.detail, PROBLEM, rounding=False)
+    exact = branch_sensitivities(plan.schedule, PROBLEM, rounding=False)
 
     def point(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        table = Table(rows, labels, x_norm=1.0, intercept=0.5, n_rows=N)
-        opened = table.open(order=ORDER if mechanism.permuted else None, storage=np.float64, engine=engine)
+        table = Table(rows, labels, row_map=PROBLEM.row_map, n_rows=N)
+        order = Gate(FixedOrder(ORDER)).order() if mechanism.permuted else None
+        opened = table.open(order, precise=True, engine=engine)
         return descend(opened, [plan])[:, 0]
 
     for j, position in enumerate(positions_of_batches(mechanism, PROBLEM)):
@@ -149,7 +151,7 @@ def test_a_halved_gap_would_be_caught() -> None:
 
 def test_the_order_given_is_the_order_used() -> None:
     entropy = FixedOrder(ORDER)
-    table = Table(X, Y, x_norm=1.0, intercept=0.5, n_rows=N)
+    rows = open_rows(X, Y, PROBLEM)
     for mechanism in (MECHANISMS[0], NSGD(epochs=2, batch_size=11, step_size=1.0)):
-        mechanism._train([mechanism.plan(PROBLEM, BUDGET)], table, entropy)
+        mechanism._train([mechanism.plan(PROBLEM, BUDGET)], rows, Gate(entropy))
     assert entropy.asked == [N]  # asked once, by the permuted mechanism alone

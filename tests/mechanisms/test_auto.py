@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from dperm import PrivateLogisticRegression
-from dperm.engine import Table
+from dperm.engine import open_rows
 from dperm.errors import InvalidInput
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
 from dperm.mechanisms import Auto, Job
 from dperm.mechanisms.auto import choose
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, SystemEntropy
+from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 
 WIDE = Problem(loss=Logistic(), l2=1e-3, x_norm=1.0, n_rows=40_000, n_features=100, intercept=0.3)
@@ -47,7 +47,7 @@ def test_its_choice_can_always_be_planned_and_meets_the_budget(
     )
     plan = Auto().plan(problem, Budget(epsilon, 1e-8))
     assert isinstance(plan.mechanism, Auto)
-    assert plan.settings["mechanism"] == plan.detail.mechanism.name
+    assert plan.settings["mechanism"] == plan.chosen.mechanism.name
     assert plan.profile is not None
     assert plan.profile.delta(epsilon) <= 1e-8
     assert plan.not_certified is None
@@ -58,12 +58,12 @@ def test_jobs_with_different_choices_come_back_in_order() -> None:
     problem = dataclasses.replace(WIDE, n_rows=2000, n_features=30)
     X = rng.normal(size=(2000, 30)) / 10
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    table = Table(X, y, x_norm=1.0, intercept=0.3, n_rows=2000)
     budgets = [Budget(epsilon, 1e-6) for epsilon in (50.0, 0.5, 50.0, 0.5)]
     jobs = [Job(plan=Auto().plan(problem, budget)) for budget in budgets]
-    assert len({job.plan.detail.mechanism for job in jobs}) == 2
-    outcomes = Auto().run(jobs, table, SystemEntropy())
-    spread = [np.linalg.norm(outcome.weights - outcomes[0].weights) for outcome in outcomes]
+    assert len({job.plan.chosen.mechanism for job in jobs}) == 2
+    outcomes = Auto().run(jobs, open_rows(X, y, problem), Gate.system())
+    found = [np.append(*outcome.row_map.coefficients(outcome.weights)) for outcome in outcomes]
+    spread = [np.linalg.norm(model - found[0]) for model in found]
     assert spread[2] < min(spread[1], spread[3])
     assert [len(outcome.records) for outcome in outcomes] == [3, 2, 3, 2]
 

@@ -1,23 +1,22 @@
 """Private centring: what the mean costs, what it does to rows and weights, and when it is refused."""
 
-import importlib
 import math
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dperm.engine import Table
+from dperm.audit.gates import SilentGate
+from dperm.engine import open_rows
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Logistic
 from dperm.mechanisms import RSGDAR, Job, Output, OutputGD
 from dperm.mechanisms.baselines import NoPrivacy
 from dperm.mechanisms.centring import RADIUS, SHARE, plan_centring
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, SeededEntropy, gaussian_mu
+from dperm.privacy import Budget, gaussian_mu
 from dperm.problem import Problem
 
-gate = importlib.import_module("dperm.privacy.release")
 BUDGET = Budget(0.5, 1e-8)
 RELATIONS = list(Neighbours)
 
@@ -34,29 +33,12 @@ def rows(n=200, p=3, seed=0):
     return X, np.where(X[:, 0] - 0.8 + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
 
 
-def table_of(problem, X, y, mask=None):
-    return Table(X, y, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows, mask=mask)
-
-
 def bounded(X, bound):
     return X * np.minimum(1, bound / np.linalg.norm(X, axis=1))[:, None]
 
 
-@pytest.fixture
-def passed(monkeypatch):
-    """Noise off, and everything that came to the gate."""
-    seen = []
-
-    def unchanged(values, noise, entropy):
-        seen.append((values.copy(), noise))
-        return values
-
-    monkeypatch.setattr(gate, "add_noise", unchanged)
-    return seen
-
-
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_the_mean_moves_within_its_sensitivity_and_attains_it(relation, passed):
+def test_the_mean_moves_within_its_sensitivity_and_attains_it(relation):
     problem = task(neighbours=relation)
     centring = plan_centring(problem, BUDGET)
     X, y = rows()
@@ -69,8 +51,11 @@ def test_the_mean_moves_within_its_sensitivity_and_attains_it(relation, passed):
         neighbour = rest
         if relation is Neighbours.REPLACE_ONE:
             neighbour = np.vstack([rest[0], other]), np.append(rest[1], -1.0)
-        first, record = centring.release(table_of(problem, *with_one), SeededEntropy(0))
-        second, _ = centring.release(table_of(problem, *neighbour), SeededEntropy(0))
+        gate = SilentGate()
+        first, second = (
+            centring.row_map(open_rows(*data, problem), gate).centre for data in (with_one, neighbour)
+        )
+        record = gate.records()[0]
         np.testing.assert_allclose(first, bounded(with_one[0], 2.0).sum(axis=0) / 200, rtol=1e-12)
         largest = max(largest, np.linalg.norm(first - second))
         assert np.linalg.norm(first - second) <= record.sensitivity
@@ -117,9 +102,8 @@ def test_the_way_back_is_exact(outputs):
     X = rng.normal(size=(50, 3))
     b = np.full((50, 1), problem.intercept)
     centred = np.hstack([(X - centre) / RADIUS, b]) @ weights
-    np.testing.assert_allclose(
-        np.hstack([X, b]) @ centring.undo(weights, centre), centred, rtol=0, atol=1e-12
-    )
+    coefficients, constant = centring.map_by(centre).coefficients(weights)
+    np.testing.assert_allclose(X @ coefficients + constant, centred, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(weights, before)
     assert np.abs(np.hstack([X, b]) @ weights - centred).max() > 1  # it does change something
 
@@ -130,7 +114,8 @@ def test_centred_rows_keep_the_bound_and_empty_rows_stay_empty(relation):
     X, y = rows()
     X[0] = 1e200
     centre = np.array([0.8, 0.7, 0.9])
-    opened = table_of(problem, X, y).centred(centre, RADIUS).open(storage=np.float64)
+    row_map = plan_centring(problem, BUDGET).map_by(centre)
+    opened = open_rows(X, y, problem).mapped(row_map).open(precise=True)
     stored = opened._rows.X
     assert np.linalg.norm(stored[:, :-1], axis=1).max() <= 2.0
     assert (stored[:200, -1] == problem.intercept).all()
@@ -142,38 +127,41 @@ def test_centred_rows_keep_the_bound_and_empty_rows_stay_empty(relation):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_a_centred_run_is_mean_then_training_then_the_way_back(relation, passed):
+def test_a_centred_run_is_mean_then_training_on_the_rows_seen_from_there(relation):
     problem = task(220 if relation is Neighbours.ADD_REMOVE else 200, neighbours=relation)
     X, y = rows()
     mechanism = Output(center=True, tolerance=1e-8)
     plan = mechanism.plan(problem, BUDGET)
-    (outcome,) = mechanism.run([Job(plan=plan)], table_of(problem, X, y), SeededEntropy(0))
+    silent = SilentGate()
+    (outcome,) = mechanism.run([Job(plan=plan)], open_rows(X, y, problem), silent)
     assert [record.name for record in outcome.records] == ["mean of the rows", "output weights"]
     mean = bounded(X, 2.0).sum(axis=0) / problem.n_rows
-    np.testing.assert_allclose(passed[0][0], mean, rtol=1e-12)
+    np.testing.assert_allclose(silent.exact[0], mean, rtol=1e-12)
+    np.testing.assert_array_equal(outcome.row_map.centre, silent.exact[0])
+    np.testing.assert_array_equal(outcome.row_map.scale, [0.6] * 3)
 
     Z = np.column_stack([bounded((bounded(X, 2.0) - mean) / 0.6, 2.0), np.full(200, 0.6)])
-    w = np.append(outcome.weights[:3] * 0.6, 0.0)
-    w[3] = outcome.weights[3] + outcome.weights[:3] @ mean / 0.6
+    w = outcome.weights
     gradient = Z.T @ (-y / (1 + np.exp(y * (Z @ w)))) / problem.n_rows + problem.l2 * w
     assert np.linalg.norm(gradient) < 1e-8
     assert np.linalg.norm(w) > 0.1
 
 
-def test_each_model_gets_the_mean_of_its_own_rows(passed):
+def test_each_model_gets_the_mean_of_its_own_rows():
     X, y = rows()
     mask = np.zeros((200, 2), bool)
     mask[:90, 0] = mask[80:, 1] = True
     mechanism = Output(center=True)
     jobs = [Job(plan=mechanism.plan(task(int(mask[:, k].sum())), BUDGET), model=k) for k in (1, 0)]
-    outcomes = mechanism.run(jobs, table_of(task(), X, y, mask), SeededEntropy(0))
-    means = [values for values, noise in passed if noise.dimension == 3]
+    silent = SilentGate()
+    outcomes = mechanism.run(jobs, open_rows(X, y, task(), mask), silent)
+    means = [values for values in silent.exact if len(values) == 3]
     np.testing.assert_allclose(means[0], bounded(X[80:], 2.0).mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(means[1], bounded(X[:90], 2.0).mean(axis=0), rtol=1e-12)
     for outcome, own in zip(outcomes, (slice(80, 200), slice(0, 90)), strict=True):
         problem = task(own.stop - own.start)
         plan = mechanism.plan(problem, BUDGET)
-        (alone,) = mechanism.run([Job(plan=plan)], table_of(problem, X[own], y[own]), SeededEntropy(0))
+        (alone,) = mechanism.run([Job(plan=plan)], open_rows(X[own], y[own], problem), SilentGate())
         np.testing.assert_allclose(outcome.weights, alone.weights, rtol=1e-4)
 
 

@@ -7,7 +7,6 @@ import pytest
 from output_cases import plain_rows
 from purse_cases import (
     BUDGET,
-    Gate,
     N,
     P,
     data,
@@ -15,17 +14,18 @@ from purse_cases import (
     plain_gradient,
     plain_zcdp_epsilon,
     problem,
-    table,
     used_shares,
 )
 from scipy.stats import chisquare
+from scripted_gate import ScriptedGate
 
+from dperm.engine import open_rows
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.mechanisms import Job
 from dperm.mechanisms.gradient.dp_agd import DPAGD, purse_for, step_choice
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, SeededEntropy, SystemEntropy
+from dperm.privacy import Budget, Gate, SeededEntropy
 from dperm.privacy.noisy_min import noisy_min
 
 
@@ -39,11 +39,11 @@ def plain_value(loss: Loss, margin: np.ndarray, y: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)], ids=repr)
-def test_without_noise_it_equals_a_plain_loop(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
     """Exact gradients, exact choices, the purse counted in rounds."""
     facts, (X, y) = problem(loss), data()
-    gate = Gate(monkeypatch)
-    outcome = fit(DPAGD(splits=26, candidates=7, growth=0.5), facts, X, y)
+    gate = ScriptedGate()
+    outcome = fit(DPAGD(splits=26, candidates=7, growth=0.5), facts, X, y, gate=gate)
     rows = plain_rows(X, facts.x_norm, facts.intercept)
     w, longest, chosen = np.zeros(P + 1), 2.0 / facts.row_norm, []
     left, gradient_cost, choice_cost = 26.0, 0.8, 0.2
@@ -75,9 +75,9 @@ def test_without_noise_it_equals_a_plain_loop(loss: Loss, monkeypatch: pytest.Mo
     assert len(outcome.records) == len(gate.values) + len(gate.picked)
 
 
-def test_the_longest_step_is_reviewed_every_ten_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = Gate(monkeypatch, picks=[2, 5, 1, 1, 3, 1, 1, 1, 1, 1, *[20] * 10, *[4] * 10])
-    fit(DPAGD(splits=31), problem(), *data())
+def test_the_longest_step_is_reviewed_every_ten_rounds() -> None:
+    gate = ScriptedGate(picks=[2, 5, 1, 1, 3, 1, 1, 1, 1, 1, *[20] * 10, *[4] * 10])
+    fit(DPAGD(splits=31), problem(), *data(), gate=gate)
     lengths = np.array([choice.sensitivity for choice in gate.choices])
     lengths /= lengths[0]
     np.testing.assert_allclose(lengths[:10], 1, rtol=1e-6)
@@ -87,7 +87,7 @@ def test_the_longest_step_is_reviewed_every_ten_rounds(monkeypatch: pytest.Monke
     assert len(lengths) > 30
 
 
-def spent(gate: Gate) -> float:
+def spent(gate: ScriptedGate) -> float:
     """From what was declared at every passage, by the formulas of the proof page."""
     gradients = sum((noise.padded(noise.sensitivity) / noise.scale) ** 2 / 2 for noise in gate.noises)
     choices = sum((2 * choice.sensitivity / choice.scale) ** 2 / 8 for choice in gate.choices)
@@ -96,36 +96,32 @@ def spent(gate: Gate) -> float:
 
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize("picks", [[0], [3], [0, 0, 5], [20, 0, 1, 0, 0, 0, 7]], ids=str)
-def test_whatever_is_chosen_the_purse_is_never_overdrawn(
-    picks: list[int], relation: Neighbours, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_is_chosen_the_purse_is_never_overdrawn(picks: list[int], relation: Neighbours) -> None:
     for center in (False, True):
         facts, mechanism = problem(neighbours=relation), DPAGD(splits=9, center=center)
         plan = mechanism.plan(facts, BUDGET)
-        gate = Gate(monkeypatch, strength=1.0, picks=picks)
-        outcome = fit(mechanism, facts, *data())
+        gate = ScriptedGate(strength=1.0, picks=picks)
+        outcome = fit(mechanism, facts, *data(), gate=gate)
         if center:
             gate.noises.pop(0)
         rho = spent(gate) + (plan.centring.mu**2 / 2 if center else 0.0)
         assert plain_zcdp_epsilon(rho, BUDGET.delta) <= BUDGET.epsilon
-        assert spent(gate) >= 0.8 * plan.detail.rho
+        assert spent(gate) >= 0.8 * plan.purse.rho
         assert len(outcome.records) - center <= plan.releases
 
 
-def test_each_gradient_is_charged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_gradient_is_charged_once() -> None:
     """The published code charged twice, so that half of the rounds were lost."""
-    gate = Gate(monkeypatch, picks=[4])
-    fit(DPAGD(splits=20), problem(), *data())
+    gate = ScriptedGate(picks=[4])
+    fit(DPAGD(splits=20), problem(), *data(), gate=gate)
     assert len(gate.values) == len(gate.picked) == 20
 
 
 @pytest.mark.parametrize("pick", [1, 13, 20])
-def test_the_chosen_candidate_is_taken_and_not_the_one_beside_it(
-    pick: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_chosen_candidate_is_taken_and_not_the_one_beside_it(pick: int) -> None:
     facts = problem()
-    gate = Gate(monkeypatch, picks=[pick])
-    outcome = fit(DPAGD(splits=1, choice_share=0.4), facts, *data())
+    gate = ScriptedGate(picks=[pick])
+    outcome = fit(DPAGD(splits=1, choice_share=0.4), facts, *data(), gate=gate)
     assert gate.picked == [pick]
     step = 2.0 / facts.row_norm * pick / 20
     direction = gate.released[0] / np.linalg.norm(gate.released[0])
@@ -133,18 +129,18 @@ def test_the_chosen_candidate_is_taken_and_not_the_one_beside_it(
     np.testing.assert_array_equal(np.flatnonzero(gate.scores[0] == gate.scores[0][pick]), [pick])
 
 
-def test_a_payment_that_is_refused_ends_the_run_without_an_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = Gate(monkeypatch, picks=[0])
-    outcome = fit(DPAGD(splits=3), problem(), *data())
+def test_a_payment_that_is_refused_ends_the_run_without_an_update() -> None:
+    gate = ScriptedGate(picks=[0])
+    outcome = fit(DPAGD(splits=3), problem(), *data(), gate=gate)
     assert len(gate.picked) > 1
     assert not outcome.weights.any()
 
 
-def test_a_refined_gradient_is_the_running_mean_by_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refined_gradient_is_the_running_mean_by_precision() -> None:
     """The published code averaged with the first estimate again and again."""
     facts = problem(l2=0.0)
-    gate = Gate(monkeypatch, strength=1.0, picks=[0, 0, 0, 10, 0])
-    fit(DPAGD(splits=8, growth=0.6), facts, *data())
+    gate = ScriptedGate(strength=1.0, picks=[0, 0, 0, 10, 0])
+    fit(DPAGD(splits=8, growth=0.6), facts, *data(), gate=gate)
     first_four = gate.released[:4]
     precision = np.array([1 / noise.scale**2 for noise in gate.noises[:4]])
     np.testing.assert_allclose(precision / precision[0], [1, 0.6, 0.96, 1.536], rtol=1e-6)
@@ -165,11 +161,9 @@ def test_a_refined_gradient_is_the_running_mean_by_precision(monkeypatch: pytest
 
 @pytest.mark.parametrize("loss", [Linear(), Logistic(), HuberHinge(0.5)], ids=repr)
 @pytest.mark.parametrize("relation", list(Neighbours))
-def test_neighbours_stay_within_the_sensitivities(
-    loss: Loss, relation: Neighbours, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neighbours_stay_within_the_sensitivities(loss: Loss, relation: Neighbours) -> None:
     facts = problem(loss, neighbours=relation)
-    moved, ranged = used_shares(DPAGD(splits=6), facts, monkeypatch, picks=[3, 0, 20, 11])
+    moved, ranged = used_shares(DPAGD(splits=6), facts, picks=[3, 0, 20, 11])
     assert 0.3 < max(moved) <= 1
     assert 0.1 < max(ranged) <= 1
     if isinstance(loss, Linear) and relation is Neighbours.REPLACE_ONE:
@@ -187,7 +181,7 @@ def test_a_row_along_the_step_attains_the_range_of_the_scores() -> None:
     totals = []
     for label in (1.0, -1.0):
         y[0] = label
-        totals.append(table(facts, X, y).open(storage=np.float64).select([0]).value_sum(facts.loss, points))
+        totals.append(open_rows(X, y, facts).open(precise=True).select([0]).value_sum(facts.loss, points))
     assert np.ptp(totals[0] - totals[1]) / 2 == pytest.approx(choice.sensitivity, rel=1e-6)
     assert np.ptp(totals[0] - totals[1]) / 2 <= choice.sensitivity
 
@@ -215,11 +209,11 @@ def test_the_choice_has_the_law_it_is_priced_for_and_the_wrong_sign_is_caught() 
     assert math.log((1 / 21) / (wrong[0] / draws + 1e-9)) > 3 * 0.25
 
 
-def test_replacing_a_row_doubles_gradient_noise_and_score_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replacing_a_row_doubles_gradient_noise_and_score_noise() -> None:
     pairs = []
     for relation in (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE):
-        gate = Gate(monkeypatch, picks=[5])
-        fit(DPAGD(splits=2), problem(neighbours=relation), *data())
+        gate = ScriptedGate(picks=[5])
+        fit(DPAGD(splits=2), problem(neighbours=relation), *data(), gate=gate)
         pairs.append((gate.noises[0].scale, gate.choices[0].scale))
     assert pairs[0][0] == pytest.approx(2 * pairs[1][0], rel=1e-6)
     assert pairs[0][1] == pytest.approx(2 * pairs[1][1], rel=1e-6)
@@ -228,7 +222,7 @@ def test_replacing_a_row_doubles_gradient_noise_and_score_noise(monkeypatch: pyt
 def test_the_papers_prices_are_higher() -> None:
     facts, budget = problem(), Budget(0.1, 1e-8)
     tight, paper = (
-        DPAGD(splits=10, accounting=kind).plan(facts, budget).detail for kind in ("tight", "paper")
+        DPAGD(splits=10, accounting=kind).plan(facts, budget).purse for kind in ("tight", "paper")
     )
     assert tight.rho / paper.rho == pytest.approx(1.54, abs=0.01)
     assert tight.choice_epsilon / paper.choice_epsilon == pytest.approx(2 * math.sqrt(1.54), rel=0.01)
@@ -256,7 +250,7 @@ def test_a_secure_run_is_certified_and_learns() -> None:
     facts, (X, y) = problem(), data()
     mechanism = DPAGD(splits=5)
     plan = mechanism.plan(facts, Budget(40.0, 1e-6))
-    (outcome,) = mechanism.run([Job(plan=plan)], table(facts, X, y), SystemEntropy())
+    (outcome,) = mechanism.run([Job(plan=plan)], open_rows(X, y, facts), Gate.system())
     assert outcome.certified
     assert all(record.secure for record in outcome.records)
     margins = plain_rows(X, facts.x_norm, facts.intercept) @ outcome.weights

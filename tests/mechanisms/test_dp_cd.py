@@ -7,7 +7,6 @@ import pytest
 from output_cases import FixedOrder
 from purse_cases import (
     BUDGET,
-    Gate,
     N,
     P,
     data,
@@ -15,24 +14,25 @@ from purse_cases import (
     plain_delta,
     plain_gradient,
     problem,
-    table,
     used_shares,
 )
+from scripted_gate import ScriptedGate
 
+from dperm.engine import open_rows
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.mechanisms import Job
 from dperm.mechanisms.gradient.dp_cd import DPCD
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, SystemEntropy
+from dperm.privacy import Budget, Gate
 
 
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5), ClippedSquared(0.5)], ids=repr)
-def test_without_noise_it_equals_a_plain_loop(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
     facts, (X, y) = problem(loss), data()
-    Gate(monkeypatch)
     mechanism, order = DPCD(passes=3, step_size=0.8), np.array([2, 0, 4, 1, 3])
-    (got,) = mechanism.run([Job(plan=mechanism.plan(facts, BUDGET))], table(facts, X, y), FixedOrder(order))
+    jobs = [Job(plan=mechanism.plan(facts, BUDGET))]
+    (got,) = mechanism.run(jobs, open_rows(X, y, facts), ScriptedGate(FixedOrder(order)))
     kappa = {"logistic": 0.25, "huber-hinge": 1.0, "squared": 1.0}[loss.name]
     bounds = [1.3] * P + [0.7]
     w, iterates = np.zeros(P + 1), []
@@ -59,18 +59,16 @@ def test_all_updates_together_meet_the_budget(relation: Neighbours, center: bool
 
 @pytest.mark.parametrize("loss", [Linear(), Logistic(), HuberHinge(0.5)], ids=repr)
 @pytest.mark.parametrize("relation", list(Neighbours))
-def test_neighbours_stay_within_the_sensitivity(
-    loss: Loss, relation: Neighbours, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moved, _ = used_shares(DPCD(passes=2), problem(loss, neighbours=relation), monkeypatch)
+def test_neighbours_stay_within_the_sensitivity(loss: Loss, relation: Neighbours) -> None:
+    moved, _ = used_shares(DPCD(passes=2), problem(loss, neighbours=relation))
     assert 0.1 < max(moved) <= 1
     if isinstance(loss, Linear):
         assert max(moved) >= 0.999  # the intercept column attains it
 
 
-def test_the_intercept_gets_less_noise_than_a_feature(monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = Gate(monkeypatch)
-    fit(DPCD(passes=1), problem(), *data())
+def test_the_intercept_gets_less_noise_than_a_feature() -> None:
+    gate = ScriptedGate()
+    fit(DPCD(passes=1), problem(), *data(), gate=gate)
     scales = sorted({round(noise.scale, 9) for noise in gate.noises})
     assert len(scales) == 2
     assert scales[0] / scales[1] == pytest.approx(0.7 / 1.3, rel=1e-6)
@@ -101,8 +99,6 @@ def test_refusals() -> None:
 
 def test_a_secure_run_is_certified() -> None:
     facts, mechanism = problem(), DPCD(passes=2)
-    (outcome,) = mechanism.run(
-        [Job(plan=mechanism.plan(facts, BUDGET))], table(facts, *data()), SystemEntropy()
-    )
+    outcome = fit(mechanism, facts, *data(), gate=Gate.system())
     assert outcome.certified
     assert all(record.secure for record in outcome.records)

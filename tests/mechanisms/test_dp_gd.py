@@ -18,16 +18,16 @@ from gradient_cases import (
     replayed_distances,
     rows_of,
     run,
-    table_of,
-    without_noise,
 )
 
+from dperm.audit.gates import SilentGate
+from dperm.engine import open_rows
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import HuberHinge, Logistic, Softmax
 from dperm.mechanisms.base import Job
 from dperm.mechanisms.gradient.dp_gd import DPGD
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, SeededEntropy, SystemEntropy, gaussian_mu
+from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.privacy.printed import yu_gd_noise
 
 ALL = [np.arange(N)] * 9
@@ -41,11 +41,10 @@ SETTINGS = [
 
 @pytest.mark.parametrize("mechanism", SETTINGS, ids=["default", "plain", "clip", "paper"])
 @each_loss
-def test_without_noise_it_is_a_plain_loop(monkeypatch, loss, mechanism):
+def test_without_noise_it_is_a_plain_loop(loss, mechanism):
     problem, (X, y) = facts(loss), rows_of(loss)
-    without_noise(monkeypatch)
     plan = mechanism.plan(problem, BUDGET)
-    outcome = run(mechanism, problem, X, y)
+    outcome = run(mechanism, problem, X, y, gate=SilentGate())
     expected = plain_descent(
         problem,
         X,
@@ -64,11 +63,10 @@ def test_without_noise_it_is_a_plain_loop(monkeypatch, loss, mechanism):
     assert len(outcome.records) == plan.releases == 9
 
 
-def test_the_split_changes_nothing_without_noise(monkeypatch):
+def test_the_split_changes_nothing_without_noise():
     problem, (X, y) = facts(Logistic()), rows_of(Logistic())
-    without_noise(monkeypatch)
-    whole = run(DPGD(steps=9, step_size=0.8), problem, X, y)
-    split = run(DPGD(steps=9, step_size=0.8, split=0.4), problem, X, y)
+    whole = run(DPGD(steps=9, step_size=0.8), problem, X, y, gate=SilentGate())
+    split = run(DPGD(steps=9, step_size=0.8, split=0.4), problem, X, y, gate=SilentGate())
     np.testing.assert_allclose(split.weights, whole.weights, rtol=1e-9)
     assert [record.name for record in split.records[:2]] == ["dp-gd label statistic", "dp-gd gradient"]
 
@@ -103,37 +101,35 @@ def test_all_passages_together_cost_the_budget_and_no_more(mechanism, neighbours
 @each_relation
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("clip", [None, 0.4])
-def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(monkeypatch, loss, clip, neighbours):
+def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(loss, clip, neighbours):
     problem, (X, y) = facts(loss, neighbours=neighbours), rows_of(loss)
     mechanism = DPGD(steps=6, clip=clip)
     for row in (0, 100, 210):
-        distance, declared = replayed_distances(
-            monkeypatch, mechanism, problem, (X, y), neighbour(problem, X, y, row)
-        )
+        distance, declared = replayed_distances(mechanism, problem, (X, y), neighbour(problem, X, y, row))
         assert (distance <= declared).all()
         assert distance.max() > 0.02 * declared.max()
 
 
 @each_relation
-def test_split_neighbours_stay_within_the_declared_sensitivity(monkeypatch, neighbours):
+def test_split_neighbours_stay_within_the_declared_sensitivity(neighbours):
     problem, (X, y) = facts(Logistic(), neighbours=neighbours), rows_of(Logistic())
     other = neighbour(problem, X, y, 3)
     if neighbours is Neighbours.REPLACE_ONE:  # the remainder forgets labels and signs, so turn the row
         other[0][3] = [3.0, -3.0, 0.0, 0.0]
-    distance, declared = replayed_distances(monkeypatch, DPGD(steps=6, split=0.5), problem, (X, y), other)
+    distance, declared = replayed_distances(DPGD(steps=6, split=0.5), problem, (X, y), other)
     assert (distance <= declared).all()
     assert declared[1] < 1e-3  # at zero weights the remainder is zero
     assert distance[2:].max() > 0.05 * declared.max()
 
 
-def test_opposite_rows_attain_the_sensitivity(monkeypatch):
+def test_opposite_rows_attain_the_sensitivity():
     """Long rows against the weights with a clip: the two clipped gradients are opposite and as long as allowed."""
     problem = facts(HuberHinge(), intercept=0.0)
     X, y = rows_of(HuberHinge())
     X[0], y[0] = [5.0, 0, 0, 0], 1.0
     other = y.copy()
     other[0] = -1.0
-    distance, declared = replayed_distances(monkeypatch, DPGD(steps=1, clip=0.4), problem, (X, y), (X, other))
+    distance, declared = replayed_distances(DPGD(steps=1, clip=0.4), problem, (X, y), (X, other))
     assert distance[0] == pytest.approx(0.8, rel=1e-6)
     assert distance[0] <= declared[0] <= 0.8 * (1 + 1e-6)
 
@@ -158,26 +154,22 @@ def test_float_error_of_large_weights_is_part_of_the_sensitivity():
     assert huge - problem.gradient_gap >= 2 * N * problem.gradient_error(N, 1e9)
 
 
-def test_models_side_by_side_are_the_models_one_by_one(monkeypatch):
+def test_models_side_by_side_are_the_models_one_by_one():
     """Different budgets, so different numbers of steps, and different rows of one table."""
     loss = Logistic()
     X, y = rows_of(loss)
     mask = np.random.default_rng(1).random((N, 3)) < 0.7
     mechanism = DPGD(step_size=0.7)
-    from dperm.engine import Table
-
-    table = Table(X, y, x_norm=1.0, intercept=0.5, n_rows=N, mask=mask)
     jobs = []
     for k, epsilon in enumerate((0.5, 8.0, 40.0)):
         problem = facts(loss, n_rows=int(mask[:, k].sum()))
         jobs.append(Job(plan=mechanism.plan(problem, Budget(epsilon, 1e-6)), model=k))
     assert len({job.plan.settings["steps"] for job in jobs}) > 1
-    without_noise(monkeypatch)
-    together = mechanism.run(jobs, table, SeededEntropy(0))
+    together = mechanism.run(jobs, open_rows(X, y, facts(loss), mask), SilentGate())
     for k, job in enumerate(jobs):
         own = mask[:, k]
         alone = replace(job, model=0)
-        (single,) = mechanism.run([alone], table_of(job.plan.problem, X[own], y[own]), SeededEntropy(0))
+        (single,) = mechanism.run([alone], open_rows(X[own], y[own], job.plan.problem), SilentGate())
         np.testing.assert_allclose(together[k].weights, single.weights, rtol=1e-4, atol=1e-5)
         assert len(together[k].records) == len(single.records) == job.plan.releases
         assert single.certified
@@ -188,7 +180,7 @@ def test_several_float32_models_are_not_certified(loss):
     problem, (X, y) = facts(loss), rows_of(loss)
     mechanism = DPGD(steps=2)
     plan = mechanism.plan(problem, BUDGET)
-    both = mechanism.run([Job(plan=plan), Job(plan=plan)], table_of(problem, X, y), SeededEntropy(0))
+    both = mechanism.run([Job(plan=plan), Job(plan=plan)], open_rows(X, y, problem), Gate.seeded(0))
     assert [outcome.certified for outcome in both] == [False, False]
     assert not np.array_equal(both[0].weights, both[1].weights)
 
@@ -197,9 +189,7 @@ def test_operating_system_noise_and_shapes():
     problem, (X, y) = facts(Softmax(3)), rows_of(Softmax(3))
     mechanism = DPGD(steps=2)
     plan = mechanism.plan(problem, BUDGET)
-    one, two = (
-        mechanism.run([Job(plan=plan)], table_of(problem, X, y), SystemEntropy())[0] for _ in range(2)
-    )
+    one, two = (mechanism.run([Job(plan=plan)], open_rows(X, y, problem), Gate.system())[0] for _ in range(2))
     assert one.weights.shape == (5, 3)
     assert one.record.secure
     assert not np.array_equal(one.weights, two.weights)

@@ -15,35 +15,35 @@ from gradient_cases import (
     replayed_distances,
     rows_of,
     run,
-    table_of,
-    without_noise,
 )
 from scipy import stats
 
+from dperm.audit.gates import SilentGate
 from dperm.certificate.loss_distribution import composed_price, poisson_losses
+from dperm.engine import open_rows
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic, Softmax
 from dperm.mechanisms.base import Job
 from dperm.mechanisms.gradient.dp_sgd import DPSGD
+from dperm.mechanisms.gradient.psgd import PSGD
 from dperm.neighbours import Neighbours
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
-from dperm.privacy import Budget, SeededEntropy, SystemEntropy
+from dperm.privacy import Budget, Gate, SystemEntropy
 
 
 def drawn(mechanism, steps, seed=3, n=N):
     """The batches that a run with this seed draws, when the gate draws nothing."""
-    entropy = SeededEntropy(seed)
-    return [PoissonSampling(mechanism.rate).draw(n, entropy) for _ in range(steps)]
+    gate = Gate.seeded(seed)
+    return [PoissonSampling(mechanism.rate).batch(gate).positions(n) for _ in range(steps)]
 
 
 @pytest.mark.parametrize("clip", [None, 0.3])
 @each_loss
-def test_without_noise_it_is_a_plain_loop_over_the_batches(monkeypatch, loss, clip):
+def test_without_noise_it_is_a_plain_loop_over_the_batches(loss, clip):
     problem, (X, y) = facts(loss), rows_of(loss)
     mechanism = DPSGD(steps=20, step_size=0.8, clip=clip, momentum=0.3)
     plan = mechanism.plan(problem, BUDGET)
-    without_noise(monkeypatch)
-    outcome = run(mechanism, problem, X, y)
+    outcome = run(mechanism, problem, X, y, gate=SilentGate(3))
     expected = plain_descent(
         problem,
         X,
@@ -90,13 +90,11 @@ def test_the_noise_meets_the_budget_by_dp_accountings_own_ledger(neighbours, cen
 
 @each_relation
 @each_loss
-def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(monkeypatch, loss, neighbours):
+def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(loss, neighbours):
     """Under add-remove the missing row is the last: it is an empty one, and the others keep their places."""
     problem, (X, y) = facts(loss, neighbours=neighbours), rows_of(loss)
     mechanism = DPSGD(steps=20, clip=0.5)
-    distance, declared = replayed_distances(
-        monkeypatch, mechanism, problem, (X, y), neighbour(problem, X, y, N - 1)
-    )
+    distance, declared = replayed_distances(mechanism, problem, (X, y), neighbour(problem, X, y, N - 1))
     assert (distance <= declared).all()
     met = np.array([N - 1 in batch for batch in drawn(mechanism, 20)])
     assert met[0]  # at zero weights, where no gradient vanishes
@@ -112,39 +110,36 @@ def test_centring_works():
     assert [record.name for record in outcome.records] == ["mean of the rows"] + ["dp-sgd gradient"] * 20
 
 
-def test_models_side_by_side_draw_batches_of_their_own(monkeypatch):
+def test_models_side_by_side_draw_batches_of_their_own():
     problem, (X, y) = facts(Logistic()), rows_of(Logistic())
     mechanism = DPSGD(steps=20)
     job = Job(plan=mechanism.plan(problem, BUDGET))
-    without_noise(monkeypatch)
-    one, two = mechanism.run([job, job], table_of(problem, X, y), SeededEntropy(0))
+    one, two = mechanism.run([job, job], open_rows(X, y, problem), SilentGate())
     assert np.linalg.norm(one.weights - two.weights) > 1e-3
 
 
-def test_an_empty_batch_is_noised_and_stepped_on(monkeypatch):
+def test_an_empty_batch_is_noised_and_stepped_on():
     problem, (X, y) = facts(Logistic(), n_rows=3), rows_of(Logistic(), n=3)
     mechanism = DPSGD(steps=20, rate=0.1)
     empty = [len(batch) == 0 for batch in drawn(mechanism, 20, n=3)]
     assert 0 < sum(empty) < 20
-    with monkeypatch.context() as patch:
-        gate = without_noise(patch)
-        run(mechanism, problem, X, y)
-        np.testing.assert_array_equal([not values.any() for values in gate.values], empty)
-    nothing = table_of(problem, np.zeros((3, 4)), np.ones(3))
-    (outcome,) = mechanism.run([Job(plan=mechanism.plan(problem, BUDGET))], nothing, SeededEntropy(3))
+    silent = SilentGate(3)
+    run(mechanism, problem, X, y, gate=silent)
+    np.testing.assert_array_equal([not values.any() for values in silent.exact], empty)
+    outcome = run(mechanism, problem, np.zeros((3, 4)), np.ones(3))
     assert len(outcome.records) == 20
     assert np.abs(outcome.weights).min() > 0
 
 
-@pytest.mark.parametrize("entropy", [SeededEntropy(1), SystemEntropy()], ids=lambda entropy: entropy.name)
-def test_rows_join_on_their_own_with_the_declared_probability(entropy):
+@pytest.mark.parametrize("gate", [Gate.seeded(1), Gate.system()], ids=lambda gate: gate.source.name)
+def test_rows_join_on_their_own_with_the_declared_probability(gate):
     """Counts per row and per batch against the binomial law; a rate of 0.11 for 0.1 must be noticed."""
     n, draws, rate = 50, 4000, 0.1
 
     def smallest_p(sampling):
         joined = np.zeros((draws, n), bool)
         for i in range(draws):
-            joined[i, sampling.draw(n, entropy)] = True
+            joined[i, sampling.batch(gate).positions(n)] = True
         total = stats.binomtest(int(joined.sum()), joined.size, rate).pvalue
         rows = stats.chisquare(joined.sum(axis=0)).pvalue
         sizes = np.bincount(joined.sum(axis=1), minlength=n + 1)[:13]
@@ -163,22 +158,26 @@ def test_a_secure_source_asks_the_operating_system_every_time(monkeypatch):
     asked = []
     real = os.urandom
     monkeypatch.setattr(os, "urandom", lambda n: asked.append(n) or real(n))
-    sampling = PoissonSampling(0.5)
-    one, two = sampling.draw(200, SystemEntropy()), sampling.draw(200, SystemEntropy())
+    gate = Gate.system()
+    one, two = (PoissonSampling(0.5).batch(gate).positions(200) for _ in range(2))
     assert asked == [1600, 1600]
     assert not np.array_equal(one, two)
 
 
-def test_a_full_rate_takes_every_row_and_odd_sources_are_refused():
-    np.testing.assert_array_equal(PoissonSampling(1.0).draw(5, SystemEntropy()), np.arange(5))
+def test_a_full_rate_takes_every_row():
+    np.testing.assert_array_equal(PoissonSampling(1.0).batch(Gate.system()).positions(5), np.arange(5))
 
-    class Strange:
-        name = "strange"
-        secure = False
 
-    for sampling in (PoissonSampling(0.5), FixedSizeSampling(2)):
-        with pytest.raises(InvalidInput, match="strange"):
-            sampling.draw(5, Strange())
+class Strange(SystemEntropy):
+    name = "strange"
+    secure = False
+
+
+@pytest.mark.parametrize("mechanism", [DPSGD(steps=2), PSGD(steps=2)], ids=lambda mechanism: mechanism.name)
+def test_a_source_that_is_neither_secure_nor_seeded_is_refused(mechanism):
+    problem, (X, y) = facts(Logistic()), rows_of(Logistic())
+    with pytest.raises(InvalidInput, match="strange"):
+        run(mechanism, problem, X, y, gate=Gate(Strange()))
 
 
 @pytest.mark.parametrize(

@@ -4,31 +4,31 @@ import math
 
 import numpy as np
 import pytest
-from gradient_cases import BUDGET, N, facts, plain_descent, rows_of, run, without_noise
+from gradient_cases import BUDGET, N, facts, plain_descent, rows_of, run
 
+from dperm.audit.gates import SilentGate
 from dperm.errors import NotCertified, Unsupported
 from dperm.losses import Logistic, Softmax
 from dperm.mechanisms.gradient.dp_sgd_adv import DPSGDAdv
 from dperm.planning.sampling import FixedSizeSampling
-from dperm.privacy import Budget, SeededEntropy
+from dperm.privacy import Budget, Gate
 from dperm.privacy.fixed_size import fixed_size_epsilon
 
 BY_THEOREM = Budget(0.5, 1e-5)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=lambda loss: loss.name)
-def test_without_noise_it_is_a_plain_loop_over_single_rows(monkeypatch, loss):
+def test_without_noise_it_is_a_plain_loop_over_single_rows(loss):
     problem, (X, y) = facts(loss), rows_of(loss)
     mechanism = DPSGDAdv(steps=200, step_size=0.5, radius=2.0, momentum=0.0, accounting="paper")
     plan = mechanism.plan(problem, BY_THEOREM)
-    without_noise(monkeypatch)
-    outcome = run(mechanism, problem, X, y, BY_THEOREM)
-    entropy = SeededEntropy(3)
+    outcome = run(mechanism, problem, X, y, BY_THEOREM, gate=SilentGate(3))
+    gate = Gate.seeded(3)
     expected = plain_descent(
         problem,
         X,
         y,
-        [FixedSizeSampling(1).draw(N, entropy) for _ in range(200)],
+        [FixedSizeSampling(1).batch(gate).positions(N) for _ in range(200)],
         step_sizes=0.5 / np.sqrt(np.arange(1, 201)),
         divisor=1,
         l2=plan.settings["l2_used"],

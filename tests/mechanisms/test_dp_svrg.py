@@ -3,41 +3,40 @@
 import numpy as np
 import pytest
 from output_cases import plain_rows
-from purse_cases import BUDGET, Gate, N, P, data, fit, plain_gradient, plain_slopes, problem, table
+from purse_cases import BUDGET, N, P, data, fit, plain_gradient, plain_slopes, problem
+from scripted_gate import ScriptedGate
 
+from dperm.audit.gates import SilentGate
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
-from dperm.mechanisms import Job
 from dperm.mechanisms.gradient.dp_svrg import DPSVRG, correction_bound
 from dperm.neighbours import Neighbours
 from dperm.planning.sampling import PoissonSampling
-from dperm.privacy import SystemEntropy
+from dperm.privacy import Gate, SeededEntropy
 from dperm.problem import Problem
 
 SMALL = DPSVRG(outer=3, inner=3, rate=0.3)
 
 
-def fixed_batches(monkeypatch: pytest.MonkeyPatch, always: int | None = None) -> list[np.ndarray]:
-    """Batches that do not depend on the entropy; ``always`` is a row that joins each of them."""
-    rng, drawn = np.random.default_rng(4), []
+class Joining(SeededEntropy):
+    """A source with which this row joins every batch."""
 
-    def draw(self: PoissonSampling, n_rows: int, entropy: object) -> np.ndarray:
-        members = rng.random(n_rows) < self.rate
-        if always is not None:
-            members[always] = True
-        drawn.append(np.flatnonzero(members))
-        return drawn[-1]
+    def __init__(self, row: int) -> None:
+        super().__init__(4)
+        self.row = row
 
-    monkeypatch.setattr(PoissonSampling, "draw", draw)
-    return drawn
+    def words(self, n: int) -> np.ndarray:
+        words = super().words(n)
+        words[self.row] = 0
+        return words
 
 
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5), ClippedSquared(0.5)], ids=repr)
-def test_without_noise_it_equals_a_plain_loop(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
     facts, (X, y) = problem(loss), data()
-    Gate(monkeypatch)
-    batches = iter(drawn := fixed_batches(monkeypatch))
-    got = fit(DPSVRG(outer=3, inner=3, rate=0.3, step_size=0.9), facts, X, y)
+    silent, same = SilentGate(4), Gate.seeded(4)
+    got = fit(DPSVRG(outer=3, inner=3, rate=0.3, step_size=0.9), facts, X, y, gate=silent)
+    batches = iter([PoissonSampling(0.3).batch(same).positions(N) for _ in range(6)])
     rows = plain_rows(X, facts.x_norm, facts.intercept)
     anchor = np.zeros(P + 1)
     for _ in range(3):
@@ -52,7 +51,8 @@ def test_without_noise_it_equals_a_plain_loop(loss: Loss, monkeypatch: pytest.Mo
             inside.append(w)
         anchor = np.mean(inside, axis=0)
     np.testing.assert_allclose(got.weights, anchor, rtol=1e-8, atol=1e-10)
-    assert len(drawn) == 6
+    assert next(batches, None) is None
+    assert silent.integer() == same.integer()  # and nothing else was drawn
     assert len(got.records) == 3 + 6 == SMALL.plan(facts, BUDGET).releases
 
 
@@ -81,22 +81,20 @@ def test_the_accountant_of_another_library_finds_the_same_price(relation: Neighb
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)], ids=repr)
 @pytest.mark.parametrize("relation", list(Neighbours))
 def test_neighbours_stay_within_the_sensitivity_when_the_row_is_drawn(
-    loss: Loss, relation: Neighbours, monkeypatch: pytest.MonkeyPatch
+    loss: Loss, relation: Neighbours
 ) -> None:
     facts, (X, y) = problem(loss, neighbours=relation), data()
     moved = []
     row = N - 1
     X[row] *= 5
-    fixed_batches(monkeypatch, always=row)
-    here = Gate(monkeypatch, strength=1.0)
-    fit(SMALL, facts, X, y)
+    here = ScriptedGate(Joining(row), strength=1.0)
+    fit(SMALL, facts, X, y, gate=here)
     others = [(X[:row], y[:row])]
     if relation is Neighbours.REPLACE_ONE:
         others = [(X, np.append(y[:row], -y[row])), (np.vstack([X[:row], -X[row] + 1]), y)]
     for other_X, other_y in others:
-        fixed_batches(monkeypatch, always=row)
-        there = Gate(monkeypatch, replay=here)
-        fit(SMALL, facts, other_X, other_y)
+        there = ScriptedGate(Joining(row), replay=here)
+        fit(SMALL, facts, other_X, other_y, gate=there)
         for one, two, noise in zip(here.values, there.values, here.noises, strict=True):
             moved.append(float(np.linalg.norm(one - two)) / noise.sensitivity)
     assert 0.2 < max(moved) <= 1
@@ -121,7 +119,7 @@ def test_the_first_inner_step_is_free() -> None:
     facts = problem()
     one = DPSVRG(outer=4, inner=1).plan(facts, BUDGET)
     assert one.releases == 4
-    assert one.detail.noise_multiplier == 0
+    assert one.loops.noise_multiplier == 0
     assert len(fit(DPSVRG(outer=4, inner=1), facts, *data()).records) == 4
 
 
@@ -143,7 +141,6 @@ def test_refusals() -> None:
 
 
 def test_a_secure_run_is_certified() -> None:
-    facts = problem()
-    (outcome,) = SMALL.run([Job(plan=SMALL.plan(facts, BUDGET))], table(facts, *data()), SystemEntropy())
+    outcome = fit(SMALL, problem(), *data(), gate=Gate.system())
     assert outcome.certified
     assert all(record.secure for record in outcome.records)

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dperm.engine import Table
+from dperm.engine import open_rows
 from dperm.errors import DpermError, NotCertified
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
 from dperm.mechanisms import AMP, Job, Mechanism, Objective, ObjectiveKST, Output, minimiser
@@ -15,7 +15,7 @@ from dperm.mechanisms.minimiser import LARGEST_CONDITION, minimise_surely
 from dperm.mechanisms.objective.family import gradient_limits
 from dperm.mechanisms.output.output import gradient_error
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, SeededEntropy
+from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.solvers import Known, Solution, certain, lbfgs
 
@@ -26,10 +26,6 @@ certain_module = sys.modules["dperm.solvers.certain"]
 def make(loss: Loss, l2: float, n: int, p: int, **facts: object) -> Problem:
     declared = {"x_norm": 1.0, "intercept": 0.3, **facts}
     return Problem(loss=loss, l2=l2, n_rows=n, n_features=p, **declared)
-
-
-def table(problem: Problem, X: np.ndarray, y: np.ndarray) -> Table:
-    return Table(X, y, x_norm=problem.x_norm, intercept=problem.intercept, n_rows=problem.n_rows)
 
 
 def fading(seed: int, problem: Problem, decades: float) -> tuple[np.ndarray, np.ndarray]:
@@ -62,7 +58,7 @@ def test_one_row_does_not_decide_whether_there_is_a_release(loss, l2, n, p, deca
     emptied = X.copy()
     emptied[0] = 0.0
     for rows in (X, emptied):
-        (outcome,) = mechanism.run([Job(plan=plan)], table(problem, rows, y), SeededEntropy(0))
+        (outcome,) = mechanism.run([Job(plan=plan)], open_rows(rows, y, problem), Gate.seeded(0))
         assert outcome.certified
 
 
@@ -141,7 +137,7 @@ def test_the_limit_is_reached_on_hard_tables_just_inside_what_plans_accept(seed,
     rng = np.random.default_rng(seed)
     for _ in range(150):
         mechanism, problem = hard_problem(rng)
-        engine = table(problem, *hard_rows(rng, problem)).open(storage=np.float64)
+        engine = open_rows(*hard_rows(rng, problem), problem).open(precise=True)
         passes = 0
         minimise_surely(engine, [problem], np.array([mechanism.residual(problem)]))  # raises if it is missed
 
@@ -158,7 +154,7 @@ def test_the_limit_is_reached_with_noise_in_the_objective(seed):
             limit, _ = gradient_limits(problem, float(np.linalg.norm(b)), mechanism.tolerance)
         except NotCertified:
             continue
-        engine = table(problem, *hard_rows(rng, problem)).open(storage=np.float64)
+        engine = open_rows(*hard_rows(rng, problem), problem).open(precise=True)
         n = problem.n_rows
         minimise_surely(engine, [problem], np.array([limit / n]), b / n)
         done += 1
@@ -174,9 +170,9 @@ def test_below_what_rounding_allows_one_row_would_decide():
     X = np.vstack([half, half])  # every row cancels its double, so the gradient at zero weights is zero
     neighbour = X.copy()
     neighbour[0] = rng.normal(size=3) / 3
-    minimise_surely(table(problem, X, y).open(storage=np.float64), [problem], limit)
+    minimise_surely(open_rows(X, y, problem).open(precise=True), [problem], limit)
     with pytest.raises(NotCertified, match="nothing is released"):
-        minimise_surely(table(problem, neighbour, y).open(storage=np.float64), [problem], limit)
+        minimise_surely(open_rows(neighbour, y, problem).open(precise=True), [problem], limit)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.001), ClippedSquared(1e-6), Softmax(3)], ids=repr)
@@ -227,7 +223,7 @@ def test_a_broken_fast_solver_costs_time_only(mechanism: Mechanism, neighbours, 
     for solvers in ((), ("newton", "lbfgs")):
         for name in solvers:
             monkeypatch.setattr(minimiser, name, useless)
-        (outcome,) = mechanism.run([Job(plan=plan)], table(problem, X, y), SeededEntropy(0))
+        (outcome,) = mechanism.run([Job(plan=plan)], open_rows(X, y, problem), Gate.seeded(0))
         released.append(outcome.weights)
     np.testing.assert_allclose(*released, rtol=5e-3, atol=5e-3)
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from purse_cases import (
     BUDGET,
-    Gate,
     N,
     P,
     data,
@@ -14,23 +13,24 @@ from purse_cases import (
     plain_gradient,
     plain_zcdp_epsilon,
     problem,
-    table,
     used_shares,
 )
+from scripted_gate import ScriptedGate
 
+from dperm.engine import open_rows
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.mechanisms import Job
 from dperm.mechanisms.gradient.frank_wolfe import FrankWolfe
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, SeededEntropy, SystemEntropy
+from dperm.privacy import Budget, Gate
 
 
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5), ClippedSquared(0.5)], ids=repr)
-def test_without_noise_it_equals_a_plain_loop(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
     facts, (X, y) = problem(loss), data()
-    gate = Gate(monkeypatch)
-    got = fit(FrankWolfe(steps=12, radius=6.0), facts, X, y)
+    gate = ScriptedGate()
+    got = fit(FrankWolfe(steps=12, radius=6.0), facts, X, y, gate=gate)
     c = 6.0 / facts.row_norm
     corners = np.vstack([c * np.eye(P + 1), -c * np.eye(P + 1)])
     w = np.zeros(P + 1)
@@ -66,22 +66,20 @@ def test_without_delta_the_guarantee_is_pure() -> None:
 
 @pytest.mark.parametrize("loss", [Linear(), Logistic()], ids=repr)
 @pytest.mark.parametrize("relation", list(Neighbours))
-def test_scores_of_neighbours_stay_within_the_sensitivity(
-    loss: Loss, relation: Neighbours, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, ranged = used_shares(FrankWolfe(steps=6), problem(loss, neighbours=relation), monkeypatch)
+def test_scores_of_neighbours_stay_within_the_sensitivity(loss: Loss, relation: Neighbours) -> None:
+    _, ranged = used_shares(FrankWolfe(steps=6), problem(loss, neighbours=relation))
     assert 0.1 < max(ranged) <= 1
 
 
-def test_the_linear_loss_attains_the_sensitivity_in_both_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_linear_loss_attains_the_sensitivity_in_both_directions() -> None:
     """A row along one axis, replaced by its opposite, moves the two corners of the axis 2 x_norm c / n each."""
     facts, (X, y) = problem(Linear()), data()
     X[3] = facts.x_norm * np.eye(P)[1]
-    gate = Gate(monkeypatch)
-    fit(FrankWolfe(steps=1), facts, X, y)
-    other = Gate(monkeypatch, replay=gate)
+    gate = ScriptedGate()
+    fit(FrankWolfe(steps=1), facts, X, y, gate=gate)
+    other = ScriptedGate(replay=gate)
     y[3] = -y[3]
-    fit(FrankWolfe(steps=1), facts, X, y)
+    fit(FrankWolfe(steps=1), facts, X, y, gate=other)
     change, declared = other.scores[0] - gate.scores[0], gate.choices[0].sensitivity
     assert np.abs(change).max() == pytest.approx(declared, rel=1e-5)
     assert change[1] == pytest.approx(-change[1 + P + 1])
@@ -96,16 +94,16 @@ def test_replacing_a_row_doubles_the_scale_of_adding_one() -> None:
     assert replaced.scale == pytest.approx(2 * added.scale, rel=1e-6)
 
 
-def test_every_score_is_over_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_score_is_over_all_rows() -> None:
     """A published benchmark scored on a batch with noise for the whole table: most rows changed nothing."""
     facts, (X, y) = problem(Linear()), data()
-    gate = Gate(monkeypatch)
-    fit(FrankWolfe(steps=3), facts, X, y)
+    gate = ScriptedGate()
+    fit(FrankWolfe(steps=3), facts, X, y, gate=gate)
     for row in range(N):
         other_y = y.copy()
         other_y[row] = -y[row]
-        there = Gate(monkeypatch, replay=gate)
-        fit(FrankWolfe(steps=3), facts, X, other_y)
+        there = ScriptedGate(replay=gate)
+        fit(FrankWolfe(steps=3), facts, X, other_y, gate=there)
         for one, two in zip(gate.scores, there.scores, strict=True):
             assert np.abs(one - two).max() > 1e-4
 
@@ -129,9 +127,9 @@ def test_refusals_and_several_models() -> None:
     facts, (X, y) = problem(), data()
     mechanism = FrankWolfe()
     plans = [mechanism.plan(facts, Budget(epsilon, 1e-6)) for epsilon in (30.0, 1.0)]
-    outcomes = mechanism.run([Job(plan=plan) for plan in plans], table(facts, X, y), SeededEntropy(0))
+    outcomes = mechanism.run([Job(plan=plan) for plan in plans], open_rows(X, y, facts), Gate.seeded(0))
     assert [len(outcome.records) for outcome in outcomes] == [plan.releases for plan in plans]
     assert fit(FrankWolfe(center=True), facts, X, y).records[0].name == "mean of the rows"
-    (secure,) = mechanism.run([Job(plan=plans[1])], table(facts, X, y), SystemEntropy())
+    (secure,) = mechanism.run([Job(plan=plans[1])], open_rows(X, y, facts), Gate.system())
     assert secure.certified
     assert all(record.secure for record in secure.records)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from output_cases import BUDGET, FixedOrder, plain_descent, random_rows, train
 
-from dperm.engine import Table
+from dperm.engine import Rows, open_rows
 from dperm.losses import HuberHinge, Linear, Logistic
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Job, Output, OutputGD
 from dperm.neighbours import Neighbours
 from dperm.planning.schedule import Schedule, branch_sensitivities
-from dperm.privacy import SystemEntropy
+from dperm.privacy import Gate, SystemEntropy
 from dperm.problem import Problem
 
 N, P = 103, 3
@@ -24,8 +24,8 @@ X, Y = random_rows(N, P, seed=1)
 ORDER = np.random.default_rng(0).permutation(N)
 
 
-def table(rows: np.ndarray = X, labels: np.ndarray = Y, facts: Problem = PROBLEM) -> Table:
-    return Table(rows, labels, x_norm=facts.x_norm, intercept=facts.intercept, n_rows=facts.n_rows)
+def table(rows: np.ndarray = X, labels: np.ndarray = Y, facts: Problem = PROBLEM) -> Rows:
+    return open_rows(rows, labels, facts)
 
 
 def test_steps_start_again_after_an_average_in_descent_and_sensitivity_alike() -> None:
@@ -79,7 +79,7 @@ def test_batches_weigh_by_their_own_size_in_the_mixture_and_in_the_push() -> Non
     np.testing.assert_allclose(plan.profile.probability, sizes / N, rtol=1e-12)
     ratio = PROBLEM.contraction(1.0)
     want = 2 * PROBLEM.row_norm / sizes * ratio ** np.arange(9, -1, -1)
-    np.testing.assert_allclose(branch_sensitivities(plan.detail, PROBLEM, rounding=False), want, rtol=1e-12)
+    np.testing.assert_allclose(branch_sensitivities(plan.schedule, PROBLEM, rounding=False), want, rtol=1e-12)
 
 
 def test_gradients_are_not_normalised() -> None:
@@ -131,7 +131,7 @@ class Remembering(SystemEntropy):
 def test_the_rows_are_really_permuted_and_differently_each_time(mechanism: RSGD) -> None:
     entropy = Remembering()
     plan = mechanism.plan(PROBLEM, BUDGET)
-    points = [mechanism._train([plan], table(), entropy)[0][:, 0] for _ in range(3)]
+    points = [mechanism._train([plan], table(), Gate(entropy))[:, 0] for _ in range(3)]
     assert len(entropy.orders) == 3
     for order, point in zip(entropy.orders, points, strict=True):
         assert sorted(order) == list(range(N))
@@ -195,7 +195,7 @@ def test_no_row_changes_how_another_is_stored() -> None:
     """No minimum, maximum, mean or largest norm is taken from the data."""
     wild = X.copy()
     wild[50] = [1e9, -1e9, 3.0]
-    one, other = (table(rows).open(order=ORDER, storage=np.float32)._rows for rows in (X, wild))
+    one, other = (table(rows).open(Gate(FixedOrder(ORDER)).order())._rows for rows in (X, wild))
     moved = int(np.flatnonzero(ORDER == 50)[0])
     keep = np.arange(N) != moved
     np.testing.assert_array_equal(one.X[keep], other.X[keep])
@@ -240,7 +240,7 @@ def test_no_numpy_randomness_enters_a_private_run(mechanism: RSGD, monkeypatch: 
 
     monkeypatch.setattr(os, "urandom", counted)
     plan = mechanism.plan(PROBLEM, BUDGET)
-    outcomes = [mechanism.run([Job(plan=plan)], table(), SystemEntropy())[0] for _ in range(2)]
+    outcomes = [mechanism.run([Job(plan=plan)], table(), Gate.system())[0] for _ in range(2)]
     assert np.abs(outcomes[0].weights - outcomes[1].weights).min() > 0
     assert all(outcome.record is not None and outcome.record.secure for outcome in outcomes)
     if mechanism.name in ("rsgd-ar", "bolt-on"):
@@ -255,7 +255,7 @@ def test_one_relation_is_used_from_the_plan_to_the_record() -> None:
         facts = replace(PROBLEM, neighbours=relation)
         mechanism = RSGD(epochs=3, batch_size=11)
         (outcome,) = mechanism.run(
-            [Job(plan=mechanism.plan(facts, BUDGET))], table(facts=facts), SystemEntropy()
+            [Job(plan=mechanism.plan(facts, BUDGET))], table(facts=facts), Gate.system()
         )
         assert outcome.record is not None
         exact = branch_sensitivities(mechanism.schedule(PROBLEM), PROBLEM).max()
@@ -266,7 +266,7 @@ def test_the_trained_point_itself_is_never_returned() -> None:
     """Every coordinate carries noise, the intercept too."""
     for mechanism in (OutputGD(iterations=3), Output()):
         plan = mechanism.plan(PROBLEM, BUDGET)
-        point = mechanism._train([plan], table(), FixedOrder(ORDER))[0][:, 0]
+        point = mechanism._train([plan], table(), Gate(FixedOrder(ORDER)))[:, 0]
         for _ in range(5):
-            (outcome,) = mechanism.run([Job(plan=plan)], table(), SystemEntropy())
+            (outcome,) = mechanism.run([Job(plan=plan)], table(), Gate.system())
             assert (outcome.weights != point).all()

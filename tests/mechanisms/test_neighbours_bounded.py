@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from output_cases import BUDGET, FixedOrder, add_remove, short
 
-from dperm.engine import Table
+from dperm.engine import open_rows
 from dperm.losses import HuberHinge, Logistic, Loss
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Mechanism, Output, OutputGD, Plan
 from dperm.mechanisms.output.bolt_on import RULES
 from dperm.mechanisms.output.descent import DescentMechanism, descend
 from dperm.neighbours import Neighbours
+from dperm.privacy import Gate
 from dperm.problem import Problem
 
 N, P, B = 23, 2, 6
@@ -52,11 +53,11 @@ def plan_of(mechanism: Mechanism, facts: Problem) -> Plan:
 
 def point(mechanism: Mechanism, facts: Problem, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The point before noise on float64 rows, in the order in which they are given."""
-    table = Table(X, y, x_norm=facts.x_norm, intercept=facts.intercept, n_rows=facts.n_rows)
+    rows = open_rows(X, y, facts)
     plan = plan_of(mechanism, facts)
     if isinstance(mechanism, DescentMechanism):
-        return descend(table.open(storage=np.float64), [plan])[:, 0]
-    return mechanism._train([plan], table, FixedOrder(range(N)))[0][:, 0]  # type: ignore[attr-defined]
+        return descend(rows.open(precise=True), [plan])[:, 0]
+    return mechanism._train([plan], rows, Gate(FixedOrder(range(N))))[:, 0]  # type: ignore[attr-defined]
 
 
 def used_share(
@@ -192,10 +193,9 @@ def test_public_order_and_removed_rows_do_not_go_together() -> None:
     # First rows of the batches alternate and steps above 1/l2 alternate too, so the changes add up.
     signs = [(-1.0) ** (i // 2) for i in range(12)]
     X, y = np.array(signs)[:, None], np.ones(12)
-    table = Table(X, y, x_norm=1.0, intercept=0.0, n_rows=12)
-    fewer = Table(X[1:], y[1:], x_norm=1.0, intercept=0.0, n_rows=12)
+    table, fewer = open_rows(X, y, facts), open_rows(X[1:], y[1:], facts)
     distance = np.linalg.norm(
-        descend(table.open(storage=np.float64), [plan]) - descend(fewer.open(storage=np.float64), [plan])
+        descend(table.open(precise=True), [plan]) - descend(fewer.open(precise=True), [plan])
     )
     one_batch_alone = plan.sensitivities.max() / 2
     assert math.isfinite(distance)

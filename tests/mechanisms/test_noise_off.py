@@ -18,14 +18,14 @@ from output_cases import (
 )
 from sklearn.linear_model import LogisticRegression
 
-from dperm.engine import Table
+from dperm.engine import Table, open_rows
 from dperm.losses import HuberHinge, Logistic, Loss, Softmax
 from dperm.mechanisms import RSGDAR, Job, Majority, NoPrivacy, Output, OutputGD
 from dperm.mechanisms.output.descent import DescentMechanism, descend
 from dperm.mechanisms.output.output import gradient_error
 from dperm.neighbours import Neighbours
 from dperm.planning.schedule import branch_sensitivities
-from dperm.privacy import SeededEntropy
+from dperm.privacy import Gate
 from dperm.problem import Problem
 
 N, P = 103, 4
@@ -58,8 +58,8 @@ def test_training_agrees_with_plain_numpy(loss: Loss, mechanism: DescentMechanis
 def test_descent_on_float64_rows_agrees_closely(loss: Loss, mechanism: DescentMechanism, engine: str) -> None:
     facts = problem(loss, intercept=0.0)
     X, y = random_rows(N, P, seed=2)
-    table = Table(X, y, x_norm=facts.x_norm, intercept=0.0, n_rows=N)
-    opened = table.open(order=ORDER if mechanism.permuted else None, storage=np.float64, engine=engine)
+    order = Gate(FixedOrder(ORDER)).order() if mechanism.permuted else None
+    opened = Table(X, y, row_map=facts.row_map, n_rows=N).open(order, precise=True, engine=engine)
     got = descend(opened, [mechanism.plan(facts, BUDGET)])[:, 0]
     want = plain_descent(mechanism, facts, X, y, ORDER)
     assert np.linalg.norm(got - want) <= 1e-10 * np.linalg.norm(want)
@@ -167,9 +167,10 @@ def test_the_minimisers_agree_with_scikit_learn(intercept: float, l2: float) -> 
     facts = problem(Logistic(), l2=l2, intercept=intercept)
     X, y = random_rows(N, P, seed=5)
     want = sklearn_point(X, y, facts)
-    table = Table(X, y, x_norm=facts.x_norm, intercept=intercept, n_rows=N)
     baseline = NoPrivacy(tolerance=1e-10)
-    (outcome,) = baseline.run([Job(plan=baseline.plan(facts, BUDGET))], table, SeededEntropy(0))
+    (outcome,) = baseline.run(
+        [Job(plan=baseline.plan(facts, BUDGET))], open_rows(X, y, facts), Gate.seeded(0)
+    )
     assert outcome.record is None
     assert not outcome.certified
     np.testing.assert_allclose(outcome.weights, want, rtol=1e-6, atol=1e-8)
@@ -182,9 +183,10 @@ def test_the_minimisers_agree_with_scikit_learn(intercept: float, l2: float) -> 
 def test_output_and_none_find_the_same_minimiser(loss: Loss) -> None:
     facts = problem(loss, l2=1e-3)
     X, y = random_rows(N, P, seed=6)
-    table = Table(X, y, x_norm=facts.x_norm, intercept=facts.intercept, n_rows=N)
     baseline = NoPrivacy(tolerance=1e-9)
-    (outcome,) = baseline.run([Job(plan=baseline.plan(facts, BUDGET))], table, SeededEntropy(0))
+    (outcome,) = baseline.run(
+        [Job(plan=baseline.plan(facts, BUDGET))], open_rows(X, y, facts), Gate.seeded(0)
+    )
     point = train(Output(tolerance=1e-7), facts, X, y, ORDER, np.float64)
     # Two points with gradients below 1e-7 and 1e-9 are this close by strong convexity.
     assert np.linalg.norm(point - outcome.weights) <= (1e-7 + 1e-7) / facts.l2
@@ -195,7 +197,7 @@ def test_output_and_none_find_the_same_minimiser(loss: Loss) -> None:
 
 def test_none_agrees_with_scikit_learn_through_the_estimator() -> None:
     from dperm import PrivateLogisticRegression
-    from dperm.estimators._base import INTERCEPT_SCALE
+    from dperm.problem import INTERCEPT_SCALE
 
     X, y = random_rows(300, P, seed=7, spread=0.3)
     model = PrivateLogisticRegression(
@@ -218,9 +220,10 @@ def test_majority_is_the_sign_of_the_labels(positive: int, sign: float) -> None:
     facts = problem(Logistic())
     X, _ = random_rows(N, P, seed=8)
     y = np.where(np.arange(N) < positive, 1.0, -1.0)
-    table = Table(X, y, x_norm=facts.x_norm, intercept=facts.intercept, n_rows=N)
     baseline = Majority()
-    (outcome,) = baseline.run([Job(plan=baseline.plan(facts, BUDGET))], table, SeededEntropy(0))
+    (outcome,) = baseline.run(
+        [Job(plan=baseline.plan(facts, BUDGET))], open_rows(X, y, facts), Gate.seeded(0)
+    )
     assert np.sign(outcome.weights).tolist() == [0.0] * P + [sign]
     assert np.abs(outcome.weights).max() < 1e-6  # the loss is that of zero weights
 
@@ -232,7 +235,7 @@ WIDER = np.longdouble
 
 def exact_descent(plan: object, rows: np.ndarray, y: np.ndarray, facts: Problem) -> np.ndarray:
     """The same schedule in 64-bit mantissas on the stored rows."""
-    schedule = plan.detail  # type: ignore[attr-defined]
+    schedule = plan.schedule  # type: ignore[attr-defined]
     X, labels, l2 = rows.astype(WIDER), y.astype(WIDER), WIDER(facts.l2)
     w, total, count = np.zeros(X.shape[1], WIDER), np.zeros(X.shape[1], WIDER), 0
     edges = np.concatenate([[0], np.cumsum(schedule.batch_sizes)])
@@ -263,10 +266,10 @@ def test_rounding_of_the_descent_is_within_what_was_added(
     facts = problem(loss, n_rows=2000, n_features=40, l2=1e-4, x_norm=1.0)
     X, y = random_rows(2000, 40, seed=9)
     plan = mechanism.plan(facts, BUDGET)
-    opened = Table(X, y, x_norm=1.0, intercept=0.7, n_rows=2000).open(storage=np.float64, engine=engine)
+    opened = Table(X, y, row_map=facts.row_map, n_rows=2000).open(precise=True, engine=engine)
     stored = opened._rows.X
     error = np.linalg.norm(descend(opened, [plan])[:, 0] - exact_descent(plan, stored, y, facts))
-    exact, rounded = (branch_sensitivities(plan.detail, facts, rounding=flag) for flag in (False, True))
+    exact, rounded = (branch_sensitivities(plan.schedule, facts, rounding=flag) for flag in (False, True))
     paid_for_each_run = (rounded - exact).min() / 2
     assert 0 < error <= paid_for_each_run
 
@@ -277,7 +280,7 @@ def test_rounding_of_the_descent_is_within_what_was_added(
 def test_rounding_of_the_gradient_is_within_its_bound(loss: Loss, engine: str) -> None:
     facts = problem(loss, n_rows=5000, n_features=60, l2=1e-3, x_norm=1.0)
     X, y = random_rows(5000, 60, seed=10)
-    opened = Table(X, y, x_norm=1.0, intercept=0.7, n_rows=5000).open(storage=np.float64, engine=engine)
+    opened = Table(X, y, row_map=facts.row_map, n_rows=5000).open(precise=True, engine=engine)
     rng = np.random.default_rng(0)
     for size in (0.1, 10.0, 2 * facts.gradient_bound / facts.l2):
         w = rng.normal(size=61)
@@ -300,6 +303,5 @@ def test_entropy_is_not_needed_to_train_in_public_order() -> None:
     entropy = FixedOrder(ORDER)
     for mechanism in descents(N, step=None):
         if not mechanism.permuted:
-            table = Table(X, y, x_norm=facts.x_norm, intercept=facts.intercept, n_rows=N)
-            mechanism._train([mechanism.plan(facts, BUDGET)], table, entropy)
+            mechanism._train([mechanism.plan(facts, BUDGET)], open_rows(X, y, facts), Gate(entropy))
     assert entropy.asked == []

@@ -1,52 +1,47 @@
 """Noisy SGD with hidden iterates: its run, its price and what it keeps to itself."""
 
-import importlib
 import math
 
 import numpy as np
 import pytest
 from output_cases import FixedOrder, plain_batches, plain_rows, plain_slope
-from purse_cases import BUDGET, N, P, data, gate, plain_delta, problem, table
+from purse_cases import BUDGET, N, P, data, fit, plain_delta, problem
 
+from dperm.engine import open_rows
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.mechanisms import Job
 from dperm.mechanisms.gradient.noisy_sgd import NoisySGD
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, SeededEntropy, SystemEntropy
+from dperm.privacy import Budget, Gate, SystemEntropy
+from dperm.privacy.gate import Noise
 from dperm.problem import Problem
 
-module = importlib.import_module("dperm.mechanisms.gradient.noisy_sgd")
 ORDER = np.random.default_rng(3).permutation(N)
 
 
-class Frozen:
-    """The same noise in every run, at every hidden step and at the gate, which are counted apart."""
+class Frozen(Gate):
+    """The same order and the same noise in every run, at every hidden step and at the release, counted apart."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, strength: float) -> None:
-        self.strength, self.hidden, self.last = strength, 0, []
-        self.restart()
-        monkeypatch.setattr(module, "add_noise", self._hidden)
-        monkeypatch.setattr(gate, "add_noise", self._gate)
+    def __init__(self, strength: float) -> None:
+        super().__init__(FixedOrder(ORDER))
+        self.strength, self.rng = strength, np.random.default_rng(8)
+        self.hidden: list[np.ndarray] = []
+        self.last: list[np.ndarray] = []
 
-    def restart(self) -> None:
-        self.rng = np.random.default_rng(8)
+    def _hidden(self, values: np.ndarray, noise: object) -> np.ndarray:
+        return self._kept(values, self.hidden)
 
-    def _draw(self, values: np.ndarray) -> np.ndarray:
+    def _noisy(self, values: np.ndarray, noise: object, name: str) -> np.ndarray:
+        return self._kept(values, self.last)
+
+    def _kept(self, values: np.ndarray, passed: list[np.ndarray]) -> np.ndarray:
+        passed.append(values.copy())
         return values + self.strength * self.rng.normal(size=values.shape)
 
-    def _hidden(self, values: np.ndarray, noise: object, entropy: object) -> np.ndarray:
-        self.hidden += 1
-        return self._draw(values)
 
-    def _gate(self, values: np.ndarray, noise: object, entropy: object) -> np.ndarray:
-        self.last.append(values.copy())
-        return self._draw(values)
-
-
-def run(mechanism: NoisySGD, facts: Problem, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    plan = mechanism.plan(facts, BUDGET)
-    (outcome,) = mechanism.run([Job(plan=plan)], table(facts, X, y), FixedOrder(ORDER))
+def run(mechanism: NoisySGD, facts: Problem, X: np.ndarray, y: np.ndarray, gate: Gate) -> np.ndarray:
+    outcome = fit(mechanism, facts, X, y, gate=gate)
     assert outcome.certified
     assert len(outcome.records) == 1
     return outcome.weights
@@ -55,13 +50,11 @@ def run(mechanism: NoisySGD, facts: Problem, X: np.ndarray, y: np.ndarray) -> np
 @pytest.mark.parametrize("strength", [0.0, 0.3])
 @pytest.mark.parametrize("secret", [True, False])
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)], ids=repr)
-def test_the_run_equals_a_plain_loop_with_the_same_noise(
-    loss: Loss, secret: bool, strength: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_run_equals_a_plain_loop_with_the_same_noise(loss: Loss, secret: bool, strength: float) -> None:
     facts, (X, y) = problem(loss), data()
     mechanism = NoisySGD(epochs=3, batch_size=20, step_size=0.7, secret_order=secret, radius=0.9)
-    frozen = Frozen(monkeypatch, strength)
-    got = run(mechanism, facts, X, y)
+    frozen = Frozen(strength)
+    got = run(mechanism, facts, X, y, frozen)
 
     order = ORDER if secret else np.arange(N)
     rows, labels = plain_rows(X, facts.x_norm, facts.intercept)[order], y[order]
@@ -76,15 +69,14 @@ def test_the_run_equals_a_plain_loop_with_the_same_noise(
             w = w + strength * rng.normal(size=P + 1)
     np.testing.assert_allclose(got, w, rtol=1e-6, atol=1e-7)
     assert projected > 0
-    assert frozen.hidden == 3 * 5 - 1  # the last step is noised at the gate, and there only
+    assert len(frozen.hidden) == 3 * 5 - 1  # the last step is noised at the release, and there only
     assert len(frozen.last) == 1
 
 
-def test_three_classes_with_the_same_noise_equal_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_classes_with_the_same_noise_equal_a_plain_loop() -> None:
     facts, (X, _) = problem(Softmax(3)), data()
     classes = np.argmax(X[:, :3], axis=1).astype(float)
-    Frozen(monkeypatch, 0.1)
-    got = run(NoisySGD(epochs=2, batch_size=20, step_size=0.7, radius=1.0), facts, X, classes)
+    got = run(NoisySGD(epochs=2, batch_size=20, step_size=0.7, radius=1.0), facts, X, classes, Frozen(0.1))
     rows, labels = plain_rows(X, facts.x_norm, facts.intercept)[ORDER], classes[ORDER].astype(int)
     rng, W = np.random.default_rng(8), np.zeros((P + 1, 3))
     for _ in range(2):
@@ -100,7 +92,7 @@ def test_three_classes_with_the_same_noise_equal_a_plain_loop(monkeypatch: pytes
 
 def exact_mus(plan: object, facts: Problem) -> np.ndarray:
     """For the linear loss the last iterate is Gaussian: its exact parameter for a row of each batch."""
-    schedule, scale = plan.detail.schedule, plan.noise.scale  # type: ignore[attr-defined]
+    schedule, scale = plan.schedule, plan.noise.scale  # type: ignore[attr-defined]
     gap = facts.neighbours.rows_changed * facts.row_norm
     mean, variance = np.zeros(len(schedule.batch_sizes)), 0.0
     for steps in schedule.step_sizes:
@@ -116,7 +108,7 @@ def exact_mus(plan: object, facts: Problem) -> np.ndarray:
 def test_the_exact_price_of_the_linear_loss_meets_the_budget(batch_size: int, relation: Neighbours) -> None:
     facts = problem(Linear(), neighbours=relation)
     plan = NoisySGD(epochs=6, batch_size=batch_size, step_size=2.0).plan(facts, BUDGET)
-    share = np.array(plan.detail.schedule.batch_sizes) / N
+    share = np.array(plan.schedule.batch_sizes) / N
     mus = exact_mus(plan, facts)
     exact = sum(q * plain_delta(mu, BUDGET.epsilon) for q, mu in zip(share, mus, strict=True))
     assert exact <= BUDGET.delta
@@ -138,34 +130,25 @@ def test_noise_of_ten_batches_as_published_in_the_proof_page(secret: bool, epoch
 
 @pytest.mark.parametrize("loss", [Linear(), Logistic(), HuberHinge(0.5)], ids=repr)
 @pytest.mark.parametrize("relation", list(Neighbours))
-def test_neighbours_with_the_same_noise_stay_within_the_sensitivity(
-    loss: Loss, relation: Neighbours, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neighbours_with_the_same_noise_stay_within_the_sensitivity(loss: Loss, relation: Neighbours) -> None:
     facts, (X, y) = problem(loss, neighbours=relation), data()
     mechanism = NoisySGD(epochs=3, batch_size=20, step_size=0.6)
-    declared = mechanism.plan(facts, BUDGET).noise.sensitivity
-    frozen = Frozen(monkeypatch, 0.05)
     moved = []
     for position in range(0, N, 6):
         row = ORDER[position]
         X[row] *= 5  # scaled down to the bound
-        frozen.restart()
-        run(mechanism, facts, X, y)
-        other_X, other_y = X.copy(), y.copy()
+        other_X, other_y, facts_here = X.copy(), y.copy(), facts
         if relation is Neighbours.ADD_REMOVE:
             # The empty position must stay where it is, so empty by hand: a zero row without intercept.
             facts_here = problem(loss, neighbours=relation, intercept=0.0)
-            frozen.restart()
-            run(mechanism, facts_here, X, y)
             other_X[row] = 0
-            declared = mechanism.plan(facts_here, BUDGET).noise.sensitivity
-            frozen.restart()
-            run(mechanism, facts_here, other_X, other_y)
         else:
             other_y[row] = -y[row]
-            frozen.restart()
-            run(mechanism, facts, other_X, other_y)
-        moved.append(np.linalg.norm(frozen.last[-1] - frozen.last[-2]) / declared)
+        one, two = Frozen(0.05), Frozen(0.05)
+        run(mechanism, facts_here, X, y, one)
+        run(mechanism, facts_here, other_X, other_y, two)
+        declared = mechanism.plan(facts_here, BUDGET).noise.sensitivity
+        moved.append(np.linalg.norm(one.last[0] - two.last[0]) / declared)
     assert 0.2 < max(moved) <= 1
     if isinstance(loss, Linear):
         assert max(moved) >= 0.98  # the worst batch attains it
@@ -206,7 +189,7 @@ def test_models_side_by_side_and_centring() -> None:
     mechanism = NoisySGD(batch_size=20)
     plans = [mechanism.plan(facts, Budget(epsilon, 1e-6)) for epsilon in (20.0, 0.5, 20.0)]
     assert plans[0].settings["epochs"] > plans[1].settings["epochs"]
-    outcomes = mechanism.run([Job(plan=plan) for plan in plans], table(facts, X, y), SeededEntropy(1))
+    outcomes = mechanism.run([Job(plan=plan) for plan in plans], open_rows(X, y, facts), Gate.seeded(1))
     norms = [np.linalg.norm(outcome.weights) for outcome in outcomes]
     assert outcomes[0].records[0].noise_scale == plans[0].noise.scale
     assert norms[1] != norms[0] != norms[2]
@@ -215,26 +198,30 @@ def test_models_side_by_side_and_centring() -> None:
     plan = centred.plan(facts, BUDGET)
     assert plan.profile.delta(BUDGET.epsilon) <= BUDGET.delta
     assert plan.noise.scale > mechanism.plan(facts, BUDGET).noise.scale
-    (outcome,) = centred.run([Job(plan=plan)], table(facts, X, y), SeededEntropy(1))
+    (outcome,) = centred.run([Job(plan=plan)], open_rows(X, y, facts), Gate.seeded(1))
     assert [record.name for record in outcome.records] == ["mean of the rows", "noisy-sgd last iterate"]
 
 
-def test_secure_noise_at_every_step_comes_from_the_exact_sampler(monkeypatch: pytest.MonkeyPatch) -> None:
+class Watching(Gate):
+    """Keeps what stays hidden, after its noise."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemEntropy())
+        self.drawn: list[np.ndarray] = []
+
+    def _hidden(self, values: np.ndarray, noise: Noise) -> np.ndarray:
+        self.drawn.append(super()._hidden(values, noise))
+        return self.drawn[-1]
+
+
+def test_secure_noise_at_every_step_comes_from_the_exact_sampler() -> None:
     """Every number that enters a step lies on the grid of the noise."""
-    facts, (X, y) = problem(), data()
-    mechanism = NoisySGD(epochs=2, batch_size=40)
-    plan = mechanism.plan(facts, BUDGET)
-    grid = math.ldexp(1.0, plan.noise.grid_exponent)
-    drawn, original = [], module.add_noise
-
-    def watch(values: np.ndarray, noise: object, entropy: object) -> np.ndarray:
-        drawn.append(original(values, noise, entropy))
-        return drawn[-1]
-
-    monkeypatch.setattr(module, "add_noise", watch)
-    (outcome,) = mechanism.run([Job(plan=plan)], table(facts, X, y), SystemEntropy())
+    facts, mechanism = problem(), NoisySGD(epochs=2, batch_size=40)
+    grid = math.ldexp(1.0, mechanism.plan(facts, BUDGET).noise.grid_exponent)
+    gate = Watching()
+    outcome = fit(mechanism, facts, *data(), gate=gate)
     assert outcome.certified
     assert outcome.records[0].secure
-    assert len(drawn) == 5
-    for values in (*drawn, outcome.weights):
+    assert len(gate.drawn) == 5
+    for values in (*gate.drawn, outcome.weights):
         assert (np.rint(values / grid) * grid == values).all()

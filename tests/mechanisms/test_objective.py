@@ -10,33 +10,33 @@ import pytest
 from objective_cases import (
     ADD_REMOVE,
     BUDGET,
-    GATE,
     LOSSES,
     REPLACE_ONE,
     N,
     P,
-    Watch,
     fit,
     gradient,
     make_problem,
     make_rows,
-    make_table,
+    passages,
+    watching,
 )
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
+from dperm.audit.gates import SilentGate
+from dperm.engine import open_rows
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
 from dperm.mechanisms import minimiser
 from dperm.mechanisms.base import Job
-from dperm.mechanisms.objective import family as objective_family
 from dperm.mechanisms.objective.amp import AMP
 from dperm.mechanisms.objective.family import OBJECTIVE_NOISE, gradient_limits
 from dperm.mechanisms.objective.objective import Objective
 from dperm.mechanisms.objective.objective_kst import ObjectiveKST
 from dperm.mechanisms.objective.objective_pure import ObjectivePure
 from dperm.mechanisms.objective.profile import log_determinant_bound, objective_profile
-from dperm.privacy import Budget, GaussianProfile, SeededEntropy, SystemEntropy, gaussian_mu
+from dperm.privacy import Budget, Gate, GaussianProfile, gaussian_mu
 from dperm.solvers import Known, lbfgs, newton
 
 GAUSSIAN = [Objective(), ObjectiveKST(), AMP()]
@@ -50,12 +50,11 @@ BUDGETS = [Budget(e, d) for e in (0.05, 0.5, 1.0, 8.0) for d in (1e-8, 1e-5)]
 @pytest.mark.parametrize(
     ("mechanism", "loss"), [*product(GAUSSIAN, LOSSES), (Objective(), Softmax(3))], ids=repr
 )
-def test_without_noise_it_is_the_plain_minimiser(monkeypatch, mechanism, loss):
+def test_without_noise_it_is_the_plain_minimiser(mechanism, loss):
     problem = make_problem(loss)
-    monkeypatch.setattr(GATE, "add_noise", lambda values, noise, entropy: values)
     plan = mechanism.plan(problem, BUDGET)
     rows = make_rows(problem)
-    got = fit(mechanism, problem, rows).weights
+    got = fit(mechanism, problem, rows, gate=SilentGate()).weights
     l2 = plan.settings["l2_used"]
     X, y = np.column_stack([rows[0], np.full(N, 0.3)]), rows[1]
 
@@ -67,7 +66,7 @@ def test_without_noise_it_is_the_plain_minimiser(monkeypatch, mechanism, loss):
     start = np.zeros(got.size)
     # Of a strongly convex function, the gradient norm bounds the distance.
     found = minimize(plain, start, jac=True, method="L-BFGS-B", options={"ftol": 0, "gtol": 1e-8}).x
-    distance = (np.linalg.norm(plain(found)[1]) + plan.detail.limit) / (N * l2)
+    distance = (np.linalg.norm(plain(found)[1]) + plan.perturbation.limit) / (N * l2)
     assert distance < 1e-3
     assert np.linalg.norm(got.ravel() - found) <= distance * (1 + 1e-6)
     assert np.linalg.norm(got) > 100 * distance
@@ -75,38 +74,42 @@ def test_without_noise_it_is_the_plain_minimiser(monkeypatch, mechanism, loss):
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("loss", [*LOSSES, ClippedSquared(1.0), Softmax(3)], ids=repr)
-def test_the_returned_point_carries_its_gradient_certificate(monkeypatch, loss, relation):
+def test_the_returned_point_carries_its_gradient_certificate(loss, relation):
     """The gradient with the noise that was drawn, computed here, at the point before the gate."""
     problem = make_problem(loss, neighbours=relation)
-    watch = Watch(monkeypatch)
+    watch = watching()
     plan = Objective().plan(problem, BUDGET)
     rows = make_rows(problem)
-    fit(Objective(), problem, rows)
-    (drawn_name, nothing, b), (_, point, released) = watch.seen
-    assert drawn_name == OBJECTIVE_NOISE
+    fit(Objective(), problem, rows, gate=watch)
+    (drawn, nothing, b), (_, point, released) = passages(watch)
+    assert drawn.name == OBJECTIVE_NOISE
     assert not nothing.any()
     shape = (P + 1,) if loss.outputs == 1 else (P + 1, loss.outputs)
     residual = gradient(problem, plan.settings["l2_used"], rows, point.reshape(shape)).ravel() + b
     reach = (math.sqrt(problem.dimension) + 16) * plan.noise.scale
-    limit, bound = gradient_limits(plan.detail.problem, reach, 1e-6)
-    assert limit == plan.detail.limit
+    limit, bound = gradient_limits(plan.perturbation.problem, reach, 1e-6)
+    assert limit == plan.perturbation.limit
     assert np.linalg.norm(residual) <= bound <= 1.1 * 1e-6 * problem.gradient_bound
     assert np.linalg.norm(b) > 1  # the certificate is for the perturbed problem, not for the plain one
-    assert 0 < np.linalg.norm(released - point) < 20 * plan.detail.output.scale * math.sqrt(problem.dimension)
+    assert (
+        0
+        < np.linalg.norm(released - point)
+        < 20 * plan.perturbation.output.scale * math.sqrt(problem.dimension)
+    )
 
 
 def test_the_output_sensitivity_is_two_residuals_over_the_strength():
     plan = Objective().plan(make_problem(), BUDGET)
-    used = plan.detail.problem
-    one_point = plan.detail.limit / (N * used.l2)
-    assert plan.detail.output.sensitivity >= 2 * one_point
+    used = plan.perturbation.problem
+    one_point = plan.perturbation.limit / (N * used.l2)
+    assert plan.perturbation.output.sensitivity >= 2 * one_point
     assert (
-        plan.detail.output.sensitivity <= 2.2 * one_point
+        plan.perturbation.output.sensitivity <= 2.2 * one_point
     )  # rounding and the grid of b are small against it
 
 
 @pytest.mark.parametrize("mechanism", FAMILY, ids=lambda m: m.name)
-def test_a_batch_gives_every_job_its_own_rows_noise_and_strength(monkeypatch, mechanism):
+def test_a_batch_gives_every_job_its_own_rows_noise_and_strength(mechanism):
     """Models and budgets side by side: each point solves its own problem."""
     rng = np.random.default_rng(5)
     mask = np.zeros((N, 3), np.uint8)
@@ -117,22 +120,16 @@ def test_a_batch_gives_every_job_its_own_rows_noise_and_strength(monkeypatch, me
     X, y = make_rows(whole)
     budgets = [Budget(0.1, 1e-6), Budget(2.0, 1e-6)]
     jobs = [Job(plan=mechanism.plan(problem, b), model=k) for b in budgets for k in (2, 0, 1)]
-    seen = []
-    original = objective_family.release_batch
-
-    def watch(values, noises, entropy, name):
-        noisy, records = original(values, noises, entropy, name)
-        seen.append((values, noisy))
-        return noisy, records
-
-    monkeypatch.setattr(objective_family, "release_batch", watch)
-    outcomes = mechanism.run(jobs, make_table(whole, X, y, mask), SeededEntropy(0))
-    (_, b), (points, _) = seen
+    watch = watching(0)
+    outcomes = mechanism.run(jobs, open_rows(X, y, whole, mask), watch)
+    seen = passages(watch)
+    b = np.column_stack([release.noisy for release in seen[: len(jobs)]])
+    points = np.column_stack([release.exact for release in seen[len(jobs) :]])
     assert len({job.plan.settings["l2_used"] for job in jobs}) == 2
     for k, job in enumerate(jobs):
         own = mask[:, job.model] == 1
         residual = gradient(problem, job.plan.settings["l2_used"], (X[own], y[own]), points[:, k]) + b[:, k]
-        assert np.linalg.norm(residual) <= job.plan.detail.limit * 1.01
+        assert np.linalg.norm(residual) <= job.plan.perturbation.limit * 1.01
         assert len(outcomes[k].records) == 2
     assert len({tuple(column) for column in b.T}) == len(jobs)  # nobody shares noise
 
@@ -145,46 +142,49 @@ def test_a_batch_gives_every_job_its_own_rows_noise_and_strength(monkeypatch, me
 )
 def test_a_solver_cut_short_is_made_up_for_without_another_draw(monkeypatch, loss, solver):
     problem = make_problem(loss)
-    watch = Watch(monkeypatch)
+    watch = watching()
     monkeypatch.setattr(minimiser, solver.__name__, partial(solver, max_iterations=1))
-    fit(Objective(), problem, make_rows(problem))
-    assert [name for name, _, _ in watch.seen] == [OBJECTIVE_NOISE, "objective weights"]
+    fit(Objective(), problem, make_rows(problem), gate=watch)
+    assert [release.record.name for release in passages(watch)] == [OBJECTIVE_NOISE, "objective weights"]
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=["newton", "lbfgs"])
 def test_a_point_above_the_limit_is_never_released(monkeypatch, loss):
     """No solver is trusted: the gradient norm decides, and b is not drawn again."""
     problem = make_problem(loss)
-    watch = Watch(monkeypatch)
+    watch = watching()
     for name in ("newton", "lbfgs"):
         monkeypatch.setattr(minimiser, name, partial(getattr(minimiser, name), max_iterations=1))
     monkeypatch.setattr(Known, "most_steps", lambda *_: 3)
     with pytest.raises(NotCertified, match="nothing is released"):
-        fit(Objective(), problem, make_rows(problem))
-    assert [name for name, _, _ in watch.seen] == [OBJECTIVE_NOISE]  # drawn once, nothing left
+        fit(Objective(), problem, make_rows(problem), gate=watch)
+    assert [release.record.name for release in passages(watch)] == [
+        OBJECTIVE_NOISE
+    ]  # drawn once, nothing left
 
 
-def test_noise_is_drawn_once_and_before_any_row_is_looked_at(monkeypatch):
+def test_noise_is_drawn_once_and_before_any_row_is_looked_at():
     problem = make_problem()
-    watch = Watch(monkeypatch)
-    outcome = fit(Objective(), problem, make_rows(problem))
-    assert [name for name, _, _ in watch.seen] == [OBJECTIVE_NOISE, "objective weights"]
+    watch, other = watching(), watching()
+    outcome = fit(Objective(), problem, make_rows(problem), gate=watch)
+    assert [release.record for release in passages(watch)] == list(outcome.records)
     assert [record.name for record in outcome.records] == [OBJECTIVE_NOISE, "objective weights"]
-    first = watch.seen[0][2]
-    fit(Objective(), problem, make_rows(problem, seed=9))
-    np.testing.assert_array_equal(watch.seen[2][2], first)  # the same whatever the rows
+    fit(Objective(), problem, make_rows(problem, seed=9), gate=other)
+    first, second = passages(watch)[0], passages(other)[0]
+    np.testing.assert_array_equal(first.noisy, second.noisy)  # the same whatever the rows
     record, plan = outcome.records[0], Objective().plan(problem, BUDGET)
     assert (record.sensitivity, record.noise_scale) == (problem.gradient_gap, plan.noise.scale)
 
 
-def test_the_intercept_carries_noise_and_penalty(monkeypatch):
+def test_the_intercept_carries_noise_and_penalty():
     """Rows that say nothing: the minimiser is -b / strength in every coordinate, the intercept's too."""
     problem = make_problem(neighbours=ADD_REMOVE)
-    watch = Watch(monkeypatch)
+    watch = watching()
     l2 = Objective().plan(problem, BUDGET).settings["l2_used"]
     empty = (np.zeros((0, P)), np.zeros(0))
-    fit(Objective(), problem, empty)
-    b, point = watch.seen[0][2], watch.seen[1][1]
+    fit(Objective(), problem, empty, gate=watch)
+    drawn, solved = passages(watch)
+    b, point = drawn.noisy, solved.exact
     assert b.shape == (P + 1,)
     assert (np.abs(b) > 0).all()
     np.testing.assert_allclose(point, -b / (N * l2), rtol=1e-4)
@@ -214,54 +214,55 @@ def neighbours_of(problem, rows, rng):
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("loss", [*LOSSES, Softmax(3)], ids=repr)
-def test_the_noise_that_explains_a_release_moves_by_at_most_the_gap(monkeypatch, loss, relation):
+def test_the_noise_that_explains_a_release_moves_by_at_most_the_gap(loss, relation):
     """The same point under D and its neighbour: the two noise vectors that lead to it are a gap apart."""
     problem = make_problem(loss, neighbours=relation, n_rows=60)
     rng = np.random.default_rng(3)
-    watch = Watch(monkeypatch)
     plan = Objective().plan(problem, BUDGET)
     l2, gap, longest = plan.settings["l2_used"], plan.noise.sensitivity, 0.0
     for seed in range(5):
         rows = make_rows(problem, seed)
         rows[0][0] *= 0.999 / np.linalg.norm(rows[0][0])
-        fit(Objective(), problem, rows)
-        point = watch.seen[-1][1]
+        watch = watching()
+        fit(Objective(), problem, rows, gate=watch)
+        drawn, solved = passages(watch)
+        point = solved.exact
         shape = (P + 1,) if loss.outputs == 1 else (P + 1, loss.outputs)
         implied = [
             -gradient(problem, l2, data, point.reshape(shape)).ravel()
             for data in (rows, neighbours_of(problem, rows, rng))
         ]
-        assert np.linalg.norm(implied[0] - watch.seen[-2][2]) <= 2 * plan.detail.limit
+        assert np.linalg.norm(implied[0] - drawn.noisy) <= 2 * plan.perturbation.limit
         longest = max(longest, float(np.linalg.norm(implied[0] - implied[1])))
     assert 0.3 * gap < longest <= gap
 
 
 @pytest.mark.parametrize("mechanism", [*GAUSSIAN, Objective(center=True)], ids=repr)
-def test_neighbours_stay_within_the_declared_sensitivity_at_the_gate(monkeypatch, mechanism):
+def test_neighbours_stay_within_the_declared_sensitivity_at_the_gate(mechanism):
     """Given the exact minimiser both data sets know their own noise; what they then release is close."""
     problem = make_problem(n_rows=200)
     rows = make_rows(problem)
     other = neighbours_of(problem, rows, np.random.default_rng(0))
-    watch = Watch(monkeypatch)
-    fit(mechanism, problem, rows)
-    passed = len(watch.seen)
+    watch = watching()
+    fit(mechanism, problem, rows, gate=watch)
     plan = mechanism.plan(problem, BUDGET)
     if mechanism.center:
-        mean, moved = plan.centring.noise, watch.seen[0][1]
-        fit(mechanism, problem, other)
-        assert 0 < np.linalg.norm(watch.seen[passed][1] - moved) <= mean.sensitivity
+        moved = watching()
+        fit(mechanism, problem, other, gate=moved)
+        distance = np.linalg.norm(passages(watch)[0].exact - passages(moved)[0].exact)
+        assert 0 < distance <= plan.centring.noise.sensitivity
         return
-    point, l2 = watch.seen[1][1], plan.settings["l2_used"]
+    point, l2 = passages(watch)[1].exact, plan.settings["l2_used"]
     implied = -gradient(
         problem, l2, other, point
     )  # the noise with which the neighbour's minimiser is this point
 
-    def planted(values, noise, entropy, name):
-        return (implied if name == OBJECTIVE_NOISE else values), None
+    class Planted(SilentGate):
+        def _noisy(self, values, noise, name):
+            return implied if name == OBJECTIVE_NOISE else super()._noisy(values, noise, name)
 
-    monkeypatch.setattr(GATE, "pass_gate", planted)
-    (outcome,) = mechanism.run([Job(plan=plan)], make_table(problem, *other), SeededEntropy(0))
-    assert np.linalg.norm(outcome.weights - point) <= plan.detail.output.sensitivity
+    outcome = fit(mechanism, problem, other, gate=Planted())
+    assert np.linalg.norm(outcome.weights - point) <= plan.perturbation.output.sensitivity
 
 
 # ---- the price
@@ -288,10 +289,13 @@ def test_the_whole_meets_the_budget_by_a_second_route(budget, relation, center):
     """Huber hinge, whose price is Theorem 1: all of it, and no more than needed."""
     problem = make_problem(HuberHinge(0.5), neighbours=relation, n_rows=20_000, l2=1e-3)
     plan = Objective(center=center).plan(problem, budget)
-    out = plan.detail.output
+    out = plan.perturbation.output
     extra = math.hypot(out.padded(out.sensitivity) / out.scale, plan.centring.mu if center else 0.0)
-    assert vertex_delta(plan.detail.problem, plan.noise.scale, extra, budget.epsilon) <= budget.delta
-    assert vertex_delta(plan.detail.problem, plan.noise.scale / 1.002, extra, budget.epsilon) > budget.delta
+    assert vertex_delta(plan.perturbation.problem, plan.noise.scale, extra, budget.epsilon) <= budget.delta
+    assert (
+        vertex_delta(plan.perturbation.problem, plan.noise.scale / 1.002, extra, budget.epsilon)
+        > budget.delta
+    )
     assert plan.profile.delta(budget.epsilon) <= budget.delta
     assert plan.not_certified is None
 
@@ -304,7 +308,7 @@ def test_the_whole_meets_the_budget_by_a_second_route(budget, relation, center):
 def test_the_older_mechanisms_meet_their_budget_too(loss, center, mechanism, budget, relation):
     problem = make_problem(loss, neighbours=relation, n_rows=20_000, l2=1e-5)
     plan = replace(mechanism, center=center).plan(problem, budget)
-    out, used = plan.detail.output, plan.detail.problem
+    out, used = plan.perturbation.output, plan.perturbation.problem
     extra = math.hypot(out.padded(out.sensitivity) / out.scale, plan.centring.mu if center else 0.0)
     if mechanism.accounting == "paper" and center:  # the formula sets nothing aside for the mean
         assert (plan.not_certified is None) == (plan.profile.delta(budget.epsilon) <= budget.delta)
@@ -338,7 +342,8 @@ def test_centred_runs_release_the_mean_and_a_model_in_the_rows_as_they_came(mech
     outcome = fit(mechanism, problem, (X, y), Budget(8.0, 1e-5))
     assert len(outcome.records) == 3
     assert outcome.certified
-    correct = np.mean((X @ outcome.weights[:-1] + 0.3 * outcome.weights[-1] > 0) == (y > 0))
+    coefficients, constant = outcome.row_map.coefficients(outcome.weights)
+    correct = np.mean((X @ coefficients + constant > 0) == (y > 0))
     assert correct > 0.7
 
 
@@ -369,7 +374,7 @@ def test_few_coefficients_do_not_let_the_hessian_eat_the_budget():
     for loss in (HuberHinge(0.05), Softmax(5)):
         problem = make_problem(loss, n_features=1, l2=0.0, n_rows=20_000)
         plan = Objective().plan(problem, Budget(0.05, 1e-8))
-        assert log_determinant_bound(plan.detail.problem) <= 0.05 / 4 * (1 + 1e-8)
+        assert log_determinant_bound(plan.perturbation.problem) <= 0.05 / 4 * (1 + 1e-8)
 
 
 def test_the_users_l2_and_strength_are_respected():
@@ -405,12 +410,12 @@ def test_amp_counts_both_minimisers_and_the_paper_does_not():
     assert tight.not_certified is None
     assert "two may be off" in paper.not_certified
     for plan in (tight, paper):
-        used = plan.detail.problem
+        used = plan.perturbation.problem
         # a tolerance of 1/n of R on the sum, and the rounding error that is part of both
-        assert plan.detail.limit == pytest.approx(used.gradient_bound / 20_000, rel=1e-9)
-        assert plan.detail.output.sensitivity > 2 * plan.detail.limit / (20_000 * used.l2)
+        assert plan.perturbation.limit == pytest.approx(used.gradient_bound / 20_000, rel=1e-9)
+        assert plan.perturbation.output.sensitivity > 2 * plan.perturbation.limit / (20_000 * used.l2)
     for plan, enough in ((tight, True), (paper, False)):
-        out = plan.detail.output
+        out = plan.perturbation.output
         mu = out.padded(out.sensitivity) / out.scale
         assert (GaussianProfile.gaussian(mu).delta(0.01 * 0.1) <= 0.01 * 1e-8) is enough
     # what the paper prints: tolerance over strength, once
@@ -431,8 +436,8 @@ def test_the_published_bound_of_redberg_koskela_and_wang():
     problem = make_problem(neighbours=ADD_REMOVE, n_rows=20_000, l2=40 / 20_000)
     budget = Budget(0.1, 1e-8)
     paper, tight = (Objective(accounting=a).plan(problem, budget) for a in ("paper", "tight"))
-    used = paper.detail.problem
-    assert used == tight.detail.problem
+    used = paper.perturbation.problem
+    assert used == tight.perturbation.problem
     assert paper.noise.scale > 1.03 * tight.noise.scale
     assert paper.not_certified is None
     assert objective_profile(used, paper.noise.scale).delta(0.1) < budget.delta
@@ -481,15 +486,15 @@ def test_a_tolerance_that_bounds_nothing_is_refused():
 def test_a_tolerance_below_rounding_becomes_one_that_can_be_reached():
     problem = make_problem()
     plan = Objective(tolerance=1e-30).plan(problem, BUDGET)
-    assert 0 < plan.detail.limit < 1e-6
+    assert 0 < plan.perturbation.limit < 1e-6
     assert fit(Objective(tolerance=1e-30), problem, make_rows(problem)).certified
 
 
 def test_exact_noise_from_the_operating_system():
     problem = make_problem()
     plan = Objective().plan(problem, BUDGET)
-    table = make_table(problem, *make_rows(problem))
-    first, second = (Objective().run([Job(plan=plan)], table, SystemEntropy())[0] for _ in range(2))
+    rows = open_rows(*make_rows(problem), problem)
+    first, second = (Objective().run([Job(plan=plan)], rows, Gate.system())[0] for _ in range(2))
     assert first.certified
     assert all(record.secure for record in first.records)
     assert (first.weights != second.weights).all()

@@ -5,15 +5,14 @@ from functools import partial
 
 import numpy as np
 import pytest
-from objective_cases import N, P, fit, gradient, make_problem, make_rows, make_table
+from objective_cases import N, P, fit, gradient, make_problem, make_rows
 from scipy.stats import gamma, kstest
 
 from dperm.errors import NotCertified, Unsupported
 from dperm.losses import HuberHinge, Logistic
 from dperm.mechanisms import minimiser
-from dperm.mechanisms.base import Job
 from dperm.mechanisms.objective.objective_pure import ObjectivePure
-from dperm.privacy import Budget, SeededEntropy, SystemEntropy
+from dperm.privacy import Budget, Gate, SeededEntropy, SystemEntropy
 from dperm.privacy.gamma_norm import GammaNormNoise, uniforms
 from dperm.solvers import Known
 
@@ -46,11 +45,11 @@ def test_slack_where_the_logarithm_is_too_large(paper, part):
 
 def test_everything_adds_up_to_epsilon():
     plan = ObjectivePure().plan(make_problem(), PURE)
-    used, objective, output = plan.detail.problem, plan.detail.objective, plan.detail.output
+    used, objective, output = plan.perturbation.problem, plan.perturbation.objective, plan.perturbation.output
     charge = math.log1p(0.25 * used.row_norm**2 / (N * used.l2))
     total = objective.sensitivity / objective.scale + charge + output.sensitivity / output.scale
     assert 0.999 < total <= 1.0
-    assert output.sensitivity >= 2 * plan.detail.limit / (N * used.l2)
+    assert output.sensitivity >= 2 * plan.perturbation.limit / (N * used.l2)
 
 
 def test_the_rule_keeps_the_noise_in_its_place():
@@ -99,10 +98,10 @@ def test_the_minimiser_solves_the_problem_with_the_noise_drawn(monkeypatch):
     assert b.shape == (P + 1,)
     point = outcome.weights - last
     residual = gradient(problem, plan.settings["l2_used"], rows, point) + b
-    assert np.linalg.norm(residual) <= plan.detail.limit * 1.01
+    assert np.linalg.norm(residual) <= plan.perturbation.limit * 1.01
     assert [record.noise_scale for record in outcome.records] == [
-        plan.detail.objective.scale,
-        plan.detail.output.scale,
+        plan.perturbation.objective.scale,
+        plan.perturbation.output.scale,
     ]
     assert all("Gamma" in record.name for record in outcome.records)
 
@@ -111,8 +110,7 @@ def test_it_is_usable_but_not_certified():
     problem = make_problem()
     plan = ObjectivePure().plan(problem, PURE)
     assert "floating point" in plan.not_certified
-    table = make_table(problem, *make_rows(problem))
-    (outcome,) = ObjectivePure().run([Job(plan=plan)], table, SystemEntropy())
+    outcome = fit(ObjectivePure(), problem, make_rows(problem), PURE, Gate.system())
     assert not outcome.certified
     assert np.isfinite(outcome.weights).all()
 

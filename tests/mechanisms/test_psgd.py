@@ -16,32 +16,32 @@ from gradient_cases import (
     replayed_distances,
     rows_of,
     run,
-    without_noise,
 )
 from scipy import stats
 
+from dperm.audit.gates import SilentGate
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Logistic
 from dperm.mechanisms.gradient.psgd import PSGD
 from dperm.planning.sampling import FixedSizeSampling
-from dperm.privacy import Budget, SeededEntropy, SystemEntropy
+from dperm.privacy import Budget, Gate
 from dperm.privacy.fixed_size import fixed_size_epsilon
 
 
 @pytest.mark.parametrize("size", [1, 20])
 @each_loss
-def test_without_noise_it_is_a_plain_loop_over_the_batches(monkeypatch, loss, size):
+def test_without_noise_it_is_a_plain_loop_over_the_batches(loss, size):
     problem, (X, y) = facts(loss), rows_of(loss)
     mechanism = PSGD(steps=8, step_size=3.0, batch_size=size, radius=1.2, momentum=0.0)
     plan = mechanism.plan(problem, BUDGET)
-    gate = without_noise(monkeypatch)
-    outcome = run(mechanism, problem, X, y)
-    entropy = SeededEntropy(3)
+    silent = SilentGate(3)
+    outcome = run(mechanism, problem, X, y, gate=silent)
+    gate = Gate.seeded(3)
     expected = plain_descent(
         problem,
         X,
         y,
-        [FixedSizeSampling(size).draw(N, entropy) for _ in range(8)],
+        [FixedSizeSampling(size).batch(gate).positions(N) for _ in range(8)],
         step_sizes=3.0 / np.sqrt(np.arange(1, 9)),
         divisor=size,
         l2=plan.settings["l2_used"],
@@ -52,7 +52,7 @@ def test_without_noise_it_is_a_plain_loop_over_the_batches(monkeypatch, loss, si
     )
     np.testing.assert_allclose(outcome.weights, expected, rtol=1e-5, atol=1e-6)
     assert np.linalg.norm(outcome.weights) <= 1.2 * (1 + 1e-12)
-    assert len(gate.values) == 8
+    assert len(silent.exact) == 8
 
 
 @each_relation
@@ -72,15 +72,13 @@ def test_one_step_costs_the_exact_price_of_a_hidden_sample(neighbours):
 
 @each_relation
 @each_loss
-def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(monkeypatch, loss, neighbours):
+def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(loss, neighbours):
     problem, (X, y) = facts(loss, neighbours=neighbours), rows_of(loss)
     mechanism = PSGD(steps=6, batch_size=100)
     seed = 4  # the last row is in the first batch, at zero weights, where no gradient vanishes
-    distance, declared = replayed_distances(
-        monkeypatch, mechanism, problem, (X, y), neighbour(problem, X, y, N - 1), seed
-    )
-    entropy = SeededEntropy(seed)
-    met = np.array([N - 1 in FixedSizeSampling(100).draw(N, entropy) for _ in range(6)])
+    distance, declared = replayed_distances(mechanism, problem, (X, y), neighbour(problem, X, y, N - 1), seed)
+    gate = Gate.seeded(seed)
+    met = np.array([N - 1 in FixedSizeSampling(100).batch(gate).positions(N) for _ in range(6)])
     assert met[0]
     assert not met.all()
     assert (distance <= declared).all()
@@ -88,8 +86,8 @@ def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(monkeypat
     assert distance[0] > 0.1 * declared[0]
 
 
-@pytest.mark.parametrize("entropy", [SeededEntropy(1), SystemEntropy()], ids=lambda entropy: entropy.name)
-def test_batches_are_uniform_sets_without_repetition(entropy):
+@pytest.mark.parametrize("gate", [Gate.seeded(1), Gate.system()], ids=lambda gate: gate.source.name)
+def test_batches_are_uniform_sets_without_repetition(gate):
     """Every set of two of five rows equally often; a control that favours one row is rejected."""
 
     def p_value(draw):
@@ -101,7 +99,7 @@ def test_batches_are_uniform_sets_without_repetition(entropy):
         return stats.chisquare(pairs[np.triu_indices(5, 1)]).pvalue
 
     sampling = FixedSizeSampling(2)
-    assert p_value(lambda: sampling.draw(5, entropy)) > 1e-10
+    assert p_value(lambda: sampling.batch(gate).positions(5)) > 1e-10
     rng = np.random.default_rng(0)
     favour = np.array([0.28, 0.18, 0.18, 0.18, 0.18])
     assert p_value(lambda: rng.choice(5, 2, replace=False, p=favour)) < 1e-10

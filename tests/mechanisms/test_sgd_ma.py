@@ -4,30 +4,30 @@ import math
 
 import numpy as np
 import pytest
-from gradient_cases import BUDGET, N, each_loss, facts, plain_descent, rows_of, run, without_noise
+from gradient_cases import BUDGET, N, each_loss, facts, plain_descent, rows_of, run
 
+from dperm.audit.gates import SilentGate
 from dperm.errors import NotCertified
 from dperm.losses import Logistic
 from dperm.mechanisms.gradient.sgd_ma import SGDMA, moments_epsilon
 from dperm.neighbours import Neighbours
 from dperm.planning.sampling import PoissonSampling
-from dperm.privacy import Budget, SeededEntropy
+from dperm.privacy import Budget, Gate
 from dperm.privacy.subsampled import poisson_epsilon
 
 
 @each_loss
-def test_without_noise_it_is_a_plain_loop_over_the_batches(monkeypatch, loss):
+def test_without_noise_it_is_a_plain_loop_over_the_batches(loss):
     problem, (X, y) = facts(loss), rows_of(loss)
     mechanism = SGDMA(steps=20, step_size=0.8, rate=0.1, clip=0.6)
     plan = mechanism.plan(problem, BUDGET)
-    without_noise(monkeypatch)
-    outcome = run(mechanism, problem, X, y)
-    entropy = SeededEntropy(3)
+    outcome = run(mechanism, problem, X, y, gate=SilentGate(3))
+    gate = Gate.seeded(3)
     expected = plain_descent(
         problem,
         X,
         y,
-        [PoissonSampling(0.1).draw(N, entropy) for _ in range(20)],
+        [PoissonSampling(0.1).batch(gate).positions(N) for _ in range(20)],
         step_sizes=np.full(20, 0.8),
         divisor=0.1 * N,
         l2=plan.settings["l2_used"],

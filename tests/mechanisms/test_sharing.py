@@ -7,7 +7,9 @@ import pytest
 from output_cases import BUDGET, FixedOrder, random_rows
 from scipy import stats
 
-from dperm.engine import Table
+from dperm.arithmetic import Arithmetic
+from dperm.audit.gates import SilentGate
+from dperm.engine import Rows, open_rows
 from dperm.errors import DpermError, NotCertified
 from dperm.losses import HuberHinge, Logistic, Softmax
 from dperm.mechanisms import (
@@ -23,8 +25,8 @@ from dperm.mechanisms import (
     OutputGD,
 )
 from dperm.mechanisms import minimiser as minimiser_module
-from dperm.mechanisms.output import family as output_family
-from dperm.privacy import Budget, SeededEntropy, SystemEntropy
+from dperm.mechanisms.base import certified
+from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.solvers import Solution
 
@@ -42,8 +44,8 @@ MECHANISMS: list[Mechanism] = [
 IDS = [mechanism.name for mechanism in MECHANISMS]
 
 
-def table(mask: np.ndarray | None = None) -> Table:
-    return Table(X, Y, x_norm=1.0, intercept=0.5, n_rows=N, mask=mask)
+def table(mask: np.ndarray | None = None) -> Rows:
+    return open_rows(X, Y, PROBLEM, mask)
 
 
 class Spy:
@@ -53,10 +55,9 @@ class Spy:
         self.points: list[np.ndarray] = []
         real = type(mechanism)._train  # type: ignore[attr-defined]
 
-        def train(inner: Mechanism, plans: list, rows: Table, entropy: object) -> tuple[np.ndarray, bool]:
-            points, certified = real(inner, plans, rows, entropy)
-            self.points.append(points)
-            return points, certified
+        def train(inner: Mechanism, plans: list, rows: Rows, gate: Gate) -> np.ndarray:
+            self.points.append(real(inner, plans, rows, gate))
+            return self.points[-1]
 
         monkeypatch.setattr(type(mechanism), "_train", train)
 
@@ -67,7 +68,7 @@ def test_budgets_share_one_training_and_get_noise_of_their_own(
 ) -> None:
     spy = Spy(monkeypatch, mechanism)
     plans = [mechanism.plan(PROBLEM, Budget(epsilon, 1e-6)) for epsilon in (0.1, 1.0, 1.0, 10.0)]
-    outcomes = mechanism.run([Job(plan=plan) for plan in plans], table(), SystemEntropy())
+    outcomes = mechanism.run([Job(plan=plan) for plan in plans], table(), Gate.system())
     assert len(spy.points) == 1
     assert spy.points[0].shape == (P + 1, 1)
     point = spy.points[0][:, 0]
@@ -94,8 +95,8 @@ def z_scores(draws: np.ndarray) -> tuple[float, float]:
 def test_the_noise_has_the_declared_size_on_every_coordinate_and_is_independent() -> None:
     mechanism = OutputGD(iterations=6)
     plan = mechanism.plan(PROBLEM, BUDGET)
-    point = mechanism._train([plan], table(), FixedOrder(range(N)))[0][:, 0]
-    outcomes = mechanism.run([Job(plan=plan)] * 1000, table(), SystemEntropy())
+    point = mechanism._train([plan], table(), Gate(FixedOrder(range(N))))[:, 0]
+    outcomes = mechanism.run([Job(plan=plan)] * 1000, table(), Gate.system())
     draws = np.array([outcome.weights - point for outcome in outcomes]) / plan.noise.scale
     assert draws.shape == (1000, P + 1)
     limit = stats.norm.isf(1e-11)
@@ -127,12 +128,15 @@ def test_masked_models_in_a_batch_equal_separate_runs(mechanism: Mechanism) -> N
     mask = masks()
     order = np.random.default_rng(4).permutation(N)
     plans = plans_for(mechanism, mask)
-    together, certified = mechanism._train(plans, table(mask), FixedOrder(order))  # type: ignore[attr-defined]
+    used: set[Arithmetic] = set()
+    together = mechanism._train(plans, table(mask).noting(used), Gate(FixedOrder(order)))  # type: ignore[attr-defined]
     # Several models at once multiply in float32, which the plan does not account for.
-    assert certified == isinstance(mechanism, Output)
+    assert all(certified(plan, used) for plan in plans) == isinstance(mechanism, Output)
     for k, plan in enumerate(plans):
-        alone, sure = mechanism._train([plan], table(mask).select([k]), FixedOrder(order))  # type: ignore[attr-defined]
-        assert sure
+        used.clear()
+        own = table(mask).select([k]).noting(used)
+        alone = mechanism._train([plan], own, Gate(FixedOrder(order)))  # type: ignore[attr-defined]
+        assert certified(plan, used)
         np.testing.assert_allclose(together[:, k], alone[:, 0], rtol=1e-4, atol=1e-5)
 
 
@@ -144,12 +148,12 @@ def test_a_masked_model_equals_a_run_on_its_rows_alone(mechanism: Mechanism) -> 
     order = np.random.default_rng(4).permutation(N)
     (plan,) = plans_for(mechanism, mask)
     spoiled, labels = np.where(mask, X, 50.0), np.where(mask[:, 0], Y, -1.0)
-    elsewhere = Table(spoiled, labels, x_norm=1.0, intercept=0.5, n_rows=N, mask=mask)
-    masked, _ = mechanism._train([plan], elsewhere, FixedOrder(order))  # type: ignore[attr-defined]
+    elsewhere = open_rows(spoiled, labels, PROBLEM, mask)
+    masked = mechanism._train([plan], elsewhere, Gate(FixedOrder(order)))  # type: ignore[attr-defined]
     rank = {int(row): i for i, row in enumerate(own)}
     own_order = [rank[int(row)] for row in order if int(row) in rank]
-    subset = Table(X[own], Y[own], x_norm=1.0, intercept=0.5, n_rows=len(own))
-    alone, _ = mechanism._train([plan], subset, FixedOrder(own_order))  # type: ignore[attr-defined]
+    subset = open_rows(X[own], Y[own], plan.problem)
+    alone = mechanism._train([plan], subset, Gate(FixedOrder(own_order)))  # type: ignore[attr-defined]
     np.testing.assert_allclose(masked, alone, rtol=1e-10, atol=1e-12)
 
 
@@ -158,27 +162,24 @@ def test_baselines_train_on_their_rows_only(baseline: Mechanism) -> None:
     mask = masks()
     plans = plans_for(baseline, mask)
     jobs = [Job(plan=plan, model=k) for k, plan in enumerate(plans)]
-    together = baseline.run(jobs, table(mask), SeededEntropy(0))
+    together = baseline.run(jobs, table(mask), Gate.seeded(0))
     for k, plan in enumerate(plans):
         own = mask[:, k]
-        rows = Table(X[own], Y[own], x_norm=1.0, intercept=0.5, n_rows=int(own.sum()))
-        (alone,) = baseline.run([Job(plan=plan)], rows, SeededEntropy(0))
+        rows = open_rows(X[own], Y[own], plan.problem)
+        (alone,) = baseline.run([Job(plan=plan)], rows, Gate.seeded(0))
         np.testing.assert_allclose(together[k].weights, alone.weights, rtol=1e-5, atol=1e-6)
 
 
-def test_jobs_come_back_in_their_own_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_noise(values: np.ndarray, noises: list, entropy: object, name: str) -> tuple[np.ndarray, list]:
-        return values, [noise.scale for noise in noises]
-
-    monkeypatch.setattr(output_family, "release_batch", no_noise)
+def test_jobs_come_back_in_their_own_order() -> None:
     mechanism, mask = OutputGD(iterations=6), masks()
     plans = plans_for(mechanism, mask)
     wanted = [2, 0, 2, 3]
-    outcomes = mechanism.run([Job(plan=plans[k], model=k) for k in wanted], table(mask), SystemEntropy())
+    outcomes = mechanism.run([Job(plan=plans[k], model=k) for k in wanted], table(mask), SilentGate())
     for outcome, k in zip(outcomes, wanted, strict=True):
-        alone, _ = mechanism._train([plans[k]], table(mask).select([k]), FixedOrder(range(N)))
+        alone = mechanism._train([plans[k]], table(mask).select([k]), Gate(FixedOrder(range(N))))
         np.testing.assert_allclose(outcome.weights, alone[:, 0], rtol=1e-4, atol=1e-5)
-        assert outcome.record == plans[k].noise.scale
+        assert outcome.record is not None
+        assert outcome.record.noise_scale == plans[k].noise.scale
 
 
 def test_schedules_of_different_shape_run_in_one_batch() -> None:
@@ -186,11 +187,11 @@ def test_schedules_of_different_shape_run_in_one_batch() -> None:
     mechanism = RSGDAR(epochs=5, average_every=2, batch_size=25)
     mask = np.column_stack([np.arange(N) < size for size in (120, 30, 119, 31)])
     plans = plans_for(mechanism, mask)
-    assert len({plan.detail.shape for plan in plans}) > 1
+    assert len({plan.schedule.shape for plan in plans}) > 1
     order = np.random.default_rng(4).permutation(N)
-    together, _ = mechanism._train(plans, table(mask), FixedOrder(order))
+    together = mechanism._train(plans, table(mask), Gate(FixedOrder(order)))
     for k, plan in enumerate(plans):
-        alone, _ = mechanism._train([plan], table(mask).select([k]), FixedOrder(order))
+        alone = mechanism._train([plan], table(mask).select([k]), Gate(FixedOrder(order)))
         np.testing.assert_allclose(together[:, k], alone[:, 0], rtol=1e-4, atol=1e-5)
 
 
@@ -202,17 +203,17 @@ def test_jobs_on_one_model_with_different_trainings_are_refused() -> None:
     careful, bold = RSGD(epochs=1, batch_size=25, step_size=0.01), RSGD(epochs=20, batch_size=25)
     jobs = [Job(plan=careful.plan(PROBLEM, BUDGET)), Job(plan=bold.plan(PROBLEM, BUDGET))]
     with pytest.raises(DpermError):
-        bold.run(jobs, table(), SystemEntropy())
+        bold.run(jobs, table(), Gate.system())
     other_l2 = bold.plan(dataclasses.replace(PROBLEM, l2=0.5), BUDGET)
     with pytest.raises(DpermError):
-        bold.run([Job(plan=other_l2), jobs[1]], table(), SystemEntropy())
+        bold.run([Job(plan=other_l2), jobs[1]], table(), Gate.system())
 
 
 def test_a_plan_of_another_mechanism_is_refused() -> None:
     """A plan priced for a secret order must not run in the public one."""
     plan = RSGD(epochs=4, batch_size=25).plan(PROBLEM, BUDGET)
     with pytest.raises(DpermError):
-        NSGD(epochs=4, batch_size=25).run([Job(plan=plan)], table(), SystemEntropy())
+        NSGD(epochs=4, batch_size=25).run([Job(plan=plan)], table(), Gate.system())
 
 
 def test_jobs_with_different_losses_are_refused() -> None:
@@ -223,23 +224,22 @@ def test_jobs_with_different_losses_are_refused() -> None:
     ]
     mask = np.ones((N, 2), bool)
     with pytest.raises(DpermError):
-        mechanism.run([Job(plan=plan, model=k) for k, plan in enumerate(plans)], table(mask), SystemEntropy())
+        mechanism.run([Job(plan=plan, model=k) for k, plan in enumerate(plans)], table(mask), Gate.system())
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
 @pytest.mark.parametrize("wrong", [{"x_norm": 2.0}, {"intercept": 1.0}, {"intercept": 0.0}], ids=str)
 def test_a_table_with_other_bounds_than_the_plan_is_refused(mechanism: Mechanism, wrong: dict) -> None:
-    bounds = {"x_norm": 1.0, "intercept": 0.5, **wrong}
-    rows = Table(X, Y, n_rows=N, **bounds)
+    rows = open_rows(X, Y, dataclasses.replace(PROBLEM, **wrong))
     with pytest.raises(DpermError):
-        mechanism.run([Job(plan=mechanism.plan(PROBLEM, BUDGET))], rows, SystemEntropy())
+        mechanism.run([Job(plan=mechanism.plan(PROBLEM, BUDGET))], rows, Gate.system())
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS[:-1], ids=IDS[:-1])
 def test_a_table_with_other_rows_than_the_plan_is_refused(mechanism: Mechanism) -> None:
-    rows = Table(X[:100], Y[:100], x_norm=1.0, intercept=0.5, n_rows=100)
+    rows = open_rows(X[:100], Y[:100], dataclasses.replace(PROBLEM, n_rows=100))
     with pytest.raises(DpermError):
-        mechanism.run([Job(plan=mechanism.plan(PROBLEM, BUDGET))], rows, SystemEntropy())
+        mechanism.run([Job(plan=mechanism.plan(PROBLEM, BUDGET))], rows, Gate.system())
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
@@ -249,11 +249,11 @@ def test_several_outputs_are_trained_and_released_together(mechanism: Mechanism)
     plan = mechanism.plan(facts, BUDGET)
     assert plan.noise.dimension == 3 * (P + 1)
     labels = (np.arange(N) % 3).astype(float)
-    rows = Table(X, labels, x_norm=1.0, intercept=0.5, n_rows=N)
-    (outcome,) = mechanism.run([Job(plan=plan)], rows, SystemEntropy())
+    rows = open_rows(X, labels, facts)
+    (outcome,) = mechanism.run([Job(plan=plan)], rows, Gate.system())
     assert outcome.weights.shape == (P + 1, 3)
-    point, certified = mechanism._train([plan], rows, FixedOrder(range(N)))  # type: ignore[attr-defined]
-    assert certified
+    assert outcome.certified
+    point = mechanism._train([plan], rows, Gate(FixedOrder(range(N))))  # type: ignore[attr-defined]
     assert point.shape == (P + 1, 1, 3)
     np.testing.assert_allclose(point.sum(axis=-1), 0, atol=1e-6)  # slopes of softmax sum to zero
     assert np.abs(point).max() > 1e-3
@@ -264,9 +264,9 @@ def test_labels_that_the_loss_does_not_know_are_refused(mechanism: Mechanism) ->
     """A binary slope is multiplied by the label, so a label of 1000 would move the weights a thousandfold."""
     labels = Y.copy()
     labels[5] = 1000.0
-    rows = Table(X, labels, x_norm=1.0, intercept=0.5, n_rows=N)
+    rows = open_rows(X, labels, PROBLEM)
     with pytest.raises(DpermError):
-        mechanism.run([Job(plan=mechanism.plan(PROBLEM, BUDGET))], rows, SystemEntropy())
+        mechanism.run([Job(plan=mechanism.plan(PROBLEM, BUDGET))], rows, Gate.system())
 
 
 def test_output_releases_nothing_when_the_solver_falls_short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,4 +277,4 @@ def test_output_releases_nothing_when_the_solver_falls_short(monkeypatch: pytest
         for solver in ("minimise", "certain"):
             monkeypatch.setattr(minimiser_module, solver, lambda *_, found=solution: found)
         with pytest.raises(NotCertified):
-            mechanism.run([Job(plan=plan)], table(), SystemEntropy())
+            mechanism.run([Job(plan=plan)], table(), Gate.system())

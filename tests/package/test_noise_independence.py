@@ -20,10 +20,10 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_validate
 
 from dperm import DPGD, DPSGD, Objective, Output, PrivateLogisticRegression, PrivateSearchCV
-from dperm.engine import Table
+from dperm.engine import open_rows
 from dperm.losses import Logistic
 from dperm.mechanisms import Job
-from dperm.privacy import Budget, GaussianNoise, SeededEntropy, SystemEntropy, release, release_batch
+from dperm.privacy import Budget, Gate, GaussianNoise, SeededEntropy, SystemEntropy
 from dperm.problem import Problem
 
 # More noise than signal is what is wanted here, and workers whose caller cannot be seen.
@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.filterwarnings(f"ignore::dperm.errors.{kind}")
     for kind in ("UtilityWarning", "PrivacyWarning")
 ]
-gate = importlib.import_module("dperm.privacy.release")
+gate_module = importlib.import_module("dperm.privacy.gate")
 
 TINY = 1e-9
 ROWS, FEATURES, STREAMS = 24, 400, 6
@@ -116,12 +116,12 @@ def test_classes_of_one_fit(mechanism, source):
 
 
 def test_classes_that_share_their_noise_are_found(monkeypatch):
-    def repeated(values, noise, entropy):
+    def repeated(gate, values, noise, name):
         narrow = GaussianNoise(noise.sensitivity, noise.scale, FEATURES)
-        return values + np.repeat(gate_noise(np.zeros(FEATURES), narrow, entropy), STREAMS)
+        return values + np.repeat(original(gate, np.zeros(FEATURES), narrow, name), STREAMS)
 
-    gate_noise = gate.add_noise
-    monkeypatch.setattr(gate, "add_noise", repeated)
+    original = Gate._noisy
+    monkeypatch.setattr(Gate, "_noisy", repeated)
     check(softmax_coefficients(Output(), SYSTEM), SHARED)
 
 
@@ -139,17 +139,17 @@ def softmax_coefficients(mechanism, source):
 @every_source
 def test_candidates_of_a_private_search(monkeypatch, source):
     released, scores = [], []
-    original = gate.pass_gate
+    original = Gate._noisy
 
-    def watched(values, noise, entropy, name):
-        noisy, record = original(values, noise, entropy, name)
+    def watched(gate, values, noise, name):
+        noisy = original(gate, values, noise, name)
         (scores if "score" in name else released).append(noisy - values)
-        return noisy, record
+        return noisy
 
-    monkeypatch.setattr(gate, "pass_gate", watched)
+    monkeypatch.setattr(Gate, "_noisy", watched)
     if source == SHARED:
-        search = importlib.import_module("dperm.estimators.search")
-        monkeypatch.setattr(search, "_stream", lambda entropy: 7)
+        search = importlib.import_module("dperm.estimators.search.selection")
+        monkeypatch.setattr(search, "stream", lambda entropy: 7)
     for number in range(50):
         PrivateSearchCV(
             MODEL,
@@ -187,17 +187,18 @@ def test_folds_of_cross_validation(source):
 def test_jobs_of_one_run(mechanism, masked, source):
     mask = np.ones((ROWS, STREAMS), dtype=bool)
     mask[np.arange(STREAMS), np.arange(STREAMS)] = False  # each model misses one row
-    table = Table(X, 2.0 * Y - 1.0, x_norm=1.0, intercept=0.0, n_rows=ROWS, mask=mask if masked else None)
     problem = Problem(loss=Logistic(), l2=1.0, x_norm=1.0, n_rows=ROWS - masked, n_features=FEATURES)
+    rows = open_rows(X, 2.0 * Y - 1.0, problem, mask if masked else None)
     plan = mechanism.plan(problem, Budget(1.0, 1e-6))
     jobs = [Job(plan=plan, model=model if masked else 0) for model in range(STREAMS)]
     if source == SHARED:
         outcomes = [
-            mechanism.run([job], table, entropy)[0]
+            mechanism.run([job], rows, Gate(entropy))[0]
             for job, entropy in zip(jobs, entropies(source, STREAMS), strict=True)
         ]
     else:
-        outcomes = mechanism.run(jobs, table, *entropies(source, 1))
+        (entropy,) = entropies(source, 1)
+        outcomes = mechanism.run(jobs, rows, Gate(entropy))
     check([outcome.weights for outcome in outcomes], source)
 
 
@@ -205,17 +206,18 @@ def test_jobs_of_one_run(mechanism, masked, source):
 
 
 def test_threads_of_a_batch():
-    assert gate._FEWEST_COLUMNS <= STREAMS  # so that there are threads at all
-    for entropy in (SystemEntropy(), SeededEntropy(7)):
-        released, _ = release_batch(np.zeros((FEATURES, STREAMS)), [NOISE] * STREAMS, entropy, "zero")
-        check(released.T, entropy.name)
+    assert gate_module._FEWEST_COLUMNS <= STREAMS  # so that there are threads at all
+    for gate in (Gate.system(), Gate.seeded(7)):
+        released = gate.lanes(STREAMS).release(np.zeros((FEATURES, STREAMS)), [NOISE] * STREAMS, "zero")
+        check(released.T, gate.source.name)
 
 
 @every_source
 def test_releases_in_many_threads(source):
     with ThreadPoolExecutor(STREAMS) as threads:
         released = threads.map(
-            lambda entropy: release(np.zeros(FEATURES), NOISE, entropy, "zero")[0], entropies(source, STREAMS)
+            lambda entropy: Gate(entropy).release_one(np.zeros(FEATURES), NOISE, "zero"),
+            entropies(source, STREAMS),
         )
     check(list(released), source)
 
@@ -234,16 +236,16 @@ def test_fits_side_by_side_in_joblib(backend, source):
 FORKING = """
 import os, pickle, sys
 import numpy as np
-from dperm.privacy import GaussianNoise, SeededEntropy, SystemEntropy, release
+from dperm.privacy import Gate, GaussianNoise
 
 noise = GaussianNoise(1.0, 2.0, {features})
 entropies = pickle.loads(bytes.fromhex(sys.argv[1]))
 
 def draw(entropy):
-    released, _ = release(np.zeros({features}), noise, entropy, "zero")
+    released = Gate(entropy).release_one(np.zeros({features}), noise, "zero")
     os.write(1, released.tobytes().hex().encode() + b"\\n")
 
-release(np.zeros({features}), noise, SystemEntropy(), "before the fork")  # whatever it keeps, the children inherit
+Gate.system().release_one(np.zeros({features}), noise, "before the fork")  # whatever it keeps, the children inherit
 *children, own = entropies
 for entropy in children:
     if os.fork() == 0:

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.audit.watch import WatchedTable
-from dperm.losses import ClippedSquared
 from dperm.neighbours import Neighbours
 from dperm.problem import Problem
 
@@ -114,7 +113,8 @@ def extreme_labels(problem: Problem) -> tuple[float, float, float]:
         return -1.0, 1.0, 1.0
     if problem.loss.labels == "classes":
         return 0.0, 1.0, float(problem.loss.outputs - 1)
-    bound = problem.loss.residual_bound if isinstance(problem.loss, ClippedSquared) else 1.0
+    # Where the largest slope is reached at the largest curvature: residuals of this size, or larger ones.
+    bound = problem.loss.lipschitz / (problem.loss.smoothness or 1.0)
     return -FAR_TARGET * bound, FAR_TARGET * bound, bound / 2
 
 

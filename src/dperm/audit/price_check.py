@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from dperm.audit.watch import Watch
+from dperm.certificate.constants import is_known
 from dperm.certificate.facts import Facts
 from dperm.certificate.routes import route_of
 from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.statement import DECLARED, statement_of
 from dperm.errors import DpermError
-from dperm.losses import Linear
 from dperm.mechanisms import Plan
 from dperm.mechanisms.objective.family import OBJECTIVE_NOISE
 from dperm.mechanisms.output.descent import DescentPlan
@@ -81,8 +81,8 @@ def _branch_price(plan: Plan, run: Watch) -> Iterator[str]:
 
 
 def has_second_route(plan: Plan) -> bool:
-    """Whether the certificate knows formulas of its own for this plan; the linear loss is for audits alone."""
-    return route_of(plan.trained_by.mechanism) is not None and not isinstance(plan.problem.loss, Linear)
+    """Whether the certificate knows formulas of its own for this plan, and constants for its loss."""
+    return route_of(plan.trained_by.mechanism) is not None and is_known(plan.problem.loss.name)
 
 
 def _by_second_route(plan: Plan, run: Watch) -> Iterator[str]:

@@ -8,14 +8,13 @@ from itertools import product
 from typing import Any
 
 from dperm.errors import DpermError
-from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
+from dperm.losses import Logistic, example_losses
 from dperm.mechanisms import Mechanism, Plan
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
 
 BUDGET = Budget(0.2, 1e-6)  # a small epsilon is priced sooner
-LOSSES: tuple[Loss, ...] = (Linear(), Logistic(), HuberHinge(0.5), ClippedSquared(0.7), Softmax(3))
 FACTS: dict[str, Any] = {"l2": 0.3, "intercept": 0.5, "x_norm": 1.5, "n_rows": 24, "n_features": 3}
 # Short runs, for the settings of these names. Where a theorem needs more, the defaults are kept.
 BRIEF: dict[str, Any] = {
@@ -55,14 +54,14 @@ def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool =
     facts = [FACTS]
     if thorough:
         facts += [{**FACTS, "intercept": 0.0}, {**FACTS, "l2": 0.0}]
-    for loss, relation, public in product(LOSSES, Neighbours, facts):
+    for loss, relation, public in product(example_losses(), Neighbours, facts):
         problem = Problem(loss=loss, neighbours=relation, **public)
         for changes in _changes(mechanism):
             plan = short_plan(mechanism, problem, budget, changes)
             if plan is not None:
                 yield plan
     if mechanism.family == "auto":
-        for loss, relation in product(LOSSES, Neighbours):
+        for loss, relation in product(example_losses(), Neighbours):
             sizes = [(WIDE, budget)]
             sizes += [(WIDEST, budget)] if isinstance(loss, Logistic) else []
             sizes += [(CLEAR, CLEAR_BUDGET)] if loss.labels == "binary" else []

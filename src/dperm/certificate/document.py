@@ -11,6 +11,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from dperm.errors import DpermError, InvalidInput
+from dperm.losses import Loss
 from dperm.mechanisms import Mechanism, resolve
 
 DEEPEST = 20
@@ -86,6 +87,8 @@ def plain(name: str, value: Any, strict: bool = True) -> Any:
     """The value as JSON writes it, or a clear refusal; if not ``strict``, what does not fit is written as text."""
     if isinstance(value, Mechanism):
         return describe(value)
+    if isinstance(value, Loss):
+        return describe_loss(value)
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -101,6 +104,14 @@ def plain(name: str, value: Any, strict: bool = True) -> Any:
 
 def describe(mechanism: Mechanism) -> dict[str, Any]:
     return {"name": mechanism.name, "settings": plain("a setting", mechanism.settings, strict=False)}
+
+
+def describe_loss(loss: Loss) -> dict[str, Any]:
+    return {
+        "name": loss.name,
+        "parameters": [float(value) for value in loss.parameters],
+        "outputs": loss.outputs,
+    }
 
 
 def mechanism_of(stored: object) -> Mechanism:

@@ -1,12 +1,50 @@
-"""Which losses an estimator may have, by the name of its class in a model file."""
+"""Which loss an estimator may have trained with, by the name of its class in a model file."""
 
-_LOSS_NAMES: dict[str, tuple[str, ...]] = {
-    "PrivateLogisticRegression": ("logistic", "softmax"),
-    "PrivateLinearSVC": ("huber-hinge",),
-    "PrivateLinearRegression": ("squared",),
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dperm.certificate.document import describe_loss
+from dperm.certificate.statement import loss_of
+from dperm.errors import InvalidInput
+from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, resolve_loss
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is known of an estimator by its name: its kind of targets, and its loss if no parameter says it."""
+
+    targets: str
+    loss: str | None = None
+
+
+KINDS = {
+    "PrivateLogisticRegression": Kind("classes", Logistic.name),
+    "PrivateLinearSVC": Kind("classes", HuberHinge.name),
+    "PrivateLinearClassifier": Kind("classes"),
+    "PrivateLinearRegression": Kind("range"),
 }
 
 
-def loss_names(estimator: str) -> tuple[str, ...]:
-    """Names of the losses that a model of this class may state; none for a class that is not known here."""
-    return _LOSS_NAMES.get(estimator, ())
+def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> None:
+    """Refuse a statement about another loss than the one that the estimator trains with."""
+    kind, targets = KINDS.get(str(document["estimator"])), statement["targets"]
+    stated = describe_loss(loss_of(statement["problem"]))
+    if kind is None or kind.targets != targets["kind"]:
+        raise InvalidInput("the targets are not those of the estimator.")
+    parameters = document["parameters"]
+    asked = kind.loss or parameters.get("loss", ClippedSquared.name)  # older files have no such parameter
+    if isinstance(asked, str):
+        asked = describe_loss(_named(asked, parameters, targets))
+    if asked != stated:
+        raise InvalidInput("the loss is not that of the estimator.")
+
+
+def _named(name: str, parameters: Mapping[str, Any], targets: Mapping[str, Any]) -> Loss:
+    """The loss that an estimator makes of a name."""
+    if name == ClippedSquared.name:
+        return ClippedSquared(parameters["residual_bound"])
+    loss = resolve_loss(name)
+    return loss.for_classes(targets["count"]) if targets["kind"] == "classes" else loss

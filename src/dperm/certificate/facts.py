@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dperm.certificate.constants import loss_constants
 from dperm.errors import InvalidInput
 
 U = 2.0**-53
@@ -34,7 +35,7 @@ class Facts:
     @classmethod
     def of(cls, statement: Mapping[str, Any]) -> Facts:
         problem = statement["problem"]
-        slope, curvature, monotone = _loss_constants(problem)
+        slope, curvature, monotone = loss_constants(problem)
         rows = {"replace-one": 2, "add-remove": 1}.get(statement["relation"])
         if rows is None:
             raise InvalidInput("relation must be replace-one or add-remove.")
@@ -123,19 +124,3 @@ def padded(sensitivity: float, dimension: int, largest: float | None = None) -> 
     """A sensitivity after rounding to the grid of the largest one."""
     width = 2.0 ** grid_exponent(sensitivity if largest is None else largest, dimension)
     return sensitivity * (1 + ALLOWANCE) + math.sqrt(dimension) * width
-
-
-def _loss_constants(problem: Mapping[str, Any]) -> tuple[float, float, bool]:
-    """Largest slope and curvature in the margin, and whether the slope keeps its sign."""
-    name, parameters = problem["loss"], problem["loss_parameters"]
-    if any(not value > 0 for value in parameters):
-        raise InvalidInput("the parameters of a loss must be above 0.")
-    if name == "logistic" and not parameters and problem["outputs"] == 1:
-        return 1.0, 1 / 4, True
-    if name == "huber-hinge" and len(parameters) == 1 and problem["outputs"] == 1:
-        return 1.0, 1 / (2 * parameters[0]), True
-    if name == "squared" and len(parameters) == 1 and problem["outputs"] == 1:
-        return float(parameters[0]), 1.0, False
-    if name == "softmax" and not parameters and problem["outputs"] >= 2:
-        return math.sqrt(2), 1 / 2, False
-    raise InvalidInput(f"the constants of the loss {name!r} with these parameters are not known here.")

@@ -82,13 +82,17 @@ def _verdict(statement: Mapping[str, Any], verdict: Verdict) -> str:
         kind, head = "bad", "Not verified"
     elif verdict.claim is None:
         kind, head = "none", "No guarantee"
-    elif verdict.guarantee is None:
+    elif verdict.unmet:
         kind, head = "bad", "Not private as a whole: an assumption is not met"
+    elif verdict.guarantee is None:
+        kind, head = "bad", "Not confirmed"
     else:
         kind = "good" if verdict.ok else "bad"
         epsilon, delta = verdict.guarantee["epsilon"], verdict.guarantee["delta"]
         head = f"Differentially private: ε = {epsilon:g}, δ = {delta:g}".replace(" = ", _EQUALS)
-    lines = [*meaning(statement, verdict), *verdict.failures, *verdict.unmet, *verdict.cautions]
+    lines = [*meaning(statement, verdict), *verdict.failures, *verdict.unmet]
+    lines += [f"Not confirmed: {line}." for line in verdict.unproven]
+    lines += verdict.cautions
     if verdict.guarantee is not None:
         lines += [] if verdict.ok else [f"Required, and not so: {line}." for line in verdict.objections]
         lines.append(f"The price was {verdict.how}.")
@@ -148,7 +152,10 @@ def _constants(statement: Mapping[str, Any]) -> str:
             f"{_short(problem['smoothness'])}",
         ),
         ("l2", _short(problem["l2"])),
-        ("bound on features", f"{_short(problem['x_norm'])}, {statement['bounds']}"),
+        (
+            "bound on features",
+            f"{_short(problem['x_norm'])}, {statement['bounds']}; longer rows are scaled down to it",
+        ),
         (
             "bound on a whole row",
             f"{_short(problem['row_norm'])}, intercept column {_short(problem['intercept'])}",
@@ -158,6 +165,9 @@ def _constants(statement: Mapping[str, Any]) -> str:
         ("targets", what),
         ("randomness", statement["entropy"]["source"]),
     ]
+    if statement["centring"] is not None:
+        moved = f"rows are moved by a noisy mean and bounded again, scale {_short(statement['centring']['radius'])}"
+        rows.append(("centring", moved))
     if statement["planned"]["residual"] is not None:
         rows.append(("solver", f"gradient norm of at most {_short(statement['planned']['residual'])}"))
     if statement["model"]["ledger_entry"] is not None:

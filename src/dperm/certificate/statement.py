@@ -14,7 +14,7 @@ from dperm import __version__
 from dperm.certificate.cautions import cautions
 from dperm.certificate.document import check_object, describe, digest, matches, plain
 from dperm.errors import InvalidInput
-from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
+from dperm.losses import Loss, rebuild_loss
 from dperm.mechanisms import Outcome, Plan
 from dperm.mechanisms.centring import SHARE
 from dperm.neighbours import Neighbours
@@ -22,17 +22,13 @@ from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
 
 FORMAT = "dperm certificate"
-VERSION = 2
+VERSION = 3
+OLDER = (2,)  # without a map of rows; still read and verified
 UNIT = "one row"
 UNITS = {"row": UNIT, "person": "one person"}
 NOT_MET, CAUTION = "NOT MET", "CAUTION"  # how a line begins that voids the guarantee, or only warns
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "opendp", "dp-accounting")
-RELEASED = (
-    "coefficients",
-    "intercept",
-    "classes",
-    "feature_names",
-)  # of a model file: what one digest is about
+RELEASED = ("coefficients", "intercept", "classes", "feature_names", "row_map")  # what one digest is about
 
 DECLARED, TAKEN = "declared", "taken from y, declared public"
 _TARGETS_ASSUMED = {
@@ -224,8 +220,13 @@ def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) 
 
 
 def assumptions(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) -> tuple[str, ...]:
-    """What the guarantee takes for granted, in words."""
-    problem = plan.problem
+    """What the guarantee takes for granted, and what to look out for, in words."""
+    granted = taken_for_granted(plan.problem, targets, (*around, *plan.assumptions))
+    return (*granted, *map(str, cautions(plan.problem, plan.budget, plan.private)))
+
+
+def taken_for_granted(problem: Problem, targets: Mapping[str, Any], others: Sequence[str]) -> tuple[str, ...]:
+    """What a guarantee for all rows of a problem rests on; ``others`` are more lines of the same kind."""
     rows = (
         f"The number of rows, {problem.n_rows}, is public."
         if problem.neighbours is Neighbours.REPLACE_ONE
@@ -235,9 +236,7 @@ def assumptions(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) -
         "One person contributes one row.",
         rows,
         _TARGETS_ASSUMED[targets["kind"], targets["origin"]],
-        *around,
-        *plan.assumptions,
-        *map(str, cautions(problem, plan.budget, plan.private)),
+        *others,
     )
 
 
@@ -245,13 +244,19 @@ def bind(
     statement: Mapping[str, Any], released: Mapping[str, Any], ledger_entry: str | None
 ) -> dict[str, Any]:
     """The statement about one model: with the digest of what was released, and at last of itself."""
-    bound = {**statement, "model": {"sha256": model_digest(released), "ledger_entry": ledger_entry}}
+    sha256 = model_digest(released, statement["version"])
+    bound = {**statement, "model": {"sha256": sha256, "ledger_entry": ledger_entry}}
     return {**bound, "digest": digest(bound)}
 
 
-def model_digest(released: Mapping[str, Any]) -> str:
-    """SHA-256 over coefficients, intercept, classes and names of the features, as the model file holds them."""
-    return digest({name: released[name] for name in RELEASED})
+def released_names(version: int) -> tuple[str, ...]:
+    """The parts of a model file that a certificate of this version is about."""
+    return RELEASED if version == VERSION else RELEASED[:-1]
+
+
+def model_digest(released: Mapping[str, Any], version: int = VERSION) -> str:
+    """SHA-256 over coefficients, intercept, classes, feature names and the map of rows, as the file holds them."""
+    return digest({name: released[name] for name in released_names(version)})
 
 
 def check_digests(document: Mapping[str, Any]) -> str:
@@ -263,9 +268,9 @@ def check_digests(document: Mapping[str, Any]) -> str:
     statement = document["certificate"]
     if digest({**unbind(statement), "model": statement["model"]}) != statement["digest"]:
         raise InvalidInput("the certificate was changed: its digest is not that of its text.")
-    if model_digest(document) != statement["model"]["sha256"]:
+    if model_digest(document, statement["version"]) != statement["model"]["sha256"]:
         raise InvalidInput(
-            "coefficients, intercept, classes or feature names are not those that the certificate is about."
+            "coefficients, intercept, classes, feature names or row map are not those that the certificate is about."
         )
     if file_digest(document) != document["digest"]:
         raise InvalidInput("the file was changed: its digest is not that of its content.")
@@ -292,7 +297,7 @@ def unbind(bound: Mapping[str, Any]) -> dict[str, Any]:
 def check_statement(value: object) -> dict[str, Any]:
     """Refuse anything that does not have the keys and types of a bound statement."""
     statement = _typed("the certificate", value, _Bound)
-    if (statement["format"], statement["version"]) != (FORMAT, VERSION) or statement["version"] is True:
+    if statement["format"] != FORMAT or statement["version"] not in (VERSION, *OLDER):
         raise InvalidInput(f'the certificate must have "format": "{FORMAT}" and "version": {VERSION}.')
     for name, part in _PARTS.items():
         _typed(f"certificate, {name}", statement[name], part)
@@ -325,17 +330,7 @@ def check_statement(value: object) -> dict[str, Any]:
 
 def loss_of(problem: Mapping[str, Any]) -> Loss:
     """The loss that a statement names."""
-    parameters = problem["loss_parameters"]
-    known = {
-        "logistic": (Logistic, ()),
-        "huber-hinge": (HuberHinge, parameters),
-        "squared": (ClippedSquared, parameters),
-        "softmax": (Softmax, (problem["outputs"],)),
-    }
-    if problem["loss"] not in known or len(parameters) != (problem["loss"] in ("huber-hinge", "squared")):
-        raise InvalidInput(f"certificate: {problem['loss']!r} with these parameters is not a known loss.")
-    kind, arguments = known[problem["loss"]]
-    return kind(*arguments)  # type: ignore[no-any-return]
+    return rebuild_loss(problem["loss"], problem["loss_parameters"], problem["outputs"])
 
 
 def problem_of(statement: Mapping[str, Any]) -> Problem:

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from dperm.certificate.document import describe, mechanism_of
-from dperm.certificate.estimators import loss_names
+from dperm.certificate.estimators import check_loss
 from dperm.certificate.statement import (
     CHOSEN_BLINDLY,
     DECLARED,
     FEATURES_ASSUMED,
     NOT_MET,
-    RELEASED,
     UNIT,
     check_statement,
+    released_names,
 )
 from dperm.errors import InvalidInput
 from dperm.mechanisms import resolve
@@ -25,10 +25,12 @@ LARGEST_COUNT = 10_000_000
 
 def check_file(document: Mapping[str, Any]) -> dict[str, Any]:
     """The statement in a model file, if the file and the statement have the form that they should have."""
-    needed = (*RELEASED, "parameters", "estimator", "schema", "certificate", "digest")
-    if not isinstance(document, Mapping) or not set(needed) <= set(document):
+    needed = {"parameters", "estimator", "schema", "certificate", "digest"}
+    if not isinstance(document, Mapping) or not needed <= set(document):
         raise InvalidInput("a model file with a certificate was expected.")
     statement = check_statement(document["certificate"])
+    if not set(released_names(statement["version"])) <= set(document):
+        raise InvalidInput("the file does not hold all that its certificate is about.")
     for place in ("asked", "chosen"):
         mechanism_of(statement["mechanism"][place])
         settings = statement["mechanism"][place]["settings"]
@@ -84,15 +86,13 @@ def check_parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) 
         "fit_intercept": problem["intercept"] > 0,
         "max_rows": problem["n_rows"] if removable else None,
     }
-    if problem["loss"] == "squared":
-        expected["residual_bound"] = problem["loss_parameters"][0]
+    if statement["targets"]["kind"] == "range":
         expected["y_range"] = [statement["targets"]["low"], statement["targets"]["high"]]
     for name, value in expected.items():
         found = stated.get(name)
         if name not in stated or found != value or isinstance(found, bool) != isinstance(value, bool):
             raise InvalidInput(f"parameter {name} is not what the certificate states.")
-    if problem["loss"] not in loss_names(str(document.get("estimator"))):
-        raise InvalidInput("the loss is not that of the estimator.")
+    check_loss(document, statement)
     if asked != statement["mechanism"]["asked"]:
         raise InvalidInput("parameter mechanism is not the one that the certificate states.")
     _check_coefficients(document, problem)

@@ -66,6 +66,7 @@ class Verdict:
     otherwise ``objections`` say why not. ``guarantee`` is the (epsilon, delta) that stands, None if none does.
     ``accepted`` tells only that the file follows from what it states, ``reason`` why it claims no guarantee.
     ``unmet`` are assumptions of which the file itself says that they were not met, ``cautions`` what else it warns of.
+    ``unproven`` is what the claim rests on and nothing here can confirm: the constants of a loss from elsewhere.
 
     ``independent`` tells whether all of the price was computed anew by a second accountant. Two things stand against
     it: a mechanism from elsewhere can only be planned again, and a sensitivity that follows the weights cannot be
@@ -79,6 +80,7 @@ class Verdict:
     relation: str = ""
     price: Price | None = None
     unmet: tuple[str, ...] = ()
+    unproven: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
     requirements: Requirements = field(default_factory=Requirements)
@@ -93,7 +95,7 @@ class Verdict:
 
     @property
     def guarantee(self) -> Mapping[str, float] | None:
-        return self.claim if self.accepted and not self.unmet else None
+        return self.claim if self.accepted and not self.unmet and not self.unproven else None
 
     @property
     def independent(self) -> bool:
@@ -106,7 +108,7 @@ class Verdict:
             return self.failures
         if self.claim is None:
             return (f"no guarantee is claimed: {self.reason}",)
-        return self.unmet or self.requirements.objections(self.claim, self.unit)
+        return (*self.unmet, *self.unproven) or self.requirements.objections(self.claim, self.unit)
 
     @property
     def ok(self) -> bool:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from dperm.certificate.accountant import Price
+from dperm.certificate.constants import unproven
 from dperm.certificate.facts import Facts
+from dperm.certificate.released_map import check_row_map
 from dperm.certificate.replanning import check_plan
 from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.second_route import (
@@ -39,7 +41,7 @@ def verify(
     Parameters
     ----------
     document : mapping
-        As :func:`dperm.estimators.saved.read_document` gives it.
+        As :func:`dperm.models.read_document` gives it.
     max_epsilon, max_delta : float, optional
         The largest guarantee that is ``ok``.
     unit : {"row", "person"}, optional
@@ -63,11 +65,13 @@ def verify(
         return examination.verdict(requirements)
     examination.run("digests", STRUCTURE, lambda: check_digests(document))
     examination.run("claim", STRUCTURE, lambda: check_claim(statement))
+    examination.run("map of the rows", STRUCTURE, lambda: check_row_map(document, statement))
     examination.run("parameters of the estimator", STRUCTURE, lambda: check_parameters(document, statement))
     examination.statement = statement
-    if statement["guarantee"] is not None and examination.sound:
+    computable = statement["guarantee"] is not None and not unproven(statement)
+    if computable and examination.sound:
         examination.run("constants", FORMULA, lambda: check_constants(statement))
-    if statement["guarantee"] is not None and examination.sound:
+    if computable and examination.sound:
         examination.recompute(statement)
     if examination.sound:
         examination.run("the whole plan", REPLANNED, lambda: check_plan(statement))
@@ -128,6 +132,7 @@ class _Examination:
             relation=statement["relation"],
             price=self.price if self.sound else None,
             unmet=tuple(line for line in assumed if line.startswith(NOT_MET)),
+            unproven=() if self.statement is None else unproven(self.statement),
             cautions=tuple(line for line in assumed if line.startswith(CAUTION)),
             not_checked=self.not_checked,
             requirements=requirements,

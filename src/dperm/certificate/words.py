@@ -36,6 +36,11 @@ def meaning(statement: Mapping[str, Any], verdict: Verdict) -> list[str]:
         return ["This file did not pass verification. Do not rely on any statement about privacy in it."]
     if verdict.claim is None:
         return ["This model carries no privacy guarantee.", f"Why: {verdict.reason}"]
+    if verdict.unproven and not verdict.unmet:
+        return [
+            "The file is consistent and claims a guarantee, but part of what the claim rests on could not be checked. "
+            "Do not rely on it before someone who knows the loss has."
+        ]
     if verdict.guarantee is None:
         return [
             "The file claims a guarantee and says itself that an assumption of it is not met. What was learned from "

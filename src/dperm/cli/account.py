@@ -1,7 +1,7 @@
 """``dperm account``: how much noise a promise costs, from public facts alone."""
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -9,80 +9,80 @@ from rich import box
 from rich.table import Table
 
 from dperm.certificate.cautions import cautions
-from dperm.cli.options import json_option, l2_option, mechanism_option
+from dperm.cli.grammar import read_mechanism
+from dperm.cli.options import (
+    OneOf,
+    bar,
+    check_capacity,
+    json_option,
+    mechanism_option,
+    priced_loss_names,
+    task_options,
+)
 from dperm.cli.output import console, print_json, warn
 from dperm.cli.risk import risk_of, show_risk
-from dperm.errors import InvalidInput
 from dperm.experiments.prices import Price, price
-from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
-from dperm.mechanisms import Mechanism, Plan, resolve
+from dperm.losses import ClippedSquared, Loss, resolve_loss
+from dperm.mechanisms import Auto, Mechanism, Plan
+from dperm.mechanisms.auto import choose
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.privacy.budget import EPSILON_RANGE
 from dperm.problem import Problem
 
-_PASSES = ("epochs", "passes", "iterations")
-
 
 @click.command(short_help="How much noise a promise costs; no data needed.")
-@mechanism_option("rsgd-ar")
+@mechanism_option
 @click.option(
-    "--n",
-    "n_rows",
-    type=int,
-    required=True,
-    help="Number of rows; for add-remove a capacity that the table never exceeds.",
+    "--n", "n_rows", type=int, show_default="none", help="Number of rows; with add-remove give --max-rows."
 )
-@click.option("--epsilon", type=float, help="Privacy budget ε; smaller is more private.")
-@click.option("--tpr", type=float, help="Instead of ε, with --fpr: the most true positives of any attacker.")
-@click.option("--fpr", type=float, help="The false positives at which --tpr must hold.")
-@click.option("--advantage", type=float, help="Instead of ε: the most that true may exceed false positives.")
+@click.option("--epsilon", type=float, show_default="none", help="Privacy budget ε; smaller is more private.")
+@click.option(
+    "--tpr",
+    type=float,
+    show_default="none",
+    help="Instead of ε, with --fpr: the most true positives of any attacker.",
+)
+@click.option("--fpr", type=float, show_default="none", help="The false positives at which --tpr must hold.")
+@click.option(
+    "--advantage",
+    type=float,
+    show_default="none",
+    help="Instead of ε: the most that true may exceed false positives.",
+)
 @click.option(
     "--delta", type=float, required=True, help="Privacy budget δ; far below one over the number of rows."
 )
 @click.option("--features", type=int, default=100, show_default=True, help="Number of features.")
 @click.option(
     "--loss",
-    type=click.Choice(["logistic", "svm", "squared"]),
+    type=OneOf(priced_loss_names),
+    metavar=bar(priced_loss_names()),
     default="logistic",
     show_default=True,
     help="Logistic regression, linear SVM or linear regression.",
 )
 @click.option(
-    "--classes", type=int, help="Number of classes, for logistic regression; above 2 the softmax loss."
+    "--classes",
+    type=int,
+    show_default="2",
+    help="Number of classes, for logistic regression; above 2 the softmax loss.",
 )
 @click.option(
     "--residual-bound",
     type=float,
-    help="For linear regression: residuals count squared up to this size.  [default: 1.0]",
+    show_default="1.0",
+    help="For linear regression: residuals count squared up to this size.",
 )
-@l2_option
+@task_options
 @click.option(
     "--x-norm", type=float, default=1.0, show_default=True, help="Bound on the norm of a row of features."
 )
 @click.option("--no-intercept", is_flag=True, help="Leave out the constant column.")
-@click.option(
-    "--neighbours",
-    type=click.Choice([relation.value for relation in Neighbours]),
-    default="replace-one",
-    show_default=True,
-    help="What is hidden: the content of a row, or also its presence.",
-)
-@click.option("--batch-size", type=int, help="Rows per batch.")
-@click.option("--epochs", type=int, help="Passes over the rows.")
-@click.option("--average-every", type=int, help="Epochs between averages (rsgd-ar).")
-@click.option("--step-size", type=float, help="First or constant step size; by default 1/smoothness.")
-@click.option(
-    "--accounting",
-    type=click.Choice(["tight", "paper", "both"]),
-    default="both",
-    show_default=True,
-    help="Our exact accounting, the paper's own, or both with others beside them.",
-)
 @json_option
 def account(
     mechanism: str,
-    n_rows: int,
+    n_rows: int | None,
     epsilon: float | None,
     tpr: float | None,
     fpr: float | None,
@@ -93,63 +93,80 @@ def account(
     classes: int | None,
     residual_bound: float | None,
     l2: float,
+    neighbours: str,
+    max_rows: int | None,
     x_norm: float,
     no_intercept: bool,
-    neighbours: str,
-    batch_size: int | None,
-    epochs: int | None,
-    average_every: int | None,
-    step_size: float | None,
-    accounting: str,
     as_json: bool,
 ) -> None:
     """Show the noise that an (ε, δ) promise needs and what it leaves to an attacker, before any data is touched.
 
     The promise is given by --epsilon, or by the risk: --tpr and --fpr, or --advantage, for an attacker who knows
-    every row but one.
+    every row but one. The table compares our exact accounting with the paper's own and others; with NAME:paper the
+    risk is that of the paper's noise.
 
     \b
     Examples:
       dperm account --n 50000 --epsilon 0.5 --delta 1e-8
       dperm account --n 50000 --tpr 0.05 --fpr 0.01 --delta 1e-8
-      dperm account --n 50000 --epsilon 0.5 --delta 1e-8 --mechanism dp-gd --features 784 --classes 10
-      dperm account --n 50000 --epsilon 0.5 --delta 1e-8 --mechanism bolt-on --batch-size 100
+      dperm account --n 50000 --epsilon 0.5 --delta 1e-8 \\
+          --mechanism dp-gd --features 784 --classes 10
+      dperm account --n 50000 --epsilon 0.5 --delta 1e-8 \\
+          --mechanism 'bolt-on batch_size=100'
+      dperm account --neighbours add-remove --max-rows 50000 \\
+          --epsilon 0.5 --delta 1e-8
     """
-    from dperm.estimators._base import INTERCEPT_SCALE
-
-    if ":" in mechanism:
-        raise click.UsageError("write --accounting paper instead of NAME:paper.")
-    chosen = _with_settings(
-        resolve(mechanism),
-        batch_size=batch_size,
-        epochs=epochs,
-        average_every=average_every,
-        step_size=step_size,
-    )
-    problem = Problem(
+    asked = read_mechanism(mechanism)
+    problem = Problem.for_table(
+        _rows(neighbours, n_rows, max_rows),
+        features,
         loss=_loss(loss, classes, residual_bound),
         l2=l2,
         x_norm=x_norm,
-        n_rows=n_rows,
-        n_features=features,
-        intercept=0.0 if no_intercept else INTERCEPT_SCALE * x_norm,
+        fit_intercept=not no_intercept,
         neighbours=Neighbours.parse(neighbours),
     )
     budget = _budget(delta, epsilon=epsilon, tpr=tpr, fpr=fpr, advantage=advantage)
+    chosen, why = choose(problem, budget) if isinstance(asked, Auto) else (asked, None)
     plan, prices = price(chosen, problem, budget)
+    if chosen.accounting != plan.mechanism.accounting:
+        plan = chosen.plan(problem, budget)
     cautioned = cautions(problem, budget, plan.private)
     for caution in cautioned:
         warn(caution.text)
-    wanted = [p for p in prices if accounting in ("both", p.accounting)]
     settings = {key: value for key, value in plan.settings.items() if key != "accounting"}
     if as_json:
-        public = {"mechanism": chosen.name, "epsilon": budget.epsilon, "delta": delta, "n_rows": n_rows}
+        public: dict[str, Any] = {
+            "mechanism": asked.name,
+            "chosen": chosen.name,
+            "why": why,
+            "accounting": chosen.accounting,
+        }
+        public |= {"epsilon": budget.epsilon, "delta": delta, "n_rows": problem.n_rows}
         public |= {"neighbours": neighbours, "loss": loss, "classes": classes, "l2": l2, "settings": settings}
-        public |= {"cautions": [caution.text for caution in cautioned]}
-        print_json({**public, "prices": [asdict(p) for p in wanted], "risk": risk_of(plan)})
-    else:
-        _show(plan, settings, wanted)
+        public |= {"cautions": [caution.text for caution in cautioned], "not_certified": plan.not_certified}
+        risk = risk_of(plan) if plan.not_certified is None else None
+        print_json({**public, "prices": [asdict(p) for p in prices], "risk": risk})
+        return
+    _show(plan, asked, why, settings, prices)
+    if plan.not_certified is None:
         show_risk(plan)
+    else:
+        console().print(f"\nThe promise is NOT kept, so no risk follows from it: {plan.not_certified}")
+
+
+def _rows(neighbours: str, n_rows: int | None, max_rows: int | None) -> int:
+    """The public number of rows, or the capacity where that number is private."""
+    check_capacity(neighbours, max_rows)
+    if max_rows is not None:
+        if n_rows is not None:
+            raise click.UsageError(
+                "with --neighbours add-remove the price follows --max-rows; leave out --n."
+            )
+        return max_rows
+    if n_rows is None:
+        raise click.UsageError("give --n, the number of rows; or --neighbours add-remove and --max-rows.")
+    return n_rows
 
 
 def _budget(
@@ -177,35 +194,26 @@ def _budget(
 def _loss(name: str, classes: int | None, residual_bound: float | None) -> Loss:
     if residual_bound is not None and name != "squared":
         raise click.UsageError("--residual-bound belongs to --loss squared.")
-    if classes is not None and (classes < 2 or (name != "logistic" and (name == "squared" or classes > 2))):
+    if residual_bound is not None:
+        return ClippedSquared(residual_bound)
+    loss = resolve_loss(name)
+    if classes is not None and (classes < 2 or loss.labels == "real"):
         raise click.UsageError(
             "--classes is at least 2; above 2 it belongs to --loss logistic, which fits them all."
         )
-    if name == "squared":
-        return ClippedSquared(1.0 if residual_bound is None else residual_bound)
-    if name == "svm":
-        return HuberHinge()
-    return Logistic() if classes is None or classes == 2 else Softmax(classes)
+    return loss if classes is None else loss.for_classes(classes)
 
 
-def _with_settings(mechanism: Mechanism, **given: Any) -> Mechanism:
-    """The mechanism with the settings that were given; --epochs is called passes or iterations by some."""
-    settings = {name: value for name, value in given.items() if value is not None}
-    if "epochs" in settings:
-        passes = settings.pop("epochs")
-        settings[next((name for name in _PASSES if name in mechanism.settings), "epochs")] = passes
-    for name in settings:
-        if name not in mechanism.settings:
-            known = ", ".join(sorted(mechanism.settings.keys() - {"accounting"}))
-            raise InvalidInput(f"mechanism {mechanism.name!r} has no setting {name}; it has {known}.")
-    return replace(mechanism, **settings)
-
-
-def _show(plan: Plan, settings: dict[str, Any], prices: list[Price]) -> None:
+def _show(
+    plan: Plan, asked: Mechanism, why: str | None, settings: dict[str, Any], prices: list[Price]
+) -> None:
     screen = console()
     mechanism, problem, budget = plan.mechanism, plan.problem, plan.budget
     facts = Table.grid(padding=(0, 3))
-    facts.add_row("mechanism", f"{mechanism.name}: {mechanism.title}")
+    chooser = "" if why is None else f", chosen by {asked.name}"
+    facts.add_row("mechanism", f"{mechanism.name}{chooser}: {mechanism.title}")
+    if why is not None:
+        facts.add_row("why", why)
     facts.add_row("source", mechanism.source)
     facts.add_row("promise", f"ε = {budget.epsilon:g}, δ = {budget.delta:g}, {problem.neighbours} neighbours")
     norms = f"feature norm ≤ {problem.x_norm:g}, whole row ≤ {problem.row_norm:.4g}"
@@ -228,11 +236,10 @@ def _show(plan: Plan, settings: dict[str, Any], prices: list[Price]) -> None:
             row.reason or row.accountant,
         )
     screen.print(table)
-    scale = prices[0].noise_scale
-    if scale is not None and mechanism.family == "output":
-        length = scale * math.sqrt(problem.dimension)
+    if plan.noise is not None and mechanism.family == "output":
+        length = plan.noise.scale * math.sqrt(problem.dimension)
         screen.print(
-            f"Every coefficient gets Gaussian noise of this standard deviation; with {prices[0].accounting} "
+            f"Every coefficient gets Gaussian noise of this standard deviation; with {mechanism.accounting} "
             f"accounting the noise on all {problem.dimension} is a vector of length about {length:.3g}."
         )
 

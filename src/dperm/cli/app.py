@@ -16,6 +16,7 @@ from dperm.cli.audit import audit
 from dperm.cli.compare import compare
 from dperm.cli.curvature import curvature
 from dperm.cli.fit import fit
+from dperm.cli.groups import Ordered
 from dperm.cli.ledger import ledger
 from dperm.cli.mechanisms import mechanisms
 from dperm.cli.output import warn
@@ -26,13 +27,17 @@ from dperm.cli.reproduce import reproduce
 from dperm.cli.verify import verify
 from dperm.errors import BudgetExceeded, DpermError, PrivacyWarning, UtilityWarning
 
+COMPLETION = (
+    "A shell completes names of commands, options, mechanisms, losses, relations and data sets after: eval "
+    '"$(_DPERM_COMPLETE=bash_source dperm)"; for other shells see the page on the command line.'
+)
 
-class _InOrder(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
 
-
-@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Ordered,
+    epilog=COMPLETION,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="dperm")
 def cli() -> None:
     """Train linear classifiers with differential privacy.
@@ -45,7 +50,8 @@ def cli() -> None:
     Examples:
       dperm compare
       dperm account --n 50000 --epsilon 0.5 --delta 1e-8
-      dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 --output model.json
+      dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 \\
+          --output model.json
       dperm predict model.json new_people.csv
       dperm verify model.json
       dperm report model.json --html report.html

@@ -11,36 +11,59 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich import box
+from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from dperm.cli.options import json_option
-from dperm.cli.output import console, print_json
+from dperm.cli import completion
+from dperm.cli.grammar import read_grid
+from dperm.cli.imports import imported
+from dperm.cli.options import import_option, json_option
+from dperm.cli.output import console, fitting, print_json
 from dperm.errors import InvalidInput
 
 if TYPE_CHECKING:
     from dperm.audit.audit import AuditResult, ControlResult
 
 FIGURE, RESULTS = "audit.png", "audit.json"
+LEFT = ("mechanism", "attack that proved most")
+COLUMNS = (*LEFT, "claim ε", "δ", "proved ε", "ratio", "null", "verdict", "CPU s")
+OPTIONAL = ("claim ε", "δ", "null", "CPU s", "attack that proved most")
 
 
 @click.command(short_help="Attack the mechanisms and see whether their claims stand.")
-@click.argument("mechanisms", metavar="[MECHANISM]...", nargs=-1)
+@click.argument("mechanisms", metavar="[NAME]...", nargs=-1, shell_complete=completion.mechanisms)
 @click.option("--all", "everything", is_flag=True, help="Every mechanism, and all that is broken on purpose.")
 @click.option(
     "--self-test", "testing", is_flag=True, help="Break the library in known ways; the audit must notice."
 )
-@click.option("--mutations", metavar="DIR", help="Where --self-test finds the ways.  [default: the source's]")
+@click.option(
+    "--mutations",
+    metavar="DIR",
+    show_default="the source's",
+    shell_complete=completion.folders,
+    help="Where --self-test finds the ways.",
+)
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="The claim to try.")
-@click.option("--delta", type=float, help="The claim to try.  [default: 0.01, or 0 for a pure claim]")
+@click.option("--delta", type=float, show_default="0.01, or 0 for a pure claim", help="The claim to try.")
 @click.option("--runs", type=int, default=150_000, show_default=True, help="Runs on each of two tables.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the noise of the attacks.")
 @click.option(
     "--processes", type=click.IntRange(1), default=2, show_default=True, help="To work side by side."
 )
-@click.option("--out", "folder", metavar="DIR", help=f"Write {RESULTS} and {FIGURE} to this folder.")
+@click.option(
+    "--out",
+    "folder",
+    metavar="DIR",
+    show_default="no files",
+    shell_complete=completion.folders,
+    help=f"Write {RESULTS} and {FIGURE} to this folder.",
+)
+@import_option
 @json_option
+@click.pass_context
 def audit(
+    ctx: click.Context,
     mechanisms: tuple[str, ...],
     everything: bool,
     testing: bool,
@@ -57,7 +80,8 @@ def audit(
 
     Mechanisms that are broken on purpose are tried too and must be caught. Exits with 1 if a claim is broken, if so
     few runs were made that nothing could be proved of it, or if a broken mechanism is missed. With --self-test the
-    library itself is broken, one function at a time, and every mechanism that is touched is audited.
+    library itself is broken, one function at a time, and every mechanism that is touched is audited. Mechanisms are
+    tried with the settings for which their claims are tightest, those of a module that is imported in one process.
 
     \b
     Examples:
@@ -65,7 +89,11 @@ def audit(
       dperm audit --all --out audited
       dperm audit --self-test
     """
+    for text in mechanisms:
+        _check_plain(text)
     if testing or mutations is not None:
+        if imported(ctx):
+            raise click.UsageError("--self-test breaks this library alone; leave out --import.")
         from dperm.cli.self_test import run_self_test
 
         return run_self_test(mutations, mechanisms, runs, seed, processes, as_json)
@@ -84,7 +112,7 @@ def audit(
         runs=runs,
         seed=seed,
         controls=controls,
-        processes=processes,
+        processes=1 if imported(ctx) else processes,
     )
     seen = _Seen()
     screen = console()
@@ -93,7 +121,7 @@ def audit(
         for result in found:
             seen.add(result)
             if isinstance(shown, Live):
-                shown.update(seen.table())
+                shown.update(seen.table(screen))
             else:
                 click.echo(_line(result), err=True)
     seen.processes_differ = noise_differs_between_processes()
@@ -107,13 +135,20 @@ def audit(
         print_json(document)
         return int(not seen.sound)
     if not live:
-        table = seen.table()
-        wide = screen.options.update(width=1000, max_width=1000)
-        screen.width = max(screen.width, screen.measure(table, options=wide).maximum)  # never cut
-        screen.print(table)
+        screen.print(seen.table(screen))
     for line in seen.summary():
         screen.print(line)
     return int(not seen.sound)
+
+
+def _check_plain(text: str) -> None:
+    """Refuse what is not the bare name of a mechanism, with a way out."""
+    name, grid = read_grid(text)
+    if grid or ":" in name:
+        raise InvalidInput(
+            f"{text!r}: the audit tries {name.partition(':')[0]!r} with settings of its own; give the name alone. In "
+            "Python, dperm.audit.audit(mechanism, problem=...) tries an object with the settings that you choose."
+        )
 
 
 def _line(result: AuditResult | ControlResult) -> str:
@@ -126,6 +161,23 @@ def _line(result: AuditResult | ControlResult) -> str:
             f"{result.replays.replays} replays"
         )
     return f"broken on purpose, {result.control}: {'caught' if result.caught else 'MISSED'}"
+
+
+def _cells(result: AuditResult) -> dict[str, str]:
+    """The columns of one mechanism."""
+    best = result.best
+    assert best is not None  # the audit of a command makes all its attacks
+    return {
+        "mechanism": result.mechanism,
+        "attack that proved most": best.attack if best.ratio > 0 else "none proved anything",
+        "claim ε": f"{best.claimed:g}",
+        "δ": f"{best.delta:g}",
+        "proved ε": f"{best.bounds.epsilon:.3f}",
+        "ratio": f"{best.ratio:.0%}",
+        "null": f"{result.null:g}",
+        "verdict": result.verdict,
+        "CPU s": f"{result.seconds:.0f}",
+    }
 
 
 @dataclass
@@ -155,28 +207,20 @@ class _Seen:
         missed = [control for control in self.controls if not control.caught]
         return not (broken or missed or self.untried) and self.processes_differ
 
-    def table(self) -> Table:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for heading in ("mechanism", "attack that proved most"):
-            table.add_column(heading, no_wrap=True)
-        for heading in ("claim ε", "δ", "proved ε", "ratio", "null", "verdict", "CPU s"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        for result in self.audits:
-            best = result.best
-            assert best is not None  # the audit of a command makes all its attacks
-            table.add_row(
-                result.mechanism,
-                best.attack if best.ratio > 0 else "none proved anything",
-                f"{best.claimed:g}",
-                f"{best.delta:g}",
-                f"{best.bounds.epsilon:.3f}",
-                f"{best.ratio:.0%}",
-                f"{result.null:g}",
-                result.verdict,
-                f"{result.seconds:.0f}",
-                style="" if not result.faults else "bold red",
-            )
-        return table
+    def table(self, screen: Console) -> Table:
+        """One line for each mechanism, with the columns that fit."""
+
+        def make(columns: list[str]) -> Table:
+            table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+            for heading in columns:
+                table.add_column(heading, justify="left" if heading in LEFT else "right", no_wrap=True)
+            for result in self.audits:
+                cells = _cells(result)
+                style = "" if not result.faults else "bold red"
+                table.add_row(*(cells[heading] for heading in columns), style=style)
+            return table
+
+        return fitting(screen, COLUMNS, OPTIONAL, make)[0]
 
     def summary(self) -> Iterable[str]:
         for audited in self.audits:

@@ -17,17 +17,29 @@ from rich import box
 from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
+from dperm.cli import completion
 from dperm.cli.data import load
-from dperm.cli.entrants import SYNTAX, import_modules, parse_entrants
-from dperm.cli.options import html_option, json_option, l2_option, schema_option, target_option
+from dperm.cli.entrants import parse_entrants
+from dperm.cli.options import (
+    GRAMMAR,
+    OneOf,
+    bar,
+    check_capacity,
+    html_option,
+    json_option,
+    loss_names,
+    schema_option,
+    target_option,
+    task_options,
+)
 from dperm.cli.output import console, print_json
 from dperm.cli.progress import Counter, shown
 from dperm.errors import InvalidInput, NotCertified
 from dperm.experiments.results import Curve, Skipped, Study, combine, curves
 from dperm.mechanisms import mechanism_names, resolve
 
-LOSSES = ("logistic", "svm")
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
+GRID = "'NAME SETTING=VALUE,VALUE ...'"
 NOT_A_RELEASE = (
     "These figures are an evaluation on held-out rows, not a private release: no noise was added to them and "
     "they come from many models on the same rows."
@@ -35,53 +47,59 @@ NOT_A_RELEASE = (
 
 
 @click.command(short_help="How accurate is each private method?")
-@click.argument("data", default="cps")
+@click.argument("data", default="cps", shell_complete=completion.data)
 @target_option
 @schema_option
 @click.option(
     "--loss",
     "losses",
-    type=click.Choice(["logistic", "svm"]),
+    type=OneOf(loss_names),
+    metavar=bar(loss_names()),
     multiple=True,
-    help="Logistic regression or linear SVM; may be repeated. [default: both; softmax for more than two classes]",
+    show_default="all; softmax for more than two classes",
+    help="Logistic regression or linear SVM. Repeatable.",
 )
 @click.option(
     "--mechanism",
     "mechanisms",
     metavar="NAME",
     multiple=True,
-    help="May be repeated; NAME:paper for the paper's accounting, 'NAME SETTING=VALUE ...' for settings. "
-    "[default: all that apply, and rsgd-ar:paper]",
+    show_default="all that apply, and rsgd-ar:paper",
+    shell_complete=completion.mechanisms,
+    help=f"What to compare. Repeatable. {GRAMMAR}",
 )
 @click.option(
     "--search",
     "searches",
     metavar="GRID",
     multiple=True,
-    help=f"{SYNTAX}: settings chosen privately, paid from the same budget. Slow.",
+    show_default="none",
+    shell_complete=completion.mechanisms,
+    help=f"{GRID}: settings chosen privately, paid from the same budget. Slow. Repeatable.",
 )
 @click.option(
     "--oracle",
     "oracles",
     metavar="GRID",
     multiple=True,
-    help=f"{SYNTAX}: the settings that are best on the test rows. Not private.",
-)
-@click.option(
-    "--import",
-    "modules",
-    metavar="MODULE",
-    multiple=True,
-    help="Python module or .py file that registers mechanisms of your own.",
+    show_default="none",
+    shell_complete=completion.mechanisms,
+    help=f"{GRID}: the settings that are best on the test rows. Not private. Repeatable.",
 )
 @click.option(
     "--epsilon",
     "epsilons",
     type=float,
     multiple=True,
-    help=f"May be repeated. [default: {', '.join(f'{e:g}' for e in EPSILONS)}]",
+    show_default=", ".join(f"{epsilon:g}" for epsilon in EPSILONS),
+    help="Privacy budget ε of a model. Repeatable.",
 )
-@click.option("--delta", type=float, help="[default: 1/n² rounded down to a power of ten]")
+@click.option(
+    "--delta",
+    type=float,
+    show_default="1/n² rounded down to a power of ten",
+    help="Privacy budget δ of a model.",
+)
 @click.option(
     "--folds", type=click.IntRange(2), default=5, show_default=True, help="Folds of the cross-validation."
 )
@@ -97,7 +115,7 @@ NOT_A_RELEASE = (
     is_flag=True,
     help="Train and test on the published parts of the data set instead of folds.",
 )
-@l2_option
+@task_options
 @click.option(
     "--seed",
     type=click.IntRange(0),
@@ -111,6 +129,7 @@ NOT_A_RELEASE = (
     metavar="DIR",
     default="dperm-results",
     show_default=True,
+    shell_complete=completion.folders,
     help="Folder for results.parquet, the figures and the finished batches.",
 )
 @html_option
@@ -124,13 +143,14 @@ def compare(
     mechanisms: tuple[str, ...],
     searches: tuple[str, ...],
     oracles: tuple[str, ...],
-    modules: tuple[str, ...],
     epsilons: tuple[float, ...],
     delta: float | None,
     folds: int,
     repeats: int,
     published_split: bool,
     l2: float,
+    neighbours: str,
+    max_rows: int | None,
     seed: int,
     folder: str,
     html: bool,
@@ -146,7 +166,8 @@ def compare(
     \b
     Examples:
       dperm compare
-      dperm compare people.csv --schema people.toml --mechanism rsgd-ar --mechanism none --epsilon 1
+      dperm compare people.csv --schema people.toml --epsilon 1 \\
+          --mechanism 'rsgd-ar epochs=10' --mechanism rsgd-ar:paper
       dperm compare --mechanism rsgd --oracle 'rsgd step_size=0.3,1,3' --epsilon 1
     """
     from dperm.experiments.compare import compare as run_comparison
@@ -156,17 +177,17 @@ def compare(
         raise InvalidInput(f"{out} is a file; --out takes a folder.")
     if find_spec("matplotlib") is None:
         raise InvalidInput("curves.png needs matplotlib. Install it with: pip install 'dperm[cli]'")
+    check_capacity(neighbours, max_rows)
+    entrants = parse_entrants(mechanisms or _all_mechanisms(), searches, oracles)
     records = load(data, schema_path, target)
     if published_split and records.held_out is None:
         raise InvalidInput(
             f"{records.name} was published without a split into parts; leave out --published-split."
         )
-    import_modules(modules)
-    entrants = parse_entrants(mechanisms or _all_mechanisms(), searches, oracles)
     started = time.perf_counter()
     several = len(np.unique(records.y)) > 2
     tables, kept, total = [], 0, 0
-    for loss in losses or (("logistic",) if several else LOSSES):
+    for loss in losses or (("logistic",) if several else loss_names()):
         with shown(out, MofNCompleteColumn()) as bars:
             bar = Counter(bars, f"{records.summary}, {'softmax' if several else loss}")
             results = run_comparison(
@@ -176,11 +197,13 @@ def compare(
                 loss=loss,
                 mechanisms=entrants,
                 epsilons=epsilons or EPSILONS,
-                delta=default_delta(len(records.X)) if delta is None else delta,
+                delta=default_delta(max_rows or len(records.X)) if delta is None else delta,
                 folds=folds,
                 repeats=repeats,
                 held_out=records.held_out if published_split else None,
                 l2=l2,
+                neighbours=neighbours,
+                max_rows=max_rows,
                 seed=seed,
                 folder=out / "parts",
                 fresh=fresh,
@@ -233,7 +256,7 @@ def show(tables: Sequence[pa.Table]) -> None:
         split = "published split" if study.folds == 1 else f"{study.folds} folds"
         screen.print(
             f"{study.dataset}: {study.n_rows:,} rows, {study.n_features} features; {study.loss} loss, "
-            f"l2 = {study.l2:g}, δ = {study.delta:g}, {split} × {study.repeats}\n"
+            f"l2 = {study.l2:g}, δ = {study.delta:g}, {study.relation}, {split} × {study.repeats}\n"
         )
         screen.print("Accuracy on held-out rows, %", style="bold")
         screen.print(_table(found, "accuracy", 100.0, 1))
@@ -247,7 +270,7 @@ def show(tables: Sequence[pa.Table]) -> None:
 
 
 def default_delta(n_rows: int) -> float:
-    """1/n² rounded down to a power of ten, inside the certified range; n is public under replace-one."""
+    """1/n² rounded down to a power of ten, inside the certified range; n is the public number of rows or capacity."""
     return 10.0 ** max(-15, min(-2, math.floor(-2 * math.log10(n_rows))))
 
 
@@ -255,7 +278,7 @@ def _write(tables: Sequence[pa.Table], folder: Path, html: bool) -> list[Path]:
     """The results and the figures, all of them or none."""
     import pyarrow.parquet as pq
 
-    from dperm.estimators.atomic import atomic_path
+    from dperm.models.atomic import atomic_path
 
     results = folder / "results.parquet"
     with atomic_path(results) as unfinished:
@@ -265,8 +288,8 @@ def _write(tables: Sequence[pa.Table], folder: Path, html: bool) -> list[Path]:
 
 def draw(tables: Sequence[pa.Table], folder: Path, html: bool = False) -> list[Path]:
     """One figure per study, and the page if wanted, all of them or none."""
-    from dperm.estimators.atomic import atomic_path
     from dperm.experiments.figures import draw_curves
+    from dperm.models.atomic import atomic_path
 
     names = ["curves.png"] if len(tables) == 1 else [f"curves-{Study.of(table).loss}.png" for table in tables]
     files = [folder / name for name in names]
@@ -289,7 +312,7 @@ def _table(found: Sequence[Curve], quantity: str, factor: float, digits: int) ->
     for epsilon in epsilons:
         table.add_column(f"ε = {epsilon:g}", justify="right", overflow="fold")
     if quantity == "accuracy":
-        table.add_column("ms/model", justify="right", overflow="fold")
+        table.add_column("ms/model", justify="right", min_width=len("ms/model"))
     for i, curve in enumerate(found):
         cells = dict(zip(curve.epsilons.tolist(), getattr(curve, quantity), strict=True))
         shown = [_cell(factor * cells[e], digits) if e in cells else "skipped" for e in epsilons]

@@ -3,28 +3,36 @@
 from dataclasses import asdict
 
 import click
-import numpy as np
 
+from dperm.cli import completion
 from dperm.cli.data import load
-from dperm.cli.options import json_option, l2_option, loss_option, schema_option, target_option
+from dperm.cli.options import (
+    import_option,
+    json_option,
+    l2_option,
+    loss_option,
+    schema_option,
+    target_option,
+)
 from dperm.cli.output import print_json
 
 NOISE_SCALES = (1.0, 0.1, 0.01)
 
 
 @click.command(short_help="How curved the objective is on this data; NOT PRIVATE.")
-@click.argument("data")
+@click.argument("data", shell_complete=completion.data)
 @target_option
 @schema_option
 @loss_option
 @l2_option
+@import_option
 @click.option(
     "--sigma",
     "noise_scales",
     type=float,
     multiple=True,
-    help="Noise on each coordinate of the iterate: step size times the noise of the gradient. May be "
-    f"repeated. [default: {', '.join(f'{scale:g}' for scale in NOISE_SCALES)}]",
+    show_default=", ".join(f"{scale:g}" for scale in NOISE_SCALES),
+    help="Noise on each coordinate of the iterate: step size times the noise of the gradient. Repeatable.",
 )
 @json_option
 def curvature(
@@ -47,21 +55,14 @@ def curvature(
     """
     from dperm.analysis.curvature import NOT_PRIVATE, measure_curvature
     from dperm.engine import open_rows
-    from dperm.estimators._base import INTERCEPT_SCALE
-    from dperm.experiments.compare import LOSSES
+    from dperm.estimators.labels import encode_labels
+    from dperm.losses import resolve_loss
     from dperm.problem import Problem
 
     records = load(data, schema_path, target)
     n_rows, n_features = records.X.shape
-    signs = np.where(records.y == records.schema.classes[1], 1.0, -1.0)
-    problem = Problem(
-        loss=LOSSES[loss],
-        l2=l2,
-        x_norm=1.0,
-        n_rows=n_rows,
-        n_features=n_features,
-        intercept=INTERCEPT_SCALE,
-    )
+    signs = encode_labels(records.y, records.schema.classes)
+    problem = Problem.for_table(n_rows, n_features, loss=resolve_loss(loss), l2=l2, x_norm=1.0)
     found = measure_curvature(open_rows(records.X, signs, problem), problem, noise_scales or NOISE_SCALES)
     if as_json:
         print_json(

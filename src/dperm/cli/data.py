@@ -10,6 +10,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.cli.suggest import did_you_mean
 from dperm.datasets import (
     Schema,
     dataset_names,
@@ -44,6 +45,7 @@ def load(data: str, schema_path: str | None, target: str | None) -> Data:
     """Read and encode DATA; ``target`` replaces the name of the target column in the schema."""
     schema = declared(data, schema_path, target)
     table = read_records(data, schema)
+    check_target(table.column_names, data, schema_path, target)
     published = is_named(data) and "split" in table.column_names
     return Data(
         name=Path(data).stem,
@@ -68,18 +70,24 @@ class Later:
 class Announced:
     """DATA of which the public facts are known: the schema, the names of the columns and the number of rows.
 
-    ``X`` and ``y`` are made of the records when they are looked at, which is after a ledger was charged.
+    ``X`` and ``y`` are made of the records when they are looked at, which is after a ledger was charged. With
+    ``max_rows`` the number of rows is private: none is told, and there may be none at all.
     """
 
-    def __init__(self, data: str, schema_path: str | None, target: str | None) -> None:
+    def __init__(
+        self, data: str, schema_path: str | None, target: str | None, max_rows: int | None = None
+    ) -> None:
         self.schema = declared(data, schema_path, target)
-        self._data = data
+        self._data, self._max_rows = data, max_rows
         if is_named(data):
             self.n_rows = dataset_rows(data)
         else:
             names, self.n_rows = look_at(data)
+            check_target(names, data, schema_path, target)
             wanted = [item.name for item in (*self.schema.features, self.schema.target)]
             check_columns(dict.fromkeys(names), wanted)
+            if self.n_rows == 0 and max_rows is None:
+                raise InvalidInput(no_rows(data))
         self.X = Later(
             (self.n_rows, self.schema.n_columns), lambda: self._checked(encode(self._table, self.schema))
         )
@@ -87,14 +95,15 @@ class Announced:
 
     @property
     def summary(self) -> str:
-        return f"{Path(self._data).stem}: {self.n_rows:,} rows, {self.schema.n_columns} features"
+        number = f"{self.n_rows:,}" if self._max_rows is None else f"at most {self._max_rows:,}"
+        return f"{Path(self._data).stem}: {number} rows, {self.schema.n_columns} features"
 
     @cached_property
     def _table(self) -> Any:
-        return read_records(self._data, self.schema)
+        return read_records(self._data, self.schema, empty=self._max_rows is not None)
 
     def _checked(self, made: NDArray[Any]) -> NDArray[Any]:
-        if len(made) != self.n_rows:
+        if self._max_rows is None and len(made) != self.n_rows:
             raise InvalidInput(
                 f"{Path(self._data).name}: {self.n_rows:,} rows were counted and {len(made):,} read. Write the file "
                 "anew, one row to a line, and leave it alone while it is read."
@@ -122,12 +131,26 @@ def declared(data: str, schema_path: str | None, target: str | None) -> Schema:
     return schema
 
 
-def read_records(data: str, schema: Schema) -> Any:
-    """The table of DATA, as far as the schema declares it. The number of its rows is public, and not 0."""
+def check_target(names: list[str], data: str, schema_path: str | None, target: str | None) -> None:
+    """Refuse a --target that the table has not. The names of its columns are not told: they may be a record."""
+    if target is not None and target not in names:
+        schema = declared(data, schema_path, None)
+        known = [schema.target.name, *(feature.name for feature in schema.features)]
+        raise InvalidInput(
+            f"the table has no column named {target!r}, which --target asks for.{did_you_mean(target, known)}"
+        )
+
+
+def read_records(data: str, schema: Schema, empty: bool = False) -> Any:
+    """The table of DATA, as far as the schema declares it. Unless it may be ``empty`` it holds a row."""
     table = load_dataset(data).table if is_named(data) else read_table(data, schema)
-    if table.num_rows == 0:
-        raise InvalidInput(f"{Path(data).name}: the file holds no rows.")
+    if table.num_rows == 0 and not empty:
+        raise InvalidInput(no_rows(data))
     return table
+
+
+def no_rows(data: str) -> str:
+    return f"{Path(data).name}: the file holds no rows."
 
 
 def is_named(data: str) -> bool:
@@ -137,5 +160,6 @@ def is_named(data: str) -> bool:
     if not Path(data).suffix and not Path(data).exists():
         raise InvalidInput(
             f"{data!r} is neither a file nor one of the data sets {', '.join(dataset_names())}."
+            f"{did_you_mean(data, dataset_names())}"
         )
     return False

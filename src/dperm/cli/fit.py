@@ -5,36 +5,55 @@ from pathlib import Path
 
 import click
 
+from dperm.cli import completion
 from dperm.cli.data import Announced
+from dperm.cli.grammar import read_entrant
 from dperm.cli.options import (
+    check_capacity,
+    force_option,
     json_option,
-    l2_option,
     loss_option,
     mechanism_option,
     schema_option,
     target_option,
+    task_options,
 )
-from dperm.cli.output import check_free, print_json
-from dperm.mechanisms import resolve
+from dperm.cli.output import check_free, print_json, say
 from dperm.privacy import Budget
 
 
 @click.command(short_help="Train one private model and save it.")
-@click.argument("data")
+@click.argument("data", shell_complete=completion.data)
 @target_option
 @schema_option
 @click.option("--epsilon", type=float, required=True, help="Privacy budget ε; smaller is more private.")
 @click.option(
     "--delta", type=float, required=True, help="Privacy budget δ; far below one over the number of rows."
 )
-@mechanism_option("auto")
+@mechanism_option
 @loss_option
-@l2_option
-@click.option("--ledger", "ledger_path", metavar="FILE", help="Charge this ledger (see dperm ledger).")
-@click.option("--expect", metavar="HEAD", help="Head that the history of the ledger must hold.")
-@click.option("--dataset-name", metavar="NAME", help="Dataset of the ledger, if not its default one.")
-@click.option("--output", "output_path", metavar="FILE", required=True, help="JSON file for the model.")
-@click.option("--force", is_flag=True, help="Replace an existing file.")
+@task_options
+@click.option(
+    "--ledger",
+    "ledger_path",
+    metavar="FILE",
+    show_default="none",
+    shell_complete=completion.files,
+    help="Charge this ledger (see dperm ledger).",
+)
+@click.option(
+    "--expect", metavar="HEAD", show_default="any", help="Head that the history of the ledger must hold."
+)
+@click.option("--dataset-name", metavar="NAME", show_default="its default one", help="Dataset of the ledger.")
+@click.option(
+    "--output",
+    "output_path",
+    metavar="FILE",
+    required=True,
+    shell_complete=completion.files,
+    help="JSON file for the model.",
+)
+@force_option
 @json_option
 def fit(
     data: str,
@@ -45,6 +64,8 @@ def fit(
     mechanism: str,
     loss: str,
     l2: float,
+    neighbours: str,
+    max_rows: int | None,
     ledger_path: str | None,
     expect: str | None,
     dataset_name: str | None,
@@ -59,34 +80,41 @@ def fit(
     charged before a cell of DATA is read, and only if the model can be written to --output.
 
     \b
-    Example:
-      dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 --output model.json
+    Examples:
+      dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 \\
+          --output model.json
+      dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 \\
+          --mechanism 'rsgd-ar epochs=10 batch_size=500' --output model.json
+      dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 \\
+          --neighbours add-remove --max-rows 100000 --output model.json
     """
-    from dperm.estimators.atomic import check_writable
-    from dperm.estimators.logistic import PrivateLogisticRegression
-    from dperm.estimators.saved import save_model
-    from dperm.estimators.svm import PrivateLinearSVC
+    from dperm.estimators.linear_classifier import classifier_for
     from dperm.ledger import Ledger
+    from dperm.models import save_model
+    from dperm.models.atomic import check_writable
 
     path = Path(output_path)
     check_free(path, force)
     Budget(epsilon, delta)
-    resolve(mechanism)
+    entrant = read_entrant(mechanism)
+    check_capacity(neighbours, max_rows)
     check_writable(path)
     if expect is not None and ledger_path is None:
         raise click.UsageError("--expect is about the ledger; give --ledger too.")
     ledger = None if ledger_path is None else Ledger(ledger_path, expect=expect)
-    records = Announced(data, schema_path, target)
+    records = Announced(data, schema_path, target, max_rows)
     click.echo(f"Training on {records.summary}.", err=True)
-    kind = PrivateLinearSVC if loss == "svm" else PrivateLogisticRegression
     classes = list(records.schema.classes)
-    model = kind(
+    model = classifier_for(
+        loss,
         epsilon=epsilon,
         delta=delta,
-        mechanism=mechanism,
+        mechanism=entrant,
         l2=l2,
         x_norm=1.0,
         classes=classes,
+        neighbours=neighbours,
+        max_rows=max_rows,
         ledger=ledger,
         dataset=dataset_name,
     )
@@ -97,7 +125,7 @@ def fit(
     if as_json:
         print_json({"model": str(path), "privacy": model.privacy_.to_dict()})
     else:
-        click.echo(str(model.privacy_))
+        say(str(model.privacy_))
     if model.ledger_entry_ is not None:
         click.echo(f"Charged to {model.ledger_entry_}.", err=True)
     click.echo(f"Saved to {path}.", err=True)

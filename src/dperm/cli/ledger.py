@@ -1,46 +1,45 @@
 """``dperm ledger``: one budget over many fits."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich import box
 from rich.table import Table
 
-from dperm.cli.options import json_option
-from dperm.cli.output import check_free, console, print_json
+from dperm.cli import completion
+from dperm.cli.groups import Ordered
+from dperm.cli.options import force_option, import_option, json_option, neighbours_option
+from dperm.cli.output import check_free, console, fitting, print_json
 from dperm.errors import InvalidInput
-from dperm.neighbours import Neighbours
 from dperm.privacy.cost import Cost
 
 if TYPE_CHECKING:
     from dperm.ledger import Ledger
 
+COLUMNS = ("charge", "time", "dataset", "partition", "label", "mechanism", "ε alone", "status")
+OPTIONAL = ("time", "partition", "label")
 
-@click.group(short_help="One budget over many fits, kept in a file.")
+
+@click.group(cls=Ordered, short_help="One budget over many fits, kept in a file.")
 def ledger() -> None:
     """Keep count of what all fits on the same people cost together.
 
     \b
     Example:
       dperm ledger create budget.db --epsilon 2 --delta 1e-7
-      dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 --ledger budget.db --output model.json
+      dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 \\
+          --ledger budget.db --output model.json
       dperm ledger show budget.db
       dperm ledger check budget.db --model model.json
     """
 
 
 @ledger.command(short_help="Make a new ledger.")
-@click.argument("file")
+@click.argument("file", shell_complete=completion.files)
 @click.option("--epsilon", type=float, required=True, help="Cap on ε of all fits together.")
 @click.option("--delta", type=float, required=True, help="The δ at which the cap holds.")
-@click.option(
-    "--neighbours",
-    type=click.Choice([relation.value for relation in Neighbours]),
-    default=Neighbours.REPLACE_ONE.value,
-    show_default=True,
-    help="What every guarantee in the ledger hides.",
-)
+@neighbours_option("What every guarantee in the ledger hides.")
 @click.option(
     "--strict",
     is_flag=True,
@@ -60,7 +59,7 @@ def create(file: str, epsilon: float, delta: float, neighbours: str, strict: boo
 
 
 @ledger.command(short_help="What is spent and what is left.")
-@click.argument("file")
+@click.argument("file", shell_complete=completion.files)
 @json_option
 def show(file: str, as_json: bool) -> None:
     """Show what is spent and what is left of every dataset, and each charge."""
@@ -74,19 +73,23 @@ def show(file: str, as_json: bool) -> None:
     for row in document["datasets"]:
         numbers = (f"{row[name]:.4g}" for name in ("epsilon", "delta", "spent", "remaining"))
         balance.add_row(row["dataset"], *numbers)
-    charges = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("charge", "time", "dataset", "partition", "label", "mechanism", "ε alone", "status"):
-        charges.add_column(heading, no_wrap=True)
     caps = {row["dataset"]: row["delta"] for row in document["datasets"]}
-    for entry in document["charges"]:
-        alone = f"{Cost.from_dict(entry['cost']).epsilon(caps[entry['dataset']]):.4g}"
-        where = (entry["dataset"], entry["partition"] or "", entry["label"], entry["mechanism"])
-        charges.add_row(str(entry["id"]), entry["time"], *where, alone, entry["status"])
+    entries = [_cells(entry, caps[entry["dataset"]]) for entry in document["charges"]]
+
+    def table(columns: list[str]) -> Table:
+        charges = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for heading in columns:
+            charges.add_column(heading, no_wrap=True)
+        for cells in entries:
+            charges.add_row(*(cells[name] for name in columns))
+        return charges
+
     screen = console()
-    wide = screen.options.update(width=1000, max_width=1000)
-    screen.width = max(screen.width, screen.measure(charges, options=wide).maximum)  # never cut
+    charges, left_out = fitting(screen, COLUMNS, OPTIONAL, table)
     screen.print(balance)
     screen.print(charges)
+    if left_out:
+        screen.print(f"Not shown at this width: {', '.join(left_out)}; --json shows all.")
     strict = ", strict" if document["strict"] else ""
     screen.print(
         f"{document['neighbours']} neighbours{strict}. left: one more release with Gaussian noise, at the same δ."
@@ -95,13 +98,25 @@ def show(file: str, as_json: bool) -> None:
 
 
 @ledger.command(short_help="Is this the whole ledger that paid for these models?")
-@click.argument("file")
+@click.argument("file", shell_complete=completion.files)
 @click.option(
-    "--model", "models", metavar="FILE", multiple=True, help="Model that cites its charge. Repeatable."
+    "--model",
+    "models",
+    metavar="FILE",
+    multiple=True,
+    show_default="none",
+    shell_complete=completion.files,
+    help="Model that cites its charge. Repeatable.",
 )
 @click.option(
-    "--head", "heads", metavar="HEAD", multiple=True, help="Head that was noted down earlier. Repeatable."
+    "--head",
+    "heads",
+    metavar="HEAD",
+    multiple=True,
+    show_default="none",
+    help="Head that was noted down earlier. Repeatable.",
 )
+@import_option
 @click.pass_context
 def check(ctx: click.Context, file: str, models: tuple[str, ...], heads: tuple[str, ...]) -> None:
     """Compare a ledger with what is kept outside of it: models that it paid for, and heads.
@@ -115,7 +130,7 @@ def check(ctx: click.Context, file: str, models: tuple[str, ...], heads: tuple[s
     Example:
       dperm ledger check budget.db --model model.json
     """
-    from dperm.estimators.saved import load_model
+    from dperm.models import load_model
 
     found = _existing(file)
     answers = [(f"head {head}", _problem(found, head)) for head in heads]
@@ -138,7 +153,7 @@ def check(ctx: click.Context, file: str, models: tuple[str, ...], heads: tuple[s
 
 
 @ledger.command(short_help="Bring a ledger of an older dperm to today's format.")
-@click.argument("file")
+@click.argument("file", shell_complete=completion.files)
 def upgrade(file: str) -> None:
     """Rewrite a ledger of format version 1 as a history of version 2, with every cap, part and charge."""
     from dperm.ledger.upgrade import upgrade_file
@@ -149,15 +164,31 @@ def upgrade(file: str) -> None:
 
 
 @ledger.command(short_help="Write everything to a JSON file.")
-@click.argument("file")
-@click.option("--output", "output_path", metavar="FILE", required=True, help="JSON file to write.")
-@click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.argument("file", shell_complete=completion.files)
+@click.option(
+    "--output",
+    "output_path",
+    metavar="FILE",
+    required=True,
+    shell_complete=completion.files,
+    help="JSON file to write.",
+)
+@force_option
 def export(file: str, output_path: str, force: bool) -> None:
     """Write caps, totals and every charge to a JSON file."""
     found, path = _existing(file), Path(output_path)
     check_free(path, force)
     found.export(path)
     click.echo(f"Saved to {path}.", err=True)
+
+
+def _cells(entry: dict[str, Any], delta: float) -> dict[str, str]:
+    """The columns of one charge."""
+    return {
+        "charge": str(entry["id"]),
+        "ε alone": f"{Cost.from_dict(entry['cost']).epsilon(delta):.4g}",
+        **{name: str(entry[name] or "") for name in COLUMNS if name in entry},
+    }
 
 
 def _existing(file: str) -> "Ledger":

@@ -1,55 +1,115 @@
 """``dperm mechanisms``: what there is to choose from."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby
+from typing import Any
 
 import click
 from rich import box
 from rich.table import Table
 
-from dperm.cli.options import json_option
-from dperm.cli.output import console, print_json
-from dperm.mechanisms.catalogue import LOSSES, Entry, catalogue
+from dperm.cli import completion
+from dperm.cli.grammar import read_grid, settings_of
+from dperm.cli.options import import_option, json_option
+from dperm.cli.output import console, fitting, print_json
+from dperm.mechanisms import resolve
+from dperm.mechanisms.catalogue import Entry, catalogue, model_losses
 from dperm.neighbours import Neighbours
 
+COLUMNS = ("name", "accounting", "losses", "relations", "released", "source")
+"""The last ones are left out first where the terminal is too narrow for all."""
 
-@click.command(short_help="List the mechanisms, one line each.")
+
+@click.command(short_help="List the mechanisms, or the settings of some.")
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=completion.mechanisms)
+@click.option("--wide", is_flag=True, help="All columns, also where the terminal is too narrow for them.")
+@import_option
 @json_option
-def mechanisms(as_json: bool) -> None:
+def mechanisms(names: tuple[str, ...], wide: bool, as_json: bool) -> None:
     """List every mechanism by family: what it covers, what it releases and whose it is.
 
+    With names, tell all about these, and the settings that --mechanism 'NAME SETTING=VALUE ...' takes. On a terminal
+    the list has the columns that fit; into a pipe or a file it has all.
+
     \b
-    Example:
+    Examples:
       dperm mechanisms
+      dperm mechanisms rsgd-ar dp-gd
     """
-    entries = catalogue()
+    wanted = [read_grid(name)[0].partition(":")[0] for name in names]
+    entries = {entry.name: entry for entry in catalogue()}
+    if wanted:
+        entries = {name: entries[name] for name in wanted}
     if as_json:
-        print_json([asdict(entry) for entry in entries])
-        return
+        print_json([{**asdict(entry), "settings": _settings(entry)} for entry in entries.values()])
+    elif wanted:
+        _show_details(list(entries.values()))
+    else:
+        _show_list(list(entries.values()), wide)
+
+
+def _show_list(entries: Sequence[Entry], wide: bool) -> None:
+    screen = console()
+    table, left_out = fitting(screen, COLUMNS, COLUMNS[1:], lambda columns: _table(entries, columns), wide)
+    screen.print(table)
+    screen.print(
+        f"all: {', '.join(loss.name for loss in model_losses())}. both: {' and '.join(Neighbours)}. "
+        "NAME:paper uses the noise of the paper's own accounting. dperm mechanisms NAME tells its settings."
+    )
+    if left_out:
+        screen.print(f"Not shown at this width: {', '.join(left_out)}; --wide shows all.")
+
+
+def _table(entries: Sequence[Entry], columns: list[str]) -> Table:
+    """One line for each mechanism."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("name", "losses", "relations", "released", "accounting", "source"):
+    for heading in columns:
         table.add_column(heading, no_wrap=True)
     for family, members in groupby(entries, key=lambda entry: entry.family):
         table.add_row(family, style="bold")
         for entry in members:
-            table.add_row(*_cells(entry), style="" if entry.private else "dim")
+            cells = _cells(entry)
+            table.add_row(*(cells[name] for name in columns), style="" if entry.private else "dim")
         table.add_section()
+    return table
+
+
+def _cells(entry: Entry) -> dict[str, str]:
+    return {
+        "name": f"  {entry.name}",
+        "accounting": _accountings(entry),
+        "losses": "all" if len(entry.losses) == len(model_losses()) else ", ".join(entry.losses),
+        "relations": "both" if len(entry.relations) == len(Neighbours) else ", ".join(entry.relations),
+        "released": entry.released,
+        "source": entry.source,
+    }
+
+
+def _accountings(entry: Entry) -> str:
+    return ", ".join(entry.accountings) if entry.private else "NOT PRIVATE"
+
+
+def _settings(entry: Entry) -> dict[str, Any]:
+    return settings_of(resolve(entry.name))
+
+
+def _show_details(entries: Sequence[Entry]) -> None:
     screen = console()
-    wide = screen.options.update(width=1000, max_width=1000)
-    screen.width = max(screen.width, screen.measure(table, options=wide).maximum)  # one line each, never cut
-    screen.print(table)
-    screen.print(
-        f"all: {', '.join(loss.name for loss in LOSSES)}. both: {' and '.join(Neighbours)}. "
-        "NAME:paper uses the noise of the paper's own accounting."
-    )
+    for entry in entries:
+        screen.print(f"{entry.name}: {entry.title}", style="bold")
+        facts = Table.grid(padding=(0, 3))
+        settings = _settings(entry)
+        facts.add_row("  family", entry.family)
+        facts.add_row("  losses", ", ".join(entry.losses))
+        facts.add_row("  relations", ", ".join(entry.relations))
+        facts.add_row("  accounting", _accountings(entry))
+        facts.add_row("  released", entry.released)
+        facts.add_row("  source", entry.source)
+        facts.add_row("  settings", "\n".join(f"{key}={_text(value)}" for key, value in settings.items()))
+        screen.print(facts)
 
 
-def _cells(entry: Entry) -> tuple[str, ...]:
-    return (
-        f"  {entry.name}",
-        "all" if len(entry.losses) == len(LOSSES) else ", ".join(entry.losses),
-        "both" if len(entry.relations) == len(Neighbours) else ", ".join(entry.relations),
-        entry.released,
-        ", ".join(entry.accountings) if entry.private else "NOT PRIVATE",
-        entry.source,
-    )
+def _text(value: object) -> str:
+    """A setting as the grammar takes it."""
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)

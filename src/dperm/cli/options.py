@@ -1,21 +1,108 @@
-"""Options that several commands share."""
+"""Options that several commands share, each made once: the same name, type, default and words everywhere."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-from dperm.mechanisms import mechanism_names
+from dperm.cli import completion
+from dperm.cli.grammar import SYNTAX
+from dperm.cli.imports import import_at_once
+from dperm.cli.suggest import did_you_mean
+from dperm.losses import loss_choices
+from dperm.neighbours import Neighbours
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Any], Any]
+
+DEFAULT_MECHANISM = "auto"
+GRAMMAR = (
+    f"{SYNTAX} gives settings, NAME:paper the noise of the paper's own accounting. See dperm mechanisms."
+)
+
+
+class OneOf(click.types.StringParamType):
+    """One of some names, which are asked for when they are needed: a module may have added to them by then."""
+
+    def __init__(self, names: Callable[[], tuple[str, ...]]) -> None:
+        self._names = names
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return self._names()
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices:
+            known = ", ".join(repr(name) for name in self.choices)
+            self.fail(f"{value!r} is not one of {known}.{did_you_mean(str(value), self.choices)}", param, ctx)
+        return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        return completion.starting_with(self._names)(ctx, param, incomplete)
+
+
+def loss_names() -> tuple[str, ...]:
+    """The registered losses for classes."""
+    return loss_choices("binary")
+
+
+def priced_loss_names() -> tuple[str, ...]:
+    """With that for regression, which has a price but no command that fits it."""
+    return loss_choices("binary", "real")
+
+
+def relation_names() -> tuple[str, ...]:
+    return tuple(relation.value for relation in Neighbours)
+
+
+def bar(names: tuple[str, ...]) -> str:
+    """How help shows a choice."""
+    return f"[{'|'.join(names)}]"
+
+
+def neighbours_option(what: str) -> Decorator:
+    return click.option(
+        "--neighbours",
+        type=OneOf(relation_names),
+        metavar=bar(relation_names()),
+        default=Neighbours.REPLACE_ONE.value,
+        show_default=True,
+        help=what,
+    )
+
+
+def check_capacity(neighbours: str, max_rows: int | None) -> None:
+    """--max-rows is given with add-remove, where the number of rows is private, and only there."""
+    hidden = Neighbours.parse(neighbours) is Neighbours.ADD_REMOVE
+    if hidden and max_rows is None:
+        raise click.UsageError(
+            "--neighbours add-remove keeps the number of rows private: give --max-rows, a public number that the table "
+            "never exceeds."
+        )
+    if not hidden and max_rows is not None:
+        raise click.UsageError(
+            "--max-rows belongs to --neighbours add-remove; otherwise the rows are counted."
+        )
+
 
 target_option = click.option(
-    "--target", metavar="COLUMN", help="Column to predict, if not the one that the schema names."
+    "--target",
+    metavar="COLUMN",
+    show_default="the one that the schema names",
+    help="Column to predict.",
 )
 schema_option = click.option(
-    "--schema", "schema_path", metavar="FILE", help="TOML file that declares columns, ranges and classes."
+    "--schema",
+    "schema_path",
+    metavar="FILE",
+    show_default="that of the named data set",
+    shell_complete=completion.files,
+    help="TOML file that declares columns, ranges and classes.",
 )
 loss_option = click.option(
     "--loss",
-    type=click.Choice(["logistic", "svm"]),
+    type=OneOf(loss_names),
+    metavar=bar(loss_names()),
     default="logistic",
     show_default=True,
     help="Logistic regression or linear SVM.",
@@ -23,22 +110,43 @@ loss_option = click.option(
 l2_option = click.option(
     "--l2", type=float, default=1e-3, show_default=True, help="Weight of ½‖w‖² against the mean loss."
 )
+max_rows_option = click.option(
+    "--max-rows",
+    type=click.IntRange(1),
+    show_default="none",
+    help="For add-remove: a public number of rows that the table never exceeds.",
+)
+import_option = click.option(
+    "--import",
+    metavar="MODULE",
+    multiple=True,
+    is_eager=True,
+    expose_value=False,
+    callback=import_at_once,
+    show_default="none",
+    shell_complete=completion.files,
+    help="Python module or .py file to import first, for what it registers. Repeatable.",
+)
+mechanism_option = click.option(
+    "--mechanism",
+    metavar="NAME",
+    default=DEFAULT_MECHANISM,
+    show_default=True,
+    shell_complete=completion.mechanisms,
+    help=f"How to train. {GRAMMAR}",
+)
 html_option = click.option(
     "--html",
     is_flag=True,
     help="Also write report.html into the folder: interactive, one file, works offline.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-_NAMES = ", ".join(mechanism_names())
+force_option = click.option("--force", is_flag=True, help="Replace an existing file.")
 
 
-def mechanism_option(default: str) -> Callable[[Command], Command]:
-    return click.option(
-        "--mechanism",
-        metavar="NAME",
-        default=default,
-        show_default=True,
-        help=f"How to train: {_NAMES}. NAME:paper uses the noise of the paper's own accounting.",
-    )
+def task_options(command: Command) -> Command:
+    """What every command takes that fits models or prices them: l2, the relation, the capacity, and imports."""
+    what = "What is hidden: the content of a row, or also whether it is there."
+    for option in (import_option, max_rows_option, neighbours_option(what), l2_option):
+        command = option(command)
+    return command

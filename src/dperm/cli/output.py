@@ -1,11 +1,14 @@
-"""What the commands share when they write: a console, JSON, and files that must not be lost."""
+"""What the commands share when they write: a console, tables that fit it, JSON, and files that must not be lost."""
 
 import json
+import textwrap
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
+from rich.table import Table
 
 from dperm.errors import InvalidInput
 
@@ -16,6 +19,44 @@ def console() -> Console:
     if not screen.is_terminal:
         screen.width = max(100, screen.width)
     return screen
+
+
+def fitting(
+    screen: Console,
+    columns: Sequence[str],
+    optional: Sequence[str],
+    make: Callable[[list[str]], Table],
+    wide: bool = False,
+) -> tuple[Table, list[str]]:
+    """The table of these columns, and those that a terminal has no room for.
+
+    Of the ``optional`` ones the last are left out first. Into a pipe or a file, or if ``wide``, all are shown in lines
+    as long as it takes.
+    """
+    left_out: list[str] = []
+    while True:
+        table = make([name for name in columns if name not in left_out])
+        width = screen.measure(table, options=screen.options.update(width=1000, max_width=1000)).maximum
+        if wide or not screen.is_terminal:
+            screen.width = max(screen.width, width)
+        if width <= screen.width or len(left_out) == len(optional):
+            return table, [name for name in columns if name in left_out]
+        left_out.append(optional[-1 - len(left_out)])
+
+
+def say(text: str) -> None:
+    """Lines of text as they are; on a terminal those that are too long are broken between words."""
+    screen = console()
+    if screen.is_terminal:
+        text = "\n".join(_broken(line, screen.width) for line in text.splitlines())
+    click.echo(text)
+
+
+def _broken(line: str, width: int) -> str:
+    start = len(line) - len(line.lstrip())
+    return textwrap.fill(
+        line, width, subsequent_indent=" " * (start + 2), break_long_words=False, break_on_hyphens=False
+    )
 
 
 def warn(text: str) -> None:

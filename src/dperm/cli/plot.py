@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 import pyarrow as pa
 
+from dperm.cli import completion
 from dperm.cli.compare import draw, show
 from dperm.cli.options import html_option
 from dperm.cli.output import console
@@ -12,10 +13,12 @@ from dperm.errors import InvalidInput
 
 
 @click.command(short_help="Draw the figures of a comparison again.")
-@click.argument("folder", metavar="DIR", default="dperm-results")
+@click.argument("folder", metavar="[DIR]", default="dperm-results", shell_complete=completion.folders)
 @html_option
 def plot(folder: str, html: bool) -> None:
     """Print the tables and draw the figures of DIR/results.parquet again, without training anything.
+
+    DIR is dperm-results if it is left out.
 
     \b
     Example:

@@ -7,18 +7,27 @@ from typing import Any
 
 import click
 
+from dperm.cli import completion
 from dperm.cli.data import read_records
-from dperm.cli.options import json_option
+from dperm.cli.options import force_option, import_option, json_option
 from dperm.cli.output import check_free, print_json
 from dperm.errors import InvalidInput, Unsupported
 
 
 @click.command(short_help="Use a saved model.")
-@click.argument("model")
-@click.argument("data")
-@click.option("--output", "output_path", metavar="FILE", help="CSV or Parquet file to write to.")
+@click.argument("model", shell_complete=completion.files)
+@click.argument("data", shell_complete=completion.data)
+@click.option(
+    "--output",
+    "output_path",
+    metavar="FILE",
+    show_default="standard output",
+    shell_complete=completion.files,
+    help="CSV or Parquet file to write to.",
+)
 @click.option("--proba", is_flag=True, help="Also give the probability of each class (logistic loss).")
-@click.option("--force", is_flag=True, help="Replace an existing file.")
+@force_option
+@import_option
 @json_option
 def predict(model: str, data: str, output_path: str | None, proba: bool, force: bool, as_json: bool) -> None:
     """Predict a label for every row of DATA, in its order.
@@ -31,7 +40,7 @@ def predict(model: str, data: str, output_path: str | None, proba: bool, force: 
       dperm predict model.json new_people.csv --proba --output predictions.csv
     """
     from dperm.datasets import encode
-    from dperm.estimators.saved import read_model
+    from dperm.models import read_model
 
     if output_path is not None:
         check_free(Path(output_path), force)
@@ -70,7 +79,7 @@ def _write(columns: dict[str, list[Any]], path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from dperm.estimators.atomic import atomic_path
+    from dperm.models.atomic import atomic_path
 
     with atomic_path(path) as file:
         if path.suffix.lower() == ".csv":

@@ -4,13 +4,23 @@ from pathlib import Path
 
 import click
 
-from dperm.cli.output import check_free
+from dperm.cli import completion
+from dperm.cli.options import force_option, import_option
+from dperm.cli.output import check_free, say
 
 
 @click.command(short_help="Explain what a saved model guarantees.")
-@click.argument("model")
-@click.option("--html", "html_path", metavar="FILE", help="Write one self-contained web page instead.")
-@click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.argument("model", shell_complete=completion.files)
+@click.option(
+    "--html",
+    "html_path",
+    metavar="FILE",
+    show_default="text on standard output",
+    shell_complete=completion.files,
+    help="Write one self-contained web page instead.",
+)
+@force_option
+@import_option
 def report(model: str, html_path: str | None, force: bool) -> None:
     """Explain the guarantee of a saved model: in plain words, what an attacker can achieve, what was assumed.
 
@@ -23,8 +33,8 @@ def report(model: str, html_path: str | None, force: bool) -> None:
     from dperm.certificate import verify
     from dperm.certificate.page import page
     from dperm.certificate.words import attack_table, meaning
-    from dperm.estimators.atomic import atomic_path
-    from dperm.estimators.saved import read_document, read_model
+    from dperm.models import read_document, read_model
+    from dperm.models.atomic import atomic_path
 
     if html_path is not None:
         check_free(Path(html_path), force)
@@ -36,12 +46,12 @@ def report(model: str, html_path: str | None, force: bool) -> None:
             file.write_text(page(Path(model).name, statement, verdict), encoding="utf-8")
         click.echo(f"Wrote {html_path}.", err=True)
         return
-    click.echo(str(estimator.privacy_))
-    click.echo("\nVerification\n  " + str(verdict).replace("\n", "\n  "))
-    click.echo("\nIn plain words\n" + "\n".join(f"  {line}" for line in meaning(statement, verdict)))
+    say(str(estimator.privacy_))
+    say("\nVerification\n  " + str(verdict).replace("\n", "\n  "))
+    say("\nIn plain words\n" + "\n".join(f"  {line}" for line in meaning(statement, verdict)))
     rows = attack_table(verdict)
     if rows:
-        click.echo("\nRight accusations of an attacker who knows all rows but one, at most")
-        click.echo("  if wrong in   by this mechanism   by the claim alone")
+        say("\nRight accusations of an attacker who knows all rows but one, at most")
+        say("  if wrong in   by this mechanism   by the claim alone")
     for row in rows:
-        click.echo(f"  {row.fpr:>11.1%}   {row.mechanism:>17.3%}   {row.budget:>18.3%}")
+        say(f"  {row.fpr:>11.1%}   {row.mechanism:>17.3%}   {row.budget:>18.3%}")

@@ -10,8 +10,10 @@ from rich import box
 from rich.progress import TaskProgressColumn
 from rich.table import Table
 
+from dperm.cli import completion
 from dperm.cli.output import console
 from dperm.cli.progress import Counter, shown
+from dperm.cli.suggest import did_you_mean
 from dperm.errors import InvalidInput
 from dperm.experiments.reproduce import Bench, Item, Report, Section, find_item, item_names
 
@@ -22,7 +24,7 @@ NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private relea
     short_help="The papers' tables and figures.",
     epilog=f"Names: {', '.join(item_names())}. --list says what they are.",
 )
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=completion.starting_with(item_names))
 @click.option("--all", "every", is_flag=True, help="Everything that can be reproduced.")
 @click.option("--list", "listed", is_flag=True, help="List the names and stop.")
 @click.option(
@@ -31,6 +33,7 @@ NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private relea
     metavar="DIR",
     default="dperm-reproduced",
     show_default=True,
+    shell_complete=completion.folders,
     help="Folder for DIR/NAME/.",
 )
 @click.option("--quick", is_flag=True, help="Fewer repeats, ε and rows, which still show the shape.")
@@ -70,7 +73,14 @@ def reproduce(
         return
     if not names and not every:
         raise click.UsageError(f"give names or --all; there are {', '.join(item_names())}.")
-    items = [find_item(name) for name in (item_names() if every else dict.fromkeys(names))]
+    wanted = item_names() if every else tuple(dict.fromkeys(names))
+    for name in wanted:
+        if name not in item_names():
+            close = did_you_mean(name, item_names())
+            raise InvalidInput(
+                f"there is nothing named {name!r} to reproduce; choose from {', '.join(item_names())}.{close}"
+            )
+    items = [find_item(name) for name in wanted]
     if find_spec("matplotlib") is None:
         raise InvalidInput("figures need matplotlib. Install it with: pip install 'dperm[cli]'")
     out = Path(folder)
@@ -134,7 +144,7 @@ def _table(section: Section) -> Table:
 
 
 def _write_markdown(item: Item, report: Report, quick: bool, seconds: float, path: Path) -> Path:
-    from dperm.estimators.atomic import atomic_path
+    from dperm.models.atomic import atomic_path
 
     size = "quick sizes" if quick else "full sizes"
     parts = [

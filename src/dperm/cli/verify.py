@@ -1,14 +1,14 @@
 """``dperm verify``: check the certificate inside a saved model."""
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from dperm.cli.options import Command, json_option
-from dperm.cli.output import console, print_json
+from dperm.cli import completion
+from dperm.cli.options import Decorator, import_option, json_option
+from dperm.cli.output import console, print_json, say
 from dperm.errors import InvalidInput
 
 
@@ -18,18 +18,24 @@ def _finite(ctx: click.Context, parameter: click.Parameter, value: float | None)
     return value
 
 
-def _limit(name: str, letter: str) -> Callable[[Command], Command]:
+def _limit(name: str, letter: str) -> Decorator:
     what = f"Not ok if the guarantee has a larger {letter}."
-    return click.option(name, type=click.FloatRange(min=0), callback=_finite, help=what)
+    return click.option(
+        name, type=click.FloatRange(min=0), callback=_finite, show_default="no limit", help=what
+    )
 
 
 @click.command(short_help="Check the certificate inside a saved model.")
-@click.argument("model")
+@click.argument("model", shell_complete=completion.files)
 @_limit("--max-epsilon", "ε")
 @_limit("--max-delta", "δ")
 @click.option(
-    "--unit", type=click.Choice(["row", "person"]), help="Not ok if the guarantee protects something else."
+    "--unit",
+    type=click.Choice(["row", "person"]),
+    show_default="any",
+    help="Not ok if the guarantee protects something else.",
 )
+@import_option
 @json_option
 @click.pass_context
 def verify(
@@ -48,7 +54,8 @@ def verify(
 
     \b
     Exit codes:
-      0  ok: a guarantee is claimed, every check passes, nothing is NOT MET, and it is within what was asked for
+      0  ok: a guarantee is claimed, every check passes, nothing is NOT MET, and
+         it is within what was asked for
       1  not ok: anything else, a file that cannot be read included
       2  the command line was wrong
 
@@ -57,7 +64,7 @@ def verify(
       dperm verify model.json --max-epsilon 1 --max-delta 1e-6 --unit row
     """
     from dperm.certificate import verify as examine
-    from dperm.estimators.saved import read_document, read_model
+    from dperm.models import read_document, read_model
 
     try:
         document = read_document(model)
@@ -99,7 +106,7 @@ def _as_dict(verdict: Any) -> dict[str, Any]:
 def _show(verdict: Any) -> None:
     from rich.table import Table
 
-    click.echo(f"{verdict}\n")
+    say(f"{verdict}\n")
     table = Table("", "checked", "route", "found", box=None, pad_edge=False)
     for check in verdict.checks:
         table.add_row("ok" if check.passed else "FAILED", check.name, check.route, check.detail)

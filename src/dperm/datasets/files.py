@@ -29,13 +29,10 @@ def read_table(path: str | os.PathLike[str], schema: Schema | None = None) -> An
 def look_at(path: str | os.PathLike[str]) -> tuple[list[str], int]:
     """The columns and the number of rows of a file that :func:`read_table` reads, before a cell is looked at.
 
-    A CSV file has to be gone through to find where its rows end; nothing else is made of them.
+    A CSV file has to be gone through to find where its rows end; nothing else is made of them. There may be none.
     """
     file = _existing(path)
-    names, n_rows = (_csv_shape if _is_csv(file) else _parquet_shape)(file)
-    if n_rows == 0:
-        raise InvalidInput(f"{file.name}: the file holds no rows.")
-    return names, n_rows
+    return (_csv_shape if _is_csv(file) else _parquet_shape)(file)
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:

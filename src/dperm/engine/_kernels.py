@@ -13,9 +13,9 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-LOGISTIC, HUBER_HINGE, SQUARED, LINEAR = range(4)
+from dperm.engine._formulas import FREE_ORDER, excess, has_excess, slope, value
+from dperm.losses.kernel import exponential
 
-FREE_ORDER = {"reassoc", "contract", "arcp", "nsz"}
 FIXED_ORDER = {"contract"}
 BLOCK = 16  # rows that the one-model kernel reads twice, the second time from the L1 cache
 CACHE_LINE = 64
@@ -63,11 +63,6 @@ INVERSE_LN2_64, INVERSE_LN2_32 = 1 / math.log(2), np.float32(1 / math.log(2))
 LOW64, HIGH64, LOW32, HIGH32 = -708.0, 709.0, np.float32(-87.0), np.float32(88.0)
 
 
-def exponential(x):
-    """e^x of a float32 or float64 scalar, cut off where it would underflow or overflow."""
-    raise NotImplementedError("compiled code only")
-
-
 @overload(exponential, jit_options={"error_model": "numpy", "fastmath": FIXED_ORDER})
 def exponential_by_type(x):
     if x == types.float32:
@@ -101,79 +96,20 @@ def exponential32(x):
     return (even + f * odd) * exponent.view(np.float32)
 
 
-# The four losses: ``one`` fixes the precision, ``a`` is the loss's own parameter.
-
-
-@compiled(FREE_ORDER)
-def logistic_slope(margin, y, one):
-    return -y / (one + exponential(y * margin))
-
-
-@compiled(FREE_ORDER)
-def huber_hinge_slope(margin, y, a, one):
-    return -y * min(max((one + a - y * margin) / (a + a), one - one), one)
-
-
-@compiled(FREE_ORDER)
-def squared_slope(margin, y, a):
-    return min(max(margin - y, -a), a)
-
-
-@compiled(FREE_ORDER)
-def huber_hinge_value(margin, y, a):
-    z = y * margin
-    rounded = min(max(1.0 + a - z, 0.0), 2.0 * a)
-    return rounded * rounded / (4.0 * a) + max(1.0 - a - z, 0.0)
-
-
-@compiled(FREE_ORDER)
-def squared_value(margin, y, a):
-    size = abs(margin - y)
-    inner = min(size, a)
-    return inner * (size - 0.5 * inner)
-
-
-# One model: slopes and values of up to BLOCK rows.
-
-
-@compiled(FREE_ORDER)
-def slopes_of_rows(kind, a, margin, y, first, count):
-    """Replace margins by slopes."""
-    if kind == LOGISTIC:
-        for i in range(count):
-            margin[i] = logistic_slope(margin[i], y[first + i], 1.0)
-    elif kind == HUBER_HINGE:
-        for i in range(count):
-            margin[i] = huber_hinge_slope(margin[i], y[first + i], a, 1.0)
-    elif kind == SQUARED:
-        for i in range(count):
-            margin[i] = squared_slope(margin[i], y[first + i], a)
-    else:
-        for i in range(count):
-            margin[i] = -y[first + i]
+# Every pass is written once and compiled per loss: ``kind`` stands for its formulas (``_formulas.py``), ``a`` is the
+# tuple of its parameters.
 
 
 @compiled(FREE_ORDER)
 def value_of_rows(kind, a, margin, y, weight, first, count):
-    """Weighted sum of the losses; for the logistic loss one logarithm serves all rows."""
+    """Weighted sum of the losses of up to BLOCK rows; one logarithm serves them all."""
     total = 0.0
-    if kind == LOGISTIC:
-        product = 1.0
-        for i in range(count):
-            z = y[first + i] * margin[i]
-            total += weight[i] * max(-z, 0.0)
-            product *= 1.0 + weight[i] * exponential(-abs(z))
-        total += math.log(product)
-    elif kind == HUBER_HINGE:
-        for i in range(count):
-            total += weight[i] * huber_hinge_value(margin[i], y[first + i], a)
-    elif kind == SQUARED:
-        for i in range(count):
-            total += weight[i] * squared_value(margin[i], y[first + i], a)
-    else:
-        for i in range(count):
-            total -= weight[i] * y[first + i] * margin[i]
-    return total
+    product = 1.0
+    for i in range(count):
+        total += weight[i] * value(kind, margin[i], y[first + i], 1.0, a)
+        if has_excess(kind):
+            product *= 1.0 + weight[i] * excess(kind, margin[i], y[first + i], 1.0, a)
+    return total + math.log(product) if has_excess(kind) else total
 
 
 @compiled(FREE_ORDER)
@@ -189,7 +125,7 @@ def one_model(X, y, inverse_norm, mask, w, first, last, kind, a, clip, want_valu
     address = X.ctypes.data
     masked, clipped = mask.shape[0] > 0, clip < np.inf
     margin, weight = np.empty(BLOCK), np.ones(BLOCK)
-    value = 0.0
+    total = 0.0
     for b in range(first, last, BLOCK):
         count = min(BLOCK, last - b)
         paired = count - count % 2
@@ -214,10 +150,11 @@ def one_model(X, y, inverse_norm, mask, w, first, last, kind, a, clip, want_valu
             for i in range(count):
                 weight[i] = mask[b + i, 0]
         if want_value:
-            value += value_of_rows(kind, a, margin, y, weight, b, count)
+            total += value_of_rows(kind, a, margin, y, weight, b, count)
         if not want_gradient:
             continue
-        slopes_of_rows(kind, a, margin, y, b, count)
+        for i in range(count):
+            margin[i] = slope(kind, margin[i], y[b + i], 1.0, a)
         if clipped:
             for i in range(count):
                 bound = clip * inverse_norm[b + i]
@@ -237,7 +174,7 @@ def one_model(X, y, inverse_norm, mask, w, first, last, kind, a, clip, want_valu
             s0 = margin[paired]
             for j in range(columns):
                 gradient[j] += s0 * np.float64(X[b + paired, j])
-    return value
+    return total
 
 
 @compiled(FREE_ORDER)
@@ -262,21 +199,11 @@ def one_model_epoch(X, y, inverse_norm, mask, w, edges, decay, rate, kind, a, ke
 def slopes_of_models(Z, count, models, y, inverse_norm, mask, first, kind, a, clip):
     """Replace margins by slopes, clipped (``clip`` not empty) and masked (``mask`` not empty)."""
     as_type = Z.dtype.type
-    one, a = as_type(1), as_type(a)
+    one = as_type(1)
     for i in range(count):
         label = as_type(y[first + i])
-        if kind == LOGISTIC:
-            for k in range(models):
-                Z[i, k] = logistic_slope(Z[i, k], label, one)
-        elif kind == HUBER_HINGE:
-            for k in range(models):
-                Z[i, k] = huber_hinge_slope(Z[i, k], label, a, one)
-        elif kind == SQUARED:
-            for k in range(models):
-                Z[i, k] = squared_slope(Z[i, k], label, a)
-        else:
-            for k in range(models):
-                Z[i, k] = -label
+        for k in range(models):
+            Z[i, k] = slope(kind, Z[i, k], label, one, a)
         if clip.size > 0:
             inverse = as_type(inverse_norm[first + i])
             for k in range(models):
@@ -298,35 +225,25 @@ def clear_outside(Z, count, models, first, start, stop, shared_start, shared_sto
 
 
 @compiled(FREE_ORDER)
-def add_values(Z, count, models, y, mask, first, kind, a, total):
-    """Add the loss of each model's own rows to ``total``."""
+def add_values(Z, count, models, y, mask, first, kind, a, narrow, total):
+    """Add the loss of each model's own rows to ``total``; ``narrow`` are the parameters in the precision of Z."""
     product = np.ones(models)
     weight = np.ones(models)
     as_type = Z.dtype.type
-    zero = as_type(0)
+    one = as_type(1)
     for i in range(count):
-        label, y64 = as_type(y[first + i]), y[first + i]
         if mask.shape[0] > 0:
             for k in range(models):
                 weight[k] = mask[first + i, k]
-        if kind == LOGISTIC:
+        label, y64 = as_type(y[first + i]), y[first + i]
+        for k in range(models):
+            total[k] += weight[k] * value(kind, np.float64(Z[i, k]), y64, 1.0, a)
+            if has_excess(kind):
+                product[k] *= 1.0 + weight[k] * np.float64(excess(kind, Z[i, k], label, one, narrow))
+        if has_excess(kind) and (i % 512 == 511 or i == count - 1):
             for k in range(models):
-                z = label * Z[i, k]
-                total[k] += weight[k] * np.float64(max(-z, zero))
-                product[k] *= 1.0 + weight[k] * np.float64(exponential(-abs(z)))
-            if i % 512 == 511 or i == count - 1:
-                for k in range(models):
-                    total[k] += math.log(product[k])
-                    product[k] = 1.0
-        elif kind == HUBER_HINGE:
-            for k in range(models):
-                total[k] += weight[k] * huber_hinge_value(np.float64(Z[i, k]), y64, a)
-        elif kind == SQUARED:
-            for k in range(models):
-                total[k] += weight[k] * squared_value(np.float64(Z[i, k]), y64, a)
-        else:
-            for k in range(models):
-                total[k] -= weight[k] * y64 * np.float64(Z[i, k])
+                total[k] += math.log(product[k])
+                product[k] = 1.0
 
 
 @compiled(FREE_ORDER)

@@ -1,38 +1,40 @@
 """The element-wise middle of a blocked pass: margins in, slopes, values or counts out."""
 
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.engine import _kernels, _kernels_softmax
+from dperm.engine._formulas import Formulas, formulas_of
 from dperm.engine.base import Floats, Integers
 from dperm.engine.stored import Stored
-from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
+from dperm.losses import Loss, Softmax
 
 Block = NDArray[np.floating[Any]]
-
-# By exact type: a subclass may change a formula, so it takes the NumPy stage.
-_COMPILED: dict[type[Loss], int] = {
-    Logistic: _kernels.LOGISTIC,
-    HuberHinge: _kernels.HUBER_HINGE,
-    ClippedSquared: _kernels.SQUARED,
-    Linear: _kernels.LINEAR,
-}
+FLOAT64 = np.dtype(np.float64)
 
 
-def compiled_kind(loss: Loss) -> int | None:
-    """The number of a loss of one margin inside the kernels, or None if it has no compiled formulas."""
-    return _COMPILED.get(type(loss))
+@cache
+def _formulas(kind: type[Loss]) -> Formulas | None:
+    kernel = vars(kind).get("kernel")  # of this very class: a subclass may change a formula
+    return None if kernel is None else formulas_of(kernel)
+
+
+def compiled_kind(loss: Loss) -> Formulas | None:
+    """What stands for a loss of one margin inside the kernels, or None if it has no compiled formulas."""
+    return _formulas(type(loss)) if loss.outputs == 1 else None
 
 
 def has_compiled_softmax(loss: Loss) -> bool:
     return type(loss) is Softmax
 
 
-def parameter(loss: Loss) -> float:
-    """The one number that the compiled formulas take besides margin and label."""
-    return float(loss.parameters[0]) if loss.parameters else 0.0
+def parameters(loss: Loss, dtype: np.dtype[Any] = FLOAT64) -> tuple[Any, ...]:
+    """What the compiled formulas take besides margin and label, in one precision."""
+    as_type = float if dtype == FLOAT64 else dtype.type
+    return tuple(as_type(value) for value in loss.parameters)
 
 
 def safe_clip(clip: Floats, outputs: int, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -70,7 +72,8 @@ class CompiledStage:
         dtype: np.dtype[Any],
     ) -> None:
         self._rows, self._models = rows, len(start)
-        self._loss = (_COMPILED[type(loss)], parameter(loss))
+        self._kind = compiled_kind(loss)
+        self._wide, self._narrow = parameters(loss), parameters(loss, dtype)
         self._start, self._stop = start, stop
         self._clip = np.empty(0, dtype) if clip is None else safe_clip(clip, 1, dtype)
         self._mask = no_mask(self._models) if rows.mask is None else rows.mask
@@ -80,13 +83,14 @@ class CompiledStage:
         size = (len(Z), self._models)
         rows = self._rows
         _kernels.slopes_of_models(
-            Z, *size, rows.y, rows.inverse_norm, self._mask, first, *self._loss, self._clip
+            Z, *size, rows.y, rows.inverse_norm, self._mask, first, self._kind, self._narrow, self._clip
         )
         if first < self._shared[0] or first + len(Z) > self._shared[1]:
             _kernels.clear_outside(Z, *size, first, self._start, self._stop, *self._shared)
 
     def add_values(self, Z: Block, first: int, total: Floats) -> None:
-        _kernels.add_values(Z, len(Z), self._models, self._rows.y, self._mask, first, *self._loss, total)
+        rows, loss = self._rows, (self._kind, self._wide, self._narrow)
+        _kernels.add_values(Z, len(Z), self._models, rows.y, self._mask, first, *loss, total)
 
     def add_correct(self, Z: Block, first: int, inside: Integers, outside: Integers) -> None:
         _kernels.add_correct(Z, len(Z), self._models, self._rows.y, self._mask, first, inside, outside)

@@ -17,7 +17,7 @@ from dperm.engine._stages import (
     compiled_kind,
     has_compiled_softmax,
     no_mask,
-    parameter,
+    parameters,
     safe_clip,
 )
 from dperm.engine._threads import Part, available_processors, in_order, one_blas_thread, split
@@ -93,7 +93,7 @@ class DenseEngine(StoredEngine):
         cuts = np.ascontiguousarray(batches.edges[:, 0], np.int64)
         schedule = (cuts, np.ascontiguousarray(decay[:, 0]), np.ascontiguousarray(rate[:, 0]))
         keep = iterate_sum is not None
-        _kernels.one_model_epoch(*self._columns(), w, *schedule, kind, parameter(loss), keep, total)
+        _kernels.one_model_epoch(*self._columns(), w, *schedule, kind, parameters(loss), keep, total)
         W[:, 0] = w
         self._check_size(W)
         if iterate_sum is not None:
@@ -211,7 +211,7 @@ class DenseEngine(StoredEngine):
             settings: tuple[Any, ...] = (loss.outputs,)
         else:
             weights = np.ascontiguousarray(W[:, 0])
-            kernel, settings = _kernels.one_model, (compiled_kind(loss), parameter(loss))
+            kernel, settings = _kernels.one_model, (compiled_kind(loss), parameters(loss))
 
         def pass_over(part: Part) -> tuple[float, Floats]:
             gradient = np.zeros(weights.shape)

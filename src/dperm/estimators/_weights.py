@@ -1,11 +1,11 @@
-"""Why the estimators take no weights, said where a user meets it."""
+"""Why ``fit`` takes no weights, said where a user meets it."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from dperm.errors import Unsupported
 
-_WAY_OUT = (
+WAY_OUT = (
     "To favour a rare class, train without weights and move the threshold on decision_function or predict_proba: "
     "what is done with a released model costs no privacy."
 )
@@ -16,15 +16,7 @@ def refuse_weights(unsupported: Mapping[str, Any]) -> None:
     if unsupported.get("sample_weight") is not None:
         raise Unsupported(
             "fit takes no sample_weight. A weight multiplies what its row can change, so a guarantee needs a bound "
-            f"on the weights that was fixed before the data, and the proofs here are for equal weights. {_WAY_OUT}"
+            f"on the weights that was fixed before the data, and the proofs here are for equal weights. {WAY_OUT}"
         )
     for name in unsupported.keys() - {"sample_weight"}:
         raise TypeError(f"fit() got an unexpected keyword argument {name!r}; it takes X and y.")
-
-
-def refuse_class_weight(settings: Mapping[str, Any]) -> None:
-    if "class_weight" in settings:
-        raise Unsupported(
-            "There is no class_weight. 'balanced' would count the labels of the private rows, and any weight "
-            f"multiplies what a row can change, while the proofs here are for equal weights. {_WAY_OUT}"
-        )

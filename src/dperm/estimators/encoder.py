@@ -35,6 +35,20 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     An encoded row depends on its own record and on the schema only, so it can stand in front of a
     private estimator without cost: ``fit`` looks at the names of the columns and at nothing else, and
     ``transform`` gives the same rows with or without it.
+
+    Examples
+    --------
+    >>> from dperm import PublicEncoder
+    >>> schema = {
+    ...     "target": {"name": "retired", "classes": ["no", "yes"]},
+    ...     "features": {"age": {"range": [18, 90]}, "sex": {"categories": ["f", "m"]}},
+    ... }
+    >>> encoder = PublicEncoder(schema)
+    >>> encoder.get_feature_names_out().tolist()
+    ['age', 'sex=f', 'sex=m']
+    >>> encoder.fit_transform({"age": [18, 90], "sex": ["f", "m"]}).round(3)
+    array([[-0.577,  0.577, -0.577],
+           [ 0.577, -0.577,  0.577]])
     """
 
     def __init__(self, schema: Schema | str | os.PathLike[str] | Mapping[str, Any]) -> None:
@@ -58,13 +72,15 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Encode a table; see :func:`dperm.datasets.encode`."""
-        return encode(X, self._declared())
+        return encode(X, self.declared)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the encoded columns. They come from the schema; ``input_features`` is ignored."""
-        return np.asarray(feature_names(self._declared()), dtype=object)
+        return np.asarray(feature_names(self.declared), dtype=object)
 
-    def _declared(self) -> Schema:
+    @property
+    def declared(self) -> Schema:
+        """The schema, read now if ``fit`` has not read it."""
         return self.schema_ if hasattr(self, "schema_") else Schema.parse(self.schema)
 
     def __sklearn_is_fitted__(self) -> bool:

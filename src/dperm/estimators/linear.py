@@ -14,65 +14,90 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.statement import DECLARED
 from dperm.errors import InvalidInput
-from dperm.estimators._base import PrivateLinearModel
+from dperm.estimators._documented import documented
+from dperm.estimators._losses import LossLike, regression_loss
 from dperm.estimators._rows import checked, unquoted
 from dperm.estimators._weights import refuse_weights
+from dperm.estimators.base import PrivateLinearModel
 from dperm.ledger import Ledger
 from dperm.losses import ClippedSquared, Loss
-from dperm.mechanisms import Mechanism
+from dperm.mechanisms import Mechanism, Plan
+
+_PARAMETERS = {
+    "mechanism": (
+        "str or mechanism object",
+        """
+        How to train. "auto" follows noisy gradients; "adassp" solves from noisy moments; the mechanisms that
+        follow gradients or perturb the minimiser train with the squared loss and clipped residuals.
+        """,
+    ),
+    "loss": (
+        "str or Loss",
+        """
+        What is minimised: "squared", or another registered loss for real targets, by name or as an object. Targets
+        reach it moved to [-1, 1].
+        """,
+    ),
+    "l2": (
+        "float",
+        """
+        Weight of half the squared norm of all coefficients, the intercept's too, against the mean of half
+        the squared residuals, with targets in [-1, 1].
+        """,
+    ),
+    "y_range": (
+        "(low, high)",
+        """
+        Public bounds on the target, from what is known without the data. Targets beyond are cut off. ``fit`` raises
+        without it: no range would suit every target, and a wrong one ruins the model without a word.
+        """,
+    ),
+    "residual_bound": (
+        "float",
+        """
+        Residuals count squared up to this size and linearly beyond it, in units of half the range. A
+        smaller bound means less noise and less influence of outliers. "adassp" does not use it, and other losses
+        than "squared" do not take it.
+        """,
+    ),
+    "fit_intercept": (
+        "bool",
+        """
+        Add a constant column inside the bounded row. Like every coefficient it is penalised and noised; the
+        middle of ``y_range`` is added without cost. Without it predictions are 0 where the features are.
+        """,
+    ),
+}
+_ATTRIBUTES: dict[str, Any] = {
+    "coef_": ("ndarray of shape (n_features,)", ""),
+    "intercept_": ("float", ""),
+    "classes_": None,
+}
 
 
+@documented(_PARAMETERS, _ATTRIBUTES)
 class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Linear regression with an (epsilon, delta) guarantee.
 
     Targets are cut off at the public ``y_range`` and moved to [-1, 1] for training; the coefficients are
     those of the targets as they came.
 
-    Parameters
-    ----------
-    epsilon, delta : float, default=1.0 and 1e-6
-        The privacy budget that this one fit spends. Smaller is more private and noisier; delta should be
-        well below one over the number of rows.
-    mechanism : str or mechanism object, default="auto"
-        How to train. "auto" follows noisy gradients; "adassp" solves from noisy moments; the mechanisms that
-        follow gradients or perturb the minimiser train with the squared loss and clipped residuals.
-    l2 : float, default=1e-3
-        Weight of half the squared norm of all coefficients, the intercept's too, against the mean of half
-        the squared residuals, with targets in [-1, 1].
-    x_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row of features. Longer rows are scaled down to it.
-    y_range : (low, high), default=None
-        Public bounds on the target, from what is known without the data. Targets beyond are cut off. ``fit`` raises
-        without it: no range would suit every target, and a wrong one ruins the model without a word.
-    residual_bound : float, default=1.0
-        Residuals count squared up to this size and linearly beyond it, in units of half the range. A
-        smaller bound means less noise and less influence of outliers. "adassp" does not use it.
-    fit_intercept : bool, default=True
-        Add a constant column inside the bounded row. Like every coefficient it is penalised and noised; the
-        middle of ``y_range`` is added without cost. Without it predictions are 0 where the features are.
-    neighbours : {"replace-one", "add-remove"}, default="replace-one"
-        What the guarantee hides: the content of one row, or also whether it is there.
-    max_rows : int, default=None
-        For add-remove: a public number of rows that the table never exceeds; one that does is refused. Any
-        smaller number fits, also none at all.
-    random_state : int, Generator or RandomState, default=None
-        None draws all randomness from the operating system. Anything else makes the fit repeatable and
-        therefore NOT private; the report then says so, and a ledger refuses it.
-    ledger : Ledger, default=None
-        Where this fit is charged, before a row is read. A fit that would exceed the cap raises ``BudgetExceeded``.
-    dataset : str, default=None
-        Which dataset of the ledger the rows belong to; None is its default one.
+    {parameters}
 
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str, when X has column names
-    privacy_ : PrivacyReport
-        What is guaranteed, how, and under which assumptions. Print it, or use ``to_dict()``.
-    ledger_entry_ : str or None
-        The ledger, the charge that paid for this fit and the head of the ledger's history after it.
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dperm import PrivateLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(20_000, 2))
+    >>> y = 50 + 40 * X[:, 0]
+    >>> model = PrivateLinearRegression(epsilon=2.0, delta=1e-6, y_range=(0, 100)).fit(X, y)
+    >>> model.privacy_.guarantee
+    {'epsilon': 2.0, 'delta': 1e-06}
+    >>> bool(55 < model.predict([[0.5, 0.0]])[0] < 85)
+    True
     """
 
     def __init__(
@@ -81,6 +106,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         epsilon: float = 1.0,
         delta: float = 1e-6,
         mechanism: str | Mechanism = "auto",
+        loss: LossLike = ClippedSquared.name,
         l2: float = 1e-3,
         x_norm: float = 1.0,
         y_range: tuple[float, float] | None = None,
@@ -105,8 +131,22 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
             ledger=ledger,
             dataset=dataset,
         )
+        self.loss = loss
         self.y_range = y_range
         self.residual_bound = residual_bound
+
+    def plan(self, n_rows: int, n_features: int) -> Plan:
+        """What ``fit`` would do on a table of this shape: noise, price and settings, from public facts alone.
+
+        Raises what ``fit`` would raise of the settings. No data is needed and nothing is spent.
+
+        Parameters
+        ----------
+        n_rows, n_features : int
+            The shape of the table. Under add-remove ``max_rows`` stands for the number of rows.
+        """
+        self._scale()
+        return self._planned(n_rows, n_features, self._loss())
 
     def fit(self, X: ArrayLike, y: ArrayLike, **unsupported: Any) -> PrivateLinearRegression:
         """Plan from public facts, then train on the rows and release.
@@ -122,9 +162,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         """
         refuse_weights(unsupported)
         middle, half = self._scale()
-        loss = ClippedSquared(self._number("residual_bound"))
-        n_samples, n_features = self._table_shape(X, y, self.ledger is not None)
-        problem = self._problem(n_samples, n_features, loss)
+        loss = self._loss()
+        plan = self._plan(*self._table_shape(X, y, self.ledger is not None), loss)
 
         def read() -> tuple[NDArray[Any], NDArray[Any]]:
             form = {"dtype": [np.float64, np.float32], "ensure_min_samples": self._fewest_rows()}
@@ -132,17 +171,18 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
             with unquoted():
                 return rows, np.clip((values.astype(np.float64) - middle) / half, -1.0, 1.0)
 
-        coefficients, intercept = self._fit_weights(problem, read)
+        coefficients, intercept = self._fit_weights(plan, read)
         self.coef_ = half * coefficients
         self.intercept_ = float(middle + half * intercept)
         self._bind()
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The linear function of each row, not cut off at ``y_range``."""
-        check_is_fitted(self)
-        rows = checked(self, X, dtype=[np.float64, np.float32], reset=False)
-        return np.asarray(rows @ self.coef_ + self.intercept_)
+        """The linear function of each row, not cut off at ``y_range``.
+
+        Rows are mapped as in training (``row_map_``): one longer than ``x_norm`` is scaled down to it.
+        """
+        return self._margins(X)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R squared on these rows. It is not private."""
@@ -155,6 +195,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         tags.regressor_tags.poor_score = True  # at epsilon = 1 a few dozen rows teach little
         tags.non_deterministic = True
         return tags
+
+    def _loss(self) -> Loss:
+        return regression_loss(self.loss, self._number("residual_bound"))
 
     def _targets(self, loss: Loss) -> dict[str, Any]:
         assert self.y_range is not None  # or fit had raised

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from dperm.certificate.statement import NOT_MET
+from dperm.mechanisms.plan_words import noise_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,9 +15,21 @@ class PrivacyReport:
     """What a person who signs off a release wants to see. ``guarantee`` is None when there is none.
 
     It is read off ``statement``, which says the same and more for machines (docs/certificate.md).
+
+    Attributes
+    ----------
+    guarantee : dict or None
+        The epsilon and delta that hold for all that was learned from the rows; None for a model without a claim
+        and for one of which an assumption is NOT MET.
+    claim : dict or None
+        The epsilon and delta that this fit by itself claims; None with the ``reason`` why.
+    not_met : tuple of str
+        Assumptions that do not hold, as far as the fit could see.
+    assumptions : tuple of str
+        All that is taken for granted.
     """
 
-    guarantee: Mapping[str, float] | None
+    claim: Mapping[str, float] | None
     reason: str | None
     mechanism: str
     accounting: str
@@ -50,7 +63,7 @@ class PrivacyReport:
         releases = statement["releases"]
         centred = [] if statement["centring"] is None else releases[:1]
         return cls(
-            guarantee=statement["guarantee"],
+            claim=statement["guarantee"],
             reason=statement["reason"],
             mechanism=mechanism["asked"]["name"],
             accounting=mechanism["asked"]["settings"]["accounting"],
@@ -67,7 +80,7 @@ class PrivacyReport:
             row_norm=problem["row_norm"],
             lipschitz=problem["lipschitz"],
             smoothness=problem["smoothness"] * problem["row_norm"] ** 2 + problem["l2"],
-            noise_on=_noise_on(mechanism["family"], problem["n_coefficients"], planned["releases"]),
+            noise_on=noise_on(mechanism["family"], problem["n_coefficients"], planned["releases"]),
             releases=planned["releases"],
             sensitivity=planned["sensitivity"],
             noise_scale=planned["noise_scale"],
@@ -79,17 +92,33 @@ class PrivacyReport:
         )
 
     @property
+    def guarantee(self) -> Mapping[str, float] | None:
+        return None if self.not_met else self.claim
+
+    @property
     def not_met(self) -> tuple[str, ...]:
         """Assumptions that do not hold, as far as the fit could see."""
         return tuple(line for line in self.assumptions if line.startswith(NOT_MET))
 
     def to_dict(self) -> dict[str, Any]:
-        """A plain dictionary, ready for JSON."""
+        """A plain dictionary, ready for JSON.
+
+        ``guarantee``, ``epsilon`` and ``delta`` are what holds: null where an assumption is NOT MET or nothing is
+        claimed. ``claim`` is what the fit by itself claims, and ``budget`` what its noise was planned for.
+        """
         shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "statement"}
-        return {**shown, "assumptions": list(self.assumptions)}
+        holds: Mapping[str, float | None] = self.guarantee or {"epsilon": None, "delta": None}
+        return {
+            "guarantee": self.guarantee,
+            **shown,
+            **holds,
+            "budget": {"epsilon": self.epsilon, "delta": self.delta},
+            "not_met": list(self.not_met),
+            "assumptions": list(self.assumptions),
+        }
 
     def __str__(self) -> str:
-        if self.guarantee is None:
+        if self.claim is None:
             head = f"NOT PRIVATE: {self.reason}"
         elif self.not_met:
             head = (
@@ -128,18 +157,6 @@ class PrivacyReport:
             )
         lines += ["  assumed"] + [f"    - {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
-
-
-def _noise_on(family: str, coefficients: int, releases: int) -> str | None:
-    """What the noise is added to."""
-    if releases == 0:
-        return None
-    return {
-        "output": f"the {coefficients} coefficients, once",
-        "objective": f"a linear term of the objective, {coefficients} numbers; a little on its minimiser",
-        "gradient": f"{releases} steps, each of {coefficients} numbers",
-        "statistics": "sums over the rows, once",
-    }.get(family, f"{releases} releases")
 
 
 def _short(value: Any) -> str:

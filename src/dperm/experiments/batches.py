@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from dperm.engine import Engine, engine_for
 from dperm.engine import Rows as PrivateRows
 from dperm.errors import DpermError
-from dperm.estimators._base import INTERCEPT_SCALE
 from dperm.experiments import splits
 from dperm.experiments.grid import PlanGrid, loss_of, skip
 from dperm.experiments.results import Skipped
@@ -21,6 +20,7 @@ from dperm.mechanisms import Job
 from dperm.mechanisms.gradient.family import GradientMechanism
 from dperm.mechanisms.output.descent import DescentMechanism
 from dperm.privacy import Gate, SeededEntropy, SystemEntropy
+from dperm.problem import INTERCEPT_SCALE
 from dperm.row_map import RowMap
 
 Entropy = SystemEntropy | SeededEntropy
@@ -68,22 +68,37 @@ class Batch:
         return counts
 
     @cached_property
+    def n_declared(self) -> list[int]:
+        """The public number of rows of each model: what it trains on, or the declared capacity."""
+        return [self.spec.max_rows or count for count in self.n_training]
+
+    @cached_property
     def table(self) -> PrivateRows:
         return self.repeated(1)
 
+    @cached_property
+    def judged(self) -> PrivateRows:
+        """The rows alone, without the empty ones of a capacity."""
+        return self._masked(self.mask)
+
     def repeated(self, times: int) -> PrivateRows:
-        """The rows with all their models several times over."""
+        """The rows with all their models several times over, each filled up with empty rows to its capacity."""
+        missing = np.subtract(self.n_declared, self.n_training)
+        empty = np.arange(missing.max())[:, None] < missing
+        return self._masked(np.tile(np.vstack([self.mask, empty]), times))
+
+    def _masked(self, mask: NDArray[np.bool_]) -> PrivateRows:
         return engine_for(self.rows.X).of(
             self.rows.X,
             self.rows.targets,
             row_map=RowMap(x_norm=self.spec.x_norm, intercept=INTERCEPT_SCALE * self.spec.x_norm),
-            n_rows=self.spec.n_rows,
-            mask=np.tile(self.mask, times),
+            n_rows=len(mask),
+            mask=mask,
         )
 
     @cached_property
     def referee(self) -> Engine:
-        return self.table.open()
+        return self.judged.open()
 
     def judge(self, models: Sequence["Model"]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Accuracy on the held-out rows and regularised mean loss on the training rows, per model.
@@ -92,7 +107,7 @@ class Batch:
         """
         if any(model.row_map.moves for model in models):
             found = [
-                self._judge(self.table.select([k]).mapped(model.row_map).open(), model.weights[:, None])
+                self._judge(self.judged.select([k]).mapped(model.row_map).open(), model.weights[:, None])
                 for k, model in enumerate(models)
             ]
             return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
@@ -157,7 +172,7 @@ def _train(
     for place, (candidate, grid) in enumerate(grids.items()):
         for epsilon, plans in grid.items():
             cells.append((candidate, epsilon))
-            for model, n_rows in enumerate(batch.n_training):
+            for model, n_rows in enumerate(batch.n_declared):
                 plan = plans[n_rows] if place == 0 else replace(plans[n_rows], mechanism=lead)
                 jobs.append(Job(plan=plan, model=place * len(batch.n_training) + model))
     if not jobs:

@@ -8,13 +8,15 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dperm.errors import InvalidInput
+from dperm.estimators.labels import encode_labels
 from dperm.experiments.batches import Rows
-from dperm.experiments.grid import LOSSES, budgets_of, problems_of
+from dperm.experiments.grid import budgets_of, problems_of
 from dperm.experiments.runner import Progress, run
 from dperm.experiments.spec import Entrants, Spec, contenders_of
+from dperm.losses import loss_choices
 from dperm.neighbours import Neighbours
 
-__all__ = ["LOSSES", "compare", "specify"]
+__all__ = ["compare", "specify"]
 
 
 def compare(
@@ -32,6 +34,7 @@ def compare(
     l2: float = 1e-3,
     x_norm: float = 1.0,
     neighbours: str | Neighbours = Neighbours.REPLACE_ONE,
+    max_rows: int | None = None,
     seed: int | None = 0,
     folder: str | os.PathLike[str] | None = None,
     fresh: bool = False,
@@ -64,7 +67,8 @@ def compare(
         ``folds`` is not used.
     l2, x_norm : float
     neighbours : {"replace-one", "add-remove"}
-        Under add/remove the capacity of a model is its number of training rows.
+    max_rows : int, optional
+        For add-remove: the capacity that every model is planned for. By default its number of training rows.
     seed : int or None
         Noise and secret orders follow the seed, the mechanism's name and settings and the batch; the two
         accountings of a mechanism thus differ in their noise scale alone, and no contender changes another.
@@ -98,6 +102,7 @@ def compare(
         l2=l2,
         x_norm=x_norm,
         neighbours=neighbours,
+        max_rows=max_rows,
         seed=seed,
     )
     return run(spec, rows, folder=folder, fresh=fresh, progress=progress)
@@ -118,11 +123,13 @@ def specify(
     l2: float = 1e-3,
     x_norm: float = 1.0,
     neighbours: str | Neighbours = Neighbours.REPLACE_ONE,
+    max_rows: int | None = None,
     seed: int | None = 0,
 ) -> tuple[Spec, Rows]:
     """Check what :func:`compare` was given and freeze it; the rows come back encoded."""
-    if loss not in LOSSES:
-        raise InvalidInput(f"loss must be one of {', '.join(LOSSES)}; got {loss!r}.")
+    known = loss_choices("binary")
+    if loss not in known:
+        raise InvalidInput(f"loss must be one of {', '.join(known)}; got {loss!r}.")
     X, (targets, n_classes) = _matrix(X), _encode(y)
     if X.ndim != 2 or len(X) != len(targets):
         raise InvalidInput(
@@ -134,6 +141,8 @@ def specify(
         raise InvalidInput(f"folds must lie between 2 and the number of rows, {len(X)}; got {folds}.")
     if repeats < 1:
         raise InvalidInput(f"repeats must be at least 1; got {repeats}.")
+    if max_rows is not None and Neighbours.parse(neighbours) is Neighbours.REPLACE_ONE:
+        raise InvalidInput("max_rows belongs to neighbours='add-remove'.")
     if not epsilons or not mechanisms:
         raise InvalidInput("at least one mechanism and one epsilon are needed.")
     rows = Rows(X=X, targets=targets, held_out=None if held_out is None else _check_part(held_out, len(X)))
@@ -148,6 +157,7 @@ def specify(
         x_norm=float(x_norm),
         delta=float(delta),
         neighbours=Neighbours.parse(neighbours).value,
+        max_rows=max_rows,
         published_split=rows.held_out is not None,
         folds=int(folds) if rows.held_out is None else 1,
         repeats=int(repeats),
@@ -167,11 +177,11 @@ def _matrix(X: ArrayLike) -> NDArray[np.generic]:
 
 def _encode(y: ArrayLike) -> tuple[NDArray[np.float64], int]:
     """-1 and +1 for two labels, the place among all labels for more; and how many labels there are."""
-    labels, places = np.unique(np.asarray(y), return_inverse=True)
+    given = np.asarray(y).reshape(-1)
+    labels = np.unique(given)
     if len(labels) < 2:
         raise InvalidInput(f"y must hold at least two labels; it holds {len(labels)}.")
-    targets = places.reshape(-1).astype(np.float64)
-    return (2 * targets - 1 if len(labels) == 2 else targets), len(labels)
+    return encode_labels(given, labels), len(labels)
 
 
 def _check_part(held_out: ArrayLike, n_rows: int) -> NDArray[np.bool_]:

@@ -5,39 +5,41 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.errors import DpermError
-from dperm.estimators._base import INTERCEPT_SCALE
+from dperm.errors import DpermError, InvalidInput
 from dperm.experiments.results import Skipped
 from dperm.experiments.spec import Contender, Spec
-from dperm.losses import HuberHinge, Logistic, Loss, Softmax
+from dperm.losses import Loss, resolve_loss
 from dperm.mechanisms import Mechanism, Plan
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
-
-LOSSES: dict[str, Loss] = {"logistic": Logistic(), "svm": HuberHinge()}
-"""For two classes. More take the softmax loss, which is the logistic one for many classes."""
 
 PlanGrid = dict[float, dict[int, Plan]]
 """Plans by epsilon and number of training rows."""
 
 
 def loss_of(spec: Spec) -> Loss:
-    return Softmax(spec.n_classes) if spec.loss == "softmax" else LOSSES[spec.loss]
+    return resolve_loss(spec.loss).for_classes(spec.n_classes)
 
 
 def problems_of(spec: Spec, held_out: NDArray[np.bool_] | None) -> list[Problem]:
-    """The task for each number of training rows that occurs: folds differ by one row at most."""
+    """The task for each number of training rows that occurs: folds differ by one row at most.
+
+    With a declared capacity there is one, for as many rows as that.
+    """
     n, folds = spec.n_rows, spec.folds
     counts = {n - n // folds, n - -(-n // folds)} if held_out is None else {n - int(held_out.sum())}
+    if spec.max_rows is not None:
+        if max(counts) > spec.max_rows:
+            raise InvalidInput("a model has more training rows than max_rows; declare a larger number.")
+        counts = {spec.max_rows}
     return [
-        Problem(
+        Problem.for_table(
+            n_rows,
+            spec.n_features,
             loss=loss_of(spec),
             l2=spec.l2,
             x_norm=spec.x_norm,
-            n_rows=n_rows,
-            n_features=spec.n_features,
-            intercept=INTERCEPT_SCALE * spec.x_norm,
             neighbours=Neighbours.parse(spec.neighbours),
         )
         for n_rows in sorted(counts)

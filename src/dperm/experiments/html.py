@@ -47,7 +47,7 @@ def write_html(
     title : str
         The heading of the page.
     """
-    from dperm.estimators.atomic import atomic_path
+    from dperm.models.atomic import atomic_path
 
     page = html_page(results, title=title)
     with atomic_path(path) as unfinished:
@@ -119,7 +119,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
         ("l2 penalty", f"{study.l2:g}"),
         ("Bound on the norm of a row", f"{study.x_norm:g}"),
         ("δ", f"{study.delta:g}"),
-        ("Neighbours", study.neighbours),
+        ("Neighbours", study.relation),
         ("Split", f"{study.repeats} × {split}"),
         ("Seed", "none" if study.seed is None else str(study.seed)),
         ("Identity", study.identity[:16] or "none"),

@@ -78,12 +78,18 @@ class Study:
     seed: int | None
     n_classes: int = 2
     neighbours: str = "replace-one"
+    max_rows: int | None = None
     epsilons: tuple[float, ...] = ()
     identity: str = ""
     contenders: tuple[Mapping[str, Any], ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, str] = field(default_factory=dict)
     skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def relation(self) -> str:
+        """The relation in words, with the capacity where one was declared."""
+        return self.neighbours + ("" if self.max_rows is None else f", at most {self.max_rows:,} rows")
 
     @classmethod
     def of(cls, results: pa.Table) -> "Study":

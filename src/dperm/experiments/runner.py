@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dperm.errors import DpermError
-from dperm.estimators.atomic import atomic_path
 from dperm.experiments.batches import Batch, Entropy, Rows, sharing, train
 from dperm.experiments.grid import PlanGrid, budgets_of, loss_of, plan_grid, problems_of
 from dperm.experiments.results import Skipped, Study, make_results
@@ -19,6 +18,7 @@ from dperm.experiments.splits import group_repeats
 from dperm.experiments.store import PART_COLUMNS, Part, Store, merged
 from dperm.experiments.tuning import best_on_test, train_by_search
 from dperm.mechanisms import Mechanism
+from dperm.models.atomic import atomic_path
 from dperm.privacy import SeededEntropy, SystemEntropy
 
 Progress = Callable[[int, int], None]
@@ -101,6 +101,7 @@ class _Trainer:
         spec = replace(
             self.spec,
             n_rows=len(few.X),
+            max_rows=None,
             folds=min(2, self.spec.folds),
             repeats=min(2, self.spec.repeats) if one_split else 1,
             epsilons=(0.5,),
@@ -159,6 +160,7 @@ def _assemble(store: Store, n_groups: int) -> pa.Table:
         seed=spec.seed,
         n_classes=spec.n_classes,
         neighbours=spec.neighbours,
+        max_rows=spec.max_rows,
         epsilons=spec.epsilons,
         identity=spec.identity,
         contenders=tuple(_described(contender) for contender in spec.contenders),

@@ -109,6 +109,7 @@ class Spec:
     x_norm: float
     delta: float
     neighbours: str
+    max_rows: int | None
     published_split: bool
     folds: int
     repeats: int

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from dperm import __version__
 from dperm.errors import InvalidInput
-from dperm.estimators.atomic import atomic_path
 from dperm.experiments.results import COLUMNS, Skipped
 from dperm.experiments.spec import Spec, canonical_json
+from dperm.models.atomic import atomic_path
 
 PART_COLUMNS = COLUMNS.append(pa.field("candidate", pa.int64()))
 _KEY = b"dperm-part"

@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from dperm.errors import DpermError, InvalidInput
-from dperm.estimators.logistic import PrivateLogisticRegression
-from dperm.estimators.svm import PrivateLinearSVC
+from dperm.estimators.linear_classifier import PrivateLinearClassifier
 from dperm.experiments.batches import Batch, Entropy, Model, rows_of
-from dperm.experiments.grid import skip
+from dperm.experiments.grid import loss_of, skip
 from dperm.experiments.quiet import measured_only
 from dperm.experiments.results import Skipped, label
 from dperm.experiments.spec import Contender, canonical_json
@@ -99,15 +98,15 @@ def _search(contender: Contender, batch: Batch, training: Any, epsilon: float, e
     from dperm.estimators.search import PrivateSearchCV
 
     spec = batch.spec
-    kind = PrivateLinearSVC if spec.loss == "svm" else PrivateLogisticRegression
-    estimator = kind(
+    estimator = PrivateLinearClassifier(
+        loss=loss_of(spec),
         epsilon=epsilon,
         delta=spec.delta,
         l2=spec.l2,
         x_norm=spec.x_norm,
         classes=np.unique(batch.rows.targets).tolist(),
         neighbours=spec.neighbours,
-        max_rows=int(training.sum()) if spec.neighbours == "add-remove" else None,
+        max_rows=(spec.max_rows or int(training.sum())) if spec.neighbours == "add-remove" else None,
     )
     model = PrivateSearchCV(
         estimator,

@@ -1,10 +1,14 @@
 """What a loss declares: its formulas in the margin and the constants that privacy rests on."""
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dperm.errors import InvalidInput
+from dperm.losses.kernel import Kernel
 
 Array = NDArray[np.floating[Any]]
 Labels = Literal["binary", "real", "classes"]
@@ -21,15 +25,26 @@ class Loss(ABC):
     ``sign_definite``  the derivative in ``y * margin`` never changes sign;
     ``outputs``        margins per row: 1, or C for a loss over C classes (last axis);
     ``labels``         ``binary`` (-1 and +1), ``real``, or ``classes`` (0..C-1);
-    ``parameters``     what a compiled kernel needs besides the name.
+    ``parameters``     the numbers that, with the name and ``outputs``, tell it apart.
 
     The three formulas take arrays that broadcast against each other, keep the dtype of ``margin``,
     and are finite for margins from -1000 to 1000.
+
+    What else its own file says of it, so that no other file has a list of losses:
+
+    ``aliases``        other names; the first is how the command line calls it;
+    ``is_model``       False for a loss that only tests and audits use;
+    ``kernel``         its formulas for compiled passes, or None: then the three above are used. It belongs to the
+                       class that declares it: a subclass, which may change a formula, has none until it declares one;
+    ``examples``       instances to try it with: the first in catalogues and audits, all of them in tests.
     """
 
     name: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
     labels: ClassVar[Labels] = "binary"
     sign_definite: ClassVar[bool] = False
+    is_model: ClassVar[bool] = True
+    kernel: ClassVar[Kernel | None] = None
     outputs: int = 1
 
     @property
@@ -43,6 +58,21 @@ class Loss(ABC):
     @property
     def parameters(self) -> tuple[float, ...]:
         return ()
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return (cls(),)
+
+    @classmethod
+    def from_parameters(cls, parameters: Sequence[float], outputs: int) -> Self:
+        """The loss that has these ``parameters`` and ``outputs``."""
+        return cls(*parameters)
+
+    def for_classes(self, n_classes: int) -> "Loss":
+        """The loss that stands for this one when there are ``n_classes`` labels."""
+        if self.labels == "binary" and n_classes == 2:
+            return self
+        raise InvalidInput(f"the {self.name} loss is not for {n_classes} classes.")
 
     @abstractmethod
     def value(self, margin: Array, y: Array) -> Array: ...

@@ -1,12 +1,23 @@
 """Huberised hinge: the smooth loss of our linear SVM."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from dperm.errors import InvalidInput
 from dperm.losses.base import Array, Loss
+from dperm.losses.kernel import Kernel
+
+
+def _slope(margin: float, y: float, one: float, width: float) -> float:
+    return -y * min(max((one + width - y * margin) / (width + width), one - one), one)
+
+
+def _value(margin: float, y: float, one: float, width: float) -> float:
+    z, double = y * margin, width + width
+    rounded = min(max(one + width - z, one - one), double)
+    return rounded * rounded / (double + double) + max(one - width - z, one - one)
 
 
 @dataclass(frozen=True)
@@ -20,13 +31,19 @@ class HuberHinge(Loss):
 
     width: float = 0.5
     name: ClassVar[str] = "huber-hinge"
+    aliases: ClassVar[tuple[str, ...]] = ("svm",)
     sign_definite: ClassVar[bool] = True
+    kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value)
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.width) and self.width > 0):
             raise InvalidInput(
                 f"width must be a positive number; got {self.width!r}. The usual choice is 0.5."
             )
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return (cls(0.5), cls(0.05), cls(2.0))
 
     @property
     def lipschitz(self) -> float:

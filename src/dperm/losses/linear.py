@@ -6,6 +6,15 @@ from typing import ClassVar
 import numpy as np
 
 from dperm.losses.base import Array, Loss
+from dperm.losses.kernel import Kernel
+
+
+def _slope(margin: float, y: float, one: float) -> float:
+    return -y
+
+
+def _value(margin: float, y: float, one: float) -> float:
+    return -y * margin
 
 
 @dataclass(frozen=True)
@@ -14,6 +23,8 @@ class Linear(Loss):
 
     name: ClassVar[str] = "linear"
     sign_definite: ClassVar[bool] = True
+    is_model: ClassVar[bool] = False
+    kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value)
 
     @property
     def lipschitz(self) -> float:

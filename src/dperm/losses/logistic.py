@@ -6,6 +6,20 @@ from typing import ClassVar
 import numpy as np
 
 from dperm.losses.base import Array, Loss
+from dperm.losses.kernel import Kernel, exponential
+from dperm.losses.softmax import Softmax
+
+
+def _slope(margin: float, y: float, one: float) -> float:
+    return -y / (one + exponential(y * margin))
+
+
+def _value(margin: float, y: float, one: float) -> float:
+    return max(-y * margin, one - one)
+
+
+def _excess(margin: float, y: float, one: float) -> float:
+    return exponential(-abs(y * margin))
 
 
 @dataclass(frozen=True)
@@ -14,6 +28,7 @@ class Logistic(Loss):
 
     name: ClassVar[str] = "logistic"
     sign_definite: ClassVar[bool] = True
+    kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value, excess=_excess)
 
     @property
     def lipschitz(self) -> float:
@@ -22,6 +37,9 @@ class Logistic(Loss):
     @property
     def smoothness(self) -> float:
         return 0.25
+
+    def for_classes(self, n_classes: int) -> Loss:
+        return self if n_classes == 2 else Softmax(n_classes)
 
     def value(self, margin: Array, y: Array) -> Array:
         z = y * margin

@@ -1,7 +1,8 @@
 """Cross-entropy over C classes: one loss for all classes, so one budget for all classes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -25,6 +26,17 @@ class Softmax(Loss):
         if not (isinstance(self.n_classes, int) and self.n_classes >= 2):
             raise InvalidInput(f"n_classes must be a whole number of at least 2; got {self.n_classes!r}.")
         object.__setattr__(self, "outputs", self.n_classes)
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return (cls(3), cls(2), cls(10))
+
+    @classmethod
+    def from_parameters(cls, parameters: Sequence[float], outputs: int) -> Self:
+        return cls(outputs)
+
+    def for_classes(self, n_classes: int) -> Loss:
+        return Softmax(n_classes)
 
     @property
     def lipschitz(self) -> float:

@@ -1,12 +1,23 @@
 """Squared loss with a clipped residual (Huber's loss), for bounded-influence linear regression."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from dperm.errors import InvalidInput
 from dperm.losses.base import Array, Labels, Loss
+from dperm.losses.kernel import Kernel
+
+
+def _slope(margin: float, y: float, one: float, bound: float) -> float:
+    return min(max(margin - y, -bound), bound)
+
+
+def _value(margin: float, y: float, one: float, bound: float) -> float:
+    size = abs(margin - y)
+    inner = min(size, bound)
+    return inner * (size - inner / (one + one))
 
 
 @dataclass(frozen=True)
@@ -16,10 +27,15 @@ class ClippedSquared(Loss):
     residual_bound: float = 1.0
     name: ClassVar[str] = "squared"
     labels: ClassVar[Labels] = "real"
+    kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value)
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.residual_bound) and self.residual_bound > 0):
             raise InvalidInput(f"residual_bound must be a positive number; got {self.residual_bound!r}.")
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return (cls(0.7), cls(0.3), cls(20.0))
 
     @property
     def lipschitz(self) -> float:

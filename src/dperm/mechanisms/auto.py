@@ -109,6 +109,6 @@ def choose(problem: Problem, budget: Budget) -> tuple[Mechanism, str]:
         )
     if not noisy:
         return Objective(center=True), "the noise is small: a perturbed objective on centred rows"
-    if isinstance(loss, Logistic) and problem.n_columns <= MOST_MOMENTS:
+    if type(loss) is Logistic and problem.n_columns <= MOST_MOMENTS:
         return SSP(center=True), "the noise is large: moments of centred rows, released once"
     return DPGD(center=True), "the noise is large: noisy gradients on centred rows"

@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 
 from dperm.errors import InvalidInput
-from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
+from dperm.losses import Loss, example_losses
 from dperm.mechanisms.base import Mechanism
 from dperm.mechanisms.registry import mechanism_names, resolve
 from dperm.neighbours import Neighbours
 from dperm.problem import Problem
-
-LOSSES: tuple[Loss, ...] = (Logistic(), HuberHinge(), ClippedSquared(), Softmax(3))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +33,11 @@ def catalogue() -> list[Entry]:
     return [_entry(resolve(name)) for name in mechanism_names()]
 
 
+def model_losses() -> tuple[Loss, ...]:
+    """One instance of every registered loss that makes a model."""
+    return tuple(loss for loss in example_losses() if loss.is_model)
+
+
 def _entry(mechanism: Mechanism) -> Entry:
     covered = [
         (loss.name, relation.value) for loss, relation in _cases() if _covers(mechanism, loss, relation)
@@ -53,7 +56,7 @@ def _entry(mechanism: Mechanism) -> Entry:
 
 
 def _cases() -> list[tuple[Loss, Neighbours]]:
-    return [(loss, relation) for loss in LOSSES for relation in Neighbours]
+    return [(loss, relation) for loss in model_losses() for relation in Neighbours]
 
 
 def _covers(mechanism: Mechanism, loss: Loss, relation: Neighbours) -> bool:

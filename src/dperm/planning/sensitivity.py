@@ -65,7 +65,7 @@ def gradient_gap(problem: Problem, weight_norm: float) -> float:
     -------
     The weights are public: they were computed from earlier releases alone.
     """
-    if not isinstance(problem.loss, Logistic):
+    if type(problem.loss) is not Logistic:
         return problem.gradient_gap
     s = _scaled_norm(problem, weight_norm)
     replaced = problem.neighbours is Neighbours.REPLACE_ONE
@@ -145,7 +145,7 @@ def _scaled_norm(problem: Problem, weight_norm: float) -> float:
 
 
 def _check_logistic(problem: Problem) -> None:
-    if not isinstance(problem.loss, Logistic):
+    if type(problem.loss) is not Logistic:
         raise Unsupported(
             f"only the logistic gradient splits in this way; the loss is {problem.loss.name!r}."
         )

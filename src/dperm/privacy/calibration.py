@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.privacy.budget import Budget
 from dperm.privacy.profile import GaussianProfile
+from dperm.privacy.promise import Promise
 from dperm.privacy.search import smallest_safe
 
 
-def calibrate(profile_of_scale: Callable[[float], GaussianProfile], budget: Budget, start: float) -> float:
+def calibrate(profile_of_scale: Callable[[float], GaussianProfile], budget: Promise, start: float) -> float:
     """Smallest noise scale, to a relative 1e-10, whose profile meets the budget.
 
     Parameters
@@ -47,7 +47,7 @@ def calibrate(profile_of_scale: Callable[[float], GaussianProfile], budget: Budg
     return scale
 
 
-def gaussian_mu(budget: Budget) -> float:
+def gaussian_mu(budget: Promise) -> float:
     """Largest mu, to a relative 1e-10, of which one Gaussian release meets the budget.
 
     A release with sensitivity s then needs noise scale s / mu; several releases may share mu as long as

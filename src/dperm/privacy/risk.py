@@ -16,9 +16,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import erf, ndtr, ndtri
 
 from dperm.errors import InvalidInput
-from dperm.privacy.budget import EPSILON_RANGE, Budget
 from dperm.privacy.calibration import gaussian_mu
 from dperm.privacy.profile import GaussianProfile
+from dperm.privacy.promise import EPSILON_RANGE, Promise
 from dperm.privacy.search import smallest_safe
 
 # Covers, relative to a rate, rounding errors and the lattice of the noise (the margin of the profile).
@@ -36,7 +36,7 @@ class DeltaCurve(Protocol):
     def delta(self, epsilon: float) -> float: ...
 
 
-Guarantee = Budget | DeltaCurve
+Guarantee = Promise | DeltaCurve
 
 
 def tradeoff(guarantee: Guarantee, fpr: float) -> float:
@@ -57,7 +57,7 @@ def tradeoff(guarantee: Guarantee, fpr: float) -> float:
     the bounds of its points :math:`(\varepsilon, \delta(\varepsilon))`, each of which holds.
     """
     fpr = _rate("fpr", fpr)
-    if isinstance(guarantee, Budget):
+    if isinstance(guarantee, Promise):
         return _rounded_up(_linear_bound(guarantee.epsilon, guarantee.delta, fpr), _ROUNDING)
     mu = _single_mu(guarantee)
     if mu is not None:
@@ -76,7 +76,7 @@ def advantage(guarantee: Guarantee) -> float:
     An attacker for whom both candidates are equally likely is right with chance at most (1 + advantage)/2.
     For a budget (e^ε − 1 + 2δ)/(e^ε + 1); for one Gaussian release delta(0); an upper bound always.
     """
-    if isinstance(guarantee, Budget):
+    if isinstance(guarantee, Promise):
         return _rounded_up(_linear_advantage(guarantee.epsilon, guarantee.delta), _ROUNDING)
     mu = _single_mu(guarantee)
     if mu is not None:
@@ -109,53 +109,53 @@ def belief(guarantee: Guarantee, prior: float, fpr: float) -> float:
     return _rounded_up(right / (right + wrong), _ROUNDING)
 
 
-def budget_attack(budget: Budget, fpr: float, gaussian: bool) -> float:
+def promised_attack(budget: Promise, fpr: float, gaussian: bool) -> float:
     """``tradeoff`` of a budget, or of one Gaussian release that spends it whole."""
     return tradeoff(_whole_gaussian(budget) if gaussian else budget, fpr)
 
 
-def budget_advantage(budget: Budget, gaussian: bool) -> float:
+def promised_advantage(budget: Promise, gaussian: bool) -> float:
     """``advantage`` of a budget, or of one Gaussian release that spends it whole."""
     return advantage(_whole_gaussian(budget) if gaussian else budget)
 
 
-def budget_from_attack(tpr: float, fpr: float, delta: float, gaussian: bool) -> Budget:
-    """Largest certified budget whose attack at ``fpr`` stays within ``tpr``."""
+def epsilon_from_attack(tpr: float, fpr: float, delta: float, gaussian: bool) -> float:
+    """Epsilon of the largest certified budget whose attack at ``fpr`` stays within ``tpr``."""
     tpr, fpr = _rate("tpr", tpr), _rate("fpr", fpr)
     if not 0 < fpr < tpr < 1:
         raise InvalidInput(
             f"An attack bound needs 0 < fpr < tpr < 1; got tpr = {tpr:g} and fpr = {fpr:g}. A blind guess has "
             "tpr = fpr, so no budget does better; tpr = 1 would allow everything. An example: tpr=0.05, fpr=0.01."
         )
-    return _largest_budget(
-        lambda budget: budget_attack(budget, fpr, gaussian), tpr, delta, f"tpr at fpr = {fpr:g}"
+    return _largest_epsilon(
+        lambda budget: promised_attack(budget, fpr, gaussian), tpr, delta, f"tpr at fpr = {fpr:g}"
     )
 
 
-def budget_from_advantage(most: float, delta: float, gaussian: bool) -> Budget:
-    """Largest certified budget whose advantage stays within ``most``."""
+def epsilon_from_advantage(most: float, delta: float, gaussian: bool) -> float:
+    """Epsilon of the largest certified budget whose advantage stays within ``most``."""
     most = _rate("advantage", most)
     if not 0 < most < 1:
         raise InvalidInput(
             f"advantage must lie strictly between 0 (a blind guess) and 1 (certainty); got {most:g}."
         )
-    return _largest_budget(lambda budget: budget_advantage(budget, gaussian), most, delta, "advantage")
+    return _largest_epsilon(lambda budget: promised_advantage(budget, gaussian), most, delta, "advantage")
 
 
-def _largest_budget(risk: Callable[[Budget], float], most: float, delta: float, name: str) -> Budget:
+def _largest_epsilon(risk: Callable[[Promise], float], most: float, delta: float, name: str) -> float:
     """The largest epsilon of the certified range, to a relative 1e-10, at which ``risk`` was seen within ``most``."""
     low, high = EPSILON_RANGE
-    least = risk(Budget(low, delta))
+    least = risk(Promise(low, delta))
     if least > most:
         raise InvalidInput(
             f"No budget with delta = {delta:g} keeps the {name} within {most:g}: the smallest certified epsilon, "
             f"{low:g}, allows {least:.4g} already. Choose a smaller delta or allow more."
         )
-    inverse = smallest_safe(lambda x: risk(Budget(1 / x, delta)) - most, start=1 / low, lowest=1 / high)
-    return Budget(1 / inverse, delta)
+    inverse = smallest_safe(lambda x: risk(Promise(1 / x, delta)) - most, start=1 / low, lowest=1 / high)
+    return 1 / inverse
 
 
-def _whole_gaussian(budget: Budget) -> GaussianProfile:
+def _whole_gaussian(budget: Promise) -> GaussianProfile:
     return GaussianProfile.gaussian(gaussian_mu(budget) * (1 + _CALIBRATION))
 
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dperm.analysis.bounds import BOUNDS, Setting, utility_bounds
-from dperm.estimators.atomic import atomic_path
 from dperm.experiments.figures import save
 from dperm.experiments.reproduce.item import Bench, Check, Item, Report, Section
+from dperm.models.atomic import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dperm.analysis.curvature import Curvature
-from dperm.estimators.atomic import atomic_path
 from dperm.experiments.figures import save
 from dperm.experiments.reproduce.published import YU_TABLE2, off
+from dperm.models.atomic import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

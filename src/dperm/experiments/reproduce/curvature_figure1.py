@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dperm.analysis.curvature import Curvature
-from dperm.estimators.atomic import atomic_path
 from dperm.experiments.reproduce.curvature_drawing import draw_expected
 from dperm.experiments.reproduce.item import Bench, Check, Report, Section
 from dperm.experiments.reproduce.regression_sets import load_all
+from dperm.models.atomic import atomic_path
 
 NOISE_SCALES = (*(float(scale) for scale in np.geomspace(1e-3, 10, 25)), 1.0)
 

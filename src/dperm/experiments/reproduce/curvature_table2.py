@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dperm.analysis.curvature import Curvature
-from dperm.estimators.atomic import atomic_path
 from dperm.experiments.reproduce.curvature_drawing import draw_table
 from dperm.experiments.reproduce.item import Bench, Check, Report, Section
 from dperm.experiments.reproduce.published import YU_TABLE2, off
 from dperm.experiments.reproduce.regression_sets import CONVENTIONS, Convention, RegressionSet, load_all
+from dperm.models.atomic import atomic_path
 
 CLOSE = 0.1  # relative distance to a published figure
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dperm.estimators.atomic import atomic_path
 from dperm.experiments.figures import save
+from dperm.models.atomic import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

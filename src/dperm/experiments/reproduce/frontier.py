@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dperm.estimators.atomic import atomic_path
 from dperm.experiments.reproduce import rsgd
 from dperm.experiments.reproduce.drawing import Line, draw_lines
 from dperm.experiments.reproduce.item import Bench, Check, Item, Report, Section
@@ -23,6 +22,7 @@ from dperm.experiments.reproduce.studies import (
 from dperm.experiments.results import Curve, curves
 from dperm.experiments.spec import Contender, Entrant, contenders_of
 from dperm.mechanisms import mechanism_names, resolve
+from dperm.models.atomic import atomic_path
 
 AUTO = "auto"
 PAPER_METHODS: dict[str, Entrant] = {

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.estimators.atomic import atomic_path
 from dperm.experiments.figures import save
 from dperm.experiments.reproduce.published import REPORT_CONSTANTS, TEST_POINTS
+from dperm.models.atomic import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

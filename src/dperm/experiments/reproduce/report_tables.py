@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dperm.estimators.atomic import atomic_path
 from dperm.experiments.reproduce.item import Bench, Item, Report
 from dperm.experiments.reproduce.published import REPORT_TABLES
 from dperm.experiments.reproduce.report_drawing import Trajectories, animate, draw
@@ -24,6 +23,7 @@ from dperm.experiments.reproduce.report_sections import (
     threshold_section,
 )
 from dperm.experiments.reproduce.report_simulation import BATCH, METHODS, NON_PRIVATE, PRIVATE, TRUTH
+from dperm.models.atomic import atomic_path
 
 PAPER = "G. Zhang, Differentially private stochastic gradient descent, report of CS227r (Harvard 2017)"
 

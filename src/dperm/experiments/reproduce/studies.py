@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dperm.errors import DataUnavailable
-from dperm.estimators.atomic import atomic_path
 from dperm.experiments.batches import Rows
 from dperm.experiments.compare import specify
 from dperm.experiments.figures import figure_of, save
@@ -20,6 +19,7 @@ from dperm.experiments.results import RULE, Curve, Study, combine, curves, make_
 from dperm.experiments.runner import run
 from dperm.experiments.spec import Entrant, Spec
 from dperm.experiments.store import merged
+from dperm.models.atomic import atomic_path
 
 NON_PRIVATE, MAJORITY = "NonPrivate", "Majority"
 BASELINES: dict[str, Entrant] = {NON_PRIVATE: "none", MAJORITY: "majority"}

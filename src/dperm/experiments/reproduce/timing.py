@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dperm.estimators.atomic import atomic_path
 from dperm.experiments.compare import specify
 from dperm.experiments.reproduce.data import Records
 from dperm.experiments.reproduce.drawing import Line, draw_lines
@@ -20,6 +19,7 @@ from dperm.experiments.reproduce.rsgd import DELTA, L2, OURS, PAPER
 from dperm.experiments.reproduce.studies import NON_PRIVATE, load_each
 from dperm.experiments.runner import run
 from dperm.experiments.spec import Entrant
+from dperm.models.atomic import atomic_path
 
 if TYPE_CHECKING:
     from dperm.experiments.batches import Rows

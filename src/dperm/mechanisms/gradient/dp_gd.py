@@ -80,7 +80,7 @@ class DPGD(GradientMechanism):
             raise InvalidInput("split belongs to unclipped gradients and accounting='tight'.")
 
     def misfit(self, problem: Problem) -> str | None:
-        if self.split > 0 and not isinstance(problem.loss, Logistic):
+        if self.split > 0 and type(problem.loss) is not Logistic:
             return f"only the logistic gradient can be split; set split=0 for the {problem.loss.name} loss"
         return super().misfit(problem)
 

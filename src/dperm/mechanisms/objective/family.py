@@ -225,6 +225,6 @@ def rule_of_strength(problem: Problem, noise_length: float, epsilon: float) -> f
 
 def hessian_trace(problem: Problem) -> float:
     """Bound on the trace of one row's Hessian; over the strength it bounds the log-determinant."""
-    if isinstance(problem.loss, Softmax):
+    if type(problem.loss) is Softmax:
         return problem.row_norm**2 * (1 - 1 / problem.loss.n_classes)
     return curvature_bound(problem)

@@ -49,7 +49,7 @@ def log_determinant_bound(problem: Problem) -> float:
     :math:`\ln(1 + \beta/\Lambda)` for a loss of one margin and :math:`(K-1)\ln(1 + r^2/(K\Lambda))` for
     softmax over K classes. It is enough for both relations and in both directions.
     """
-    if isinstance(problem.loss, Softmax):
+    if type(problem.loss) is Softmax:
         K = problem.loss.n_classes
         return (K - 1) * math.log1p(problem.row_norm**2 / (K * strength(problem))) * _UP
     _check_one_margin(problem)
@@ -62,7 +62,7 @@ def gradient_vertices(problem: Problem) -> list[float]:
     Sorted; the norms of any pair of neighbours are, one by one, at most these.
     """
     replace = problem.neighbours is Neighbours.REPLACE_ONE
-    if isinstance(problem.loss, Softmax):
+    if type(problem.loss) is Softmax:
         others = problem.loss.n_classes - 1
         if replace:
             apart = [math.sqrt(3)] * (others * (others - 1)) + [2.0] * others

@@ -82,7 +82,7 @@ class AdaSSP(StatisticsMechanism):
             raise InvalidInput(f"failure must be below 0.5; got {self.failure!r}.")
 
     def misfit(self, problem: Problem) -> str | None:
-        if not isinstance(problem.loss, ClippedSquared):
+        if type(problem.loss) is not ClippedSquared:
             return f"it covers the squared loss only, not {problem.loss.name}"
         return super().misfit(problem)
 

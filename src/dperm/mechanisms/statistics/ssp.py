@@ -83,7 +83,7 @@ class SSP(StatisticsMechanism):
             check_positive("ridge", self.ridge)
 
     def misfit(self, problem: Problem) -> str | None:
-        if not isinstance(problem.loss, Logistic):
+        if type(problem.loss) is not Logistic:
             return f"it covers the logistic loss only, not {problem.loss.name}"
         return super().misfit(problem)
 

@@ -1,28 +1,30 @@
-"""The one private fit behind every estimator."""
+"""The one private fit behind every estimator, and the one way from rows to margins."""
 
 from __future__ import annotations
 
 import numbers
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dperm.certificate import bind, statement_of
+import dperm
+from dperm.certificate import bind, statement_of, unbind
 from dperm.certificate.cautions import cautions
 from dperm.certificate.document import plain
 from dperm.engine import Rows, open_rows
 from dperm.errors import InvalidInput
+from dperm.estimators._hints import refuse_unknown
 from dperm.estimators._paying import check_purse, check_shape, paid, shape_of
-from dperm.estimators._rows import unquoted
+from dperm.estimators._rows import checked, unquoted
 from dperm.estimators._surroundings import surroundings
-from dperm.estimators._weights import refuse_class_weight
 from dperm.estimators.report import PrivacyReport
 from dperm.ledger import Ledger
 from dperm.losses import Loss
@@ -30,20 +32,25 @@ from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
+from dperm.row_map import RowMap
+
+if TYPE_CHECKING:
+    from dperm.datasets import Schema
 
 Vector = NDArray[np.float64]
 
-INTERCEPT_SCALE = 0.3  # the intercept column as a share of x_norm: it grows the row norm by 4.4 % only
-
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
-    """Parameters, the private fit and the report that all linear estimators share.
+    """Parameters, the plan, the private fit and the report that all linear estimators share.
 
     A subclass says in ``_targets`` what may occur in y and who says so. Its ``fit`` takes the public
-    facts, chooses a loss, calls ``_problem`` and ``_fit_weights`` with a function that validates rows and encodes
+    facts, chooses a loss, calls ``_plan`` and ``_fit_weights`` with a function that validates rows and encodes
     targets, and stores coefficients in its own shape.
     """
 
+    coef_: Vector
+    intercept_: Any
+    row_map_: RowMap
     privacy_: PrivacyReport
     ledger_entry_: str | None
 
@@ -76,17 +83,45 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
         """Only for a better message: the settings are those of ``__init__``, where scikit-learn looks for them."""
-        refuse_class_weight(settings)
+        refuse_unknown(cls, settings)
         return super().__new__(cls)  # type: ignore[no-any-return]
+
+    def set_params(self, **settings: Any) -> Self:
+        """As in scikit-learn; a setting that is known there and not here is answered with what stands for it."""
+        refuse_unknown(type(self), settings)
+        return super().set_params(**settings)  # type: ignore[no-any-return]
+
+    def plan(self, n_rows: int, n_features: int) -> Plan:
+        """What a fit would do, from public facts alone."""
+        raise NotImplementedError
 
     def _targets(self, loss: Loss) -> dict[str, Any]:
         """What may occur in y, and where that was taken from."""
         raise NotImplementedError
 
+    def save(self, path: str | os.PathLike[str], schema: Schema | None = None) -> None:
+        """Write the fitted model to a JSON file; the same as ``dperm.save_model``."""
+        dperm.save_model(self, path, schema)
+
+    def _plan(self, n_rows: int, n_features: int, loss: Loss) -> Plan:
+        """The plan that both ``plan`` and ``fit`` follow."""
+        budget = Budget(self.epsilon, self.delta)
+        return resolve(self.mechanism).plan(self._problem(n_rows, n_features, loss), budget)
+
+    def _planned(self, n_rows: int, n_features: int, loss: Loss) -> Plan:
+        """The plan, once numbers and settings are known to be such that ``fit`` would take them."""
+        for name, count in (("n_rows", n_rows), ("n_features", n_features)):
+            if isinstance(count, bool) or not isinstance(count, numbers.Integral):
+                raise InvalidInput(f"{name} must be a whole number; got a {type(count).__name__}.")
+        plan = self._plan(int(n_rows), int(n_features), loss)
+        Gate.from_random_state(deepcopy(self.random_state))  # a generator is not to be advanced
+        check_purse(self)
+        return plan
+
     def _fit_weights(
-        self, problem: Problem, read: Callable[[], tuple[NDArray[Any], NDArray[Any]]]
+        self, plan: Plan, read: Callable[[], tuple[NDArray[Any], NDArray[Any]]]
     ) -> tuple[Vector, Vector]:
-        """Plan from public facts, charge the ledger, read the rows, train, release once, and store the report.
+        """Charge the ledger, read the rows, train as planned, release once, and store the report.
 
         Parameters
         ----------
@@ -100,12 +135,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             Of shape (p,) and (), or (p, C) and (C,) for a loss with C outputs; the intercept as it is added
             to a margin, zero without ``fit_intercept``.
         """
-        budget = Budget(self.epsilon, self.delta)
-        mechanism = resolve(self.mechanism)
-        gate = Gate.from_random_state(self.random_state)
-        plan = mechanism.plan(problem, budget)
+        problem, gate = plan.problem, Gate.from_random_state(self.random_state)
         around, depth = surroundings(self)
-        around.warn(depth, cautions(problem, budget, plan.private))  # before anything is spent
+        around.warn(depth, cautions(problem, plan.budget, plan.private))  # before anything is spent
         check_purse(self)
         n_told = problem.n_rows if problem.neighbours is Neighbours.REPLACE_ONE else None
 
@@ -115,15 +147,21 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return open_rows(rows, targets, problem)
 
         def train(rows: Rows) -> Outcome:
-            (outcome,) = mechanism.run([Job(plan=plan)], rows, gate)
+            (outcome,) = plan.mechanism.run([Job(plan=plan)], rows, gate)
             return outcome
 
         self.ledger_entry_, outcome = paid(
             self, plan.cost, problem.neighbours, plan.mechanism.name, table, train
         )
-        self.privacy_ = self._report(plan, outcome, gate)
         self.row_map_ = outcome.row_map
-        return outcome.row_map.coefficients(outcome.weights)
+        self.privacy_ = self._report(plan, outcome, gate)
+        return self.row_map_.coefficients(outcome.weights)
+
+    def _margins(self, X: ArrayLike) -> Vector:
+        """The linear function of every row, mapped as in training."""
+        check_is_fitted(self)
+        rows = checked(self, X, dtype=[np.float64, np.float32], reset=False)
+        return self.row_map_.margins(rows, self.coef_.T, self.intercept_)
 
     def _table_shape(self, X: Any, y: Any, paying: bool) -> tuple[int, int]:
         """Rows and features, before a value is looked at. What is no table is refused in scikit-learn's words."""
@@ -155,14 +193,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             raise InvalidInput(
                 f"fit_intercept must be True or False; got a {type(self.fit_intercept).__name__}."
             )
-        x_norm = self._number("x_norm")
-        return Problem(
+        return Problem.for_table(
+            n_samples if self.max_rows is None else self.max_rows,
+            n_features,
             loss=loss,
             l2=self._number("l2"),
-            x_norm=x_norm,
-            n_rows=n_samples if self.max_rows is None else self.max_rows,
-            n_features=n_features,
-            intercept=INTERCEPT_SCALE * x_norm if self.fit_intercept else 0.0,
+            x_norm=self._number("x_norm"),
+            fit_intercept=bool(self.fit_intercept),
             neighbours=neighbours,
         )
 
@@ -207,6 +244,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return deepcopy(self._certificate)
 
 
+def restore(estimator: PrivateLinearModel, statement: dict[str, Any], row_map: RowMap) -> None:
+    """Give a model that was read from a file what ``fit`` had left of its guarantee and its rows."""
+    estimator._certificate = statement
+    estimator.privacy_ = PrivacyReport.of(unbind(statement))
+    estimator.ledger_entry_ = statement["model"]["ledger_entry"]
+    estimator.row_map_ = row_map
+
+
 def released_numbers(estimator: Any) -> dict[str, Any]:
     """What a model file holds of a release: for one output a row of coefficients, otherwise rows.
 
@@ -220,5 +265,6 @@ def released_numbers(estimator: Any) -> dict[str, Any]:
         "intercept": intercept[0] if len(intercept) == 1 else intercept,
         "classes": getattr(estimator, "classes_", None),
         "feature_names": getattr(estimator, "feature_names_in_", None),
+        "row_map": estimator.row_map_.to_dict(),
     }
     return {name: plain(name, value, strict=False) for name, value in released.items()}

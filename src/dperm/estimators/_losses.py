@@ -1,0 +1,62 @@
+"""Which loss an estimator trains with: a registered name or an object, of the right kind for its targets."""
+
+from __future__ import annotations
+
+from dperm.errors import InvalidInput, Unsupported
+from dperm.losses import ClippedSquared, Logistic, Loss, Softmax, resolve_loss
+
+LossLike = str | Loss
+
+_USUAL_BOUND = ClippedSquared().residual_bound
+
+
+def classifier_loss(loss: LossLike, n_classes: int) -> Loss:
+    """The loss for this many classes: of one output for two, of one output per class for more."""
+    chosen = _checked(loss, ("binary", "classes"), "PrivateLinearRegression")
+    fitting = _for_classes(chosen, n_classes)
+    if fitting is None or (chosen.outputs > 1 and isinstance(loss, Loss) and chosen != fitting):
+        raise Unsupported(
+            f"the {chosen.name} loss as given does not fit {n_classes} classes. loss='logistic' fits two or more, any "
+            "other for labels -1 and +1 fits two, and a loss object for more must have as many outputs as classes."
+        )
+    return fitting
+
+
+def fits_many_classes(loss: LossLike) -> bool:
+    """Whether there is a form of the loss for more than two classes."""
+    return _for_classes(resolve_loss(loss), 3) is not None
+
+
+def regression_loss(loss: LossLike, residual_bound: float) -> Loss:
+    """The loss for real targets. ``residual_bound`` belongs to "squared"; any other says its own."""
+    if loss == ClippedSquared.name:
+        return ClippedSquared(residual_bound)
+    chosen = _checked(loss, ("real",), "PrivateLinearClassifier")
+    if residual_bound != _USUAL_BOUND:
+        raise InvalidInput(
+            "residual_bound is for loss='squared'; set the bound of a loss object where it is made."
+        )
+    return chosen
+
+
+def has_link(loss: LossLike) -> bool:
+    """Whether margins stand for probabilities under this loss."""
+    return isinstance(resolve_loss(loss), Logistic | Softmax)
+
+
+def _for_classes(loss: Loss, n_classes: int) -> Loss | None:
+    """The form of the loss for so many classes, None if there is none; two take one margin, not two."""
+    try:
+        fitting = loss.for_classes(n_classes)
+    except InvalidInput:
+        return None
+    return fitting if fitting.outputs == (1 if n_classes == 2 else n_classes) else None
+
+
+def _checked(loss: LossLike, labels: tuple[str, ...], other: str) -> Loss:
+    chosen = resolve_loss(loss)
+    if not chosen.is_model:
+        raise Unsupported(f"the {chosen.name} loss is for tests and audits; it makes no model.")
+    if chosen.labels not in labels:
+        raise Unsupported(f"the {chosen.name} loss is for other targets than these; use {other} for it.")
+    return chosen

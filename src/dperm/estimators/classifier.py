@@ -1,0 +1,238 @@
+"""Labels in, coefficients and predictions out: what the private classifiers share."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from dperm.certificate.statement import DECLARED, TAKEN
+from dperm.errors import InvalidInput, Unsupported
+from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classes, has_link
+from dperm.estimators._rows import checked, unquoted
+from dperm.estimators._weights import refuse_weights
+from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.labels import encode_labels
+from dperm.ledger import Ledger
+from dperm.losses import Loss
+from dperm.mechanisms import Mechanism, Plan
+from dperm.neighbours import Neighbours
+
+_NEEDS_CLASSES = {
+    "hidden": (
+        "neighbours='add-remove' hides whether a row is there, and labels taken from y would tell that of the "
+        "only row with a label: declare all that may occur with classes=."
+    ),
+    "paid": (
+        "With a ledger declare classes=, all labels that may occur: the charge comes before a row is read, and "
+        "to take the labels from y is to read it."
+    ),
+}
+
+
+def _gives_probabilities(model: PrivateClassifier) -> bool:
+    return has_link(model.loss)
+
+
+class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+    """A linear classifier, trained with differential privacy. Subclasses say with which ``loss``."""
+
+    loss: LossLike
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        mechanism: str | Mechanism = "auto",
+        l2: float = 1e-3,
+        x_norm: float = 1.0,
+        classes: Sequence[Any] | None = None,
+        fit_intercept: bool = True,
+        neighbours: str = "replace-one",
+        max_rows: int | None = None,
+        random_state: Any = None,
+        ledger: Ledger | None = None,
+        dataset: str | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            mechanism=mechanism,
+            l2=l2,
+            x_norm=x_norm,
+            fit_intercept=fit_intercept,
+            neighbours=neighbours,
+            max_rows=max_rows,
+            random_state=random_state,
+            ledger=ledger,
+            dataset=dataset,
+        )
+        self.classes = classes
+
+    def plan(self, n_rows: int, n_features: int, n_classes: int | None = None) -> Plan:
+        """What ``fit`` would do on a table of this shape: noise, price and settings, from public facts alone.
+
+        Raises what ``fit`` would raise of the settings. No data is needed and nothing is spent.
+
+        Parameters
+        ----------
+        n_rows, n_features : int
+            The shape of the table. Under add-remove ``max_rows`` stands for the number of rows.
+        n_classes : int, optional
+            How many labels may occur, where ``classes`` does not say so.
+        """
+        return self._planned(n_rows, n_features, self._loss(self._count_classes(n_classes)))
+
+    def fit(self, X: ArrayLike, y: ArrayLike, **unsupported: Any) -> PrivateClassifier:
+        """Plan from public facts, then train on the rows and release the weights once.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows with a Euclidean norm above ``x_norm`` are scaled down to it. Under add-remove there may be none.
+        y : array-like of shape (n_samples,)
+            Labels, all of them in ``classes``.
+        **unsupported
+            Refused: ``sample_weight`` with the reason why.
+        """
+        refuse_weights(unsupported)
+        paying = self.ledger is not None
+        shape = self._table_shape(X, y, paying)
+        classes = self._label_set(y, paying)
+
+        def read() -> tuple[NDArray[Any], NDArray[Any]]:
+            form = {"dtype": [np.float64, np.float32], "ensure_min_samples": self._fewest_rows()}
+            rows, labels = checked(self, X, y, **form)
+            with unquoted():
+                check_classification_targets(labels)
+                return rows, encode_labels(labels, classes)
+
+        coefficients, intercept = self._fit_weights(self._plan(*shape, self._loss(len(classes))), read)
+        self.classes_ = classes
+        self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
+        self.intercept_ = np.atleast_1d(intercept)
+        self._bind()
+        return self
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Margins: of two classes one per row, positive for ``classes_[1]``; otherwise one column per class.
+
+        Rows are mapped as in training (``row_map_``): one longer than ``x_norm`` is scaled down to it.
+        """
+        margins = self._margins(X)
+        return margins[:, 0] if margins.shape[1] == 1 else margins
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The label on the side of each row's margin, or of its largest one."""
+        margins = self.decision_function(X)
+        places = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
+        return np.asarray(self.classes_[places])
+
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Probabilities, one column per class in the order of ``classes_``; for the logistic loss alone."""
+        margin = self.decision_function(X)
+        if margin.ndim == 2:
+            return np.asarray(softmax(margin, axis=1))
+        return np.column_stack([expit(-margin), expit(margin)])
+
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Logarithms of ``predict_proba``."""
+        margin: Any = self.decision_function(X)
+        if margin.ndim == 2:
+            return np.asarray(log_softmax(margin, axis=1))
+        return np.column_stack([log_expit(-margin), log_expit(margin)])
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Share of the rows that are predicted right. It is not private."""
+        check_is_fitted(self)
+        with unquoted():
+            return float(super().score(X, y, sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.fits_many_classes
+        tags.classifier_tags.poor_score = True  # at epsilon = 1 a few dozen rows teach little
+        tags.non_deterministic = True
+        return tags
+
+    @property
+    def fits_many_classes(self) -> bool:
+        """Whether more than two classes can be fitted."""
+        return fits_many_classes(self.loss)
+
+    def _loss(self, n_classes: int) -> Loss:
+        return classifier_loss(self.loss, n_classes)
+
+    def _targets(self, loss: Loss) -> dict[str, Any]:
+        origin = TAKEN if self.classes is None else DECLARED
+        return {"kind": "classes", "count": max(loss.outputs, 2), "origin": origin}
+
+    def _count_classes(self, told: int | None) -> int:
+        """The public number of classes, without a look at y."""
+        if self.classes is not None:
+            declared = len(self._checked_classes(np.asarray(self.classes)))
+            if told not in (None, declared):
+                raise InvalidInput(f"classes declares {declared} classes and n_classes is {told!r}.")
+            return declared
+        self._check_declared(self.ledger is not None)
+        if told is None and not self.fits_many_classes:
+            return 2
+        if told is None:
+            raise InvalidInput(
+                "a plan needs to know how many classes there are: declare them with classes=, or give n_classes=."
+            )
+        if isinstance(told, bool) or not isinstance(told, numbers.Integral) or told < 2:
+            raise InvalidInput(f"n_classes must be a whole number of at least 2; got {told!r}.")
+        return int(told)
+
+    def _label_set(self, y: ArrayLike, paying: bool) -> NDArray[Any]:
+        self._check_declared(paying)
+        if self.classes is not None:
+            return self._checked_classes(np.asarray(self.classes))
+        labels = _labels_in(y)
+        if len(labels) < 2:
+            raise InvalidInput(
+                "y holds 1 class and two are needed; if another class may occur, declare all with classes=."
+            )
+        return self._checked_classes(labels)
+
+    def _check_declared(self, paying: bool) -> None:
+        """Refuse to take labels from y where that would tell of a row, or comes before the charge."""
+        if self.classes is not None:
+            return
+        if Neighbours.parse(self.neighbours) is Neighbours.ADD_REMOVE:
+            raise InvalidInput(_NEEDS_CLASSES["hidden"])
+        if paying:
+            raise InvalidInput(_NEEDS_CLASSES["paid"])
+
+    def _checked_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
+        if labels.ndim != 1 or len(labels) < 2 or len(set(labels.tolist())) < len(labels):
+            raise InvalidInput(
+                f"classes must hold at least two different labels; got an array of shape {labels.shape}."
+            )
+        if len(labels) > 2 and not self.fits_many_classes:
+            raise Unsupported(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"{'y holds' if self.classes is None else 'classes declares'} {len(labels)} classes. Use "
+                "PrivateLogisticRegression, which fits all of them in one budget."
+            )
+        return labels
+
+
+def _labels_in(y: ArrayLike) -> NDArray[Any]:
+    with unquoted():
+        values = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
+        check_classification_targets(values)
+        return np.unique(values)

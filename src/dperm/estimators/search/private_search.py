@@ -1,0 +1,346 @@
+"""The search itself: plan from public facts, pay once, then choose and release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from dperm.errors import InvalidInput, Unsupported
+from dperm.estimators._paying import check_purse, check_shape, paid
+from dperm.estimators._rows import checked, unquoted
+from dperm.estimators._surroundings import surroundings
+from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.classifier import PrivateClassifier
+from dperm.estimators.labels import encode_labels
+from dperm.estimators.linear import PrivateLinearRegression
+from dperm.estimators.report import PrivacyReport
+from dperm.estimators.search.candidates import configured, priced_candidate, settings_of
+from dperm.estimators.search.on_public_rows import best_on_public_rows, rows_of
+from dperm.estimators.search.report import (
+    NAME,
+    report_on_public_choice,
+    search_cautions,
+    search_report,
+)
+from dperm.estimators.search.scoring import score_noise
+from dperm.estimators.search.selection import (
+    Source,
+    best_of,
+    constant_model,
+    selection_plan,
+    shares,
+    stream,
+)
+from dperm.estimators.search.task import Task, training_rows
+from dperm.ledger import Ledger
+from dperm.mechanisms import Plan
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget, entropy_from
+from dperm.privacy.cost import Cost
+
+_NEEDS_MAX_ROWS = "neighbours='add-remove' needs max_rows, a public number that the table never exceeds."
+
+
+class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Choose settings of a private estimator privately, with one (epsilon, delta) guarantee for the whole.
+
+    The rows are parted once into training and validation rows. A random number of candidates is drawn from the
+    grid with replacement; each is fitted on the training rows, and its score on the validation rows is noised. Only
+    the best candidate leaves: its model, its settings and its noisy score.
+
+    Parameters
+    ----------
+    estimator : private linear estimator
+        Its epsilon and delta are overwritten by what one candidate may cost.
+    param_grid : dict or list of dicts
+        Settings to choose from, as in scikit-learn. They must be chosen without looking at the data.
+    epsilon, delta : float
+        The privacy budget of everything that ``fit`` does.
+    mean_candidates : float, default=10
+        Mean number of candidates. The number itself is random and must stay secret.
+    runs : {"auto", "logarithmic", "geometric", "poisson"} or float, default="auto"
+        The law of the number of candidates; a number is the shape of a truncated negative binomial. "auto" takes
+        the one that leaves a candidate most budget, of those that draw two or more with a chance of 80 %. A
+        Poisson number, which "auto" takes up to a mean of about 15, may be 0, with a chance of exp(-mean); then a
+        model with all coefficients 0, which tells nothing of the rows, is released.
+    validation : float, default=0.2
+        Share of the rows held out for scoring.
+    refit_share : float, default=None
+        Share of epsilon and delta kept back to fit the chosen settings on all rows. None releases the best
+        candidate itself, which has seen the training rows.
+    public_data : tuple (X, y), default=None
+        Public rows. Settings are then chosen on them by cross-validation, which costs nothing, and one fit on the
+        private rows takes the whole budget.
+    cv : int or splitter, default=5
+        Cross-validation on ``public_data``. Not used otherwise: every fold would have to be paid for.
+    random_state : int, Generator or RandomState, default=None
+        None draws all randomness from the operating system. Anything else makes the search repeatable and
+        therefore NOT private; the report then says so, and a ledger refuses it.
+    ledger : Ledger, default=None
+        Charged once for the whole, before a row is read; needs ``classes`` on a classifier.
+    dataset : str, default=None
+        Which of the ledger's datasets the rows belong to.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        The fitted model. Its ``privacy_`` is that of the whole search.
+    best_params_ : dict
+    best_score_ : float or None
+        Noisy accuracy on the validation rows; for regression 1 minus the mean absolute error in units of
+        ``y_range``. None if there was no candidate. With ``public_data`` the cross-validated score there.
+    privacy_ : PrivacyReport
+        The guarantee of the whole.
+
+    Guarantee
+    ---------
+    Everything stored is (epsilon, delta)-differentially private: docs/proofs/selection.md. A row is either a training
+    or a validation row, so a candidate costs the larger of its fit and its score, not both.
+
+    Assumes
+    -------
+    The number of candidates stays secret; the time that ``fit`` takes betrays it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dperm import PrivateLogisticRegression, PrivateSearchCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(5000, 2))
+    >>> model = PrivateLogisticRegression(mechanism="output", classes=[0, 1])
+    >>> search = PrivateSearchCV(model, {"l2": [1e-2, 1e-1]}, epsilon=2.0, delta=1e-6)
+    >>> search = search.fit(X, (X[:, 0] > 0).astype(int))
+    >>> search.privacy_.guarantee
+    {'epsilon': 2.0, 'delta': 1e-06}
+    >>> search.best_params_["l2"] in (1e-2, 1e-1)
+    True
+    """
+
+    privacy_: PrivacyReport
+
+    def __init__(
+        self,
+        estimator: PrivateLinearModel,
+        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
+        *,
+        epsilon: float,
+        delta: float,
+        mean_candidates: float = 10.0,
+        runs: str | float = "auto",
+        validation: float = 0.2,
+        refit_share: float | None = None,
+        public_data: tuple[ArrayLike, ArrayLike] | None = None,
+        cv: Any = 5,
+        random_state: Any = None,
+        ledger: Ledger | None = None,
+        dataset: str | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.epsilon = epsilon
+        self.delta = delta
+        self.mean_candidates = mean_candidates
+        self.runs = runs
+        self.validation = validation
+        self.refit_share = refit_share
+        self.public_data = public_data
+        self.cv = cv
+        self.random_state = random_state
+        self.ledger = ledger
+        self.dataset = dataset
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> PrivateSearchCV:
+        """Plan from public facts, then search on the rows and release the best candidate.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        """
+        grid = self._grid()
+        entropy = entropy_from(self.random_state)
+        task = self._task(X, y)
+        if self.public_data is not None:
+            return self._fit_after_public(grid, task, X, y, entropy)
+        whole = Budget(self.epsilon, self.delta)
+        search_budget, refit_budget = shares(whole, self.refit_share)
+        selection = selection_plan(search_budget, self.runs, self.mean_candidates)
+        candidates = [priced_candidate(self.estimator, params, task, selection) for params in grid]
+        noise = score_noise(task.n_validation, selection.mu)
+        self._warn(candidates[0].plan, task, whole)
+
+        def train(
+            data: tuple[NDArray[Any], NDArray[Any]],
+        ) -> tuple[Mapping[str, Any], PrivateLinearModel, float | None]:
+            best, model, score = best_of(candidates, selection, noise, task, *data, entropy)
+            params = (best or candidates[0]).params
+            if refit_budget is not None:
+                model = configured(self.estimator, params, task, refit_budget, task.n_rows)
+                model.set_params(random_state=stream(entropy)).fit(*data)
+            elif model is None:
+                model = constant_model(candidates[0], task, entropy)
+            return params, model, score
+
+        cost = Cost.point(whole.epsilon, whole.delta)
+        entry, (params, model, score) = paid(
+            self, cost, task.neighbours, NAME, lambda: self._read(X, y, task), train
+        )
+        settings = {
+            "candidates": len(grid),
+            "runs": f"{selection.runs.name}, {selection.runs.mean:g} on average",
+            "candidate_mu": selection.mu,
+            "training_rows": task.n_training,
+            "validation_rows": task.n_validation,
+            "score_noise": noise.scale,
+            "refit_share": self.refit_share,
+        }
+        plan = _plan_of(model, task)
+        targets = self.estimator._targets(plan.problem.loss)
+        report = search_report(model, plan, targets, task, whole, params, settings)
+        return self._store(model, params, score, report, entry)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """What the best estimator predicts."""
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.predict(X))
+
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """The best estimator's own score (accuracy, or R squared) on these rows. It is not private."""
+        check_is_fitted(self)
+        return float(self.best_estimator_.score(X, y))
+
+    @available_if(lambda self: hasattr(self.estimator, "decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Margins of the best estimator."""
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.decision_function(X))
+
+    @available_if(lambda self: hasattr(self.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Probabilities of the best estimator."""
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.predict_proba(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.target_tags, tags.non_deterministic = inner.target_tags, True
+        return tags
+
+    def _grid(self) -> list[dict[str, Any]]:
+        """The settings to choose from, checked without data."""
+        if not isinstance(self.estimator, PrivateClassifier | PrivateLinearRegression):
+            raise Unsupported(
+                "estimator must be one of dperm's private linear models, such as PrivateLogisticRegression; got a "
+                f"{type(self.estimator).__name__}. To use it behind an encoder, put the search into the pipeline."
+            )
+        if getattr(self.estimator, "ledger", None) is not None and self.ledger is None:
+            raise InvalidInput(
+                "give the ledger to PrivateSearchCV and not to the estimator: the search pays once for all."
+            )
+        if isinstance(self.estimator, PrivateLinearRegression):
+            self.estimator._scale()  # a range that is missing is told of before anything is spent
+        return settings_of(self.estimator, self.param_grid)
+
+    def _classifies(self) -> bool:
+        return isinstance(self.estimator, PrivateClassifier)
+
+    def _task(self, X: ArrayLike, y: ArrayLike) -> Task:
+        """The public facts, found without a look at a value; only ``classes=None`` without a ledger looks at y."""
+        paying = self.ledger is not None
+        neighbours = Neighbours.parse(self.estimator.neighbours)
+        n_rows, n_features = self.estimator._table_shape(X, y, paying)
+        if neighbours is Neighbours.ADD_REMOVE:
+            if self.estimator.max_rows is None:
+                raise InvalidInput(_NEEDS_MAX_ROWS)
+            n_rows = self.estimator.max_rows
+        return Task(
+            n_rows=n_rows,
+            n_training=training_rows(self.validation, n_rows),
+            n_features=n_features,
+            classes=self.estimator._label_set(y, paying) if self._classifies() else None,
+            neighbours=neighbours,
+        )
+
+    def _read(self, X: ArrayLike, y: ArrayLike, task: Task) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Rows and targets, once their form is known to be that of the task."""
+        form = {"dtype": [np.float64, np.float32], "ensure_min_samples": self.estimator._fewest_rows()}
+        rows, targets = checked(self, X, y, y_numeric=not self._classifies(), **form)
+        n_told = task.n_rows if task.neighbours is Neighbours.REPLACE_ONE else None
+        check_shape(rows, n_told, task.n_features)
+        if len(rows) > task.n_rows:
+            raise InvalidInput(_NEEDS_MAX_ROWS)
+        if task.classes is not None:
+            with unquoted():
+                check_classification_targets(targets)
+                encode_labels(targets, task.classes)
+        return rows, targets
+
+    def _fit_after_public(
+        self,
+        grid: Sequence[Mapping[str, Any]],
+        task: Task,
+        X: ArrayLike,
+        y: ArrayLike,
+        entropy: Source,
+    ) -> PrivateSearchCV:
+        """Choose on the public rows, then fit once on the private ones."""
+        public, whole = rows_of(self.public_data), Budget(self.epsilon, self.delta)
+        params, score = best_on_public_rows(self.estimator, grid, task, whole, public, self.cv, entropy)
+        model = configured(self.estimator, params, task, whole, task.n_rows)
+        plan = model.plan(task.n_rows, task.n_features)
+        self._warn(plan, task, whole)
+        model.set_params(random_state=stream(entropy))
+        entry, _ = paid(
+            self,
+            plan.cost,
+            task.neighbours,
+            NAME,
+            lambda: self._read(X, y, task),
+            lambda data: model.fit(*data),
+        )
+        targets = self.estimator._targets(plan.problem.loss)
+        report = report_on_public_choice(model, plan, targets, params, len(public[0]))
+        return self._store(model, params, score, report, entry)
+
+    def _warn(self, plan: Plan, task: Task, whole: Budget) -> None:
+        """Of what surrounds the search and of its public facts, once and before anything is spent."""
+        around, depth = surroundings(self)
+        around.warn(depth, search_cautions(plan, task, whole))
+        check_purse(self)
+
+    def _store(
+        self,
+        model: PrivateLinearModel,
+        params: Mapping[str, Any],
+        score: float | None,
+        report: PrivacyReport,
+        entry: str | None,
+    ) -> PrivateSearchCV:
+        if isinstance(model, PrivateClassifier):
+            model.set_params(classes=self.estimator.classes)
+            self.classes_ = model.classes_
+        if hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_
+        model.privacy_ = report
+        if entry is not None:
+            model.ledger_entry_ = self.ledger_entry_ = entry
+        model._bind()
+        self.best_estimator_, self.best_params_, self.best_score_ = model, dict(params), score
+        self.privacy_ = report
+        return self
+
+
+def _plan_of(model: PrivateLinearModel, task: Task) -> Plan:
+    """The plan that a fitted model followed, for as many rows as it was told of."""
+    return model.plan(model.privacy_.n_rows, task.n_features)

@@ -1,0 +1,102 @@
+"""What is said of a search as a whole; what concerns the training itself is that of the released model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from dperm.certificate.cautions import Caution, cautions
+from dperm.certificate.statement import SETTINGS_ASSUMED, assumptions, taken_for_granted
+from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.report import PrivacyReport
+from dperm.estimators.search.candidates import in_words
+from dperm.estimators.search.task import Task
+from dperm.mechanisms import Plan
+from dperm.privacy import Budget
+from dperm.problem import Problem
+
+NAME = "private search"
+ACCOUNTANT = "Renyi price of the best of a random number of candidates (Papernot & Steinke 2022)"
+GRID_ASSUMED = "x_norm, param_grid and every other setting were chosen without looking at the data."
+SECRET = "The number of candidates, and so the time of the search, is kept secret."
+
+
+def whole_problem(plan: Plan, task: Task) -> Problem:
+    """The public facts of a candidate's fit, said of all rows."""
+    return replace(plan.problem, n_rows=task.n_rows)
+
+
+def search_cautions(plan: Plan, task: Task, whole: Budget) -> tuple[Caution, ...]:
+    """Those of the whole search: all rows, and the whole delta."""
+    return cautions(whole_problem(plan, task), whole)
+
+
+def statement_of_fit(
+    model: PrivateLinearModel, plan: Plan, targets: Mapping[str, Any], settings_assumed: str
+) -> dict[str, Any]:
+    """The model's own statement, with the labels as the user declared them and how the settings came about."""
+    stated = model.privacy_.statement
+    around = [settings_assumed if line == SETTINGS_ASSUMED else line for line in stated["around"]]
+    lines = list(assumptions(plan, targets, around))
+    return {**stated, "targets": dict(targets), "around": around, "assumptions": lines}
+
+
+def report_on_public_choice(
+    model: PrivateLinearModel,
+    plan: Plan,
+    targets: Mapping[str, Any],
+    params: Mapping[str, Any],
+    n_public: int,
+) -> PrivacyReport:
+    """The report of the one private fit, which says where its settings were chosen."""
+    chosen = (
+        f"{in_words(params)} was chosen by cross-validation on {n_public} rows of public_data, which "
+        "are public and not protected; every other setting was chosen without looking at the data."
+    )
+    return PrivacyReport.of(statement_of_fit(model, plan, targets, chosen))
+
+
+def search_report(
+    model: PrivateLinearModel,
+    plan: Plan,
+    targets: Mapping[str, Any],
+    task: Task,
+    whole: Budget,
+    params: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> PrivacyReport:
+    """The guarantee of the whole.
+
+    The model's statement for machines is that of one fit, so it claims nothing and points to the whole.
+    """
+    inner = PrivacyReport.of(statement_of_fit(model, plan, targets, GRID_ASSUMED))
+    epsilon, delta = float(whole.epsilon), float(whole.delta)
+    pointer = (
+        "this statement of one fit claims nothing by itself: the model was chosen by a private search, whose "
+        f"guarantee for the whole is epsilon = {epsilon:g}, delta = {delta:g}."
+    )
+    statement = {**inner.statement, "guarantee": None, "reason": inner.reason or pointer}
+    granted = taken_for_granted(
+        whole_problem(plan, task), targets, (*inner.statement["around"], *plan.assumptions, SECRET)
+    )
+    refitted = settings["refit_share"] is not None
+    return replace(
+        inner,
+        claim=None if inner.claim is None else {"epsilon": epsilon, "delta": delta},
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=NAME,
+        accountant=f"{ACCOUNTANT}, and the last fit, added up" if refitted else ACCOUNTANT,
+        settings={
+            "best": in_words(params),
+            "trained_by": inner.settings.get("mechanism", inner.mechanism),
+            **settings,
+            "model_epsilon": inner.epsilon,
+            "model_delta": inner.delta,
+        },
+        n_rows=task.n_rows,
+        noise_on=f"{inner.noise_on}; and on the score of every candidate",
+        assumptions=(*granted, *map(str, search_cautions(plan, task, whole))),
+        statement=statement,
+    )

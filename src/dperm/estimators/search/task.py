@@ -1,0 +1,48 @@
+"""The public facts of a search, and how the rows are parted by them."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import InvalidInput
+from dperm.neighbours import Neighbours
+from dperm.privacy import Gate
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task:
+    """How many rows train and how many validate; ``n_rows`` is the capacity where the number is private."""
+
+    n_rows: int
+    n_training: int
+    n_features: int
+    classes: NDArray[Any] | None
+    neighbours: Neighbours
+
+    @property
+    def n_validation(self) -> int:
+        return self.n_rows - self.n_training
+
+    def held_out(self, gate: Gate, n_present: int) -> NDArray[np.bool_]:
+        """Which of the rows that are there validate.
+
+        It is drawn without a look at them; it need not be secret, but nobody needs it.
+        """
+        held = np.zeros(self.n_rows, dtype=bool)
+        held[gate.permutation(self.n_rows)[: self.n_validation]] = True
+        return held[:n_present]
+
+
+def training_rows(share: float, n_rows: int) -> int:
+    """How many rows train when this share of them validates."""
+    if isinstance(share, bool) or not isinstance(share, numbers.Real) or not 0 < share < 1:
+        raise InvalidInput(f"validation must be a share of the rows between 0 and 1; got {share!r}.")
+    n_validation = max(1, round(float(share) * n_rows))
+    if n_validation >= n_rows:
+        raise InvalidInput(f"validation={share:g} leaves no training row of {n_rows}.")
+    return n_rows - n_validation

@@ -1,0 +1,81 @@
+"""A plan in words: what will be spent and what will be released, before any data is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dperm.neighbours import Neighbours
+
+if TYPE_CHECKING:
+    from dperm.mechanisms.base import Plan
+
+
+def plan_summary(plan: Plan) -> str:
+    """What a fit by this plan will spend and release, and what its promise takes for granted."""
+    problem, budget = plan.problem, plan.budget
+    promise = (
+        f"({budget.epsilon:g}, {budget.delta:g})-differential privacy, {problem.neighbours.value} neighbours"
+    )
+    head = f"Plan for {promise}"
+    if not plan.private:
+        head = f"Plan WITHOUT PRIVACY: mechanism {plan.mechanism.name!r} is a baseline without noise"
+    elif plan.not_certified is not None:
+        head = f"Plan WITHOUT PRIVACY: {plan.not_certified}"
+    counted = "" if problem.neighbours is Neighbours.REPLACE_ONE else "at most "
+    table = f"{counted}{problem.n_rows} rows of {problem.n_features} features, feature norm at most {problem.x_norm:g}"
+    chosen = {"mechanism", "why"} if "why" in plan.settings else set()
+    used = ", ".join(f"{name}={_short(value)}" for name, value in plan.settings.items() if name not in chosen)
+    by = (
+        f"{plan.settings['mechanism']}, chosen by auto: {plan.settings['why']}"
+        if chosen
+        else plan.mechanism.name
+    )
+    lines = [
+        head,
+        f"  table        {table}",
+        f"  loss         {problem.loss.name}, l2 = {problem.l2:g}",
+        f"  mechanism    {by}",
+        f"  settings     {used}",
+        f"  spends       {_spent(plan)}",
+        f"  releases     {_released(plan)}",
+    ]
+    lines += ["  assumes"] + [f"    - {line}" for line in plan.assumptions] if plan.assumptions else []
+    return "\n".join(lines)
+
+
+def noise_on(family: str, coefficients: int, releases: int) -> str | None:
+    """What the noise is added to; None where there is none."""
+    if releases == 0:
+        return None
+    return {
+        "output": f"the {coefficients} coefficients, once",
+        "objective": f"a linear term of the objective, {coefficients} numbers; a little on its minimiser",
+        "gradient": f"{releases} steps, each of {coefficients} numbers",
+        "statistics": "sums over the rows, once",
+    }.get(family, f"{releases} releases")
+
+
+def _spent(plan: Plan) -> str:
+    if not plan.private:
+        return "no finite epsilon: without noise nothing is hidden"
+    if plan.not_certified is not None:
+        return "more than the budget says"
+    return f"epsilon = {plan.budget.epsilon:g} at delta = {plan.budget.delta:g} ({plan.accountant})"
+
+
+def _released(plan: Plan) -> str:
+    dimension = plan.problem.dimension
+    model = f"a model of {dimension} coefficients"
+    if plan.noise is None:
+        return f"{model}, without noise"
+    on = noise_on(plan.trained_by.mechanism.family, dimension, plan.releases)
+    first = (
+        ""
+        if plan.centring is None
+        else f"the mean of the rows, noise scale {plan.centring.noise.scale:.6g}; "
+    )
+    return f"{first}{model}; noise of scale {plan.noise.scale:.6g} on {on}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

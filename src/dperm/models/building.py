@@ -1,0 +1,90 @@
+"""A fitted estimator from the content of a model file, none of which is believed before it is checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.certificate import check_statement
+from dperm.certificate.document import is_finite_float, matches
+from dperm.certificate.released_map import row_map_in
+from dperm.certificate.statement import check_digests
+from dperm.datasets import Schema
+from dperm.errors import InvalidInput
+from dperm.estimators.base import PrivateLinearModel, restore
+from dperm.estimators.classifier import PrivateClassifier
+from dperm.models.kinds import KINDS, parameters_of
+from dperm.models.labels import labels_of
+from dperm.models.pipelines import check_steps
+
+
+def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:
+    """The estimator, and the schema stored beside it, if any."""
+    kind = document["estimator"]
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise InvalidInput(f"estimator must be one of {', '.join(KINDS)}.")
+    estimator = KINDS[kind](**parameters_of(KINDS[kind], document))
+    if not isinstance(document["library"], str):
+        raise InvalidInput("library must be text.")
+    if isinstance(estimator, PrivateClassifier):
+        classes = labels_of(document["classes"], document["label_type"])
+        if len(classes) > 2 and not estimator.fits_many_classes:
+            raise InvalidInput(f"{kind} is for two classes.")
+        coefficients, intercept = _weights(document["coefficients"], document["intercept"], len(classes))
+        if estimator.fit_intercept is False and intercept.any():
+            raise InvalidInput("intercept must be 0 when fit_intercept is false.")
+        estimator.classes_, estimator.coef_, estimator.intercept_ = classes, coefficients, intercept
+    else:
+        if document["classes"] is not None or document["label_type"] is not None:
+            raise InvalidInput(f"{kind} has no classes.")
+        coefficients, intercept = _weights(document["coefficients"], document["intercept"], 2)
+        estimator.coef_, estimator.intercept_ = coefficients[0], float(intercept[0])
+    estimator.n_features_in_ = n_features = coefficients.shape[1]
+    names = document["feature_names"]
+    if names is not None:
+        if not matches(names, list[str]):
+            raise InvalidInput("feature_names must be null or a list of text.")
+        if len(names) != n_features:
+            raise InvalidInput(f"{len(names)} feature names for {n_features} coefficients.")
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    statement = check_statement(document["certificate"])
+    check_digests(document)
+    restore(estimator, statement, row_map_in(document, statement))
+    schema = None if document["schema"] is None else Schema.from_dict(document["schema"])
+    if schema is not None:
+        check_columns(schema, n_features)
+    check_steps(document.get("pipeline"), has_schema=schema is not None)
+    return estimator, schema
+
+
+def check_columns(schema: Schema, n_features: int) -> None:
+    """Refuse a schema that makes another number of columns than the model has coefficients."""
+    if schema.n_columns != n_features:
+        raise InvalidInput(
+            f"the schema has {schema.n_columns} columns and the model {n_features} coefficients."
+        )
+
+
+def _weights(coefficients: Any, intercept: Any, n_classes: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """``coef_`` and ``intercept_`` from what the file holds."""
+    if n_classes == 2:
+        coefficients, intercept = [coefficients], [intercept]
+    n_rows = 1 if n_classes == 2 else n_classes
+    if not (
+        isinstance(coefficients, list)
+        and len(coefficients) == n_rows
+        and all(isinstance(row, list) and row and all(map(is_finite_float, row)) for row in coefficients)
+        and len({len(row) for row in coefficients}) == 1
+    ):
+        raise InvalidInput(
+            "coefficients must be a list of finite floats, or for more than two classes one for each of them."
+        )
+    if not (
+        isinstance(intercept, list) and len(intercept) == n_rows and all(map(is_finite_float, intercept))
+    ):
+        raise InvalidInput(
+            "intercept must be a finite float, or for more than two classes a list with one for each of them."
+        )
+    return np.array(coefficients), np.array(intercept)

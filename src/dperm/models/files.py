@@ -1,0 +1,168 @@
+"""Save, load and verify: what a user does with a model file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from dperm import __version__
+from dperm import certificate as certificates
+from dperm.certificate.document import parse, plain
+from dperm.certificate.statement import file_digest, model_digest, released_names
+from dperm.datasets import Schema
+from dperm.errors import InvalidInput
+from dperm.estimators.base import PrivateLinearModel, released_numbers
+from dperm.models.atomic import atomic_path
+from dperm.models.building import build, check_columns
+from dperm.models.form import FORMAT, MAX_BYTES, checked, version_for
+from dperm.models.kinds import KINDS, stored_parameters
+from dperm.models.labels import type_of
+from dperm.models.pipelines import joined, parted
+
+PathLike = str | os.PathLike[str]
+
+
+def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Schema | None = None) -> None:
+    """Write a fitted model to a JSON file, whole or not at all.
+
+    The file holds what was released and public facts only: coefficients, the map of rows, parameters, the certificate
+    and, if given, the schema that turned records into features.
+
+    Parameters
+    ----------
+    model : private linear estimator, or a Pipeline of a PublicEncoder and one
+        Fitted. A ``random_state`` that is a generator cannot be stored.
+    path : path
+        An existing file is replaced.
+    schema : Schema, optional
+        With it, ``dperm predict`` can read raw tables. A pipeline brings its own.
+
+    Guarantee
+    ---------
+    What is saved is what ``fit`` released: a model whose coefficients, intercept, classes, feature names or map of
+    rows were changed afterwards is refused, because its certificate is not about them.
+    """
+    estimator, schema, steps = parted(model, schema)
+    name = type(estimator).__name__
+    if KINDS.get(name) is not type(estimator):
+        raise InvalidInput(
+            f"only {', '.join(KINDS)}, or a Pipeline of a PublicEncoder and one of these, can be saved; got a {name}."
+        )
+    check_is_fitted(estimator, "certificate_")
+    if schema is not None:
+        check_columns(schema, estimator.n_features_in_)
+    certificate, released = estimator.certificate_, released_numbers(estimator)
+    if model_digest(released, certificate["version"]) != certificate["model"]["sha256"]:
+        raise InvalidInput(
+            "coef_, intercept_, classes_, feature_names_in_ or row_map_ were changed after fit, so the certificate is "
+            "not about them and nothing was saved. Save the model as fit left it, or fit again."
+        )
+    _check_storable(estimator)
+    version = version_for(certificate["version"])
+    document = {
+        "format": FORMAT,
+        "version": version,
+        "library": __version__,
+        "estimator": name,
+        "parameters": stored_parameters(estimator, version),
+        "label_type": type_of(getattr(estimator, "classes_", None)),
+        **{part: released[part] for part in released_names(certificate["version"])},
+        "certificate": certificate,
+        "schema": None if schema is None else schema.to_dict(),
+    }
+    if version >= 4:
+        document["pipeline"] = steps
+    elif steps is not None:
+        raise InvalidInput("a model from an older file cannot be saved in a pipeline; save it with schema=.")
+    document["digest"] = file_digest(document)
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    with atomic_path(path) as file:
+        file.write_text(text + "\n", encoding="utf-8")
+
+
+def load_model(path: PathLike) -> Any:
+    """Read a fitted estimator, or the pipeline that was saved; it predicts bit for bit what the saved one did.
+
+    Files of version 3, which hold no map of rows, load too; rows longer than ``x_norm`` are then scaled down to it
+    as in training, which the version that wrote them did not do in prediction.
+
+    Assumes
+    -------
+    Nothing of the file: its size, keys, types, shapes and numbers are checked and no code in it is run. That the
+    certificate belongs to the coefficients is checked too; whether its guarantee follows from what it states is
+    the business of ``dperm.verify``.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is not a model that this version reads, whole and consistent.
+    """
+    document, (estimator, schema) = _read(path)
+    steps = document.get("pipeline")
+    return estimator if steps is None or schema is None else joined(schema, estimator, steps)
+
+
+def read_model(path: PathLike) -> tuple[PrivateLinearModel, Schema | None]:
+    """The estimator alone, and the schema stored beside it, if any."""
+    return _read(path)[1]
+
+
+def read_document(path: PathLike) -> dict[str, Any]:
+    """The parsed file, of which nothing but format, version and keys has been checked."""
+    path = Path(path)
+    with path.open("rb") as file:
+        raw = file.read(MAX_BYTES + 1)
+    try:
+        if len(raw) > MAX_BYTES:
+            raise InvalidInput(f"the file is larger than {MAX_BYTES >> 20} MiB, the limit for a model.")
+        return checked(parse(raw))
+    except InvalidInput as error:
+        raise InvalidInput(f"{path.name} is not a usable model file: {error}") from None
+
+
+def verify(
+    model: PathLike | Mapping[str, Any],
+    *,
+    max_epsilon: float | None = None,
+    max_delta: float | None = None,
+    unit: str | None = None,
+) -> certificates.Verdict:
+    """Whether a model file claims a guarantee that follows from the constants that it states.
+
+    Parameters
+    ----------
+    model : path or mapping
+        The file, or its content as :func:`read_document` gives it.
+    max_epsilon, max_delta : float, optional
+        The largest guarantee that is ``ok``.
+    unit : {"row", "person"}, optional
+        Whom the guarantee must protect.
+
+    See Also
+    --------
+    dperm.certificate.verify : what is checked, and what cannot be.
+    """
+    document = model if isinstance(model, Mapping) else read_document(model)
+    return certificates.verify(document, max_epsilon=max_epsilon, max_delta=max_delta, unit=unit)
+
+
+def _read(path: PathLike) -> tuple[dict[str, Any], tuple[PrivateLinearModel, Schema | None]]:
+    document = read_document(path)
+    try:
+        return document, build(document)
+    except InvalidInput as error:
+        raise InvalidInput(f"{Path(path).name} is not a usable model file: {error}") from None
+
+
+def _check_storable(estimator: PrivateLinearModel) -> None:
+    """Refuse what ``released_numbers`` could only give as text."""
+    if not (np.isfinite(estimator.coef_).all() and np.isfinite(estimator.intercept_).all()):
+        raise InvalidInput("coefficients or intercept are not finite, which a model file cannot hold.")
+    plain("classes_", getattr(estimator, "classes_", None))

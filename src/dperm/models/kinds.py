@@ -1,0 +1,89 @@
+"""Which estimators have a file form, and their parameters in it."""
+
+from __future__ import annotations
+
+from typing import Any, get_type_hints
+
+from dperm.certificate.document import check_object, matches, mechanism_of, plain
+from dperm.errors import InvalidInput
+from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.linear import PrivateLinearRegression
+from dperm.estimators.linear_classifier import PrivateLinearClassifier
+from dperm.estimators.logistic import PrivateLogisticRegression
+from dperm.estimators.svm import PrivateLinearSVC
+from dperm.losses import Loss, rebuild_loss, resolve_loss
+from dperm.mechanisms import Mechanism, resolve
+from dperm.neighbours import Neighbours
+
+KINDS: dict[str, type[PrivateLinearModel]] = {
+    kind.__name__: kind
+    for kind in (
+        PrivateLogisticRegression,
+        PrivateLinearSVC,
+        PrivateLinearClassifier,
+        PrivateLinearRegression,
+    )
+}
+_ELSEWHERE = ("ledger", "dataset")  # handles on another file, which a loaded model does not have
+
+
+def stored_parameters(estimator: PrivateLinearModel, version: int) -> dict[str, Any]:
+    """The parameters as a file of this version holds them."""
+    parameters = {
+        name: plain(name, value)
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in _ELSEWHERE
+    }
+    return {name: value for name, value in parameters.items() if name in _names(type(estimator), version)}
+
+
+def parameters_of(kind: type[PrivateLinearModel], document: dict[str, Any]) -> dict[str, Any]:
+    """The parameters in a file, each of its own type."""
+    hints = _hints(kind)
+    names = _names(kind, document["version"])
+    parameters = {**check_object("parameters", document["parameters"], names)}
+    parameters["mechanism"] = _mechanism(parameters["mechanism"])
+    if "loss" in parameters:
+        parameters["loss"] = _loss(parameters["loss"])
+    for name, value in parameters.items():
+        if not (isinstance(value, Mechanism | Loss) or matches(value, hints[name])):
+            raise InvalidInput(f"parameter {name} has a value of a wrong type.")
+    if not matches(parameters["random_state"], int | None):
+        raise InvalidInput("parameter random_state must be null or a whole number.")
+    if "y_range" in parameters:
+        if parameters["y_range"] is None:
+            raise InvalidInput("parameter y_range is missing, without which no model is fitted.")
+        parameters["y_range"] = tuple(parameters["y_range"])
+    Neighbours.parse(parameters["neighbours"])
+    return parameters
+
+
+def _hints(kind: type[PrivateLinearModel]) -> dict[str, Any]:
+    hints = get_type_hints(kind.__init__)
+    return {name: hint for name, hint in hints.items() if name not in ("return", *_ELSEWHERE)}
+
+
+def _names(kind: type[PrivateLinearModel], version: int) -> list[str]:
+    """Before version 4 no estimator had a choice of losses."""
+    return [name for name in _hints(kind) if name != "loss" or version >= 4]
+
+
+def _mechanism(stored: object) -> str | Mechanism:
+    if isinstance(stored, str):
+        resolve(stored)
+        return stored
+    return mechanism_of(stored)
+
+
+def _loss(stored: object) -> str | Loss:
+    if isinstance(stored, str):
+        resolve_loss(stored)
+        return stored
+    described = check_object("loss", stored, ("name", "parameters", "outputs"))
+    if not (
+        matches(described["name"], str)
+        and matches(described["parameters"], list[float])
+        and matches(described["outputs"], int)
+    ):
+        raise InvalidInput("the loss must have a name, parameters and a number of outputs.")
+    return rebuild_loss(described["name"], described["parameters"], described["outputs"])

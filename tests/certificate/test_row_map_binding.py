@@ -1,0 +1,98 @@
+"""The map of rows is one of the released numbers: an edit of it is refused, however well the forger reckons."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+from certified_models import document_of, sealed
+
+from dperm import RSGDAR, PrivateLogisticRegression, load_model, save_model
+from dperm.certificate import verify
+from dperm.certificate.released_map import check_row_map
+from dperm.certificate.statement import model_digest
+from dperm.errors import InvalidInput
+from dperm.row_map import RowMap
+
+CENTRED = ["rsgd-ar, centred", "adassp, removable, centred", "objective, centred"]
+PLAIN = ["output", "auto, svm", "output, no intercept", "auto, three classes"]
+
+
+def nudged(values):
+    return [values[0] + 1e-12, *values[1:]]
+
+
+EDITS = {
+    "another bound": lambda row_map: row_map.update(x_norm=2 * row_map["x_norm"]),
+    "another intercept": lambda row_map: row_map.update(intercept=row_map["intercept"] + 0.1),
+    "a bound that is no float": lambda row_map: row_map.update(x_norm=1),
+    "no bound": lambda row_map: row_map.pop("x_norm"),
+    "one more key": lambda row_map: row_map.update(shift=0.0),
+}
+OF_CENTRED = {
+    "another centre": lambda row_map: row_map.update(centre=nudged(row_map["centre"])),
+    "no centre": lambda row_map: row_map.update(centre=None),
+    "nothing moved": lambda row_map: row_map.update(centre=None, scale=None),
+    "another scale": lambda row_map: row_map.update(scale=nudged(row_map["scale"])),
+    "a short centre": lambda row_map: row_map.update(centre=row_map["centre"][:-1]),
+    "a centre of text": lambda row_map: row_map.update(centre=["0"] * 3),
+}
+OF_PLAIN = {
+    "a centre from nowhere": lambda row_map: row_map.update(centre=[0.0] * 3),
+    "a scale from nowhere": lambda row_map: row_map.update(scale=[1.0] * 3),
+}
+CASES = [(case, edit) for case in CENTRED for edit in {**EDITS, **OF_CENTRED}]
+CASES += [(case, edit) for case in PLAIN for edit in {**EDITS, **OF_PLAIN}]
+ALL = {**EDITS, **OF_CENTRED, **OF_PLAIN}
+
+
+@pytest.mark.parametrize(("case", "edit"), CASES)
+def test_an_edited_map_is_refused(case, edit, tmp_path):
+    document = document_of(case)
+    ALL[edit](document["row_map"])
+    verdict = verify(sealed(copy.deepcopy(document)))
+    assert not verdict.accepted
+    path = tmp_path / "edited.json"
+    path.write_text(json.dumps(sealed(document)))
+    with pytest.raises(InvalidInput, match="not a usable model file"):
+        load_model(path)
+
+
+@pytest.mark.parametrize(("case", "edit"), [(case, edit) for case, edit in CASES if edit != "another centre"])
+def test_even_with_every_digest_mended_it_must_fit_the_statement(case, edit, tmp_path):
+    document = document_of(case)
+    ALL[edit](document["row_map"])
+    document["certificate"]["model"]["sha256"] = model_digest(document)
+    (failure,) = verify(sealed(document)).failures
+    assert failure.startswith("map of the rows: row_map")
+    path = tmp_path / "edited.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(InvalidInput, match="not a usable model file"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("case", [*CENTRED, *PLAIN])
+def test_an_honest_map_says_whether_rows_are_moved(case):
+    document = document_of(case)
+    said = check_row_map(document, document["certificate"])
+    assert ("moved by the centre" in said) is (case in CENTRED)
+    assert RowMap.from_dict(document["row_map"]).moves is (case in CENTRED)
+
+
+def test_a_map_changed_after_fit_cannot_be_saved(tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 2)) / 3
+    model = PrivateLogisticRegression(mechanism=RSGDAR(center=True), classes=[0, 1]).fit(X, X[:, 0] > 0)
+    honest = model.row_map_
+    for other in (
+        RowMap(x_norm=1.0, intercept=0.3, centre=honest.centre + 1e-12, scale=honest.scale),
+        RowMap(x_norm=2.0, intercept=0.3, centre=honest.centre, scale=honest.scale),
+        RowMap(x_norm=1.0, intercept=0.3),
+    ):
+        model.row_map_ = other
+        with pytest.raises(InvalidInput, match="changed after fit"):
+            save_model(model, tmp_path / "m.json")
+    model.row_map_ = honest
+    save_model(model, tmp_path / "m.json")
+    copied = load_model(tmp_path / "m.json")
+    assert copied.row_map_ == honest
+    assert copied.decision_function(30 * X).tobytes() == model.decision_function(30 * X).tobytes()

@@ -1,0 +1,78 @@
+"""``dperm account``: which mechanism is priced, and by whose accounting."""
+
+import json
+
+import pytest
+
+from dperm import Budget
+from dperm.cli.app import run
+from dperm.cli.risk import percent
+from dperm.losses import Logistic
+from dperm.mechanisms import resolve
+from dperm.mechanisms.auto import choose
+from dperm.privacy.risk import tradeoff
+from dperm.problem import Problem
+
+ASKED = ["account", "--n", "50000", "--epsilon", "0.5", "--delta", "1e-8"]
+PROBLEM = Problem(loss=Logistic(), l2=1e-3, x_norm=1.0, n_rows=50_000, n_features=100, intercept=0.3)
+BUDGET = Budget(0.5, 1e-8)
+
+
+@pytest.fixture
+def account(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def call(*more):
+        code = run([*ASKED, *more])
+        out, err = capsys.readouterr()
+        assert code == 0, err
+        return json.loads(out) if "--json" in more else out
+
+    return call
+
+
+@pytest.mark.parametrize("features", ["10", "100", "1000"])
+def test_auto_says_what_it_chose_and_why_and_prices_that(account, features):
+    told = account("--json", "--features", features)
+    problem = Problem(
+        loss=Logistic(), l2=1e-3, x_norm=1.0, n_rows=50_000, n_features=int(features), intercept=0.3
+    )
+    chosen, why = choose(problem, BUDGET)
+    assert (told["mechanism"], told["chosen"], told["why"]) == ("auto", chosen.name, why)
+    assert told["prices"][0]["noise_scale"] == resolve("auto").plan(problem, BUDGET).noise.scale
+    text = account("--features", features)
+    assert f"mechanism   {chosen.name}, chosen by auto: {chosen.title}" in text
+    assert why in " ".join(text.split())
+    assert account("--json", "--features", features, "--mechanism", "auto") == told
+
+
+def test_a_mechanism_that_is_named_is_the_one_that_is_priced(account):
+    told = account("--json", "--mechanism", "rsgd")
+    assert (told["mechanism"], told["chosen"], told["why"]) == ("rsgd", "rsgd", None)
+    assert "chosen by" not in account("--mechanism", "rsgd")
+
+
+def test_the_risk_under_the_papers_noise_is_that_of_the_papers_noise(account):
+    tight, paper = (account("--json", "--mechanism", name) for name in ("rsgd-ar", "rsgd-ar:paper"))
+    assert tight["prices"] == paper["prices"]
+    assert (tight["accounting"], paper["accounting"]) == ("tight", "paper")
+    plan = resolve("rsgd-ar:paper").plan(PROBLEM, BUDGET)
+    own = paper["risk"]["attacks"][1]["tpr_own_price"]
+    assert own == tradeoff(plan.profile, 0.01)
+    assert own < tight["risk"]["attacks"][1]["tpr_own_price"]  # more noise, less risk
+    assert percent(own) in account("--mechanism", "rsgd-ar:paper")
+
+
+def test_noise_that_does_not_keep_the_promise_has_no_risk_to_show(account):
+    told = account("--json", "--mechanism", "dp-sgd:paper")
+    assert told["risk"] is None
+    assert "above the 0.5 asked for" in told["not_certified"]
+    text = account("--mechanism", "dp-sgd:paper")
+    assert "The promise is NOT kept" in text
+    assert "true positives" not in text
+    assert account("--json", "--mechanism", "dp-sgd")["not_certified"] is None
+
+
+def test_settings_are_those_of_the_grammar(account):
+    told = account("--json", "--mechanism", "bolt-on:paper batch_size=100 passes=3")
+    assert (told["settings"]["batch_size"], told["settings"]["passes"]) == (100, 3)
