@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 _BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#5F5F5F"
+FRAME, LAST_FRAME = 125, 1125  # milliseconds of the animation
 _LINES = ((_GREEN, "-"), (_ORANGE, "--"), (_BLUE, "-."))
 
 
@@ -96,12 +97,12 @@ def draw(
 
 def animate(trajectories: Trajectories, path: Path) -> None:
     """The lines as they move, at geometrically spaced numbers of steps; a GIF."""
-    from matplotlib.animation import FuncAnimation, PillowWriter
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from PIL import Image
 
     figure = Figure(figsize=(8, 8.4), dpi=80)
-    FigureCanvasAgg(figure)
+    canvas = FigureCanvasAgg(figure)
     first, *panels = figure.subplots(2, 2).flat
     _plane(first, trajectories)
     first.set_title("the points and the true line", loc="left", fontsize=11)
@@ -113,23 +114,18 @@ def animate(trajectories: Trajectories, path: Path) -> None:
     title = figure.suptitle("", x=0.02, ha="left", fontsize=13, fontweight="bold")
     figure.tight_layout(rect=(0, 0, 1, 0.96))
     steps = [step for step, _ in next(iter(trajectories.paths.values()))]
-    still = 8  # frames at the end
-
-    def show(frame: int) -> list[Any]:
-        place = min(frame, len(steps) - 1)
+    frames = []
+    for place, step in enumerate(steps):
         for line, weights in zip(lines, trajectories.paths.values(), strict=True):
             line.set_data(*_line(weights[place][1]))
-        title.set_text(f"after {steps[place]:,} of {steps[-1]:,} steps")
-        return [*lines, title]
-
-    film = FuncAnimation(figure, show, frames=len(steps) + still, blit=False)
+        title.set_text(f"after {step:,} of {steps[-1]:,} steps")
+        canvas.draw()
+        frames.append(Image.fromarray(np.array(canvas.buffer_rgba())).convert("RGB"))
+    shown = [FRAME] * (len(frames) - 1) + [LAST_FRAME]
     with atomic_path(path) as unfinished:
-        named = unfinished.with_suffix(".gif")  # Pillow goes by the suffix
-        try:
-            film.save(named, writer=PillowWriter(fps=8))
-            named.replace(unfinished)
-        finally:
-            named.unlink(missing_ok=True)
+        frames[0].save(
+            unfinished, format="GIF", save_all=True, append_images=frames[1:], duration=shown, loop=0
+        )
 
 
 def _plane(axes: Axes, trajectories: Trajectories) -> None:
