@@ -146,7 +146,8 @@ def _build(kind: type[Any], name: object, table: object) -> Any:
     keys = [field.name for field in fields(kind) if field.name != "name"]
     for key in table:
         if key not in keys:
-            raise InvalidInput(f"unknown key {reprlib.repr(key)}; the keys are {', '.join(keys)}.")
+            known = ["name", *keys] if kind is Target else keys  # a feature's name is that of its table
+            raise InvalidInput(f"unknown key {reprlib.repr(key)}; the keys are {', '.join(known)}.")
     return kind(name=name, **table)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dperm.arithmetic import Arithmetic
 from dperm.errors import InvalidInput, Unsupported
 from dperm.mechanisms.centring import Centring, plan_centring
+from dperm.mechanisms.plan_words import plan_summary
 from dperm.neighbours import Neighbours
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import Budget, Gate, GaussianProfile, ReleaseRecord
@@ -61,6 +62,9 @@ class Plan:
     assumptions: tuple[str, ...] = ()
     not_certified: str | None = None
     residual: float | None = None
+
+    def __str__(self) -> str:
+        return plan_summary(self)
 
     @property
     def trained_by(self) -> Plan:
