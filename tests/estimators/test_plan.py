@@ -15,7 +15,7 @@ from dperm import (
     PrivateLogisticRegression,
 )
 from dperm.errors import DpermError, InvalidInput, Unsupported
-from dperm.losses import HuberHinge, Softmax
+from dperm.losses import HuberHinge, Logistic, Softmax
 from dperm.mechanisms.plan_words import plan_summary
 
 X = np.random.default_rng(0).normal(size=(400, 3)) / 3
@@ -96,10 +96,8 @@ def test_a_ledger_needs_declared_classes_and_no_seed_in_a_plan_too(tmp_path):
     assert ledger.spent() == 0
 
 
-def test_the_number_of_classes_must_be_known():
-    assert PrivateLinearSVC().plan(400, 3).problem.loss == HuberHinge()  # it is for two
-    with pytest.raises(InvalidInput, match="how many classes"):
-        PrivateLogisticRegression().plan(400, 3)
+def test_two_classes_unless_told_otherwise():
+    assert PrivateLogisticRegression().plan(400, 3).problem.loss == Logistic()
     assert PrivateLogisticRegression().plan(400, 3, n_classes=3).problem.loss == Softmax(3)
     with pytest.raises(InvalidInput, match="declares 2 classes and n_classes is 3"):
         PrivateLogisticRegression(classes=[0, 1]).plan(400, 3, n_classes=3)

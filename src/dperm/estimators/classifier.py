@@ -89,7 +89,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         n_rows, n_features : int
             The shape of the table. Under add-remove ``max_rows`` stands for the number of rows.
         n_classes : int, optional
-            How many labels may occur, where ``classes`` does not say so.
+            How many labels may occur, where ``classes`` does not say so; two if neither does.
         """
         return self._planned(n_rows, n_features, self._loss(self._count_classes(n_classes)))
 
@@ -186,12 +186,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
                 raise InvalidInput(f"classes declares {declared} classes and n_classes is {told!r}.")
             return declared
         self._check_declared(self.ledger is not None)
-        if told is None and not self.fits_many_classes:
-            return 2
         if told is None:
-            raise InvalidInput(
-                "a plan needs to know how many classes there are: declare them with classes=, or give n_classes=."
-            )
+            return 2
         if isinstance(told, bool) or not isinstance(told, numbers.Integral) or told < 2:
             raise InvalidInput(f"n_classes must be a whole number of at least 2; got {told!r}.")
         return int(told)
