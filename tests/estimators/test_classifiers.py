@@ -149,7 +149,7 @@ def test_accuracy_rises_with_epsilon(blobs):
         np.mean(
             [
                 PrivateLogisticRegression(epsilon=e, random_state=s).fit(X, y[:600]).score(X, y[:600])
-                for s in range(12)
+                for s in range(6)
             ]
         )
         for e in (0.05, 0.5, 20)

@@ -155,8 +155,8 @@ def test_every_mechanism_takes_no_rows(name):
 def test_a_search_takes_whatever_lands_where(model, refit_share):
     """With one row either the training or the validation part is empty; with none both are."""
     model = clone(model).set_params(mechanism="output")
-    for rows in (0, 1, 2):
-        for seed in range(6):
+    for rows, seeds in ((0, 1), (1, 6), (2, 6)):
+        for seed in range(seeds):
             search = PrivateSearchCV(
                 model,
                 GRID,

@@ -33,8 +33,8 @@ class Module:
 
     @property
     def part(self) -> str:
-        """The part of the whole: ``engine`` for ``dperm.engine.table``, empty for the root."""
-        return self.name.partition(".")[2].partition(".")[0]
+        """The part of the whole: ``engine`` for ``dperm.engine.table``, empty for the root and its ``__main__``."""
+        return self.name.partition(".")[2].partition(".")[0].replace("__main__", "")
 
 
 def read_package(folder: Path) -> dict[str, Module]:

@@ -20,23 +20,23 @@ class Loss(ABC):
     A row's gradient is :math:`\phi'(m, y)\, x`, so with :math:`\lVert x \rVert \le r` it has norm at
     most ``lipschitz * r`` and its Hessian :math:`\phi'' x x^\top` has norm at most ``smoothness * r**2``.
 
-    ``lipschitz``      supremum of the norm of the derivative in the margin;
-    ``smoothness``     Lipschitz constant of that derivative (the curvature bound);
-    ``sign_definite``  the derivative in ``y * margin`` never changes sign;
-    ``outputs``        margins per row: 1, or C for a loss over C classes (last axis);
-    ``labels``         ``binary`` (-1 and +1), ``real``, or ``classes`` (0..C-1);
-    ``parameters``     the numbers that, with the name and ``outputs``, tell it apart.
+    - ``lipschitz``: supremum of the norm of the derivative in the margin;
+    - ``smoothness``: Lipschitz constant of that derivative (the curvature bound);
+    - ``sign_definite``: the derivative in ``y * margin`` never changes sign;
+    - ``outputs``: margins per row: 1, or C for a loss over C classes (last axis);
+    - ``labels``: ``binary`` (-1 and +1), ``real``, or ``classes`` (0..C-1);
+    - ``parameters``: the numbers that, with the name and ``outputs``, tell it apart.
 
     The three formulas take arrays that broadcast against each other, keep the dtype of ``margin``,
     and are finite for margins from -1000 to 1000.
 
     What else its own file says of it, so that no other file has a list of losses:
 
-    ``aliases``        other names; the first is how the command line calls it;
-    ``is_model``       False for a loss that only tests and audits use;
-    ``kernel``         its formulas for compiled passes, or None: then the three above are used. It belongs to the
-                       class that declares it: a subclass, which may change a formula, has none until it declares one;
-    ``examples``       instances to try it with: the first in catalogues and audits, all of them in tests.
+    - ``aliases``: other names; the first is how the command line calls it;
+    - ``is_model``: False for a loss that only tests and audits use;
+    - ``kernel``: its formulas for compiled passes, or None: then the three above are used. It belongs to the
+      class that declares it: a subclass, which may change a formula, has none until it declares one;
+    - ``examples``: instances to try it with: the first in catalogues and audits, all of them in tests.
     """
 
     name: ClassVar[str]

@@ -12,10 +12,10 @@ Formula = Callable[..., float]
 class Kernel:
     """The formulas of a loss of one margin, for the engine's compiled passes.
 
-    ``slope``   the derivative in the margin, as ``Loss.slope``;
-    ``value``   the loss itself, or a part of it if there is an ``excess``;
-    ``excess``  a number e from 0 to 1 for a loss that is ``value`` + log(1 + e). A pass then multiplies the 1 + e of
-                many rows and takes one logarithm for all of them.
+    - ``slope``: the derivative in the margin, as ``Loss.slope``;
+    - ``value``: the loss itself, or a part of it if there is an ``excess``;
+    - ``excess``: a number e from 0 to 1 for a loss that is ``value`` + log(1 + e). A pass then multiplies the 1 + e of
+      many rows and takes one logarithm for all of them.
 
     They are module-level functions. Sums in them may be reordered and contracted, but nothing is assumed to be
     finite. They are called in float32 or float64; ``one`` is 1 in that precision, and constants are made from it
