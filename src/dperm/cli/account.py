@@ -197,7 +197,8 @@ def _loss(name: str, classes: int | None, residual_bound: float | None) -> Loss:
     if residual_bound is not None:
         return ClippedSquared(residual_bound)
     loss = resolve_loss(name)
-    if classes is not None and (classes < 2 or loss.labels == "real"):
+    for_two = loss.labels == "binary" and type(loss).for_classes is Loss.for_classes
+    if classes is not None and (classes < 2 or loss.labels == "real" or (for_two and classes > 2)):
         raise click.UsageError(
             "--classes is at least 2; above 2 it belongs to --loss logistic, which fits them all."
         )
