@@ -19,7 +19,7 @@ from dperm.cli.output import console, print_json
 from dperm.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from dperm.audit.audit import AuditResult, ControlResult
+    from dperm.audit.results import AuditResult, ControlResult
 
 FIGURE, RESULTS = "audit.png", "audit.json"
 
@@ -69,8 +69,8 @@ def audit(
         from dperm.cli.self_test import run_self_test
 
         return run_self_test(mutations, mechanisms, runs, seed, processes, as_json)
-    from dperm.audit.audit import audit_all, noise_differs_between_processes
     from dperm.audit.controls import CONTROLS
+    from dperm.audit.examination import audit_all, noise_differs_between_processes
 
     if not mechanisms and not everything:
         raise InvalidInput("name a mechanism to audit, or use --all; dperm mechanisms lists them.")
@@ -118,7 +118,7 @@ def audit(
 
 def _line(result: AuditResult | ControlResult) -> str:
     """Progress, for a pipe or a log."""
-    from dperm.audit.audit import AuditResult
+    from dperm.audit.results import AuditResult
 
     if isinstance(result, AuditResult):
         return (
@@ -137,7 +137,7 @@ class _Seen:
     processes_differ: bool = True
 
     def add(self, result: AuditResult | ControlResult) -> None:
-        from dperm.audit.audit import AuditResult
+        from dperm.audit.results import AuditResult
 
         if isinstance(result, AuditResult):
             self.audits.append(result)

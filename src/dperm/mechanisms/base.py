@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dperm.arithmetic import Arithmetic
 from dperm.errors import InvalidInput, Unsupported
 from dperm.mechanisms.centring import Centring, plan_centring
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import Budget, Gate, GaussianProfile, ReleaseRecord
@@ -76,6 +77,11 @@ class Plan:
     def secret_batches(self) -> tuple[int, ...]:
         """Sizes of the batches among which a secret order hides a row, where the price rests on it."""
         return ()
+
+    @property
+    def hidden_noises(self) -> int:
+        """How often noise is added that stays hidden, where the price rests on it."""
+        return 0
 
     @property
     def private(self) -> bool:
@@ -142,6 +148,7 @@ class Mechanism(ABC):
     labels: ClassVar[tuple[str, ...]] = ("binary", "real", "classes")
     needs_l2: ClassVar[bool] = False
     released: ClassVar[str] = ""  # what leaves the gate, if not what is usual in the family (catalogue.py)
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(),)  # the first is meant to reach the claim
 
     accounting: str = field(default="tight", kw_only=True)
     center: bool = field(default=False, kw_only=True)

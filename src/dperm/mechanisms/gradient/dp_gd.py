@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dperm.errors import InvalidInput, NotCertified
 from dperm.losses import Logistic
 from dperm.mechanisms.gradient.family import TRAJECTORY, GradientMechanism, GradientPlan
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_flag, check_share
 from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
 from dperm.planning.pricing import TIGHT, mu_left
@@ -68,6 +69,14 @@ class DPGD(GradientMechanism):
     name: ClassVar[str] = "dp-gd"
     title: ClassVar[str] = "full-batch gradient descent, noise on every gradient"
     source: ClassVar[str] = "Bassily, Smith & Thakurta (2014); Yu et al. (2020)"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(settings={"steps": 3}, share=0.7),
+        WorstCase(
+            name="label of a lone row, logistic loss",
+            settings={"step_size": 1e-3},
+            facts={"loss": Logistic()},
+        ),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import gaussian_noise
@@ -90,6 +91,9 @@ class DPSVRG(Mechanism):
     title: ClassVar[str] = "noisy full gradients, corrected on random batches"
     source: ClassVar[str] = "Wang, Ye & Xu (2017)"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(settings={"outer": 2, "inner": 2, "rate": 0.5}, share=0.1),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

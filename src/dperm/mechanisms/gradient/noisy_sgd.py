@@ -14,6 +14,7 @@ from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan, alike, weights_shape
 from dperm.mechanisms.output.descent import PUBLIC_ORDER, SECRET_ORDER
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import MOST_ROWS, check_count, check_flag, check_positive
 from dperm.planning.rules import path_length, within
@@ -54,6 +55,10 @@ class HiddenPlan(Plan):
         secret = isinstance(self.mechanism, NoisySGD) and self.mechanism.secret_order
         return self.schedule.batch_sizes if secret else ()
 
+    @property
+    def hidden_noises(self) -> int:
+        return int(self.schedule.step_sizes.size) - 1
+
 
 @dataclass(frozen=True)
 class NoisySGD(Mechanism):
@@ -88,6 +93,10 @@ class NoisySGD(Mechanism):
     title: ClassVar[str] = "noise at every step, only the last iterate is seen"
     source: ClassVar[str] = "Feldman, Mironov, Talwar & Thakurta (2018); Bok, Su & Altschuler (2024)"
     released: ClassVar[str] = "last iterate only"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(settings={"epochs": 2, "batch_size": 8}, share=0.7),  # one batch
+        WorstCase(name="label, several hidden batches", settings={"batch_size": 2}),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

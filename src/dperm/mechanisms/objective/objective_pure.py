@@ -17,6 +17,7 @@ from dperm.mechanisms.objective.family import (
 )
 from dperm.mechanisms.objective.objective_kst import several_margins
 from dperm.mechanisms.objective.profile import pure_plan, strength
+from dperm.mechanisms.worst_case import NEWTON_JOBS, WorstCase
 from dperm.planning.checks import check_share
 from dperm.privacy import Budget
 from dperm.privacy.gamma_norm import GammaNormNoise
@@ -55,6 +56,7 @@ class ObjectivePure(ObjectiveMechanism):
     title: ClassVar[str] = "noise in the objective, delta = 0"
     source: ClassVar[str] = "Chaudhuri, Monteleoni & Sarwate (2011)"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(delta=0.0, share=0.2, jobs=NEWTON_JOBS),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,6 +14,7 @@ from dperm.errors import NotCertified
 from dperm.mechanisms.base import Plan
 from dperm.mechanisms.minimiser import ATTAINABLE, check_condition, minimise_surely
 from dperm.mechanisms.output.family import OutputMechanism
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_positive
 from dperm.planning.pricing import TIGHT, price_branches
 from dperm.privacy import Budget, Gate
@@ -40,6 +41,7 @@ class Output(OutputMechanism):
     title: ClassVar[str] = "exact minimiser, noise on the result"
     source: ClassVar[str] = "Chaudhuri, Monteleoni & Sarwate (2011)"
     needs_l2: ClassVar[bool] = True
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(share=2.0),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -23,6 +23,7 @@ from dperm.mechanisms.statistics.family import (
     triangle_size,
     unpack,
 )
+from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import check_positive
 from dperm.planning.gaussian import gaussian_noise, price_of
@@ -70,6 +71,11 @@ class AdaSSP(StatisticsMechanism):
     title: ClassVar[str] = "noise on the moments of a linear regression, adaptive ridge"
     source: ClassVar[str] = "Wang (2018)"
     labels: ClassVar[tuple[str, ...]] = ("real",)
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(
+            name="lone row removed, squared loss", facts={**REMOVED, "loss": ClippedSquared()}, share=1.2
+        ),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
