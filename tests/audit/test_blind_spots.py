@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dperm.audit.attack import WEIGHTS
-from dperm.audit.audit import attack_once
+from dperm.audit.examination import attack_once
 from dperm.audit.noise_check import check_noise, empty_problem
 from dperm.audit.price_check import has_second_route
 from dperm.audit.replay import replay_all

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from dperm.privacy.release import pass_gate
 
 from dperm.audit.neighbours import BEYOND, Pair, cancelling_pair, extreme_labels, pairs, table_of
 from dperm.audit.replay import replay, replay_all, require_replay
@@ -36,7 +37,6 @@ from dperm.mechanisms import (
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianNoise, SeededEntropy
 from dperm.privacy.gamma_norm import GammaNormNoise
-from dperm.privacy.release import pass_gate
 from dperm.problem import Problem
 
 BUDGET = Budget(0.2, 1e-6)

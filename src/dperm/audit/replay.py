@@ -84,7 +84,7 @@ def replay(
     compared: list[Comparison] = []
     try:
         one.run(mechanism, plan, left)
-        findings += [*checks.planned(plan, one), *checks.rows_held(left)]
+        findings += checks.planned(plan, one)
         if plan.private:
             same.run(mechanism, plan, table_of(problem, pair.left))
             other.answers = answers_for(plan, one, pair)
@@ -108,6 +108,7 @@ def replay(
                 *checks.on_grid(one),
                 *checks.within_ball(plan, one),
                 *checks.stationary(plan, one, pair),
+                *checks.engines(plan, left),
             ]
             if all_of_it:
                 findings += [*_by_the_system(plan, pair.left), *_with_another_job(plan, pair.left)]
@@ -191,3 +192,4 @@ def _with_another_job(plan: Plan, rows: Rows) -> Iterator[Finding]:
             *(Finding("price", fault) for fault in price_faults(one, run, second_route=False)),
         ]
         yield from (Finding(each.check, f"job {k} of two: {each.message}") for each in found)
+    yield from checks.engines(plan, table)  # last, because it makes passes of its own

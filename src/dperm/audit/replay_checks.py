@@ -34,6 +34,7 @@ CHECKS = {
     "price": "what passed the gate costs no more than the budget, by a second accountant too",
     "rows": "engines hold the rows that their map makes of them, no longer than the bound",
     "centre": "rows are centred by the mean that was released, and by nothing else",
+    "precision": "engines sum gradients as precisely as they say",
     "certified": "an outcome is certified only if its passes over the rows were as precise as planned",
     "grid": "what left a Gaussian passage lies on the grid of its noise, from the operating system's source too",
     "ball": "iterates that stay hidden stay in the ball that their price rests on",
@@ -178,8 +179,9 @@ def _wanted_map(plan: Plan, run: Watch) -> list[RowMap]:
     return [plan.centring.map_by(passage.released) for passage in run.passages[:1]]
 
 
-def rows_held(table: WatchedTable) -> Iterator[Finding]:
-    yield from (Finding("rows", fault) for fault in dict.fromkeys(table.faults()))
+def engines(plan: Plan, table: WatchedTable) -> Iterator[Finding]:
+    yield from (Finding("rows", fault) for fault in dict.fromkeys(table.other_rows()))
+    yield from (Finding("precision", fault) for fault in dict.fromkeys(table.imprecise_sums(plan.problem)))
 
 
 def on_grid(run: Watch) -> Iterator[Finding]:
