@@ -102,8 +102,8 @@ def _by_second_route(plan: Plan, run: Watch) -> Iterator[str]:
         evidence = Evidence(statement, Facts.of(statement))
         evidence.check_passages()
         price = ROUTES[evidence.name](evidence)
-    except DpermError as error:
-        yield f"second route: {error}"
+    except (DpermError, ValueError, LookupError, ArithmeticError) as error:
+        yield f"second route: {str(error) or type(error).__name__}"
         return
     yield from (f"second route: {fault}" for fault in dict.fromkeys(evidence.faults[:3]))
     if evidence.faults:

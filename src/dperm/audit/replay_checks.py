@@ -158,6 +158,10 @@ def records(run: Watch) -> Iterator[Finding]:
         facts = (record.sensitivity, record.noise_scale, record.dimension)
         if facts != (passage.noise.sensitivity, passage.noise.scale, passage.values.size):
             yield Finding("records", f"record {k} is not that of passage {k}")
+        if isinstance(passage.noise, GaussianNoise):
+            rounded = passage.noise.padded(passage.noise.sensitivity), passage.noise.grid_exponent
+            if (record.padded_sensitivity, record.grid_exponent) != rounded:
+                yield Finding("records", f"record {k} states another grid than that of its noise")
         if (record.entropy, record.secure) != (run.source.name, run.source.secure):
             yield Finding("records", f"record {k} names another source than that of its noise")
 

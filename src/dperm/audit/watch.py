@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch, SecretOrder
 Vector = NDArray[np.float64]
 Names = NDArray[np.int64]
 Kind = Literal["release", "choice", "hidden"]
-Secret = TypeVar("Secret", bound=WatchedSecret)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,6 +54,7 @@ class _Log:
     ordered: list[int] = field(default_factory=list)
     lanes: int = 0
     expected: list[int] = field(default_factory=list)  # lanes of the passages that come next
+    hiding: bool = False
     row_draws: int = 0
     known_draws: dict[int, int] = field(default_factory=dict)
 
@@ -129,13 +129,19 @@ class Watch(Gate):
         return super().hide(values, noises)
 
     def order(self) -> SecretOrder:
-        return self._kept(WatchedOrder(self))
+        order = WatchedOrder(self, super().order())
+        self._log.secrets.append(order.secret)
+        return order
 
     def poisson(self, rate: float) -> PoissonBatch:
-        return self._kept(WatchedPoisson(self, rate))
+        batch = WatchedPoisson(self, super().poisson(rate))
+        self._log.secrets.append(batch.secret)
+        return batch
 
     def fixed_size(self, size: int) -> FixedSizeBatch:
-        return self._kept(WatchedFixedSize(self, size))
+        batch = WatchedFixedSize(self, super().fixed_size(size))
+        self._log.secrets.append(batch.secret)
+        return batch
 
     def permutation(self, n: int) -> Names:
         self._log.ordered.append(n)
@@ -145,6 +151,14 @@ class Watch(Gate):
     def integer(self, words: int = 4) -> int:
         with self.drawing():
             return super().integer(words)
+
+    @property
+    def counts_draws(self) -> bool:
+        return isinstance(self.source, WatchedEntropy)
+
+    def asked(self) -> int:
+        """How often the source was asked so far, if that is counted."""
+        return len(self.source.draws) if isinstance(self.source, WatchedEntropy) else 0
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
@@ -159,10 +173,6 @@ class Watch(Gate):
             if watched is not None:
                 watched.at_gate = before
 
-    def _kept(self, secret: Secret) -> Secret:
-        self._log.secrets.append(secret)
-        return secret
-
     def named(self, rows: Names) -> Names:
         """Rows that were drawn, by the names that they have in this table."""
         return rows if self.names is None else self.names[rows]
@@ -173,34 +183,35 @@ class Watch(Gate):
         self._log.order = self._log.order if order is None else order
 
     def _noisy(self, values: Vector, noise: Noise, name: str) -> Vector:
-        return self._passed(
-            "release", name, values, noise, lambda: super(Watch, self)._noisy(values, noise, name)
-        )
+        def noisy() -> Vector:
+            return super(Watch, self)._noisy(values, noise, name)
+
+        return noisy() if self._log.hiding else self._passed("release", name, values, noise, noisy)
 
     def _hidden(self, values: Vector, noise: Noise) -> Vector:
-        name = "hidden noise"
-        return self._passed(
-            "hidden", name, values, noise, lambda: super(Watch, self)._noisy(values, noise, name)
-        )
+        def hidden() -> Vector:
+            self._log.hiding = True
+            try:
+                return super(Watch, self)._hidden(values, noise)
+            finally:
+                self._log.hiding = False
+
+        return self._passed("hidden", "hidden noise", values, noise, hidden)
 
     def _chosen(self, scores: Vector, choice: NoisyMin, name: str) -> int:
+        def chosen() -> Vector:
+            return np.array([super(Watch, self)._chosen(scores, choice, name)])
+
         self._log.expected = list(self._lane_names)
-        index = self._passed(
-            "choice",
-            name,
-            scores,
-            choice,
-            lambda: np.array([super(Watch, self)._chosen(scores, choice, name)]),
-        )
-        return int(index[0])
+        return int(self._passed("choice", name, scores, choice, chosen)[0])
 
     def _passed(
         self, kind: Kind, name: str, values: Vector, noise: Noise | NoisyMin, draw: Callable[[], Vector]
     ) -> Vector:
-        asked = self._asked()
+        asked = self.asked()
         with self.drawing():
             released = draw()
-        given = self._asked() > asked or not isinstance(self.source, WatchedEntropy)
+        given = self.asked() > asked or not self.counts_draws
         k, log = len(self.passages), self._log
         # What stays hidden keeps its own course: both runs add the same noise to values of their own.
         if kind != "hidden" and self.answers is not None and k < len(self.answers):
@@ -220,6 +231,3 @@ class Watch(Gate):
         )
         log.known_draws[lane] = log.row_draws
         return released
-
-    def _asked(self) -> int:
-        return len(self.source.draws) if isinstance(self.source, WatchedEntropy) else 0

@@ -1,7 +1,8 @@
-"""Secret orders and batches that tell a watching gate when they are drawn, and go with the rows that they were for."""
+"""Secret orders and batches of a gate that is watched: they tell when rows are drawn, and go with those rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,65 +17,55 @@ Names = NDArray[np.int64]
 
 
 class WatchedSecret:
-    """What an order or batch was when it was first asked for."""
+    """What an order or batch of the gate gives, by the names that rows have in the table at hand."""
 
-    first: Names | None = None
-    n_rows: int = 0
+    def __init__(self, watch: Watch, ask: Callable[[int], Names], is_order: bool) -> None:
+        self._watch, self._ask, self._is_order = watch, ask, is_order
+        self._first: Names | None = None
+        self._n_rows = 0
 
-    def ask(self, n_rows: int) -> Names:
-        raise NotImplementedError
+    def rows(self, n_rows: int, some: bool = True) -> Names:
+        """``some`` tells that rows may be left out, so that a draw of them hides something."""
+        asked = self._watch.asked()
+        with self._watch.drawing():
+            rows = self._watch.named(np.asarray(self._ask(n_rows)))
+        if self._first is None:
+            self._first, self._n_rows = rows, n_rows
+            if some and (self._watch.asked() > asked or not self._watch.counts_draws):
+                self._watch.rows_drawn(rows if self._is_order else None)
+        return rows if self._is_order else np.sort(rows)
 
     def changes(self) -> bool:
-        return self.first is not None and not np.array_equal(self.ask(self.n_rows), self.first)
+        """Whether it is another one when it is asked for again."""
+        if self._first is None:
+            return False
+        with self._watch.drawing():
+            again = self._watch.named(np.asarray(self._ask(self._n_rows)))
+        return not np.array_equal(again, self._first)
 
-    def _keep(self, rows: Names, n_rows: int) -> Names:
-        if self.first is None:
-            self.first, self.n_rows = rows, n_rows
-        return rows
 
-
-class WatchedOrder(WatchedSecret, SecretOrder):
-    def __init__(self, watch: Watch) -> None:
+class WatchedOrder(SecretOrder):
+    def __init__(self, watch: Watch, order: SecretOrder) -> None:
         super().__init__(watch.source)
-        self._watch = watch
+        self.secret = WatchedSecret(watch, order.permutation, is_order=True)
 
-    def ask(self, n_rows: int) -> Names:
-        return self.permutation(n_rows)
-
-    def _draw(self, n_rows: int) -> Names:
-        with self._watch.drawing():
-            rows = self._watch.named(super()._draw(n_rows))
-        self._watch.rows_drawn(order=rows)
-        return self._keep(rows, n_rows)
+    def permutation(self, n_rows: int) -> Names:
+        return self.secret.rows(n_rows)
 
 
-class WatchedPoisson(WatchedSecret, PoissonBatch):
-    def __init__(self, watch: Watch, rate: float) -> None:
-        super().__init__(watch.source, rate)
-        self._watch = watch
+class WatchedPoisson(PoissonBatch):
+    def __init__(self, watch: Watch, batch: PoissonBatch) -> None:
+        super().__init__(watch.source, batch.rate)
+        self.secret = WatchedSecret(watch, batch.positions, is_order=False)
 
-    def ask(self, n_rows: int) -> Names:
-        return self.positions(n_rows)
-
-    def _draw(self, n_rows: int) -> Names:
-        with self._watch.drawing():
-            rows = np.sort(self._watch.named(super()._draw(n_rows)))
-        if self.rate < 1:
-            self._watch.rows_drawn()
-        return self._keep(rows, n_rows)
+    def positions(self, n_rows: int) -> Names:
+        return self.secret.rows(n_rows, some=self.rate < 1)
 
 
-class WatchedFixedSize(WatchedSecret, FixedSizeBatch):
-    def __init__(self, watch: Watch, size: int) -> None:
-        super().__init__(watch.source, size)
-        self._watch = watch
+class WatchedFixedSize(FixedSizeBatch):
+    def __init__(self, watch: Watch, batch: FixedSizeBatch) -> None:
+        super().__init__(watch.source, batch.size)
+        self.secret = WatchedSecret(watch, batch.positions, is_order=False)
 
-    def ask(self, n_rows: int) -> Names:
-        return self.positions(n_rows)
-
-    def _draw(self, n_rows: int) -> Names:
-        with self._watch.drawing():
-            rows = self._watch.named(super()._draw(n_rows))
-        if self.size < n_rows:
-            self._watch.rows_drawn()
-        return self._keep(rows, n_rows)
+    def positions(self, n_rows: int) -> Names:
+        return self.secret.rows(n_rows, some=self.size < n_rows)

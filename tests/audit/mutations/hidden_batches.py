@@ -90,6 +90,13 @@ MUTATIONS = (
         probe=last_iterate,
     ),
     Mutation(
+        name="hidden noise forgotten by the gate",
+        what_is_wrong="The gate gives values back as they came where their noise stays hidden.",
+        touches=("noisy-sgd",),
+        changes={"dperm.privacy.gate.Gate._hidden": lambda hidden: lambda self, values, noise: values},
+        probe=last_iterate,
+    ),
+    Mutation(
         name="hidden noise from a seed",
         what_is_wrong="The noise of hidden iterates comes from a seed in the source, not from the gate's source.",
         touches=("noisy-sgd",),

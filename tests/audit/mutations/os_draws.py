@@ -4,7 +4,7 @@ import numpy as np
 
 from dperm.audit.mutation import Mutation
 from dperm.privacy import Gate, SystemEntropy
-from dperm.privacy.secrets import PoissonBatch
+from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch, SecretOrder
 
 SYSTEM = Gate.system()
 ORDERED = ("rsgd-ar", "rsgd", "bolt-on", "noisy-sgd")
@@ -25,6 +25,11 @@ def twice_the_rate(draw):
 
 def always_anew(once):
     return lambda self, n_rows: self._draw(n_rows)
+
+
+class PublicOrder(SecretOrder):
+    def _draw(self, n_rows):
+        return np.arange(n_rows)
 
 
 def asked_twice():
@@ -70,5 +75,32 @@ MUTATIONS = (
         touches=(*ORDERED, *POISSON, *FIXED),
         changes={"dperm.privacy.secrets._DrawnOnce._once": always_anew},
         probe=asked_twice,
+    ),
+    Mutation(
+        name="the gate's order is the public one",
+        what_is_wrong="The gate gives the order in which the rows came for a secret one.",
+        touches=ORDERED,
+        changes={"dperm.privacy.gate.Gate.order": lambda order: lambda self: PublicOrder(self.source)},
+        probe=lambda: Gate.seeded(0).order().permutation(50).tolist(),
+    ),
+    Mutation(
+        name="the gate's Poisson batches hold all rows",
+        what_is_wrong="The gate lets every row join every Poisson batch.",
+        touches=POISSON,
+        changes={
+            "dperm.privacy.gate.Gate.poisson": lambda batch: lambda self, rate: PoissonBatch(self.source, 1.0)
+        },
+        probe=lambda: Gate.seeded(0).poisson(0.25).positions(50).tolist(),
+    ),
+    Mutation(
+        name="the gate's batches hold one row more",
+        what_is_wrong="A batch of a fixed size holds one row more than is paid for.",
+        touches=FIXED,
+        changes={
+            "dperm.privacy.gate.Gate.fixed_size": lambda batch: (
+                lambda self, size: FixedSizeBatch(self.source, size + 1)
+            )
+        },
+        probe=lambda: len(Gate.seeded(0).fixed_size(3).positions(50)),
     ),
 )
