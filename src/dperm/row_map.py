@@ -59,7 +59,7 @@ class RowMap:
         lengths = {len(values) for values in (self.centre, self.scale) if values is not None}
         if len(lengths) > 1:
             raise InvalidInput("centre and scale must have one number for each feature, as many of both.")
-        if not self._farthest() < math.inf:
+        if self.moves and not self._farthest() < math.inf:
             raise InvalidInput("scale is so small, or centre so large, that rows would overflow.")
 
     def __eq__(self, other: object) -> bool:

@@ -3,23 +3,20 @@
 Attacks are seeded; a false alarm has a probability of one in a million for each.
 """
 
-import importlib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
-from importlib import import_module
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from dperm.audit.attack import Seen, observe, watched_gate
-from dperm.audit.audit import (
-    BROKEN,
-    INCONCLUSIVE,
-    STANDS,
-    ControlResult,
+from dperm.audit import examination
+from dperm.audit.attack import WEIGHTS, Seen, observe
+from dperm.audit.controls import CONTROLS
+from dperm.audit.examination import (
     attack_once,
     audit,
     audit_all,
@@ -28,20 +25,22 @@ from dperm.audit.audit import (
     check_control,
     noise_differs_between_processes,
 )
-from dperm.audit.controls import CONTROLS
 from dperm.audit.figure import draw_audit
 from dperm.audit.noise_check import check_noise, signs_agree
+from dperm.audit.results import BROKEN, INCONCLUSIVE, STANDS, ControlResult
 from dperm.audit.worst_cases import LINEAR, attacks_on, audited_names
 from dperm.cli.audit import audit as command
+from dperm.engine import Rows
 from dperm.errors import InvalidInput
-from dperm.mechanisms import DPGD, RSGDAR, Job, Objective, Outcome, OutputGD, Plan, resolve
-from dperm.privacy import Budget, GaussianNoise, SeededEntropy
+from dperm.losses import ClippedSquared
+from dperm.mechanisms import DPGD, RSGDAR, Job, Objective, OutputGD, Plan, registry, resolve
+from dperm.mechanisms.worst_case import REMOVED, WorstCase
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget, Gate, GaussianNoise, SeededEntropy, gate
 from dperm.problem import Problem
 
-AUDIT = importlib.import_module("dperm.audit.audit")
 SURE = 1 - 1e-6
 BUDGET = Budget(1.0, 1e-2)
-GATE = import_module("dperm.privacy.release")
 CONTROL_NAMES = {control.name: control for control in audit_controls()}
 
 
@@ -61,19 +60,18 @@ class HalfNoiseRSGDAR(RSGDAR):
 class HalfNoiseObjective(Objective):
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
         plan = super()._plan(problem, budget, mu_spent)
-        half = replace(plan.detail.objective, scale=plan.detail.objective.scale / 2)
-        return replace(plan, detail=replace(plan.detail, objective=half))
+        part = plan.perturbation
+        half = replace(part.objective, scale=part.objective.scale / 2)
+        return replace(plan, perturbation=replace(part, objective=half))
 
 
 class BareIntercept(OutputGD):
     """Forgets the noise of the intercept."""
 
-    def _run(self, jobs: Sequence[Job], table: object, entropy: object) -> list[Outcome]:
-        with watched_gate() as passages:
-            outcomes = super()._run(jobs, table, entropy)
-        for outcome, passage in zip(outcomes, passages.values(), strict=True):
-            outcome.weights[-1] = passage.exact[-1]
-        return outcomes
+    def _run(self, jobs: Sequence[Job], rows: Rows, gate: Gate) -> list[np.ndarray]:
+        exact = self._train([job.plan for job in jobs[:1]], rows.select([0]), gate)
+        released = super()._run(jobs, rows, gate)
+        return [np.append(weights[:-1], exact[-1]) for weights in released]
 
 
 @pytest.mark.parametrize("name", audited_names())
@@ -85,6 +83,69 @@ def test_every_private_mechanism_has_attacks_that_fit_it(name: str) -> None:
         assert len(attack.pair.left[0]) == attack.problem.n_rows
     assert sum(attack.system for attack in attacks) == 1
     assert "clip" not in resolve(name).settings or any(attack.mechanism.clip for attack in attacks)
+
+
+# Registration is enough, and a mechanism declares by itself where to attack it.
+
+
+@dataclass(frozen=True)
+class Toy(OutputGD):
+    iterations: int = 3
+
+    name: ClassVar[str] = "toy"
+    relations: ClassVar[tuple[Neighbours, ...]] = (Neighbours.ADD_REMOVE,)
+    labels: ClassVar[tuple[str, ...]] = ("real",)
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(),)
+
+
+class LeakyToy(Toy):
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        plan = super()._plan(problem, budget, mu_spent)
+        assert isinstance(plan.noise, GaussianNoise)
+        return replace(plan, noise=replace(plan.noise, scale=plan.noise.scale / 2))
+
+
+class DeclaringToy(Toy):
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(settings={"iterations": 2}, share=0.5, jobs=100, delta=0.05, out_of_reach="it is a toy"),
+        WorstCase(name="seen in the weights", facts={**REMOVED, "l2": 0.5}, weights_alone=True, share=3.0),
+    )
+
+
+def register(monkeypatch: pytest.MonkeyPatch, kind: type[Toy]) -> None:
+    monkeypatch.setitem(registry._MECHANISMS, "toy", kind)
+
+
+def test_a_registered_mechanism_is_audited_and_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, Toy)
+    found = audit("toy", runs=6000, confidence=SURE)
+    assert found.verdict == STANDS, found.faults
+    assert found.replays.replays > 5
+    assert 0.3 < found.ratio < 1.0
+    assert "toy" in audited_names()
+
+
+def test_a_broken_registered_mechanism_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, LeakyToy)
+    found = audit("toy", runs=3000, confidence=SURE)
+    assert found.verdict == BROKEN
+    assert any("epsilon >=" in fault for fault in found.faults)
+    assert any("price" in fault for fault in found.faults)
+
+
+def test_attacks_follow_what_a_mechanism_covers_and_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, Toy)
+    for attack in attacks_on("toy"):
+        assert attack.problem.neighbours is Neighbours.ADD_REMOVE
+        assert attack.problem.loss == ClippedSquared()
+        assert attack.jobs == 5000
+    register(monkeypatch, DeclaringToy)
+    first, *others = attacks_on("toy")
+    assert (first.share, first.jobs, first.delta, first.mechanism.iterations) == (0.5, 100, 0.05, 2)
+    (declared,) = [attack for attack in others if attack.name == "seen in the weights"]
+    assert (declared.sees, declared.problem.l2, declared.mechanism.iterations) == (WEIGHTS, 0.5, 2)
+    assert declared.share == pytest.approx(3.0 * 0.5 * 0.1)
+    assert audit("toy", runs=100).out_of_reach == "it is a toy"
 
 
 @pytest.mark.parametrize(("name", "least"), [("rsgd-ar", 0.4), ("dp-gd", 0.4), ("objective-pure", 0.5)])
@@ -162,7 +223,7 @@ def test_the_null_test_fires_when_runs_of_one_table_differ(monkeypatch: pytest.M
         return attack_once(attack, BUDGET, 2000, np.random.SeedSequence(0), 1e-6).null
 
     assert null() == 0.0
-    monkeypatch.setattr(AUDIT, "observe", drifting)
+    monkeypatch.setattr(examination, "observe", drifting)
     assert null() > 0.0
 
 
@@ -191,33 +252,18 @@ def test_noise_checks_notice_repeats_and_shared_noise() -> None:
 
 
 def test_noise_that_is_not_as_declared_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = GATE.add_noise
+    real = gate.add_noise
 
     def smaller(values: np.ndarray, noise: GaussianNoise, entropy: SeededEntropy) -> np.ndarray:
         return values + (real(values, noise, entropy) - values) / 2
 
-    monkeypatch.setattr(GATE, "add_noise", smaller)
+    monkeypatch.setattr(gate, "add_noise", smaller)
     found = check_noise(OutputGD(), replace(LINEAR, n_features=2), BUDGET, runs=300)
     assert "noise is not of the declared scale" in found.faults
 
 
 def test_two_processes_draw_different_noise() -> None:
     assert noise_differs_between_processes()
-
-
-def test_the_gate_is_left_as_it_was() -> None:
-    before = GATE.pass_gate
-    with watched_gate():
-        assert GATE.pass_gate is not before
-    assert GATE.pass_gate is before
-
-    def fails() -> None:
-        with watched_gate():
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fails()
-    assert GATE.pass_gate is before
 
 
 def test_what_cannot_be_audited_is_refused() -> None:
@@ -252,7 +298,7 @@ def test_command_tells_by_its_exit_status(
     control = CONTROL_NAMES["noise too small by the root of two"]
     shown = replace(control, mechanism=control.healthy) if missed else control
     monkeypatch.setattr("dperm.audit.controls.CONTROLS", (shown,))
-    monkeypatch.setattr(AUDIT, "CONTROLS", (shown,))
+    monkeypatch.setattr(examination, "CONTROLS", (shown,))
     arguments = ["output-gd", "--runs", "4000", "--processes", "1", "--out", str(tmp_path / "out"), "--json"]
     ran = CliRunner().invoke(command, arguments, standalone_mode=False)
     assert ran.return_value == int(missed), ran.output

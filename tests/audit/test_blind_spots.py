@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dperm.audit.attack import WEIGHTS
-from dperm.audit.audit import attack_once
+from dperm.audit.examination import attack_once
 from dperm.audit.noise_check import check_noise, empty_problem
 from dperm.audit.price_check import has_second_route
 from dperm.audit.replay import replay_all
@@ -42,6 +42,32 @@ BUDGET = Budget(1.0, 1e-2)
         ("centred by the exact mean", "output-gd", "centre"),
         ("iterates not projected", "noisy-sgd", "ball"),
         ("values off the grid", "rsgd", "grid"),
+        ("hidden noise left out", "noisy-sgd", "plan"),
+        ("hidden noise from a seed", "noisy-sgd", "plan"),
+        ("hidden noise forgotten by the gate", "noisy-sgd", "entropy"),
+        ("the gate's order is the public one", "rsgd", "price"),
+        ("the gate's Poisson batches hold all rows", "dp-sgd", "price"),
+        ("a gate of its own", "dp-gd", "entropy"),
+        ("a gate of a seed", "ssp", "plan"),
+        ("the source beside the gate", "output-gd", "entropy"),
+        ("noise from another source", "nsgd", "entropy"),
+        ("noise from another source", "frank-wolfe", "entropy"),
+        ("secrets drawn whenever they are asked for", "rsgd", "entropy"),
+        ("secrets drawn whenever they are asked for", "dp-svrg", "entropy"),
+        ("records of another source", "frank-wolfe", "records"),
+        ("records in the lane of another job", "output-gd", "records"),
+        ("parts of a gate forget their records", "dp-gd", "records"),
+        ("parts of a gate write in the first lanes", "adassp", "records"),
+        ("exact mean told", "output-gd", "centre"),
+        ("no centre told", "output-gd", "centre"),
+        ("rows not mapped", "output-gd", "rows"),
+        ("centre left out", "output-gd", "rows"),
+        ("rows moved before they are bounded", "output-gd", "rows"),
+        ("moved rows not bounded again", "output-gd", "distance"),
+        ("certified whatever the passes", "rsgd", "certified"),
+        ("certified whatever the passes", "dp-cd", "certified"),
+        ("float32 noted as float64", "rsgd", "precision"),
+        ("one model in float32", "adassp", "precision"),
     ],
 )
 def test_a_replay_finds_it(mutation, mechanism, check):

@@ -2,17 +2,21 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dperm.audit.controls import CONTROLS, Control
 from dperm.audit.neighbours import pairs
-from dperm.audit.replay import CHECKS, ReplayReport, replay
-from dperm.engine import Table
-from dperm.mechanisms import Job, Mechanism, Outcome, OutputGD, mechanism_names
-from dperm.privacy import SeededEntropy
-from dperm.privacy.entropy import Entropy
+from dperm.audit.replay import ReplayReport, replay
+from dperm.audit.replay_checks import CHECKS
+from dperm.engine import Rows
+from dperm.mechanisms import Job, Mechanism, Outcome, OutputGD, Plan, mechanism_names
+from dperm.privacy import Gate
 
+Vector = NDArray[np.float64]
 FOR_REPLAY = [control for control in CONTROLS if control.caught_by == "replay"]
 FOR_AUDIT = [control for control in CONTROLS if control.caught_by == "audit"]
 
@@ -43,6 +47,12 @@ def test_a_fault_in_the_distance_or_the_price_alone_shows_nowhere_else(control: 
 
 
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
+def test_no_control_is_refused(control: Control) -> None:
+    """They run as mechanisms do, several jobs at once too, so that it is the fault that is found."""
+    assert "refused" not in checks(reports(control, control.mechanism))
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
 def test_what_it_was_broken_from_passes(control: Control) -> None:
     assert [str(report) for report in reports(control, control.healthy) if not report.passed] == []
 
@@ -56,41 +66,78 @@ def test_faults_of_the_noise_keep_the_distance(control: Control) -> None:
 def test_most_faults_of_the_noise_leave_a_trace_all_the_same() -> None:
     found = {control.name: checks(reports(control, control.mechanism)) for control in FOR_AUDIT}
     assert "price" in found["noise too small by the root of two"]
-    assert "entropy" in found["noise from a seed of one byte"]
-    assert {"outcome", "records", "plan"} <= found["all classes share their noise"]
+    assert "outcome" in found["noise from a seed of one byte"]
+    assert {"outcome", "plan"} <= found["all classes share their noise"]
     assert "plan" in found["noisy minimum with the wrong sign"]
 
 
 class _TwiceReleased(OutputGD):
+    """Releases the weights twice."""
+
+    def _run(self, jobs: Sequence[Job], rows: Rows, gate: Gate) -> list[Vector]:
+        super()._run(jobs, rows, gate)
+        return super()._run(jobs, rows, gate)
+
+
+class _SaysOnce(_TwiceReleased):
     """Releases the weights twice and says so once."""
 
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        super()._run(jobs, table, entropy)
-        return super()._run(jobs, table, entropy)
+    def run(self, jobs: Sequence[Job], rows: Rows, gate: Gate) -> list[Outcome]:
+        return [replace(outcome, records=outcome.records[1:]) for outcome in super().run(jobs, rows, gate)]
 
 
 class _DrawsByRows(OutputGD):
-    """Draws one number more if a certain label is there."""
+    """Draws more of an order if a certain label is there."""
 
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        assert isinstance(entropy, SeededEntropy)
-        entropy.generator.random(int(table._y.sum()) % 7 + 1)
-        return super()._run(jobs, table, entropy)
+    def _run(self, jobs: Sequence[Job], rows: Rows, gate: Gate) -> list[Vector]:
+        gate.permutation(int(rows._y.sum()) % 7 + 1)
+        return super()._run(jobs, rows, gate)
+
+
+class _BesideTheGate(OutputGD):
+    """Draws from the source of the gate."""
+
+    def _run(self, jobs: Sequence[Job], rows: Rows, gate: Gate) -> list[Vector]:
+        gate.source.words(1)
+        return super()._run(jobs, rows, gate)
 
 
 class _Forgetful(OutputGD):
-    """Draws from a source of its own, so that no seed gives the same run again."""
+    """Trains from a start of its own, so that no seed gives the same run again."""
 
-    def _run(self, jobs: Sequence[Job], table: Table, entropy: Entropy) -> list[Outcome]:
-        return super()._run(jobs, table, SeededEntropy(int.from_bytes(os.urandom(8), "little")))
+    def _train(self, plans: Sequence[Plan], rows: Rows, gate: Gate) -> Vector:
+        return super()._train(plans, rows, gate) + int.from_bytes(os.urandom(8), "little") / 1e30
+
+
+class _HiddenFirst(OutputGD):
+    """Adds hidden noise for which nothing was planned."""
+
+    def _run(self, jobs: Sequence[Job], rows: Rows, gate: Gate) -> list[Vector]:
+        noises = [job.plan.noise for job in jobs]
+        gate.hide(np.zeros((noises[0].dimension, len(noises))), noises)
+        return super()._run(jobs, rows, gate)
+
+
+class _OneLane(OutputGD):
+    """Writes what all jobs release down for the first."""
+
+    def _run(self, jobs: Sequence[Job], rows: Rows, gate: Gate) -> list[Vector]:
+        models = [job.model for job in jobs]
+        points = self._train([job.plan for job in jobs], rows.select(models), gate)
+        first = gate.part([0])
+        return [first.release_one(points[:, k], job.plan.noise, "any") for k, job in enumerate(jobs)]
 
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        (_TwiceReleased, {"records", "plan", "price"}),
+        (_TwiceReleased, {"plan", "price"}),
+        (_SaysOnce, {"records", "plan", "price"}),
         (_DrawsByRows, {"entropy"}),
+        (_BesideTheGate, {"entropy"}),
         (_Forgetful, {"entropy"}),
+        (_HiddenFirst, {"plan"}),
+        (_OneLane, {"plan", "price"}),
         (OutputGD, set()),
     ],
 )

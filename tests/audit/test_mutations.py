@@ -10,8 +10,8 @@ import dperm.audit.self_test
 import dperm.mechanisms.gradient.frank_wolfe
 import dperm.mechanisms.output.descent
 import dperm.mechanisms.output.output
-from dperm.audit.audit import INCONCLUSIVE
 from dperm.audit.mutation import EXAMPLE, Mutation, every_private
+from dperm.audit.results import INCONCLUSIVE
 from dperm.audit.self_test import CRASHED, REFUSED, load_mutations, self_test, trial
 from dperm.cli.audit import audit as command
 from dperm.errors import InvalidInput

@@ -1,6 +1,5 @@
 """Every registered mechanism is replayed on neighbours: to be registered is enough to be tested."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -8,10 +7,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from dperm.audit.coupling import names_without
 from dperm.audit.neighbours import BEYOND, Pair, cancelling_pair, extreme_labels, pairs, table_of
 from dperm.audit.replay import replay, replay_all, require_replay
 from dperm.audit.replay_cases import replay_cases
-from dperm.audit.watch import Watch, WatchedEntropy
+from dperm.audit.watch import Watch
+from dperm.audit.watched_source import WatchedEntropy
 from dperm.errors import NotCertified
 from dperm.losses import ClippedSquared, Linear, Logistic, Softmax, example_losses
 from dperm.mechanisms import (
@@ -34,9 +35,10 @@ from dperm.mechanisms import (
     resolve,
 )
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, GaussianNoise, SeededEntropy
-from dperm.privacy.gamma_norm import GammaNormNoise
-from dperm.privacy.release import pass_gate
+from dperm.planning.gaussian import gaussian_noise, price_of
+from dperm.planning.pricing import mu_left
+from dperm.planning.sensitivity import sum_error
+from dperm.privacy import Budget, Gate, GaussianNoise, add_noise
 from dperm.problem import Problem
 
 BUDGET = Budget(0.2, 1e-6)
@@ -80,13 +82,9 @@ class Toy(OutputGD):
 
     name: ClassVar[str] = "toy"
 
-    def _run(self, jobs: Sequence[Job], table, entropy) -> list[Outcome]:
-        exact = self._train([jobs[0].plan], table, entropy)[0]
-        outcomes = super()._run(jobs, table, entropy)
-        return [
-            replace(found, weights=np.where(exact[:, 0] > 0, np.abs(found.weights), found.weights))
-            for found in outcomes
-        ]
+    def _run(self, jobs: Sequence[Job], rows, gate: Gate) -> list[np.ndarray]:
+        exact = self._train([jobs[0].plan], rows.select([0]), gate)[:, 0]
+        return [np.where(exact > 0, np.abs(found), found) for found in super()._run(jobs, rows, gate)]
 
 
 def test_a_broken_mechanism_is_caught_once_it_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,34 +110,53 @@ def test_a_mechanism_that_fits_nothing_is_not_passed_over(monkeypatch: pytest.Mo
         list(replay_all(["shy"]))
 
 
-class FromOutside(OutputGD):
-    """Calls the gate by a name of its own module."""
+@dataclass(frozen=True)
+class FromOutside(Mechanism):
+    """Knows nothing of this library's families: one noisy sum of gradients, one step."""
 
     name: ClassVar[str] = "from outside"
+    family: ClassVar[str] = "own"
+    title: ClassVar[str] = "one noisy step"
+    source: ClassVar[str] = "this test"
+    labels: ClassVar[tuple[str, ...]] = ("binary",)
 
-    def _run(self, jobs: Sequence[Job], table, entropy) -> list[Outcome]:
-        points = self._train([jobs[0].plan], table, entropy)[0]
-        noise = jobs[0].plan.noise
-        assert isinstance(noise, GaussianNoise)
-        weights, record = pass_gate(points[:, 0], noise, entropy, "weights")
-        return [Outcome(weights=weights, records=(record,), certified=True)]
+    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
+        noise = gaussian_noise(
+            problem.gradient_gap + sum_error(problem, 0.0), problem.dimension, mu_left(budget, mu_spent)
+        )
+        return Plan(
+            mechanism=self,
+            problem=problem,
+            budget=budget,
+            settings=self.settings,
+            accountant="exact Gaussian profile",
+            noise=noise,
+            profile=price_of([noise], mu_spent),
+        )
+
+    def _run(self, jobs: Sequence[Job], rows, gate: Gate) -> list[np.ndarray]:
+        engine = rows.select([job.model for job in jobs]).open()
+        sums = engine.gradient_sum(jobs[0].plan.problem.loss, np.zeros((engine.n_columns, len(jobs))))
+        noisy = gate.release(sums, [job.plan.noise for job in jobs], "one step")
+        return [-noisy[:, k] / job.plan.problem.n_rows for k, job in enumerate(jobs)]
 
 
-def test_the_gate_is_watched_in_other_packages_too() -> None:
-    for pair in pairs(LINEAR):
-        report = replay(FromOutside(iterations=3), LINEAR, BUDGET, pair)
-        assert report.passed, str(report)
-        assert [step.name for step in report.passages] == ["weights"]
+def test_a_mechanism_of_no_known_family_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._MECHANISMS, "from outside", FromOutside)
+    reports = list(replay_all(["from outside"]))
+    assert [str(report) for report in reports if not report.passed] == []
+    assert {step.name for report in reports for step in report.passages} == {"one step", "mean of the rows"}
+    assert max(report.largest_share for report in reports) > 0.99
 
 
 def test_a_refusal_is_a_finding() -> None:
     class Picky(OutputGD):
         name: ClassVar[str] = "picky"
 
-        def _run(self, jobs: Sequence[Job], table, entropy) -> list[Outcome]:
-            if np.abs(table._X).max() > 100:
+        def _run(self, jobs: Sequence[Job], rows, gate: Gate) -> list[np.ndarray]:
+            if np.abs(rows._X).max() > 100:
                 raise NotCertified("these rows are not to my taste.")
-            return super()._run(jobs, table, entropy)
+            return super()._run(jobs, rows, gate)
 
     refused = {
         pair.name: [finding.check for finding in replay(Picky(), LINEAR, BUDGET, pair).findings]
@@ -153,14 +170,14 @@ def test_a_refusal_is_a_finding() -> None:
 
 def watched(mechanism: Mechanism, problem: Problem, pair: Pair) -> Watch:
     plan = mechanism.plan(problem, BUDGET)
-    watch = Watch(WatchedEntropy(5, problem.n_rows))
+    watch = Watch(WatchedEntropy(5))
     watch.run(mechanism, plan, table_of(problem, pair.left))
     return watch
 
 
 def plain(mechanism: Mechanism, problem: Problem, pair: Pair) -> Outcome:
     plan: Plan = mechanism.plan(problem, BUDGET)
-    return mechanism.run([Job(plan=plan)], table_of(problem, pair.left), SeededEntropy(5))[0]
+    return mechanism.run([Job(plan=plan)], table_of(problem, pair.left), Gate.seeded(5))[0]
 
 
 WATCHED: list[Mechanism] = [
@@ -178,12 +195,9 @@ WATCHED: list[Mechanism] = [
 def test_to_be_watched_changes_nothing(mechanism: Mechanism) -> None:
     pair = pairs(LINEAR)[0]
     watch = watched(mechanism, LINEAR, pair)
-    assert watch.outcome is not None
     alone = plain(mechanism, LINEAR, pair)
     np.testing.assert_array_equal(watch.outcome.weights, alone.weights)
-    assert watch.outcome.records == tuple(
-        replace(record, entropy=watch.entropy.name) for record in alone.records
-    )
+    assert watch.outcome.records == alone.records
 
 
 @pytest.mark.parametrize(
@@ -207,42 +221,71 @@ def test_every_meeting_of_rows_and_randomness_is_seen(
     assert [passage.kind for passage in watch.passages] == kinds
     assert [passage.rows_drawn for passage in watch.passages] == drawn
     assert all(passage.given for passage in watch.passages)
+    assert not watch.source.free
+    assert not watch.draws_anew()
 
 
-def gates() -> list[object]:
-    places = {"release": "pass_gate", "noisy_min": "noisy_min", "noise": "add_noise"}
-    found: list[object] = [
-        getattr(sys.modules[f"dperm.privacy.{part}"], function) for part, function in places.items()
-    ]
-    return [*found, GammaNormNoise.add, pass_gate]
-
-
-def test_the_gate_is_put_back_after_an_error() -> None:
-    before = gates()
-
-    class Failing(OutputGD):
-        def _run(self, jobs: Sequence[Job], table, entropy) -> list[Outcome]:
-            assert all(now is not then for now, then in zip(gates(), before, strict=True))
-            raise RuntimeError("stop")
-
-    with pytest.raises(RuntimeError, match="stop"):
-        watched(Failing(), LINEAR, pairs(LINEAR)[0])
-    assert gates() == before
+def test_batches_of_all_rows_are_no_draw() -> None:
+    """Nothing is secret about them, so what they release is priced in full."""
+    for mechanism in (DPSGD(steps=2, rate=1.0), PSGD(steps=2, batch_size=24)):
+        watch = watched(mechanism, LINEAR, pairs(LINEAR)[0])
+        assert [passage.rows_drawn for passage in watch.passages] == [False, False]
 
 
 @pytest.mark.parametrize("row", [0, 11, 23])
 def test_what_was_drawn_for_rows_goes_with_them(row: int) -> None:
-    """An order, a sample and one key for each row, in the table and in the one that lacks a row."""
-    names = np.array([i - (i > row) for i in range(24)])
-    names[row] = 23
-    whole, lacking = WatchedEntropy(3, 24), WatchedEntropy(3, 24, names)
-    np.testing.assert_array_equal(names[whole.permutation(24)], lacking.permutation(24))
-    np.testing.assert_array_equal(names[whole.generator.choice(24, 6)], lacking.generator.choice(24, 6))
-    np.testing.assert_array_equal(
-        whole.generator.integers(0, 99, size=24), lacking.generator.integers(0, 99, size=24)[names]
-    )
-    np.testing.assert_array_equal(whole.permutation(4), lacking.permutation(4))  # columns stay as they are
-    assert whole.draws == lacking.draws
+    """An order and both kinds of batches, in the table and in the one that lacks a row; columns stay as they are."""
+    names = names_without(24, row)
+    whole, lacking = Watch(WatchedEntropy(3)), Watch(WatchedEntropy(3), names=names)
+    np.testing.assert_array_equal(names[whole.order().permutation(24)], lacking.order().permutation(24))
+    for kind, size in (("fixed_size", 6), ("poisson", 0.4)):
+        here, there = (getattr(watch, kind)(size).positions(24) for watch in (whole, lacking))
+        assert set(names[here]) == set(there)
+    np.testing.assert_array_equal(whole.permutation(4), lacking.permutation(4))
+    assert whole.source.draws == lacking.source.draws
+    assert whole.ordered == [4]
+
+
+def test_draws_beside_the_gate_are_free() -> None:
+    watch = Watch(WatchedEntropy(0))
+    watch.permutation(3)
+    watch.integer()
+    watch.release_one(np.zeros(2), GaussianNoise(1.0, 1.0, 2), "any")
+    assert watch.source.free == []
+    for draw in (
+        lambda source: source.words(1),
+        lambda source: source.permutation(3),
+        lambda source: source.subset(5, 2),
+        lambda source: source.generator.normal(size=2),
+        lambda source: source.spawn(1),
+        lambda source: add_noise(np.zeros(2), GaussianNoise(1.0, 1.0, 2), source),
+    ):
+        source = WatchedEntropy(0)
+        draw(source)
+        assert source.free == source.draws != []
+
+
+def test_lanes_are_told_apart_whatever_the_gate_writes_down() -> None:
+    watch = Watch(WatchedEntropy(0))
+    lanes = watch.lanes(3)
+    small, large = (GaussianNoise(1.0, scale, 1) for scale in (1.0, 2.0))
+    lanes.release(np.zeros((1, 3)), [small, large, small], "all")
+    lanes.part([2, 0]).hide(np.zeros((1, 2)), [large, small])
+    lanes.part([1]).release_one(np.zeros(1), large, "one")
+    assert [(p.lane, p.noise.scale) for p in watch.passages] == [
+        *((0, 1.0), (1, 2.0), (2, 1.0)),
+        *((2, 2.0), (0, 1.0)),
+        (1, 2.0),
+    ]
+
+
+def test_rows_that_are_drawn_once_for_all_lanes_are_drawn_for_each() -> None:
+    watch = Watch(WatchedEntropy(0))
+    lanes = watch.lanes(2)
+    lanes.poisson(0.5).positions(8)
+    for _ in range(2):
+        lanes.release(np.zeros((1, 2)), [GaussianNoise(1.0, 1.0, 1)] * 2, "any")
+    assert [passage.rows_drawn for passage in watch.passages] == [True, True, False, False]
 
 
 # The neighbours.

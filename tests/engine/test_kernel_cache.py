@@ -45,9 +45,10 @@ class Mine(Linear):
 USE_MINE = """
 import numpy as np
 from dperm.engine import Table, _kernels
+from dperm.row_map import RowMap
 from mine import Mine
 
-rows = Table(np.eye(3), np.ones(3), x_norm=2.0, intercept=0.0, n_rows=3).open()
+rows = Table(np.eye(3), np.ones(3), row_map=RowMap(x_norm=2.0), n_rows=3).open()
 found = rows.gradient_sum(Mine(), np.zeros((3, 1)))[0, 0]
 print(found, sum(_kernels.one_model.stats.cache_misses.values()))
 """

@@ -14,6 +14,7 @@ from dperm.errors import InvalidInput
 from dperm.losses import HuberHinge, Linear, Logistic, Softmax, registered_losses
 from dperm.losses.fingerprint import fingerprint
 from dperm.losses.kernel import Kernel, exponential
+from dperm.row_map import RowMap
 
 COMPILED = [example for kind in registered_losses() if kind.kernel is not None for example in kind.examples()]
 MARGINS = np.concatenate(
@@ -27,7 +28,7 @@ def off(loss, models, storage):
     worst, n = [0.0, 0.0], len(MARGINS)
     for y in TARGETS[loss.labels]:
         labels = np.full(n, y)
-        rows = Table(0.5 * np.eye(n), labels, x_norm=1.0, intercept=0.0, n_rows=n).open(storage=storage)
+        rows = Table(0.5 * np.eye(n), labels, row_map=RowMap(x_norm=1.0), n_rows=n).open(storage=storage)
         W = np.repeat(2 * MARGINS[:, None], models, axis=1)
         at = rows.margins(W.astype(rows.arithmetic(models)).astype(np.float64))[:, 0]
         slopes = 2 * rows.gradient_sum(loss, W)[:, -1]
@@ -85,7 +86,7 @@ class Steeper(HuberHinge):
 def test_a_subclass_does_not_run_its_parent_s_formulas(models):
     assert compiled_kind(Steeper()) is None
     assert compiled_kind(HuberHinge()) is not None
-    rows = Table(np.eye(3), np.ones(3), x_norm=1.0, intercept=0.0, n_rows=3).open()
+    rows = Table(np.eye(3), np.ones(3), row_map=RowMap(x_norm=1.0), n_rows=3).open()
     W = np.zeros((3, models))
     np.testing.assert_allclose(
         rows.gradient_sum(Steeper(), W), 2 * rows.gradient_sum(HuberHinge(), W), rtol=1e-12

@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT64, Arithmetic
-from dperm.audit.replay_cases import FACTS, LOSSES, short_plan
+from dperm.audit.replay_cases import FACTS, short_plan
+from dperm.losses import example_losses
 from dperm.mechanisms import Plan, mechanism_names, resolve
 from dperm.privacy import Budget
 from dperm.problem import Problem
@@ -36,7 +37,7 @@ def planned(
 ) -> Plan:
     """A plan for a short run, with the first of the replay's curved losses that the mechanism covers."""
     mechanism = resolve(name)
-    loss = next(loss for loss in LOSSES[1:] if loss.labels in mechanism.labels)
+    loss = next(loss for loss in example_losses() if loss.is_model and loss.labels in mechanism.labels)
     problem = Problem(loss=loss, **{**FACTS, "n_rows": n_rows, "arithmetic": arithmetic})
     plan = short_plan(mechanism, problem, BUDGET, CENTRED if center else {})
     assert plan is not None

@@ -1,5 +1,5 @@
 """Does the code keep what the plan promises? Replays, statistical audits, and controls that both must catch."""
 
-from dperm.audit.audit import audit, audit_all
+from dperm.audit.examination import audit, audit_all
 
 __all__ = ["audit", "audit_all"]

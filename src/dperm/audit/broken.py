@@ -16,6 +16,7 @@ from dperm.mechanisms.gradient.frank_wolfe import CornersPlan
 from dperm.mechanisms.gradient.sampled import SampledPlan
 from dperm.mechanisms.minimiser import minimise
 from dperm.mechanisms.output.descent import DescentPlan, descend
+from dperm.mechanisms.output.family import OutputMechanism
 from dperm.neighbours import Neighbours
 from dperm.planning.pricing import price_branches
 from dperm.planning.schedule import Schedule, branch_sensitivities
@@ -35,6 +36,14 @@ def _gaussian(plan: Plan) -> GaussianNoise:
     return plan.noise
 
 
+def _exact(mechanism: OutputMechanism, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> Matrix:
+    """Weights before noise, one column for each job; jobs on the same rows share a training."""
+    plan_of = {job.model: job.plan for job in jobs}
+    models = sorted(plan_of)
+    points = mechanism._train([plan_of[model] for model in models], rows.select(models), gate)
+    return points[:, [models.index(job.model) for job in jobs]]
+
+
 # The value that meets the noise moves further than declared.
 
 
@@ -45,13 +54,13 @@ class NormalisedGradient(NSGD):
 
     def _train(self, plans: Sequence[DescentPlan], rows: Rows, gate: Gate) -> Matrix:
         engine, schedule, problem = rows.open(precise=True), plans[0].schedule, plans[0].problem
-        batches = engine.batches(np.array(schedule.batch_sizes)[:, None])
-        weights = np.zeros((engine.n_columns, 1))
+        batches = engine.batches(np.array([plan.schedule.batch_sizes for plan in plans]).T)
+        weights = np.zeros((engine.n_columns, len(plans)))
         for steps in schedule.step_sizes:
             for j, step in enumerate(steps):
                 gradient = engine.gradient_sum(problem.loss, weights, batch=batches.only(j))
-                length = float(np.linalg.norm(gradient))
-                weights = weights - step * (gradient / max(length, 1e-12) + problem.l2 * weights)
+                length = np.maximum(np.linalg.norm(gradient, axis=0), 1e-12)
+                weights = weights - step * (gradient / length + problem.l2 * weights)
         return weights
 
 
@@ -118,15 +127,18 @@ class ClippedTooLate(DPGD):
     name: ClassVar[str] = "broken: clipped after the noise"
 
     def _descend(self, plans: Sequence[DPGDPlan], engine: Engine, gate: Gate) -> list[Vector]:
-        (plan,), descent = plans, plans[0].descent
+        descent = plans[0].descent
         assert descent.clip is not None
-        weights = np.zeros((engine.n_columns, 1))
+        weights = np.zeros((engine.n_columns, len(plans)))
         for step in descent.step_sizes:
-            exact = engine.gradient_sum(plan.problem.loss, weights)[:, 0]
-            noisy = gate.release_one(exact, self._noise(plan, float(np.linalg.norm(weights))), "sum")
-            noisy = noisy * min(1.0, descent.divisor * descent.clip / float(np.linalg.norm(noisy)))
-            weights = weights - step * (noisy[:, None] / descent.divisor + descent.l2 * weights)
-        return [weights[:, 0]]
+            exact = engine.gradient_sum(plans[0].problem.loss, weights)
+            noises = [
+                self._noise(plan, float(np.linalg.norm(w))) for plan, w in zip(plans, weights.T, strict=True)
+            ]
+            noisy = gate.release(exact, noises, "sum")
+            noisy *= np.minimum(1.0, descent.divisor * descent.clip / np.linalg.norm(noisy, axis=0))
+            weights = weights - step * (noisy / descent.divisor + descent.l2 * weights)
+        return list(weights.T.copy())
 
 
 class ShiftedBatches(NSGD):
@@ -180,8 +192,9 @@ class LengthOfExact(OutputGD):
     name: ClassVar[str] = "broken: scaled by an exact norm after the release"
 
     def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
-        exact = np.linalg.norm(self._train([jobs[0].plan], rows, gate))
-        return [found * (exact / np.linalg.norm(found)) for found in super()._run(jobs, rows, gate)]
+        lengths = np.linalg.norm(_exact(self, jobs, rows, gate), axis=0)
+        released = super()._run(jobs, rows, gate)
+        return [w * (length / np.linalg.norm(w)) for w, length in zip(released, lengths, strict=True)]
 
 
 class OwnNoise(OutputGD):
@@ -190,12 +203,11 @@ class OwnNoise(OutputGD):
     name: ClassVar[str] = "broken: noise beside the gate"
 
     def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
-        points = self._train([jobs[0].plan], rows, gate)
+        points = _exact(self, jobs, rows, gate)
         noises = [_gaussian(job.plan) for job in jobs]
         gate.draw(noises, "weights")
-        return [
-            points[:, 0] + np.random.default_rng().normal(scale=n.scale, size=n.dimension) for n in noises
-        ]
+        own = np.random.default_rng()
+        return [points[:, k] + own.normal(scale=n.scale, size=n.dimension) for k, n in enumerate(noises)]
 
 
 class StopsByExactGradient(DPGD):
@@ -206,7 +218,7 @@ class StopsByExactGradient(DPGD):
     def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
         problem = jobs[0].plan.problem
         engine = rows.open(precise=True)
-        exact = engine.gradient_sum(problem.loss, np.zeros((engine.n_columns, 1)))
+        exact = engine.select([0]).gradient_sum(problem.loss, np.zeros((engine.n_columns, 1)))
         kept = 1 if np.linalg.norm(exact) < problem.gradient_bound else None
         shortened = []
         for job in jobs:
@@ -282,11 +294,12 @@ class OneByteSeed(OutputGD):
     name: ClassVar[str] = "broken: noise from a seed of one byte"
 
     def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
-        points = self._train([jobs[0].plan], rows, gate)
+        points = _exact(self, jobs, rows, gate)
         noises = [_gaussian(job.plan) for job in jobs]
         gate.draw(noises, "weights")
         return [
-            Gate.seeded(gate.integer(1) % 256).release_one(points[:, 0], noise, "weights") for noise in noises
+            Gate.seeded(gate.integer(1) % 256).release_one(points[:, k], noise, "weights")
+            for k, noise in enumerate(noises)
         ]
 
 
@@ -296,9 +309,9 @@ class SharedNoise(OutputGD):
     name: ClassVar[str] = "broken: all classes share their noise"
 
     def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
-        exact = self._train([jobs[0].plan], rows, gate)[:, 0]
+        exact = _exact(self, jobs, rows, gate)
         drawn = gate.draw([replace(_gaussian(job.plan), dimension=len(exact)) for job in jobs], "weights")
-        return [exact + drawn[:, [k]] for k in range(len(jobs))]
+        return [exact[:, k] + drawn[:, [k]] for k in range(len(jobs))]
 
 
 class WrongSign(FrankWolfe):

@@ -8,7 +8,7 @@ raise a false alarm with a probability of at most ``ALARM``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -18,10 +18,12 @@ from scipy.stats import binomtest
 
 from dperm.audit.neighbours import Rows, table_of
 from dperm.audit.replay_cases import short_plan
-from dperm.audit.watch import Passage, Watch, WatchedEntropy
+from dperm.audit.watch import Passage, Watch
+from dperm.audit.watched_source import WatchedEntropy
 from dperm.losses import Logistic
-from dperm.mechanisms import Mechanism, NoisySGD, Plan
-from dperm.mechanisms.output.descent import DescentMechanism
+from dperm.mechanisms import Mechanism, Plan
+from dperm.mechanisms.gradient.noisy_sgd import HiddenPlan
+from dperm.mechanisms.output.descent import DescentPlan
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import Budget, SystemEntropy
 from dperm.problem import Problem
@@ -45,7 +47,6 @@ BRIEF: dict[str, Any] = {
     "batch_size": 3,
 }
 SMALL_STEP = 0.01
-FULL = "full gradient"  # of dp-svrg, over all rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,35 +65,41 @@ def check_draws(mechanism: Mechanism, runs: int = RUNS) -> DrawCheck:
         return DrawCheck(drawn="nothing: no short run fits one-hot rows", runs=0, faults=())
     sampling = plan.sampling
     if isinstance(sampling, PoissonSampling):
-        took_part = np.array([_took_part(run) for run in _runs(plan, runs)])
-        found = _sample_faults(took_part, sampling.rate, sampling.rate**2)
+        found = _sample_faults(_took_part(plan, runs), sampling.rate, sampling.rate**2)
         return DrawCheck(
             drawn=f"every row with probability {sampling.rate:g}", runs=runs, faults=tuple(found)
         )
     if isinstance(sampling, FixedSizeSampling):
-        took_part = np.array([_took_part(run) for run in _runs(plan, runs)])
+        took_part = _took_part(plan, runs)
         share = sampling.size / ROWS
         found = _sample_faults(took_part, share, share * (sampling.size - 1) / (ROWS - 1))
         size_is_right = (took_part.sum(axis=-1) == sampling.size).all()
         wrong_size = () if size_is_right else (f"a batch does not hold {sampling.size} rows",)
         return DrawCheck(drawn=f"{sampling.size} rows at a time", runs=runs, faults=(*wrong_size, *found))
-    if plan.secret_batches:
-        decode = _batches_by_pushes if isinstance(plan.mechanism, NoisySGD) else _batches_by_decay
+    if plan.secret_batches and isinstance(plan, HiddenPlan | DescentPlan):
+        decode = _batches_by_pushes if isinstance(plan, HiddenPlan) else _batches_by_decay
         found = _order_faults(decode(plan, runs), plan.secret_batches)
         return DrawCheck(drawn="a secret order", runs=runs, faults=tuple(found))
     once = Watch(WatchedEntropy(0))
     once.run(plan.mechanism, plan, table_of(plan.problem, _one_hot()))
-    unknown = any(passage.rows_drawn for passage in once.passages)
+    unknown = ROWS in once.ordered or any(passage.rows_drawn for passage in once.passages)
     faults = ("rows are drawn in a way that this check does not know",) if unknown else ()
     return DrawCheck(drawn="nothing", runs=1, faults=faults)
 
 
 def _plan(mechanism: Mechanism) -> Plan | None:
-    """A short run on one-hot rows; slopes of the logistic loss stay away from zero when steps are small."""
-    small = "step_size" in mechanism.settings and not isinstance(mechanism, NoisySGD | DescentMechanism)
-    l2 = 0.0 if isinstance(mechanism, NoisySGD) else 0.5
-    problem = Problem(loss=Logistic(), l2=l2, x_norm=1.0, n_rows=ROWS, n_features=COLUMNS)
-    plan = short_plan(mechanism, problem, BUDGET, {"step_size": SMALL_STEP} if small else {}, BRIEF)
+    """A short run on one-hot rows; slopes of the logistic loss stay away from zero when steps are small.
+
+    Batches are read from the decay of the weights, or without l2 from what each pushed.
+    """
+    problem = Problem(loss=Logistic(), l2=0.5, x_norm=1.0, n_rows=ROWS, n_features=COLUMNS)
+    plan = short_plan(mechanism, problem, BUDGET, {}, BRIEF)
+    if plan is None:
+        return None
+    if isinstance(plan.trained_by, HiddenPlan):
+        plan = short_plan(mechanism, replace(problem, l2=0.0), BUDGET, {}, BRIEF)
+    elif "step_size" in mechanism.settings and not isinstance(plan.trained_by, DescentPlan):
+        plan = short_plan(mechanism, problem, BUDGET, {"step_size": SMALL_STEP}, BRIEF)
     return None if plan is None else plan.trained_by
 
 
@@ -108,14 +115,15 @@ def _runs(plan: Plan, runs: int) -> Iterator[list[Passage]]:
         yield watch.passages
 
 
-def _took_part(passages: list[Passage]) -> Flags:
-    """Rows by passage: a sum over drawn rows has a coordinate for each row, zero if the row is not in it."""
-    sums = np.array([passage.values[:ROWS] for passage in passages if _is_sampled(passage)])
-    return np.asarray(sums != 0)
+def _took_part(plan: Plan, runs: int) -> Flags:
+    """Runs by passage by rows: a sum over drawn rows has a coordinate for each row, zero if the row is not in it.
 
-
-def _is_sampled(passage: Passage) -> bool:
-    return passage.kind == "release" and not passage.name.endswith(FULL)
+    Releases that are made of all rows in every run, and for which none were drawn, need no sample.
+    """
+    seen = [[p for p in run if p.kind == "release"] for run in _runs(plan, runs)]
+    sums = np.array([[passage.values[:ROWS] != 0 for passage in run] for run in seen])
+    drawn = np.array([[passage.rows_drawn for passage in run] for run in seen])
+    return np.asarray(sums[:, ~(sums.all(axis=(0, 2)) & ~drawn.any(axis=0))])
 
 
 def _batches_by_decay(plan: Plan, runs: int) -> Batches:
@@ -179,6 +187,9 @@ def _order_faults(batch: Batches, sizes: tuple[int, ...]) -> Iterator[str]:
 def _sample_faults(took_part: Flags, share: float, together: float) -> Iterator[str]:
     """Every row takes part as often as was priced, independently of other rows (or nearly), steps and runs."""
     flat = took_part.reshape(-1, ROWS)
+    if len(flat) == 0:
+        yield "rows are never drawn"
+        return
     each = [_p_value(flat[:, row].sum(), len(flat), share) for row in range(ROWS)]
     both = [
         _p_value((flat[:, a] & flat[:, b]).sum(), len(flat), together)

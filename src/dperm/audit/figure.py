@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from dperm.audit.audit import AuditResult, ControlResult
+from dperm.audit.results import AuditResult, ControlResult
 from dperm.errors import InvalidInput
 
 _GAUSSIAN, _OTHER, _CONTROL, _GREY = "#0072B2", "#56B4E9", "#D55E00", "#666666"

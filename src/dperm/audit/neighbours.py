@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.audit.watch import WatchedTable
+from dperm.audit.watched_rows import WatchedTable
 from dperm.neighbours import Neighbours
 from dperm.problem import Problem
 
@@ -32,8 +32,10 @@ class Pair:
         return len(self.right[0]) < len(self.left[0])
 
 
-def table_of(problem: Problem, rows: Rows) -> WatchedTable:
-    return WatchedTable(*rows, row_map=problem.row_map, n_rows=problem.n_rows)
+def table_of(problem: Problem, rows: Rows, models: int = 1) -> WatchedTable:
+    """The rows, all of them for each of so many models."""
+    mask = None if models == 1 else np.ones((problem.n_rows, models), np.uint8)
+    return WatchedTable(*rows, row_map=problem.row_map, n_rows=problem.n_rows, mask=mask)
 
 
 def pairs(problem: Problem) -> list[Pair]:

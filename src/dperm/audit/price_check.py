@@ -16,7 +16,7 @@ from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.statement import DECLARED, statement_of
 from dperm.errors import DpermError
 from dperm.mechanisms import Plan
-from dperm.mechanisms.objective.family import OBJECTIVE_NOISE
+from dperm.mechanisms.objective.family import ObjectivePlan
 from dperm.mechanisms.output.descent import DescentPlan
 from dperm.privacy import Budget, GaussianNoise, GaussianProfile, rho_to_epsilon
 from dperm.privacy.gamma_norm import GammaNormNoise
@@ -48,9 +48,9 @@ def _exceeds(profile: GaussianProfile, budget: Budget) -> bool:
 
 def _added_up(plan: Plan, run: Watch, budget: Budget) -> Iterator[str]:
     """The passages that no secret draw of rows amplifies, and that the price is the sum of."""
-    if any(passage.kind == "hidden" or passage.name == OBJECTIVE_NOISE for passage in run.passages):
+    if plan.hidden_noises > 0 or isinstance(plan, ObjectivePlan):
         return
-    plain = [passage.noise for passage in run.passages if not passage.rows_drawn]
+    plain = [p.noise for p in run.passages if p.kind != "hidden" and not p.rows_drawn]
     gaussians = [n.padded(n.sensitivity) / n.scale for n in plain if isinstance(n, GaussianNoise)]
     choices = [n.epsilon for n in plain if isinstance(n, NoisyMin)]
     gammas = [n.sensitivity / n.scale for n in plain if isinstance(n, GammaNormNoise)]
@@ -101,8 +101,8 @@ def _by_second_route(plan: Plan, run: Watch) -> Iterator[str]:
         evidence = Evidence(statement, Facts.of(statement))
         evidence.check_passages()
         price = route(evidence)
-    except DpermError as error:
-        yield f"second route: {error}"
+    except (DpermError, ValueError, LookupError, ArithmeticError) as error:
+        yield f"second route: {str(error) or type(error).__name__}"
         return
     yield from (f"second route: {fault}" for fault in dict.fromkeys(evidence.faults[:3]))
     if evidence.faults:

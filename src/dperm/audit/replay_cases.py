@@ -54,13 +54,15 @@ def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool =
     facts = [FACTS]
     if thorough:
         facts += [{**FACTS, "intercept": 0.0}, {**FACTS, "l2": 0.0}]
+    chooses = False
     for loss, relation, public in product(example_losses(), Neighbours, facts):
         problem = Problem(loss=loss, neighbours=relation, **public)
         for changes in _changes(mechanism):
             plan = short_plan(mechanism, problem, budget, changes)
             if plan is not None:
+                chooses = chooses or plan.trained_by is not plan
                 yield plan
-    if mechanism.family == "auto":
+    if chooses:
         for loss, relation in product(example_losses(), Neighbours):
             sizes = [(WIDE, budget)]
             sizes += [(WIDEST, budget)] if isinstance(loss, Logistic) else []

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
-from dperm.audit.audit import BROKEN, INCONCLUSIVE, RUNS, STANDS, audit
+from dperm.audit.examination import RUNS, audit
 from dperm.audit.mutation import Mutation, every_private
+from dperm.audit.results import BROKEN, INCONCLUSIVE, STANDS
 from dperm.errors import DpermError, InvalidInput
 
 REFUSED, CRASHED = "refused", "crashed"

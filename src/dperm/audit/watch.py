@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.engine import Table
+from dperm.audit.watched_secrets import WatchedFixedSize, WatchedOrder, WatchedPoisson, WatchedSecret
+from dperm.audit.watched_source import WatchedEntropy
+from dperm.engine import Rows
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan
-from dperm.privacy import Gate, SeededEntropy
+from dperm.privacy import Gate
 from dperm.privacy.entropy import Entropy
 from dperm.privacy.gate import Noise
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch, SecretOrder
-from dperm.row_map import RowMap
 
 Vector = NDArray[np.float64]
 Names = NDArray[np.int64]
@@ -28,7 +30,8 @@ Kind = Literal["release", "choice", "hidden"]
 class Passage:
     """Values that met noise: in a release, in a private choice, or inside a mechanism that hides the result.
 
-    ``rows_drawn`` tells that rows were drawn at random since the passage before.
+    ``lane`` is the one that the gate was asked for. ``rows_drawn`` tells that rows were drawn at random since the
+    passage before in that lane, ``given`` that the noise was drawn from the source of the gate, as far as is seen.
     """
 
     kind: Kind
@@ -36,59 +39,28 @@ class Passage:
     values: Vector
     noise: Noise | NoisyMin
     released: Vector
+    lane: int
     rows_drawn: bool
-
-
-class WatchedEntropy(SeededEntropy):
-    """A seeded source that keeps a list of all draws; those that no gate asked for are marked as free."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.draws: list[str] = []
-        self.at_gate = False
-        self.generator: Any = _WatchedGenerator(self.generator, self)
-
-    def drawn(self, method: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        self.draws.append(f"{'gate' if self.at_gate else 'free'} {method}{arguments}{named}")
-
-    @property
-    def free(self) -> list[str]:
-        return [draw for draw in self.draws if draw.startswith("free")]
-
-
-class _WatchedGenerator:
-    def __init__(self, generator: np.random.Generator, entropy: WatchedEntropy) -> None:
-        self._generator, self._entropy = generator, entropy
-
-    def __getattr__(self, method: str) -> Callable[..., Any]:
-        def draw(*arguments: Any, **named: Any) -> Any:
-            self._entropy.drawn(method, arguments, named)
-            return getattr(self._generator, method)(*arguments, **named)
-
-        return draw
-
-
-class WatchedTable(Table):
-    """Rows that keep a list of the maps through which they were seen."""
-
-    def __init__(self, *rows: Any, **facts: Any) -> None:
-        super().__init__(*rows, **facts)
-        self.maps: list[RowMap] = []
-
-    def mapped(self, row_map: RowMap) -> WatchedTable:
-        self.maps.append(row_map)
-        return super().mapped(row_map)
+    given: bool
 
 
 @dataclass(eq=False)
 class _Log:
+    """What all lanes and parts of one gate write down."""
+
     passages: list[Passage] = field(default_factory=list)
+    secrets: list[WatchedSecret] = field(default_factory=list)
     order: Names | None = None
-    rows_drawn: bool = False
+    ordered: list[int] = field(default_factory=list)
+    lanes: int = 0
+    expected: list[int] = field(default_factory=list)  # lanes of the passages that come next
+    hiding: bool = False
+    row_draws: int = 0
+    known_draws: dict[int, int] = field(default_factory=dict)
 
 
 class Watch(Gate):
-    """A gate for one run of one job. With ``answers`` it lets through those instead of what it drew.
+    """A gate for one run. With ``answers`` it lets through those instead of what it drew.
 
     ``names`` says how rows are called in a table that lacks one of them. What is drawn for rows, an order or a batch,
     then goes with the rows. That is the coupling by which a secret order or sample covers a row that is missing.
@@ -99,9 +71,18 @@ class Watch(Gate):
     ) -> None:
         super().__init__(source)
         self.answers, self.names = answers, names
-        self._log = _Log()  # shared by all lanes and parts of this gate
-        self.outcome: Outcome | None = None
-        self.maps: list[RowMap] = []
+        self.outcomes: list[Outcome] = []
+        self._log, self._lane_names = _Log(), [0]
+
+    def run(self, mechanism: Mechanism, plan: Plan, rows: Rows) -> None:
+        self.run_together(mechanism, [Job(plan=plan)], rows)
+
+    def run_together(self, mechanism: Mechanism, jobs: Sequence[Job[Any]], rows: Rows) -> None:
+        self.outcomes = mechanism.run(jobs, rows, self)
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.outcomes[0]
 
     @property
     def passages(self) -> list[Passage]:
@@ -111,20 +92,59 @@ class Watch(Gate):
     def row_order(self) -> Names | None:
         return self._log.order
 
-    def run(self, mechanism: Mechanism, plan: Plan, table: Table) -> None:
-        (self.outcome,) = mechanism.run([Job(plan=plan)], table, self)
-        self.maps = table.maps if isinstance(table, WatchedTable) else []
+    @property
+    def ordered(self) -> list[int]:
+        """Of how many things, said to be no rows, a random order was drawn."""
+        return self._log.ordered
+
+    def of_lane(self, lane: int) -> Watch:
+        """What was seen of one of several jobs."""
+        alone = copy(self)
+        alone._log = copy(self._log)
+        alone._log.passages = [passage for passage in self.passages if passage.lane == lane]
+        alone.outcomes = [self.outcomes[lane]]
+        return alone
+
+    def draws_anew(self) -> bool:
+        """Whether an order or batch of this run is another one when it is asked for again."""
+        return any(secret.changes() for secret in self._log.secrets)
+
+    def lanes(self, n: int) -> Self:
+        fresh = super().lanes(n)
+        fresh._lane_names = list(range(self._log.lanes, self._log.lanes + n))
+        self._log.lanes += n
+        return fresh
+
+    def part(self, lanes: Sequence[int]) -> Self:
+        some = super().part(lanes)
+        some._lane_names = [self._lane_names[lane] for lane in lanes]
+        return some
+
+    def release(self, values: NDArray[Any], noises: Sequence[Noise], name: str) -> Vector:
+        self._log.expected = list(self._lane_names)
+        return super().release(values, noises, name)
+
+    def hide(self, values: NDArray[Any], noises: Sequence[Noise]) -> Vector:
+        self._log.expected = list(self._lane_names)
+        return super().hide(values, noises)
 
     def order(self) -> SecretOrder:
-        return _WatchedOrder(self)
+        order = WatchedOrder(self, super().order())
+        self._log.secrets.append(order.secret)
+        return order
 
     def poisson(self, rate: float) -> PoissonBatch:
-        return _WatchedPoisson(self, rate)
+        batch = WatchedPoisson(self, super().poisson(rate))
+        self._log.secrets.append(batch.secret)
+        return batch
 
     def fixed_size(self, size: int) -> FixedSizeBatch:
-        return _WatchedFixedSize(self, size)
+        batch = WatchedFixedSize(self, super().fixed_size(size))
+        self._log.secrets.append(batch.secret)
+        return batch
 
     def permutation(self, n: int) -> Names:
+        self._log.ordered.append(n)
         with self.drawing():
             return super().permutation(n)
 
@@ -132,13 +152,13 @@ class Watch(Gate):
         with self.drawing():
             return super().integer(words)
 
-    def rows_drawn(self, rows: Names, order: bool = False) -> Names:
-        """Rows that were drawn, by the names that they have in this table."""
-        rows = rows if self.names is None else self.names[rows]
-        self._log.rows_drawn = True
-        if order:
-            self._log.order = rows
-        return rows
+    @property
+    def counts_draws(self) -> bool:
+        return isinstance(self.source, WatchedEntropy)
+
+    def asked(self) -> int:
+        """How often the source was asked so far, if that is counted."""
+        return len(self.source.draws) if isinstance(self.source, WatchedEntropy) else 0
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
@@ -153,27 +173,50 @@ class Watch(Gate):
             if watched is not None:
                 watched.at_gate = before
 
+    def named(self, rows: Names) -> Names:
+        """Rows that were drawn, by the names that they have in this table."""
+        return rows if self.names is None else self.names[rows]
+
+    def rows_drawn(self, order: Names | None = None) -> None:
+        """Rows were drawn at random, an order of all of them or some."""
+        self._log.row_draws += 1
+        self._log.order = self._log.order if order is None else order
+
     def _noisy(self, values: Vector, noise: Noise, name: str) -> Vector:
-        with self.drawing():
-            return self._passed("release", name, values, noise, super()._noisy(values, noise, name))
+        def noisy() -> Vector:
+            return super(Watch, self)._noisy(values, noise, name)
+
+        return noisy() if self._log.hiding else self._passed("release", name, values, noise, noisy)
 
     def _hidden(self, values: Vector, noise: Noise) -> Vector:
-        name = "hidden noise"
-        with self.drawing():
-            return self._passed("hidden", name, values, noise, super()._noisy(values, noise, name))
+        def hidden() -> Vector:
+            self._log.hiding = True
+            try:
+                return super(Watch, self)._hidden(values, noise)
+            finally:
+                self._log.hiding = False
+
+        return self._passed("hidden", "hidden noise", values, noise, hidden)
 
     def _chosen(self, scores: Vector, choice: NoisyMin, name: str) -> int:
-        with self.drawing():
-            index = super()._chosen(scores, choice, name)
-        return int(self._passed("choice", name, scores, choice, np.array([index]))[0])
+        def chosen() -> Vector:
+            return np.array([super(Watch, self)._chosen(scores, choice, name)])
+
+        self._log.expected = list(self._lane_names)
+        return int(self._passed("choice", name, scores, choice, chosen)[0])
 
     def _passed(
-        self, kind: Kind, name: str, values: Vector, noise: Noise | NoisyMin, released: Vector
+        self, kind: Kind, name: str, values: Vector, noise: Noise | NoisyMin, draw: Callable[[], Vector]
     ) -> Vector:
-        k = len(self.passages)
+        asked = self.asked()
+        with self.drawing():
+            released = draw()
+        given = self.asked() > asked or not self.counts_draws
+        k, log = len(self.passages), self._log
         # What stays hidden keeps its own course: both runs add the same noise to values of their own.
         if kind != "hidden" and self.answers is not None and k < len(self.answers):
             released = self.answers[k].copy() if self.answers[k].shape == released.shape else released
+        lane = log.expected.pop(0) if log.expected else self._lane_names[0]
         self.passages.append(
             Passage(
                 kind=kind,
@@ -181,38 +224,10 @@ class Watch(Gate):
                 values=np.array(values, np.float64),
                 noise=noise,
                 released=released.copy(),
-                rows_drawn=self._log.rows_drawn,
+                lane=lane,
+                rows_drawn=log.row_draws > log.known_draws.get(lane, 0),
+                given=given,
             )
         )
-        self._log.rows_drawn = False
+        log.known_draws[lane] = log.row_draws
         return released
-
-
-class _WatchedOrder(SecretOrder):
-    def __init__(self, watch: Watch) -> None:
-        super().__init__(watch.source)
-        self._watch = watch
-
-    def _draw(self, n_rows: int) -> Names:
-        with self._watch.drawing():
-            return self._watch.rows_drawn(super()._draw(n_rows), order=True)
-
-
-class _WatchedPoisson(PoissonBatch):
-    def __init__(self, watch: Watch, rate: float) -> None:
-        super().__init__(watch.source, rate)
-        self._watch = watch
-
-    def _draw(self, n_rows: int) -> Names:
-        with self._watch.drawing():
-            return np.sort(self._watch.rows_drawn(super()._draw(n_rows)))
-
-
-class _WatchedFixedSize(FixedSizeBatch):
-    def __init__(self, watch: Watch, size: int) -> None:
-        super().__init__(watch.source, size)
-        self._watch = watch
-
-    def _draw(self, n_rows: int) -> Names:
-        with self._watch.drawing():
-            return self._watch.rows_drawn(super()._draw(n_rows))

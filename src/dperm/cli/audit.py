@@ -23,7 +23,7 @@ from dperm.cli.output import console, fitting, print_json
 from dperm.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from dperm.audit.audit import AuditResult, ControlResult
+    from dperm.audit.results import AuditResult, ControlResult
 
 FIGURE, RESULTS = "audit.png", "audit.json"
 LEFT = ("mechanism", "attack that proved most")
@@ -97,8 +97,8 @@ def audit(
         from dperm.cli.self_test import run_self_test
 
         return run_self_test(mutations, mechanisms, runs, seed, processes, as_json)
-    from dperm.audit.audit import audit_all, noise_differs_between_processes
     from dperm.audit.controls import CONTROLS
+    from dperm.audit.examination import audit_all, noise_differs_between_processes
 
     if not mechanisms and not everything:
         raise InvalidInput("name a mechanism to audit, or use --all; dperm mechanisms lists them.")
@@ -153,7 +153,7 @@ def _check_plain(text: str) -> None:
 
 def _line(result: AuditResult | ControlResult) -> str:
     """Progress, for a pipe or a log."""
-    from dperm.audit.audit import AuditResult
+    from dperm.audit.results import AuditResult
 
     if isinstance(result, AuditResult):
         return (
@@ -189,7 +189,7 @@ class _Seen:
     processes_differ: bool = True
 
     def add(self, result: AuditResult | ControlResult) -> None:
-        from dperm.audit.audit import AuditResult
+        from dperm.audit.results import AuditResult
 
         if isinstance(result, AuditResult):
             self.audits.append(result)

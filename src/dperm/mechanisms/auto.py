@@ -17,6 +17,7 @@ from dperm.mechanisms.gradient.dp_gd import DPGD
 from dperm.mechanisms.objective.objective import Objective
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.ssp import SSP
+from dperm.mechanisms.worst_case import NEWTON_JOBS, REMOVED, WorstCase
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.privacy.cost import Cost
 from dperm.problem import Problem
@@ -52,6 +53,15 @@ class Auto(Mechanism):
     released: ClassVar[str] = "as the one it chooses"
     title: ClassVar[str] = "the mechanism that a public rule chooses"
     source: ClassVar[str] = "this library"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(facts=REMOVED, share=0.1, jobs=NEWTON_JOBS),  # what it chooses is audited by itself
+        WorstCase(),
+        WorstCase(
+            name="mirrored row, many features, centred",
+            facts={"loss": Logistic(), "n_features": FEW_FEATURES + 1, "intercept": 0.1},
+            rows="mirrored",
+        ),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,6 +15,7 @@ from dperm.arithmetic import Arithmetic
 from dperm.errors import InvalidInput, Unsupported
 from dperm.mechanisms.centring import Centring, plan_centring
 from dperm.mechanisms.plan_words import plan_summary
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import Budget, Gate, GaussianProfile, ReleaseRecord
@@ -80,6 +81,11 @@ class Plan:
     def secret_batches(self) -> tuple[int, ...]:
         """Sizes of the batches among which a secret order hides a row, where the price rests on it."""
         return ()
+
+    @property
+    def hidden_noises(self) -> int:
+        """How often noise is added that stays hidden, where the price rests on it."""
+        return 0
 
     @property
     def private(self) -> bool:
@@ -149,6 +155,8 @@ class Mechanism(ABC):
     """What leaves the gate, in the words of a catalogue."""
     route: ClassVar[str] = ""
     """The certificate's own formulas for it (certificate/routes); without them a verifier plans again."""
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(),)
+    """What an audit tries; the first is meant to reach the claim."""
 
     accounting: str = field(default="tight", kw_only=True)
     center: bool = field(default=False, kw_only=True)

@@ -9,7 +9,7 @@ from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_privat
 from dperm.audit.neighbours import table_of
 from dperm.mechanisms import DPGD, Job
 from dperm.neighbours import Neighbours
-from dperm.privacy import GaussianNoise, SeededEntropy
+from dperm.privacy import Gate, GaussianNoise
 
 # Pure epsilon leaves nothing for a mean with Gaussian noise. auto centres beyond 20 features.
 CENTRED = every_private(but=("objective-pure",))
@@ -25,18 +25,18 @@ def half_sensitivity(plan):
     return broken
 
 
-def same_noise(gate):
+def same_noise(add):
     """Keeps the first noise of the mean, in units of its scale, and adds it ever after."""
     kept = {}
 
-    def broken(values, noise, entropy, name):
-        noisy, record = gate(values, noise, entropy, name)
+    def broken(self, values, noise, name):
+        noisy = add(self, values, noise, name)
         if name == MEAN:
             grid = math.ldexp(1.0, noise.grid_exponent)
             rounded = np.rint(values / grid) * grid
             first = kept.setdefault(noise.dimension, (noisy - rounded) / noise.scale)
             noisy = rounded + np.rint(first * noise.scale / grid) * grid
-        return noisy, record
+        return noisy
 
     return broken
 
@@ -53,30 +53,42 @@ def not_charged(plan):
     return broken
 
 
-def not_recorded(run):
-    def broken(self, job, table, entropy):
-        sound = run(self, job, table, entropy)
-        return replace(sound, records=sound.records[1:])
+def not_recorded(row_map):
+    """Releases the mean through a fresh lane, whose records nobody reads."""
+    return lambda self, rows, gate: row_map(self, rows, gate.lanes(1))
 
-    return broken
+
+def exact_mean(plan, rows):
+    return rows.open(precise=True).row_sum()[: plan.problem.n_features, 0] / plan.problem.n_rows
 
 
 def by_exact_mean(run):
-    def broken(self, job, table, entropy):
-        centring, features = job.plan.centring, job.plan.problem.n_features
-        exact = table.open(storage=np.float64).row_sum()[:features, 0] / job.plan.problem.n_rows
-        centre, record = centring.release(table, entropy)
-        (found,) = self._run([replace(job, model=0)], table.centred(exact, centring.radius), entropy)
-        weights = centring.undo(found.weights, centre)
-        return replace(found, weights=weights, records=(record, *found.records))
+    def broken(self, job, rows, gate):
+        mine = rows.select([job.model])
+        told = job.plan.centring.row_map(mine, gate)
+        used = job.plan.centring.map_by(exact_mean(job.plan, mine))
+        (weights,) = self._run([replace(job, model=0)], mine.mapped(used), gate)
+        return weights, told
 
     return broken
 
 
-def by_true_count(release):
-    def broken(self, table, entropy):
-        counted = replace(self.problem, n_rows=max(1, len(table._X)))
-        return release(replace(self, problem=counted), table, entropy)
+def exact_mean_told(run):
+    def broken(self, job, rows, gate):
+        weights, _ = run(self, job, rows, gate)
+        return weights, job.plan.centring.map_by(exact_mean(job.plan, rows.select([job.model])))
+
+    return broken
+
+
+def no_centre_told(run):
+    return lambda self, job, rows, gate: (run(self, job, rows, gate)[0], job.plan.problem.row_map)
+
+
+def by_true_count(row_map):
+    def broken(self, rows, gate):
+        counted = replace(self.problem, n_rows=max(1, len(rows._X)))
+        return row_map(replace(self, problem=counted), rows, gate)
 
     return broken
 
@@ -85,7 +97,7 @@ def centred(seed=0, rows=24, problem=EXAMPLE):
     mechanism = DPGD(steps=2, center=True)
     table = table_of(problem, (np.full((rows, 3), 0.5), np.ones(rows)))
     job = Job(plan=mechanism.plan(problem, EXAMPLE_BUDGET))
-    return mechanism.run([job], table, SeededEntropy(seed))[0]
+    return mechanism.run([job], table, Gate.seeded(seed))[0]
 
 
 def second_mean():
@@ -110,7 +122,7 @@ MUTATIONS = (
         name="centring noise reused",
         what_is_wrong="The noise of the first mean is kept and added to every later mean.",
         touches=CENTRED,
-        changes={"dperm.privacy.release.pass_gate": same_noise},
+        changes={"dperm.privacy.gate.Gate._noisy": same_noise},
         probe=second_mean,
     ),
     Mutation(
@@ -124,14 +136,14 @@ MUTATIONS = (
         name="centring not recorded",
         what_is_wrong="The records of a model leave out the release of the mean.",
         touches=CENTRED,
-        changes={"dperm.mechanisms.base.Mechanism._run_centred": not_recorded},
+        changes={"dperm.mechanisms.centring.Centring.row_map": not_recorded},
         probe=lambda: len(centred().records),
     ),
     Mutation(
         name="centring by the private count",
         what_is_wrong="The sum of the rows is divided by their true number, which add-remove keeps secret.",
         touches=tuple(name for name in CENTRED if name != "nsgd"),  # nsgd does not know add-remove
-        changes={"dperm.mechanisms.centring.Centring.release": by_true_count},
+        changes={"dperm.mechanisms.centring.Centring.row_map": by_true_count},
         probe=one_row_less,
     ),
     Mutation(
@@ -140,5 +152,19 @@ MUTATIONS = (
         touches=CENTRED,
         changes={"dperm.mechanisms.base.Mechanism._run_centred": by_exact_mean},
         probe=lambda: centred().weights.tolist(),
+    ),
+    Mutation(
+        name="exact mean told",
+        what_is_wrong="The map of the rows that is published with the weights holds the exact mean.",
+        touches=CENTRED,
+        changes={"dperm.mechanisms.base.Mechanism._run_centred": exact_mean_told},
+        probe=lambda: centred().row_map.centre.tolist(),
+    ),
+    Mutation(
+        name="no centre told",
+        what_is_wrong="Weights of centred rows are published as those of rows as they came.",
+        touches=CENTRED,
+        changes={"dperm.mechanisms.base.Mechanism._run_centred": no_centre_told},
+        probe=lambda: centred().row_map.moves,
     ),
 )

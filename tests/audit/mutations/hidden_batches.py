@@ -7,8 +7,7 @@ import numpy as np
 from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
 from dperm.audit.neighbours import table_of
 from dperm.mechanisms import RSGD, Job, NoisySGD
-from dperm.mechanisms.gradient import noisy_sgd
-from dperm.privacy import GaussianProfile, SeededEntropy
+from dperm.privacy import Gate, GaussianProfile, SeededEntropy, add_noise
 
 PERMUTED = ("rsgd-ar", "rsgd", "bolt-on")
 UNEQUAL = replace(EXAMPLE, l2=0.3)
@@ -36,16 +35,16 @@ def first_batch(cyclic):
     return broken
 
 
-def without_hidden_noise(descend):
-    """Runs with nothing added to any iterate but the last."""
+def without_hidden_noise(hide):
+    """Adds nothing to any iterate but the last."""
+    return lambda self, values, noises: values
 
-    def broken(*facts):
-        sound = noisy_sgd.add_noise
-        noisy_sgd.add_noise = lambda values, noise, entropy: values
-        try:
-            return descend(*facts)
-        finally:
-            noisy_sgd.add_noise = sound
+
+def hidden_by_itself(hide):
+    """Adds noise that is the same in every run."""
+
+    def broken(self, values, noises):
+        return np.column_stack([add_noise(values[:, k], n, SeededEntropy(0)) for k, n in enumerate(noises)])
 
     return broken
 
@@ -54,7 +53,7 @@ def last_iterate(radius=None):
     mechanism = NoisySGD(epochs=2, batch_size=6, radius=radius)
     rows = np.eye(UNEQUAL.n_rows, UNEQUAL.n_features), np.ones(UNEQUAL.n_rows)
     job = Job(plan=mechanism.plan(UNEQUAL, EXAMPLE_BUDGET))
-    return mechanism.run([job], table_of(UNEQUAL, rows), SeededEntropy(0))[0].weights.tolist()
+    return mechanism.run([job], table_of(UNEQUAL, rows), Gate.seeded(0))[0].weights.tolist()
 
 
 def scale(mechanism):
@@ -87,7 +86,21 @@ MUTATIONS = (
         name="hidden noise left out",
         what_is_wrong="noisy-sgd adds noise to its last iterate alone, priced as if every iterate had some.",
         touches=("noisy-sgd",),
-        changes={"dperm.mechanisms.gradient.noisy_sgd.descend_hidden": without_hidden_noise},
+        changes={"dperm.privacy.gate.Gate.hide": without_hidden_noise},
+        probe=last_iterate,
+    ),
+    Mutation(
+        name="hidden noise forgotten by the gate",
+        what_is_wrong="The gate gives values back as they came where their noise stays hidden.",
+        touches=("noisy-sgd",),
+        changes={"dperm.privacy.gate.Gate._hidden": lambda hidden: lambda self, values, noise: values},
+        probe=last_iterate,
+    ),
+    Mutation(
+        name="hidden noise from a seed",
+        what_is_wrong="The noise of hidden iterates comes from a seed in the source, not from the gate's source.",
+        touches=("noisy-sgd",),
+        changes={"dperm.privacy.gate.Gate.hide": hidden_by_itself},
         probe=last_iterate,
     ),
     Mutation(

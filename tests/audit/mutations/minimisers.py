@@ -7,7 +7,7 @@ import numpy as np
 from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
 from dperm.audit.neighbours import table_of
 from dperm.mechanisms import Job, Objective, Output
-from dperm.privacy import SeededEntropy
+from dperm.privacy import Gate
 
 PERTURBED = ("objective", "objective-kst", "amp", "auto")
 
@@ -31,7 +31,7 @@ def minimiser():
     mechanism = Output()
     table = table_of(EXAMPLE, (np.ones((24, 3)), np.ones(24)))
     plan = mechanism.plan(EXAMPLE, EXAMPLE_BUDGET)
-    return mechanism.run([Job(plan=plan)], table, SeededEntropy(0))[0].weights.tolist()
+    return mechanism.run([Job(plan=plan)], table, Gate.seeded(0))[0].weights.tolist()
 
 
 MUTATIONS = (
@@ -47,7 +47,7 @@ MUTATIONS = (
         what_is_wrong="Noise on the minimiser of a perturbed objective covers no distance from the exact one.",
         touches=PERTURBED,
         changes={"dperm.mechanisms.objective.profile.output_sensitivity": without_residual},
-        probe=lambda: Objective().plan(EXAMPLE, EXAMPLE_BUDGET).detail.output.sensitivity,
+        probe=lambda: Objective().plan(EXAMPLE, EXAMPLE_BUDGET).perturbation.output.sensitivity,
     ),
     Mutation(
         name="ridge weaker than priced",

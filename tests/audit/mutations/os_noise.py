@@ -6,7 +6,7 @@ import os
 import numpy as np
 
 from dperm.audit.mutation import Mutation, every_private
-from dperm.privacy import GaussianNoise, SystemEntropy, release
+from dperm.privacy import Gate, GaussianNoise, SystemEntropy
 from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.privacy.noisy_min import NoisyMin, noisy_min
 
@@ -57,13 +57,13 @@ def off_the_grid(sampler):
     return broken
 
 
-def of_the_passage_before(gate):
+def of_the_passage_before(add):
     """Adds to every second vector of a length the noise of the one before, in units of its scale."""
     kept = {}
 
-    def broken(values, noise, entropy, name):
-        noisy, record = gate(values, noise, entropy, name)
-        if entropy.secure and isinstance(noise, GaussianNoise):
+    def broken(self, values, noise, name):
+        noisy = add(self, values, noise, name)
+        if self.secure and isinstance(noise, GaussianNoise):
             grid = math.ldexp(1.0, noise.grid_exponent)
             rounded = np.rint(values / grid) * grid
             before = kept.pop(noise.dimension, None)
@@ -71,7 +71,7 @@ def of_the_passage_before(gate):
                 kept[noise.dimension] = (noisy - rounded) / noise.scale
             else:
                 noisy = rounded + np.rint(before * noise.scale / grid) * grid
-        return noisy, record
+        return noisy
 
     return broken
 
@@ -85,7 +85,7 @@ def half_gamma(draw):
 
 
 def gaussians(runs):
-    return np.array([release(np.zeros(2), NOISE, SYSTEM, "probe")[0] for _ in range(runs)])
+    return np.array([Gate(SYSTEM).release_one(np.zeros(2), NOISE, "probe") for _ in range(runs)])
 
 
 def lowest_chosen(runs=1000):
@@ -133,13 +133,15 @@ MUTATIONS = (
         what_is_wrong="Values are not rounded to the grid of their noise, so their last digits are released.",
         touches=GAUSSIAN,
         changes={"dperm.privacy.noise._discrete_gaussian": off_the_grid},
-        probe=lambda: float(release(np.full(2, 1 / 3), NOISE, SYSTEM, "probe")[0][0] / GRID).is_integer(),
+        probe=lambda: float(
+            Gate(SYSTEM).release_one(np.full(2, 1 / 3), NOISE, "probe")[0] / GRID
+        ).is_integer(),
     ),
     Mutation(
         name="system noise of the passage before",
         what_is_wrong="Every second vector of a length is released with the noise of the one before.",
         touches=GAUSSIAN,
-        changes={"dperm.privacy.release.pass_gate": of_the_passage_before},
+        changes={"dperm.privacy.gate.Gate._noisy": of_the_passage_before},
         probe=lambda: len(np.unique(gaussians(10), axis=0)),
     ),
     Mutation(

@@ -7,7 +7,7 @@ from dperm.audit.neighbours import table_of
 from dperm.mechanisms import DPSGD, DPSVRG, PSGD, Job
 from dperm.neighbours import Neighbours
 from dperm.planning.sampling import PoissonSampling
-from dperm.privacy import SeededEntropy
+from dperm.privacy import Gate
 
 
 def as_add_remove(price):
@@ -34,12 +34,12 @@ def one_step_less(place):
     return make
 
 
-def by_own_size(rows):
+def by_own_size(draw):
     """Sums are stretched from the number of rows in the batch to the number expected: a mean over the batch."""
 
-    def broken(self, engine, plans, entropy):
-        batch = rows(self, engine, plans, entropy)
-        sampling = plans[0].detail.sampling
+    def broken(self, engine, plans, gate):
+        batch = draw(self, engine, plans, gate)
+        sampling = plans[0].sampling
         if not isinstance(sampling, PoissonSampling):
             return batch
         counts = np.maximum(1, batch._own_counts(len(plans)))
@@ -57,14 +57,14 @@ def by_own_size(rows):
 
 
 def multiplier(mechanism):
-    return mechanism.plan(EXAMPLE, EXAMPLE_BUDGET).detail.noise_multiplier
+    return mechanism.plan(EXAMPLE, EXAMPLE_BUDGET).settings["noise_multiplier"]
 
 
 def trained():
     mechanism = DPSGD(steps=1, rate=0.5)
     table = table_of(EXAMPLE, (np.ones((24, 3)), np.ones(24)))
     job = Job(plan=mechanism.plan(EXAMPLE, EXAMPLE_BUDGET))
-    return mechanism.run([job], table, SeededEntropy(1))[0].weights.tolist()
+    return mechanism.run([job], table, Gate.seeded(1))[0].weights.tolist()
 
 
 MUTATIONS = (
@@ -103,7 +103,7 @@ MUTATIONS = (
         name="mean over the own batch",
         what_is_wrong="The sum of a Poisson batch is divided by its own size instead of the expected one.",
         touches=("dp-sgd", "sgd-ma"),
-        changes={"dperm.mechanisms.gradient.sampled.SampledGradientMechanism._rows": by_own_size},
+        changes={"dperm.mechanisms.gradient.sampled.SampledGradientMechanism._batch": by_own_size},
         probe=trained,
     ),
 )

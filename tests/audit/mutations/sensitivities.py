@@ -76,7 +76,7 @@ MUTATIONS = (
         what_is_wrong="A replaced row is taken to move the second moments as far as a removed one.",
         touches=("adassp",),
         changes={"dperm.mechanisms.statistics.adassp.AdaSSP.sensitivities": without_root},
-        probe=lambda: AdaSSP().plan(REGRESSION, EXAMPLE_BUDGET).detail[1].scale,
+        probe=lambda: AdaSSP().plan(REGRESSION, EXAMPLE_BUDGET).noises[1].scale,
     ),
     Mutation(
         name="svrg correction divided by four",

@@ -14,6 +14,7 @@ from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import gaussian_noise
 from dperm.planning.rules import path_length, within
@@ -94,6 +95,7 @@ class DPAGD(Mechanism):
     route: ClassVar[str] = "adaptive-steps"
     released: ClassVar[str] = "noisy gradients and noisy choices of the step"
     labels: ClassVar[tuple[str, ...]] = ("binary",)  # losses of real labels have no bound at zero weights
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"splits": 2}, share=0.05),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

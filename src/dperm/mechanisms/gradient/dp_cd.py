@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dperm.errors import Unsupported
 from dperm.mechanisms.base import Job, Mechanism, Plan
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
 from dperm.planning.pricing import mu_left
@@ -67,6 +68,7 @@ class DPCD(Mechanism):
     route: ClassVar[str] = "coordinates"
     released: ClassVar[str] = "noise on one coordinate at every step"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"passes": 3}, share=0.7),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,6 +14,7 @@ from dperm.errors import InvalidInput, NotCertified
 from dperm.losses import Logistic
 from dperm.mechanisms.gradient.family import TRAJECTORY, GradientMechanism, GradientPlan
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_flag, check_share
 from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
 from dperm.planning.pricing import TIGHT, mu_left
@@ -71,6 +72,14 @@ class DPGD(GradientMechanism):
     title: ClassVar[str] = "full-batch gradient descent, noise on every gradient"
     source: ClassVar[str] = "Bassily, Smith & Thakurta (2014); Yu et al. (2020)"
     route: ClassVar[str] = "full-batches"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(settings={"steps": 3}, share=0.7),
+        WorstCase(
+            name="label of a lone row, logistic loss",
+            settings={"step_size": 1e-3},
+            facts={"loss": Logistic()},
+        ),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

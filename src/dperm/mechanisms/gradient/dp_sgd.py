@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dperm.mechanisms.gradient.sampled import SampledGradientMechanism, SampledPlan, SampledSteps
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.planning.pricing import mu_left
 from dperm.planning.sampling import PoissonSampling
 from dperm.privacy import Budget
@@ -92,6 +93,10 @@ class DPSGD(PoissonMechanism):
     title: ClassVar[str] = "gradient descent on Poisson batches, noise on every gradient"
     source: ClassVar[str] = "Yu et al. (2020)"
     paper_accountant: ClassVar[str] = "Rényi divergence of Poisson samples under add-remove, checked exactly"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(settings={"steps": 2, "rate": 0.5}, share=0.4),
+        WorstCase(facts=REMOVED),
+    )
 
     def step_sizes(self, steps: int, step_size: float) -> Vector:
         return np.where(np.arange(steps) < steps / 2, step_size, step_size / 2)

@@ -11,6 +11,7 @@ import numpy as np
 from dperm.mechanisms.gradient.psgd import ProjectedSGD
 from dperm.mechanisms.gradient.sampled import SampledPlan, SampledSteps
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.privacy import Budget
 from dperm.privacy.advanced import advanced_sgd_noise
 from dperm.privacy.cost import Cost
@@ -42,6 +43,13 @@ class DPSGDAdv(ProjectedSGD):
     title: ClassVar[str] = "SGD on single rows, advanced composition"
     source: ClassVar[str] = "Dwork, Rothblum & Vadhan (2010); Balle, Barthe & Gaboardi (2018)"
     paper_accountant: ClassVar[str] = "advanced composition with amplification by sampling"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(
+            settings={"steps": 8},
+            share=0.03,
+            out_of_reach="priced exactly, its noise costs less than a hundredth of the claim",
+        ),
+    )
 
     def misfit(self, problem: Problem) -> str | None:
         if self.accounting == "paper" and self.center:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import gaussian_noise
@@ -95,6 +96,9 @@ class DPSVRG(Mechanism):
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
     released: ClassVar[str] = "noise at every step"
     route: ClassVar[str] = "variance-reduced"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(settings={"outer": 2, "inner": 2, "rate": 0.5}, share=0.1),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,6 +14,7 @@ from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.mechanisms.base import Job, Mechanism, Plan, alike
 from dperm.mechanisms.gradient.dp_agd import purse_for
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import shortfall
 from dperm.planning.rules import within
@@ -66,6 +67,9 @@ class FrankWolfe(Mechanism):
     route: ClassVar[str] = "corners"
     released: ClassVar[str] = "a noisy choice of a corner at every step"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(settings={"steps": 12}, facts={"l2": 0.0}, weights_alone=True, share=0.2),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,6 +15,7 @@ from dperm.errors import NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan, alike, weights_shape
 from dperm.mechanisms.output.descent import PUBLIC_ORDER, SECRET_ORDER
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import MOST_ROWS, check_count, check_flag, check_positive
 from dperm.planning.rules import path_length, within
@@ -55,6 +56,10 @@ class HiddenPlan(Plan):
         secret = isinstance(self.mechanism, NoisySGD) and self.mechanism.secret_order
         return self.schedule.batch_sizes if secret else ()
 
+    @property
+    def hidden_noises(self) -> int:
+        return int(self.schedule.step_sizes.size) - 1
+
 
 @register
 @dataclass(frozen=True)
@@ -91,6 +96,10 @@ class NoisySGD(Mechanism):
     source: ClassVar[str] = "Feldman, Mironov, Talwar & Thakurta (2018); Bok, Su & Altschuler (2024)"
     route: ClassVar[str] = "last-iterate"
     released: ClassVar[str] = "last iterate only"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(settings={"epochs": 2, "batch_size": 8}, share=0.7),  # one batch
+        WorstCase(name="label, several hidden batches", settings={"batch_size": 2}),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

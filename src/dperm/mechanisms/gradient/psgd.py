@@ -13,6 +13,7 @@ from dperm.errors import InvalidInput, Unsupported
 from dperm.mechanisms.gradient.family import NOISE_WEIGHT
 from dperm.mechanisms.gradient.sampled import SampledGradientMechanism, SampledPlan, SampledSteps
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import MOST_ROWS, check_count, check_positive
 from dperm.planning.pricing import mu_left
 from dperm.planning.sampling import FixedSizeSampling
@@ -121,6 +122,9 @@ class PSGD(ProjectedSGD):
     title: ClassVar[str] = "projected SGD on random rows, noise on every gradient"
     source: ClassVar[str] = "Bassily, Smith & Thakurta (2014)"
     paper_accountant: ClassVar[str] = "noise of Bassily, Smith & Thakurta (2014), checked exactly"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(settings={"steps": 2, "batch_size": 4}, share=0.4),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

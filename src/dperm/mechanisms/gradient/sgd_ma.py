@@ -13,6 +13,7 @@ from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 from dperm.errors import NotCertified
 from dperm.mechanisms.gradient.dp_sgd import PoissonMechanism
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.privacy import Budget
 
 Vector = NDArray[np.float64]
@@ -40,6 +41,10 @@ class SGDMA(PoissonMechanism):
     title: ClassVar[str] = "SGD on Poisson batches, noise on every gradient"
     source: ClassVar[str] = "Abadi et al. (2016)"
     paper_accountant: ClassVar[str] = "moments accountant under add-remove, checked exactly"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(settings={"steps": 2, "rate": 0.25}, share=0.4),
+        WorstCase(facts=REMOVED),
+    )
 
     def step_sizes(self, steps: int, step_size: float) -> Vector:
         return np.full(steps, step_size)

@@ -9,6 +9,7 @@ from dperm.mechanisms.objective.family import ObjectiveMechanism, ObjectivePlan
 from dperm.mechanisms.objective.objective_kst import several_margins
 from dperm.mechanisms.objective.profile import amp_split
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import NEWTON_JOBS, REMOVED, WorstCase
 from dperm.planning.pricing import mu_left
 from dperm.privacy import Budget, GaussianProfile
 from dperm.problem import Problem
@@ -41,6 +42,11 @@ class AMP(ObjectiveMechanism):
     title: ClassVar[str] = "approximate minima perturbation"
     source: ClassVar[str] = "Iyengar, Near, Song, Thakkar, Thakurta & Wang (2019)"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        # Its own tolerance leaves much noise on the weights of a small table.
+        WorstCase(settings={"tolerance": 1e-4}, facts=REMOVED, share=0.3, jobs=NEWTON_JOBS),
+        WorstCase(),
+    )
 
     def misfit(self, problem: Problem) -> str | None:
         return super().misfit(problem) or several_margins(problem.loss)

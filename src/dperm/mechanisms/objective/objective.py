@@ -6,14 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dperm.losses import HuberHinge, Logistic
 from dperm.mechanisms.objective.family import (
     ObjectiveMechanism,
     ObjectivePlan,
     calibrated_scale,
     rule_of_strength,
 )
+from dperm.mechanisms.objective.likelihood import likelihood_of_a_lone_row
 from dperm.mechanisms.objective.profile import published_profile_delta
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import NEWTON_JOBS, REMOVED, WorstCase
 from dperm.planning.checks import check_share
 from dperm.planning.pricing import mu_left
 from dperm.privacy import Budget
@@ -46,6 +49,26 @@ class Objective(ObjectiveMechanism):
     name: ClassVar[str] = "objective"
     title: ClassVar[str] = "noise in the objective, exact prices"
     source: ClassVar[str] = "Redberg, Koskela & Wang (2023)"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        # Hardly any noise beside that in the objective.
+        WorstCase(settings={"output_share": 1e-5}, facts=REMOVED, share=0.9, jobs=NEWTON_JOBS),
+        WorstCase(),
+        WorstCase(
+            name="row among opposing ones, logistic loss",
+            facts={**REMOVED, "loss": Logistic(), "n_rows": 1000},
+            rows="opposing",
+            share=1.5,
+        ),
+        # Hinge loss and little l2: most of the price is that of what the row adds to the Hessian.
+        WorstCase(
+            name="lone row removed, weak l2, exact likelihood",
+            settings={"strength": 0.075},
+            facts={**REMOVED, "loss": HuberHinge(0.5), "l2": 0.075},
+            weights_alone=True,
+            likelihood=likelihood_of_a_lone_row,
+            share=1.5,
+        ),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -11,6 +11,7 @@ from dperm.mechanisms.objective.family import ObjectiveMechanism, ObjectivePlan,
 from dperm.mechanisms.objective.objective import TIGHT
 from dperm.mechanisms.objective.profile import kst_scale
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import NEWTON_JOBS, REMOVED, WorstCase
 from dperm.planning.checks import check_share
 from dperm.planning.pricing import mu_left
 from dperm.privacy import Budget
@@ -42,6 +43,10 @@ class ObjectiveKST(ObjectiveMechanism):
     title: ClassVar[str] = "noise in the objective, classic regulariser"
     source: ClassVar[str] = "Kifer, Smith & Thakurta (2012)"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(settings={"output_share": 1e-5}, facts=REMOVED, share=0.9, jobs=NEWTON_JOBS),
+        WorstCase(),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

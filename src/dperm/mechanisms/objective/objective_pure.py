@@ -18,6 +18,7 @@ from dperm.mechanisms.objective.family import (
 from dperm.mechanisms.objective.objective_kst import several_margins
 from dperm.mechanisms.objective.profile import pure_plan, strength
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import NEWTON_JOBS, WorstCase
 from dperm.planning.checks import check_share
 from dperm.privacy import Budget
 from dperm.privacy.gamma_norm import GammaNormNoise
@@ -58,6 +59,7 @@ class ObjectivePure(ObjectiveMechanism):
     source: ClassVar[str] = "Chaudhuri, Monteleoni & Sarwate (2011)"
     route: ClassVar[str] = ""
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(delta=0.0, share=0.2, jobs=NEWTON_JOBS),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.output.descent import DescentMechanism
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import MOST_ROWS, check_count, check_positive
 from dperm.planning.schedule import Schedule, split_rows
 from dperm.privacy import Budget
@@ -46,6 +47,7 @@ class BoltOn(DescentMechanism):
     title: ClassVar[str] = "SGD in secret order with small batches, noise on the result"
     source: ClassVar[str] = "Wu, Li, Kumar, Chaudhuri, Jha & Naughton (2017)"
     paper_accountant: ClassVar[str] = "classic Gaussian formula with the paper's sensitivity"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"passes": 2, "batch_size": 4}),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,6 +15,7 @@ from dperm.mechanisms.base import Plan
 from dperm.mechanisms.minimiser import ATTAINABLE, check_condition, minimise_surely
 from dperm.mechanisms.output.family import OutputMechanism
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_positive
 from dperm.planning.pricing import TIGHT, price_branches
 from dperm.privacy import Budget, Gate
@@ -43,6 +44,7 @@ class Output(OutputMechanism):
     source: ClassVar[str] = "Chaudhuri, Monteleoni & Sarwate (2011)"
     needs_l2: ClassVar[bool] = True
     route: ClassVar[str] = "minimiser"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(share=2.0),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from dperm.errors import NotCertified
 from dperm.mechanisms.output.descent import DescentMechanism, DescentPlan
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.schedule import Schedule, branch_sensitivities, default_step
 from dperm.privacy import Budget
@@ -29,6 +30,7 @@ class OutputGD(DescentMechanism):
     source: ClassVar[str] = "Zhang, Zheng, Mou & Wang (2017)"
     permuted: ClassVar[bool] = False
     paper_accountant: ClassVar[str] = "classic Gaussian formula with the paper's sensitivity"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"iterations": 5}, share=2.0),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

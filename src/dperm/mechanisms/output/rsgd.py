@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dperm.mechanisms.output.descent import DescentMechanism
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import MOST_ROWS, check_count, check_positive
 from dperm.planning.schedule import Schedule, default_step, split_rows
@@ -65,6 +66,9 @@ class NSGD(_BatchSGD):
     permuted: ClassVar[bool] = False
     # Taking a row out of a public order moves all later rows to other places, and some to other batches.
     relations: ClassVar[tuple[Neighbours, ...]] = (Neighbours.REPLACE_ONE,)
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(settings={"epochs": 3, "batch_size": 4}, share=2.0),
+    )
 
 
 @register
@@ -74,6 +78,7 @@ class RSGD(_BatchSGD):
 
     name: ClassVar[str] = "rsgd"
     title: ClassVar[str] = "SGD in secret order, noise on the result"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"epochs": 3, "batch_size": 4}),)
 
 
 @register
@@ -85,6 +90,7 @@ class RSGDAR(_BatchSGD):
 
     name: ClassVar[str] = "rsgd-ar"
     title: ClassVar[str] = "SGD in secret order with averaging and restarts, noise on the result"
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"batch_size": 4}),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

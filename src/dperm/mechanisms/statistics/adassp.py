@@ -24,6 +24,7 @@ from dperm.mechanisms.statistics.family import (
     triangle_size,
     unpack,
 )
+from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import check_positive
 from dperm.planning.gaussian import gaussian_noise, price_of
@@ -73,6 +74,11 @@ class AdaSSP(StatisticsMechanism):
     source: ClassVar[str] = "Wang (2018)"
     route: ClassVar[str] = "three"
     labels: ClassVar[tuple[str, ...]] = ("real",)
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        WorstCase(
+            name="lone row removed, squared loss", facts={**REMOVED, "loss": ClippedSquared()}, share=1.2
+        ),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -22,6 +22,7 @@ from dperm.mechanisms.statistics.family import (
     triangle_size,
     unpack,
 )
+from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_positive
 from dperm.planning.gaussian import gaussian_noise, price_of
 from dperm.planning.pricing import TIGHT, mu_left
@@ -73,6 +74,14 @@ class SSP(StatisticsMechanism):
     source: ClassVar[str] = "after Huggins, Adams & Broderick (2017)"
     route: ClassVar[str] = "pair"
     labels: ClassVar[tuple[str, ...]] = ("binary",)
+    worst_cases: ClassVar[tuple[WorstCase, ...]] = (
+        # Two rows at 120 degrees move the first and the second moments together as far as they can.
+        WorstCase(
+            name="rows at 120 degrees",
+            facts={"loss": Logistic(), "n_features": 2},
+            turned_to=(-0.5, math.sqrt(0.75)),
+        ),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -16,16 +16,18 @@ from multiprocessing import get_context
 import numpy as np
 
 from dperm.audit.attack import Attack, Seen, direction, observe, scores
-from dperm.audit.bounds import Bounds, ProfileFamily, lower_bounds
+from dperm.audit.bounds import ProfileFamily, lower_bounds
 from dperm.audit.controls import CONTROLS, Control
-from dperm.audit.draws import DrawCheck, check_draws
+from dperm.audit.draws import check_draws
 from dperm.audit.neighbours import pairs
 from dperm.audit.noise_check import NoiseCheck, check_noise, empty_problem, processes_share_noise
 from dperm.audit.replay import ReplayReport, replay, replay_all
-from dperm.audit.worst_cases import OUT_OF_REACH, WIDE, attacks_by, attacks_on, audited_names
+from dperm.audit.results import AttackResult, AuditResult, ControlResult, ReplaySummary
+from dperm.audit.worst_cases import attacks_by, attacks_on, audited_names, is_slow
 from dperm.errors import DpermError, InvalidInput
 from dperm.losses import Logistic
 from dperm.mechanisms import Mechanism, resolve
+from dperm.mechanisms.auto import FEW_FEATURES
 from dperm.planning.checks import check_count
 from dperm.privacy import Budget
 from dperm.problem import Problem
@@ -36,114 +38,7 @@ NOISE_RUNS, CENTRED_RUNS = 300, 150
 CONTROL_RUNS = 10_000
 
 CENTRED_INTERCEPT = 0.5
-
-STANDS, INCONCLUSIVE, BROKEN = "stands", "inconclusive", "BROKEN"
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttackResult:
-    """What one attack proved.
-
-    ``null`` is the bound that the same procedure gives for one table against itself: it must be 0. ``gaussian`` tells
-    that a whole profile is claimed, so that the sharper bound may be used.
-    """
-
-    attack: str
-    claimed: float
-    delta: float
-    runs: int
-    bounds: Bounds
-    null: float
-    gaussian: bool
-
-    @property
-    def ratio(self) -> float:
-        return self.bounds.epsilon / self.claimed
-
-    @property
-    def refuted(self) -> bool:
-        return self.bounds.direct > self.claimed or (self.bounds.factor or 0.0) > 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplaySummary:
-    """How many replays of a mechanism were made, and what failed."""
-
-    replays: int = 0
-    failures: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditResult:
-    """All that was tried on one mechanism, and the processor time that it took."""
-
-    mechanism: str
-    replays: ReplaySummary = ReplaySummary()
-    draws: DrawCheck | None = None
-    noise: tuple[NoiseCheck, ...] = ()
-    attacks: tuple[AttackResult, ...] = ()
-    seconds: float = 0.0
-
-    @property
-    def best(self) -> AttackResult | None:
-        """The attack that proved most; None if the audit stopped before one was made."""
-        return max(self.attacks, key=lambda attack: attack.ratio, default=None)
-
-    @property
-    def lower_bound(self) -> float:
-        """The epsilon that was proved."""
-        return 0.0 if self.best is None else self.best.bounds.epsilon
-
-    @property
-    def ratio(self) -> float:
-        """Share of the claimed epsilon that was proved."""
-        return 0.0 if self.best is None else self.best.ratio
-
-    @property
-    def null(self) -> float:
-        return max((attack.null for attack in self.attacks), default=0.0)
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """Why the claim is broken; empty when it is not."""
-        draws = () if self.draws is None else self.draws.faults
-        found = [*self.replays.failures, *draws, *(fault for noise in self.noise for fault in noise.faults)]
-        found += [
-            f"{attack.attack}: epsilon >= {attack.bounds.epsilon:.3g}, claimed {attack.claimed:g}"
-            for attack in self.attacks
-            if attack.refuted
-        ]
-        if self.null > 0:
-            found.append(f"a table differs from itself by epsilon >= {self.null:.3g}: the audit is at fault")
-        return tuple(found)
-
-    @property
-    def verdict(self) -> str:
-        """Broken, or not; a claim of which the attacks could prove nothing was not tried."""
-        if self.faults:
-            return BROKEN
-        return STANDS if self.ratio > 0 else INCONCLUSIVE
-
-    @property
-    def out_of_reach(self) -> str | None:
-        """Why no attack can prove a part of this claim, where that is known beforehand."""
-        return OUT_OF_REACH.get(self.mechanism)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ControlResult:
-    """Whether a mechanism that is broken on purpose was noticed, and by what; ``ratio`` where it was attacked."""
-
-    control: str
-    what_is_wrong: str
-    caught_by: str
-    faults: tuple[str, ...]
-    seconds: float
-    ratio: float | None = None
-
-    @property
-    def caught(self) -> bool:
-        return bool(self.faults)
+WIDE = FEW_FEATURES + 1  # features, so many that ``auto`` centres them
 
 
 def audit(
@@ -192,7 +87,11 @@ def audit(
     first = attacks[0]
     claim = _Claim(epsilon=epsilon, delta=delta, runs=runs, seed=seed, failure=1 - confidence)
     started = time.process_time()
-    found = AuditResult(mechanism=first.mechanism.name, replays=_summarised(reports, stop_at_first))
+    found = AuditResult(
+        mechanism=first.mechanism.name,
+        replays=_summarised(reports, stop_at_first),
+        out_of_reach=first.mechanism.worst_cases[0].out_of_reach,
+    )
     steps: list[Callable[[AuditResult], AuditResult]] = [
         lambda found: replace(found, draws=check_draws(first.mechanism)),
         lambda found: replace(found, noise=tuple(_noise_checks(first.mechanism, blank, claim.budget(first)))),
@@ -272,7 +171,7 @@ def audit_all(
     chosen = audited_names() if names is None else tuple(dict.fromkeys(names))
     for name in chosen:
         attacks_on(name)
-    slow_first = sorted(chosen, key=lambda name: resolve(name).family not in ("objective", "auto"))
+    slow_first = sorted(chosen, key=lambda name: not is_slow(resolve(name)))
     one = partial(audit, epsilon=epsilon, delta=delta, runs=runs, seed=seed, confidence=confidence)
     tasks: list[Callable[[], AuditResult | ControlResult]] = [partial(one, name) for name in slow_first]
     tasks += [partial(check_control, name, seed=seed) for name in controls]

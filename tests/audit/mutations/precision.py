@@ -1,0 +1,68 @@
+"""Passes over rows that are less precise than they are said to be."""
+
+import numpy as np
+
+from dperm.arithmetic import FLOAT32, FLOAT64
+from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
+from dperm.audit.neighbours import table_of
+from dperm.mechanisms import OutputGD, base
+
+# They ask for precise passes, so that several models are computed as precisely as one.
+PRECISE = (
+    "output",
+    "objective",
+    "objective-pure",
+    "objective-kst",
+    "amp",
+    "dp-agd",
+    "dp-svrg",
+    "ssp",
+    "adassp",
+)
+
+
+def whatever_the_passes(decide):
+    return lambda plan, used: plan.private and plan.not_certified is None
+
+
+def called_float64(arithmetic):
+    return lambda self, n_models: FLOAT64
+
+
+def rounded(sums):
+    """Gives what a pass in float32 might."""
+
+    def broken(self, *facts):
+        return tuple(part.astype(np.float32).astype(np.float64) for part in sums(self, *facts))
+
+    return broken
+
+
+def opened():
+    rows = np.random.default_rng(0).normal(size=(24, 3)), np.ones(24)
+    return table_of(EXAMPLE, rows).open()
+
+
+MUTATIONS = (
+    Mutation(
+        name="certified whatever the passes",
+        what_is_wrong="An outcome is certified though its passes over the rows were in float32.",
+        touches=every_private(but=PRECISE),
+        changes={"dperm.mechanisms.base.certified": whatever_the_passes},
+        probe=lambda: base.certified(OutputGD().plan(EXAMPLE, EXAMPLE_BUDGET), {FLOAT32}),
+    ),
+    Mutation(
+        name="float32 noted as float64",
+        what_is_wrong="The engine computes several models in float32 and says that it was float64.",
+        touches=every_private(but=PRECISE),
+        changes={"dperm.engine.dense.DenseEngine.arithmetic": called_float64},
+        probe=lambda: opened().arithmetic(2).name,
+    ),
+    Mutation(
+        name="one model in float32",
+        what_is_wrong="The engine rounds the sums of a single model to float32 and says that it was float64.",
+        touches=every_private(),
+        changes={"dperm.engine.dense.DenseEngine._range_sums": rounded},
+        probe=lambda: opened().gradient_sum(EXAMPLE.loss, np.ones((4, 1))).tolist(),
+    ),
+)

@@ -1,0 +1,92 @@
+"""Rows that are seen otherwise than their map says."""
+
+import numpy as np
+
+from dperm.audit.mutation import EXAMPLE, Mutation, every_private
+from dperm.audit.neighbours import table_of
+from dperm.engine import _kernels
+from dperm.row_map import RowMap, bounded
+
+CENTRED = every_private(but=("objective-pure",))
+UNBOUNDED = 1e300
+
+
+def not_mapped(mapped):
+    return lambda self, row_map: self
+
+
+def without_centre(features):
+    return lambda self, X: features(RowMap(x_norm=self.x_norm, scale=self.scale), X)
+
+
+def without_first_bound(features):
+    def broken(self, X):
+        return bounded((X - self.centre) / self.scale, self.x_norm) if self.moves else features(self, X)
+
+    return broken
+
+
+def without_second_bound(features):
+    def broken(self, X):
+        return (bounded(X, self.x_norm) - self.centre) / self.scale if self.moves else features(self, X)
+
+    return broken
+
+
+def trusting(make_rows):
+    """Stores rows that the map has moved as they are."""
+
+    def broken(self, dtype, position):
+        sound = _kernels.bound_rows
+        if self._map.moves:
+            _kernels.bound_rows = lambda block, place, x_norm, *more: sound(block, place, UNBOUNDED, *more)
+        try:
+            return make_rows(self, dtype, position)
+        finally:
+            _kernels.bound_rows = sound
+
+    return broken
+
+
+def held(length):
+    """A row of this length as an engine holds it, seen through a map with a centre."""
+    X = np.zeros((EXAMPLE.n_rows, EXAMPLE.n_features))
+    X[0] = length
+    row_map = RowMap(x_norm=1.0, intercept=0.5, centre=np.array([0.3, -0.2, 0.1]), scale=np.full(3, 0.6))
+    engine = table_of(EXAMPLE, (X, np.ones(EXAMPLE.n_rows))).mapped(row_map).open(precise=True)
+    return engine.margins(np.eye(4))[0].tolist()
+
+
+MUTATIONS = (
+    Mutation(
+        name="rows not mapped",
+        what_is_wrong="Rows are trained on as they came, though they are told to be centred.",
+        touches=CENTRED,
+        changes={"dperm.engine.table.Table.mapped": not_mapped},
+        probe=lambda: held(0.1),
+    ),
+    Mutation(
+        name="centre left out",
+        what_is_wrong="Rows are scaled, but nothing is subtracted from them.",
+        touches=CENTRED,
+        changes={"dperm.row_map.RowMap.features": without_centre},
+        probe=lambda: held(0.1),
+    ),
+    Mutation(
+        name="rows moved before they are bounded",
+        what_is_wrong="The centre is subtracted from rows of any length.",
+        touches=CENTRED,
+        changes={"dperm.row_map.RowMap.features": without_first_bound},
+        probe=lambda: held(50.0),
+    ),
+    Mutation(
+        name="moved rows not bounded again",
+        what_is_wrong="Rows are bounded before they are moved and scaled, and not after.",
+        touches=CENTRED,
+        changes={
+            "dperm.row_map.RowMap.features": without_second_bound,
+            "dperm.engine.table.Table._bounded": trusting,
+        },
+        probe=lambda: held(1.0),
+    ),
+)
