@@ -30,7 +30,7 @@ def off(loss, models, storage):
         labels = np.full(n, y)
         rows = Table(0.5 * np.eye(n), labels, row_map=RowMap(x_norm=1.0), n_rows=n).open(storage=storage)
         W = np.repeat(2 * MARGINS[:, None], models, axis=1)
-        at = rows.margins(W.astype(rows.arithmetic(models)).astype(np.float64))[:, 0]
+        at = rows.margins(W.astype(rows.arithmetic(models).name).astype(np.float64))[:, 0]
         slopes = 2 * rows.gradient_sum(loss, W)[:, -1]
         worst[0] = max(worst[0], np.abs(slopes - loss.slope(at, labels)).max())
         value = loss.value(at, labels)
