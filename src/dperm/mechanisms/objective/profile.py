@@ -96,7 +96,7 @@ class LogisticProfile(GaussianProfile):
     r"""The vertex profile of logistic loss, or a second bound where that is smaller.
 
     The curvature a(1 - a) of logistic loss vanishes where the gradient -a u reaches a vertex, so that the
-    log-determinant and the largest Gaussian loss do not meet. Where :math:`\kappa = r^2/\Lambda` is below
+    log-determinant and the largest Gaussian loss do not meet. Where :math:`\theta = r^2/\Lambda` is below
     epsilon and nothing is composed, add/remove costs no more than a Gaussian release of the gradient sum.
 
     Parameters
@@ -104,7 +104,7 @@ class LogisticProfile(GaussianProfile):
     segments : tuple of pairs
         Gaussian parameters of the loss at a = 0 and at a = 1, for each vertex of the other row.
     bulge : float
-        :math:`(\kappa - (r/\sigma)^2/2)_+`: how far the loss may rise above the chord of a segment.
+        :math:`(\theta - (r/\sigma)^2/2)_+`: how far the loss may rise above the chord of a segment.
     composed : float
         Gaussian parameter of all further releases.
     """
@@ -151,9 +151,9 @@ def objective_profile(problem: Problem, scale: float) -> GaussianProfile:
     if type(problem.loss) is not Logistic:
         return rows
     mu = problem.gradient_bound / scale * _UP
-    kappa = problem.row_norm**2 / strength(problem) * _UP
+    theta = problem.row_norm**2 / strength(problem) * _UP
     segments = ((0.0, mu), (mu, 2 * mu)) if problem.neighbours is Neighbours.REPLACE_ONE else ((0.0, mu),)
-    bulge = max(0.0, kappa - (mu / _UP) ** 2 / 2 / _UP)
+    bulge = max(0.0, theta - (mu / _UP) ** 2 / 2 / _UP)
     return LogisticProfile(rows.probability, rows.offset, rows.mu, segments, bulge, composed=0.0)
 
 
