@@ -9,6 +9,10 @@ demo: $(VENV)/.installed
 	$(BIN)/dperm compare --loss logistic --out demo \
 		$(foreach name,auto ssp objective dp-gd rsgd-ar rsgd-ar:paper rsgd nsgd output-gd bolt-on output none majority,--mechanism $(name))
 
+# One thread of linear algebra in each of two processes: more of them wait for each other on two cores.
+test coverage: export OMP_NUM_THREADS = 1
+test coverage: export OPENBLAS_NUM_THREADS = 1
+
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest --numprocesses 2
 
