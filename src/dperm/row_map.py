@@ -14,6 +14,7 @@ from dperm.errors import InvalidInput
 
 Floats = NDArray[np.float64]
 
+_ROWS_AT_ONCE = 1024  # so that a block and its copies stay in the cache
 _SMALL = 2.0**-600  # times any number it has a square
 
 
@@ -117,6 +118,10 @@ class RowMap:
 
     def margins(self, X: NDArray[Any], coefficients: Floats, constant: Floats | float) -> Floats:
         """Margins of rows as they came, each mapped as in training; the linear function where no bound cuts a row."""
+        blocks = [X[first : first + _ROWS_AT_ONCE] for first in range(0, len(X), _ROWS_AT_ONCE)] or [X]
+        return np.concatenate([self._margins(block, coefficients, constant) for block in blocks])
+
+    def _margins(self, X: NDArray[Any], coefficients: Floats, constant: Floats | float) -> Floats:
         rows = bounded(X, self.x_norm)
         if not self.moves:
             return np.asarray(rows @ coefficients + constant)
