@@ -412,6 +412,36 @@ def test_arithmetic_is_double_for_one_model(kind, storage):
     assert (engine.n_rows, engine.n_columns) == (N, FEATURES + 1)
 
 
+PASSES = {
+    "gradient_sum": lambda engine, W: engine.gradient_sum(Logistic(), W),
+    "value_sum": lambda engine, W: engine.value_sum(Logistic(), W),
+    "value_and_gradient_sum": lambda engine, W: engine.value_and_gradient_sum(Logistic(), W),
+    "curvature_sum": lambda engine, W: engine.curvature_sum(Logistic(), W),
+    "evaluate": lambda engine, W: engine.evaluate(Logistic(), W),
+    "margins": lambda engine, W: engine.margins(W),
+    "row_sum": lambda engine, W: engine.row_sum(),
+    "row_moments": lambda engine, W: engine.row_moments(),
+    "descend": lambda engine, W: engine.descend(
+        Logistic(), W.copy(), engine.batches([[N] * W.shape[1]]), np.ones((1, W.shape[1])), 0.1
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PASSES)
+@each_engine
+def test_every_pass_notes_its_arithmetic(kind, storage, name):
+    """Selected and sampled rows too: what is certified rests on it."""
+    for models in (1, 3):
+        used = set()
+        engine = table(Logistic()).noting(used).open(storage=storage, engine=kind)
+        everyone = [FixedSample(np.arange(N))] * models
+        for rows in (engine, engine.select(range(models)), engine.sample(everyone)):
+            used.clear()
+            PASSES[name](rows, weights(Logistic(), models))
+            of_one = name in ("margins", "row_sum", "row_moments")
+            assert used == {engine.arithmetic(1 if of_one else models)}
+
+
 def test_batches_are_cut_of_exactly_these_sizes():
     models = 5
     rows = table(Logistic(), models)

@@ -223,9 +223,10 @@ class Engine(ABC):
         self._note(1)
         return self._moments()
 
-    @abstractmethod
     def margins(self, W: Floats) -> Floats:
-        """<x_i, w_k> for every row, in float64: ``(n_rows, K)`` or ``(n_rows, K, C)``."""
+        """<x_i, w_k> for every row, as precise as those of one model: ``(n_rows, K)`` or ``(n_rows, K, C)``."""
+        self._note(1)
+        return self._margins(W)
 
     def evaluate(self, loss: Loss, W: Floats) -> Evaluation:
         """Training loss, and correct predictions inside and outside each model's own rows, in one pass.
@@ -270,6 +271,9 @@ class Engine(ABC):
         want_gradient: bool,
     ) -> tuple[Floats, Floats]:
         """Values ``(K,)`` and gradients shaped as W; what is not wanted is returned as zeros."""
+
+    @abstractmethod
+    def _margins(self, W: Floats) -> Floats: ...
 
     @abstractmethod
     def _curvatures(self, loss: Loss, W: Floats) -> Floats: ...

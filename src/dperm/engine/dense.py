@@ -61,7 +61,7 @@ class DenseEngine(StoredEngine):
     def _largest_number(self, n_models: int) -> float:
         return float(np.finfo(self._dtype(n_models)).max)
 
-    def margins(self, W: Floats) -> Floats:
+    def _margins(self, W: Floats) -> Floats:
         flat = W.reshape(len(W), -1)
         out = np.empty((self.n_rows, flat.shape[1]))
         with one_blas_thread:

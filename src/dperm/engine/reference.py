@@ -18,7 +18,7 @@ class ReferenceEngine(StoredEngine):
     def arithmetic(self, n_models: int) -> Arithmetic:
         return FLOAT64
 
-    def margins(self, W: Floats) -> Floats:
+    def _margins(self, W: Floats) -> Floats:
         return np.stack([self._X @ W[:, k] for k in range(W.shape[1])], axis=1)
 
     def _own(self, k: int) -> Integers:

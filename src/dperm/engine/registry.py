@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from dperm.engine.base import Rows
 from dperm.engine.table import Table
 from dperm.errors import InvalidInput
+from dperm.installed import register_installed
 from dperm.problem import Problem
 
 ENTRY_POINTS = "dperm.engines"
@@ -37,15 +36,7 @@ register_engine(Table)
 @cache
 def load_installed() -> None:
     """Register, once, what installed packages declare. One that does not load is left out with a warning."""
-    for entry in entry_points(group=ENTRY_POINTS):
-        try:
-            register_engine(entry.load())
-        except Exception as error:
-            warnings.warn(
-                f"the engine {entry.name!r} of {entry.value} could not be loaded: {error}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+    register_installed(ENTRY_POINTS, "engine", register_engine)
 
 
 def engine_names() -> tuple[str, ...]:

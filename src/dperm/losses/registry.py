@@ -1,14 +1,13 @@
 """Names of losses, for strings in estimators, certificates and on the command line."""
 
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
 from functools import cache
-from importlib.metadata import entry_points
 from typing import TypeVar
 
 from dperm.errors import InvalidInput
+from dperm.installed import register_installed
 from dperm.losses.base import Labels, Loss
 from dperm.losses.check import objection
 
@@ -46,15 +45,7 @@ def register_loss(kind: Kind) -> Kind:
 @cache
 def load_installed() -> None:
     """Register, once, what installed packages declare. One that does not load is left out with a warning."""
-    for entry in entry_points(group=ENTRY_POINTS):
-        try:
-            register_loss(entry.load())
-        except Exception as error:
-            warnings.warn(
-                f"the loss {entry.name!r} of {entry.value} could not be loaded: {error}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+    register_installed(ENTRY_POINTS, "loss", register_loss)
 
 
 def registered_losses() -> tuple[type[Loss], ...]:

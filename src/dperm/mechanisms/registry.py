@@ -2,13 +2,12 @@
 
 import difflib
 import inspect
-import warnings
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import entry_points
 from typing import TypeVar
 
 from dperm.errors import InvalidInput
+from dperm.installed import register_installed
 from dperm.mechanisms.base import Mechanism
 
 ENTRY_POINTS = "dperm.mechanisms"
@@ -45,15 +44,7 @@ def registered() -> tuple[type[Mechanism], ...]:
 @cache
 def load_installed() -> None:
     """Register, once, what installed packages declare. One that does not load is left out with a warning."""
-    for entry in entry_points(group=ENTRY_POINTS):
-        try:
-            register(entry.load())
-        except Exception as error:
-            warnings.warn(
-                f"the mechanism {entry.name!r} of {entry.value} could not be loaded: {error}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+    register_installed(ENTRY_POINTS, "mechanism", register)
 
 
 def _in_order() -> list[str]:
