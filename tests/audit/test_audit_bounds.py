@@ -20,7 +20,8 @@ from dperm.audit.bounds import (
 )
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
-from dperm.mechanisms.objective.profile import LogisticProfile, objective_profile
+from dperm.mechanisms.objective.coupled import CoupledProfile
+from dperm.mechanisms.objective.profile import objective_profile
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianProfile, gaussian_mu
 from dperm.problem import Problem
@@ -134,9 +135,9 @@ def test_one_gaussian_needs_no_search() -> None:
 
 def test_scaling_keeps_what_is_not_noise() -> None:
     logistic = PROFILES["logistic"]
-    assert isinstance(logistic, LogisticProfile)
+    assert isinstance(logistic, CoupledProfile)
     twice = scaled(logistic, 2.0)
-    assert isinstance(twice, LogisticProfile)
+    assert isinstance(twice, CoupledProfile)
     np.testing.assert_array_equal(twice.mu, 2 * logistic.mu)
     assert twice.offset == logistic.offset
     assert twice.segments == tuple((2 * a, 2 * b) for a, b in logistic.segments)

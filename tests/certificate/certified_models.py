@@ -26,16 +26,19 @@ from dperm import (
     NoisySGD,
     Objective,
     Output,
+    PrivateLinearClassifier,
     PrivateLinearRegression,
     PrivateLinearSVC,
     PrivateLogisticRegression,
 )
 from dperm.certificate.document import digest
 from dperm.certificate.statement import file_digest
+from dperm.losses import SoftClippedLogistic, SoftClippedSquared
 from dperm.mechanisms import mechanism_names
 from dperm.models import save_model
 
 N, P = 400, 3
+STRONG = 0.05  # so that a perturbed objective of so few rows is private for any loss
 REMOVABLE = {"neighbours": "add-remove", "max_rows": 450}
 
 CASES = {name: (PrivateLogisticRegression, {"mechanism": name}) for name in mechanism_names()}
@@ -78,7 +81,34 @@ CASES |= {
     "objective, three classes": (PrivateLogisticRegression, {"mechanism": "objective", "classes": [0, 1, 2]}),
     "objective, svm, removable": (PrivateLinearSVC, {"mechanism": "objective", **REMOVABLE}),
     "objective, removable": (PrivateLogisticRegression, {"mechanism": "objective", **REMOVABLE}),
-    "objective, small strength": (PrivateLogisticRegression, {"mechanism": Objective(strength=0.01)}),
+    "objective, small l2": (PrivateLogisticRegression, {"mechanism": "objective", "l2": 0.01}),
+    "objective, soft clip": (
+        PrivateLinearClassifier,
+        {"mechanism": "objective", "loss": SoftClippedLogistic(0.4, 0.6)},
+    ),
+    "objective, soft clip, centred": (
+        PrivateLinearClassifier,
+        {"mechanism": Objective(center=True), "loss": SoftClippedLogistic(), **REMOVABLE},
+    ),
+    "objective, margin": (PrivateLinearClassifier, {"mechanism": "objective", "loss": "margin-logistic"}),
+    "objective, hard clip": (
+        PrivateLinearClassifier,
+        {"mechanism": "objective", "loss": "hard-clipped-logistic"},
+    ),
+    "objective, soft squares": (
+        PrivateLinearRegression,
+        {"mechanism": "objective", "loss": "soft-clipped-squared", "residual_bound": 0.5, "y_range": (0, 3)},
+    ),
+    "objective, soft squares, removable": (
+        PrivateLinearRegression,
+        {
+            "mechanism": Objective(center=True),
+            "loss": SoftClippedSquared(0.5),
+            **REMOVABLE,
+            "y_range": (0, 3),
+        },
+    ),
+    "dp-gd, soft clip": (PrivateLinearClassifier, {"mechanism": "dp-gd", "loss": "soft-clipped-logistic"}),
     "objective, centred": (PrivateLogisticRegression, {"mechanism": Objective(center=True)}),
     "objective, regression": (PrivateLinearRegression, {"mechanism": "objective", "y_range": (0, 3)}),
     "objective, paper": (
@@ -155,7 +185,7 @@ def _text(case):
     y = score if kind is PrivateLinearRegression else np.digitize(score, [0.0, 0.3][: classes - 1])
     if "max_rows" in parameters and kind is not PrivateLinearRegression:
         parameters = {"classes": [0, 1], **parameters}  # under add-remove they cannot be taken from y
-    model = kind(**parameters).fit(X, y)
+    model = kind(**{"l2": STRONG, **parameters} if case.startswith("objective") else parameters).fit(X, y)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         save_model(model, path)

@@ -1,16 +1,36 @@
 """The certificate's constants of the losses are its own, complete, and those that the losses declare."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from dperm.certificate.constants import is_known, loss_constants
 from dperm.certificate.verdict import Check, Verdict
 from dperm.errors import InvalidInput
-from dperm.losses import ClippedSquared, HuberHinge, Softmax, registered_losses
+from dperm.losses import (
+    ClippedSquared,
+    HardClippedLogistic,
+    HuberHinge,
+    MarginLogistic,
+    SoftClippedLogistic,
+    SoftClippedSquared,
+    Softmax,
+    registered_losses,
+)
 
 USABLE = [kind for kind in registered_losses() if kind.is_model]
 NUMBERS = np.geomspace(1e-3, 1e3, 13)
-MANY = {HuberHinge: NUMBERS, ClippedSquared: NUMBERS, Softmax: (2, 3, 7, 1000)}
+SHARES = (1e-3, 0.1, 0.35, 0.5, 0.7, 0.9, 0.999)
+MANY = {
+    HuberHinge: [(width,) for width in NUMBERS],
+    ClippedSquared: [(bound,) for bound in NUMBERS],
+    SoftClippedLogistic: list(product(SHARES, SHARES)),
+    HardClippedLogistic: [(clip,) for clip in SHARES],
+    MarginLogistic: [(shift,) for shift in SHARES],
+    SoftClippedSquared: list(product(NUMBERS, SHARES)),
+    Softmax: [(2,), (3,), (7,), (1000,)],
+}
 
 
 def stated(loss):
@@ -20,15 +40,12 @@ def stated(loss):
 @pytest.mark.parametrize("kind", USABLE, ids=lambda kind: kind.name)
 def test_every_loss_of_a_model_has_constants_of_its_own_here(kind):
     assert is_known(kind.name)
-    losses = [*kind.examples(), *(kind(kind_of(kind)(value)) for value in MANY.get(kind, ()))]
+    losses = [*kind.examples(), *(kind(*values) for values in MANY.get(kind, ()))]
     for loss in losses:
-        assert loss_constants(stated(loss)) == pytest.approx(
-            (loss.lipschitz, loss.smoothness, loss.sign_definite), rel=1e-15
-        )
-
-
-def kind_of(kind):
-    return int if kind is Softmax else float
+        slope, curvature, sign, coupling = loss_constants(stated(loss))
+        assert (slope, curvature) == pytest.approx((loss.lipschitz, loss.smoothness), rel=1e-12)
+        assert sign == loss.sign_definite
+        assert coupling == (None if loss.coupling is None else pytest.approx(loss.coupling, rel=1e-12))
 
 
 def test_the_losses_with_a_number_are_tried_on_many():
@@ -47,6 +64,8 @@ def test_the_losses_with_a_number_are_tried_on_many():
         ({"loss": "logistic", "loss_parameters": [], "outputs": 2}, "these parameters are not known"),
         ({"loss": "huber-hinge", "loss_parameters": [], "outputs": 1}, "these parameters are not known"),
         ({"loss": "softmax", "loss_parameters": [], "outputs": 1}, "these parameters are not known"),
+        ({"loss": "soft-clipped-logistic", "loss_parameters": [1.0, 0.5], "outputs": 1}, "must be below 1"),
+        ({"loss": "soft-clipped-squared", "loss_parameters": [1.0, 1.5], "outputs": 1}, "must be below 1"),
         ({"loss": "squared", "loss_parameters": [0.0], "outputs": 1}, "must be above 0"),
         ({"loss": "squared", "loss_parameters": [float("nan")], "outputs": 1}, "must be above 0"),
     ],

@@ -40,7 +40,7 @@ def test_it_keeps_the_laws(temperature):
 
 def test_it_is_found_by_name():
     assert loss_names()[-1] == "soft-hinge"
-    assert loss_choices("binary") == ("logistic", "svm", "soft-hinge")
+    assert loss_choices("binary")[-2:] == ("svm", "soft-hinge")
     assert resolve_loss("soft-hinge:temperature=2") == SoftHinge(2.0)
     assert SoftHinge() in example_losses()
 

@@ -1,6 +1,7 @@
 """Objective perturbation with delta = 0: formulas of the plan, law of the noise, and what is not promised."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -36,7 +37,7 @@ def test_epsilon_left_for_the_noise(loss, paper):
 @pytest.mark.parametrize(("paper", "part"), [(False, 2), (True, 4)])
 def test_slack_where_the_logarithm_is_too_large(paper, part):
     problem = make_problem(l2=1e-9)
-    mechanism = ObjectivePure(strength=1e-9, accounting="paper" if paper else "tight")
+    mechanism = ObjectivePure(accounting="paper" if paper else "tight")
     plan = mechanism.plan(problem, Budget(0.2, 0.0))
     epsilon = 0.2 * 0.999
     assert plan.settings["noise_epsilon"] == pytest.approx(epsilon / 2)
@@ -52,10 +53,13 @@ def test_everything_adds_up_to_epsilon():
     assert output.sensitivity >= 2 * plan.perturbation.limit / (N * used.l2)
 
 
-def test_the_rule_keeps_the_noise_in_its_place():
+def test_the_rule_needs_no_delta_and_leaves_most_of_epsilon_to_the_noise():
     problem = make_problem(l2=0.0, n_features=200)
-    plan = ObjectivePure().plan(problem, Budget(0.1, 0.0))
-    assert plan.noise.scale * 201 / (N * plan.settings["l2_used"]) == pytest.approx(10, rel=0.05)
+    for epsilon in (0.1, 1.0):
+        l2 = ObjectivePure().l2_rule(problem, Budget(epsilon, 0.0))
+        plan = ObjectivePure().plan(replace(problem, l2=l2), Budget(epsilon, 0.0))
+        assert plan.settings["l2_used"] == l2
+        assert plan.settings["noise_epsilon"] > 0.85 * epsilon
 
 
 def test_noise_has_uniform_direction_and_gamma_norm():

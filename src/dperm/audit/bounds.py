@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
 from dperm.errors import InvalidInput
-from dperm.mechanisms.objective.profile import LogisticProfile
+from dperm.mechanisms.objective.coupled import CoupledProfile
 from dperm.privacy import GaussianProfile
 
 Vector = NDArray[np.float64]
@@ -82,9 +82,8 @@ def refutes(profile: GaussianProfile, hit_rate: float, alarm_rate: float) -> boo
 
 def scaled(profile: GaussianProfile, factor: float) -> GaussianProfile:
     """The profile of the same mechanism with its noise divided by ``factor``, offsets left as they are."""
-    if isinstance(profile, LogisticProfile):
-        segments = tuple((factor * start, factor * end) for start, end in profile.segments)
-        return replace(profile, mu=profile.mu * factor, segments=segments, composed=profile.composed * factor)
+    if isinstance(profile, CoupledProfile):
+        return profile.scaled(factor)
     return replace(profile, mu=profile.mu * factor)
 
 
@@ -98,7 +97,7 @@ class ProfileFamily:
 
     def __init__(self, profile: GaussianProfile) -> None:
         self.profile = profile
-        single = profile.mu.shape == (1, 1) and not isinstance(profile, LogisticProfile)
+        single = profile.mu.shape == (1, 1) and not isinstance(profile, CoupledProfile)
         self._mu = float(profile.mu[0, 0]) if single and profile.offset[0] == 0 else None
         if self._mu is None:
             self._deltas = np.array([self._curve(float(factor)) for factor in _SCALES])

@@ -9,7 +9,7 @@ from typing import Any
 from dperm.certificate.document import describe_loss
 from dperm.certificate.statement import loss_of
 from dperm.errors import InvalidInput
-from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, resolve_loss
+from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, SoftClippedSquared, resolve_loss
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Non
 
 def _named(name: str, parameters: Mapping[str, Any], targets: Mapping[str, Any]) -> Loss:
     """The loss that an estimator makes of a name."""
-    if name == ClippedSquared.name:
-        return ClippedSquared(parameters["residual_bound"])
+    for kind in (ClippedSquared, SoftClippedSquared):
+        if name == kind.name:
+            return kind(parameters["residual_bound"])
     loss = resolve_loss(name)
     return loss.for_classes(targets["count"]) if targets["kind"] == "classes" else loss

@@ -24,6 +24,7 @@ class Facts:
     slope: float
     curvature: float
     monotone: bool
+    coupling: float | None
     outputs: int
     l2: float
     x_norm: float
@@ -35,7 +36,7 @@ class Facts:
     @classmethod
     def of(cls, statement: Mapping[str, Any]) -> Facts:
         problem = statement["problem"]
-        slope, curvature, monotone = loss_constants(problem)
+        slope, curvature, monotone, coupling = loss_constants(problem)
         rows = {"replace-one": 2, "add-remove": 1}.get(statement["relation"])
         if rows is None:
             raise InvalidInput("relation must be replace-one or add-remove.")
@@ -50,6 +51,7 @@ class Facts:
             slope=slope,
             curvature=curvature,
             monotone=monotone,
+            coupling=coupling,
             outputs=problem["outputs"],
             l2=float(problem["l2"]),
             x_norm=float(problem["x_norm"]),

@@ -34,7 +34,7 @@ def has_compiled_softmax(loss: Loss) -> bool:
 def parameters(loss: Loss, dtype: np.dtype[Any] = FLOAT64) -> tuple[Any, ...]:
     """What the compiled formulas take besides margin and label, in one precision."""
     as_type = float if dtype == FLOAT64 else dtype.type
-    return tuple(as_type(value) for value in loss.parameters)
+    return tuple(as_type(value) for value in loss.kernel_parameters)
 
 
 def safe_clip(clip: Floats, outputs: int, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dperm.errors import InvalidInput, Unsupported
-from dperm.losses import ClippedSquared, Logistic, Loss, Softmax, resolve_loss
+from dperm.losses import ClippedSquared, Loss, SoftClippedSquared, resolve_loss
 
 LossLike = str | Loss
 
@@ -28,20 +28,21 @@ def fits_many_classes(loss: LossLike) -> bool:
 
 
 def regression_loss(loss: LossLike, residual_bound: float) -> Loss:
-    """The loss for real targets. ``residual_bound`` belongs to "squared"; any other says its own."""
-    if loss == ClippedSquared.name:
-        return ClippedSquared(residual_bound)
+    """The loss for real targets. ``residual_bound`` belongs to the two clipped squares by name."""
+    for kind in (ClippedSquared, SoftClippedSquared):
+        if loss == kind.name:
+            return kind(residual_bound)
     chosen = _checked(loss, ("real",), "PrivateLinearClassifier")
     if residual_bound != _USUAL_BOUND:
         raise InvalidInput(
-            "residual_bound is for loss='squared'; set the bound of a loss object where it is made."
+            "residual_bound is for loss='squared' or 'soft-clipped-squared'; set that of an object where it is made."
         )
     return chosen
 
 
 def has_link(loss: LossLike) -> bool:
     """Whether margins stand for probabilities under this loss."""
-    return isinstance(resolve_loss(loss), Logistic | Softmax)
+    return resolve_loss(loss).has_log_odds
 
 
 def _for_classes(loss: Loss, n_classes: int) -> Loss | None:

@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from dperm.certificate.statement import DECLARED, TAKEN
+from dperm.certificate.statement import DECLARED, TAKEN, loss_of
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classes, has_link
 from dperm.estimators._rows import checked_rows, unquoted
@@ -139,19 +139,19 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Probabilities, one column per class in the order of ``classes_``; for the logistic loss alone."""
-        margin = self.decision_function(X)
-        if margin.ndim == 2:
-            return np.asarray(softmax(margin, axis=1))
-        return np.column_stack([expit(-margin), expit(margin)])
+        """Probabilities, one column per class in the order of ``classes_``, by the loss's exact link."""
+        odds = self._log_odds(X)
+        if odds.ndim == 2:
+            return np.asarray(softmax(odds, axis=1))
+        return np.column_stack([expit(-odds), expit(odds)])
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Logarithms of ``predict_proba``."""
-        margin: Any = self.decision_function(X)
-        if margin.ndim == 2:
-            return np.asarray(log_softmax(margin, axis=1))
-        return np.column_stack([log_expit(-margin), log_expit(margin)])
+        odds: Any = self._log_odds(X)
+        if odds.ndim == 2:
+            return np.asarray(log_softmax(odds, axis=1))
+        return np.column_stack([log_expit(-odds), log_expit(odds)])
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the rows that are predicted right. It is not private."""
@@ -170,6 +170,11 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     def fits_many_classes(self) -> bool:
         """Whether more than two classes can be fitted."""
         return fits_many_classes(self.loss)
+
+    def _log_odds(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
+        """What the margins of these rows stand for under the loss that was really trained with."""
+        margins = self.decision_function(X)
+        return loss_of(self.privacy_.statement["problem"]).log_odds(margins)
 
     def _loss(self, n_classes: int) -> Loss:
         return classifier_loss(self.loss, n_classes)

@@ -20,7 +20,7 @@ class PrivateLinearClassifier(PrivateClassifier):
     """A linear classifier with an (epsilon, delta) guarantee and a loss of your choice.
 
     ``loss="logistic"`` is PrivateLogisticRegression, ``loss="huber-hinge"`` is PrivateLinearSVC. ``predict_proba``
-    is there for the logistic loss alone.
+    is there where margins stand for probabilities: not for the hinge.
 
     {parameters}
 

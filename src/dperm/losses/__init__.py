@@ -1,9 +1,11 @@
 """Losses: scalar formulas and their proven constants. No data, no privacy."""
 
 from dperm.losses.base import Loss
+from dperm.losses.hard_clipped_logistic import HardClippedLogistic
 from dperm.losses.huber_hinge import HuberHinge
 from dperm.losses.linear import Linear
 from dperm.losses.logistic import Logistic
+from dperm.losses.margin_logistic import MarginLogistic
 from dperm.losses.registry import (
     example_losses,
     loss_choices,
@@ -13,18 +15,34 @@ from dperm.losses.registry import (
     registered_losses,
     resolve_loss,
 )
+from dperm.losses.soft_clipped_logistic import SoftClippedLogistic
+from dperm.losses.soft_clipped_squared import SoftClippedSquared
 from dperm.losses.softmax import Softmax
 from dperm.losses.squared import ClippedSquared
 
-for _loss in (Logistic, HuberHinge, ClippedSquared, Softmax, Linear):
+for _loss in (
+    Logistic,
+    SoftClippedLogistic,
+    MarginLogistic,
+    HardClippedLogistic,
+    HuberHinge,
+    ClippedSquared,
+    SoftClippedSquared,
+    Softmax,
+    Linear,
+):
     register_loss(_loss)
 
 __all__ = [
     "ClippedSquared",
+    "HardClippedLogistic",
     "HuberHinge",
     "Linear",
     "Logistic",
     "Loss",
+    "MarginLogistic",
+    "SoftClippedLogistic",
+    "SoftClippedSquared",
     "Softmax",
     "example_losses",
     "loss_choices",

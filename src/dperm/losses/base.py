@@ -25,7 +25,10 @@ class Loss(ABC):
     - ``sign_definite``: the derivative in ``y * margin`` never changes sign;
     - ``outputs``: margins per row: 1, or C for a loss over C classes (last axis);
     - ``labels``: ``binary`` (-1 and +1), ``real``, or ``classes`` (0..C-1);
-    - ``parameters``: the numbers that, with the name and ``outputs``, tell it apart.
+    - ``parameters``: the numbers that, with the name and ``outputs``, tell it apart;
+    - ``coupling``: a constant by which the curvature vanishes where the slope is largest, or None. With
+      a = \|slope\| / ``lipschitz``, the curvature is at most ``coupling`` a (1 - a) if the loss is ``sign_definite``
+      and ``coupling`` (1 - a^2) otherwise.
 
     The three formulas take arrays that broadcast against each other, keep the dtype of ``margin``,
     and are finite for margins from -1000 to 1000.
@@ -36,6 +39,8 @@ class Loss(ABC):
     - ``is_model``: False for a loss that only tests and audits use;
     - ``kernel``: its formulas for compiled passes, or None: then the three above are used. It belongs to the
       class that declares it: a subclass, which may change a formula, has none until it declares one;
+    - ``kernel_parameters``: what the kernel takes beside margin and label: the parameters, or what follows from them;
+    - ``has_log_odds``: whether ``log_odds`` tells what probabilities a margin stands for;
     - ``examples``: instances to try it with: the first in catalogues and audits, all of them in tests.
     """
 
@@ -44,6 +49,7 @@ class Loss(ABC):
     labels: ClassVar[Labels] = "binary"
     sign_definite: ClassVar[bool] = False
     is_model: ClassVar[bool] = True
+    has_log_odds: ClassVar[bool] = False
     kernel: ClassVar[Kernel | None] = None
     outputs: int = 1
 
@@ -56,8 +62,16 @@ class Loss(ABC):
     def smoothness(self) -> float: ...
 
     @property
+    def coupling(self) -> float | None:
+        return None
+
+    @property
     def parameters(self) -> tuple[float, ...]:
         return ()
+
+    @property
+    def kernel_parameters(self) -> tuple[float, ...]:
+        return self.parameters
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
@@ -82,3 +96,10 @@ class Loss(ABC):
 
     @abstractmethod
     def curvature(self, margin: Array, y: Array) -> Array: ...
+
+    def log_odds(self, margin: Array) -> Array:
+        r"""The log odds of y = 1 for which this margin has the least expected loss; of C outputs one up to a constant.
+
+        For a label of -1 or +1 they are :math:`\log|\phi'(m, -1)| - \log|\phi'(m, 1)|`.
+        """
+        raise InvalidInput(f"margins of the {self.name} loss do not stand for probabilities.")

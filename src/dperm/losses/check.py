@@ -59,6 +59,12 @@ def _untrue(loss: Loss, kind: type[Loss]) -> str | None:
         return f"slopes reach {size.max():.6g}, above lipschitz = {loss.lipschitz:.6g}"
     if not (curvature.min() >= 0 and curvature.max() <= loss.smoothness * _SLACK):
         return f"curvatures must lie between 0 and smoothness = {loss.smoothness:.6g}"
+    coupling = loss.coupling
+    if coupling is not None:
+        share = size / loss.lipschitz
+        most = coupling * (share * (1 - share) if loss.sign_definite else 1 - share**2)
+        if loss.outputs > 1 or not (curvature <= most + 1e-12 * loss.smoothness).all():
+            return f"curvatures exceed what coupling = {coupling:.6g} allows at their slopes"
     if loss.sign_definite and (y * slope).min() < 0 < (y * slope).max():
         return "slopes change their sign, and sign_definite says that they do not"
     return None

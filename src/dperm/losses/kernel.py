@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 Formula = Callable[..., float]
-"""A function of ``margin, y, one`` and then the loss's parameters, one by one."""
+"""A function of ``margin, y, one`` and then the loss's ``kernel_parameters``, one by one."""
 
 
 @dataclass(frozen=True)

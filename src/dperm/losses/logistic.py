@@ -28,6 +28,7 @@ class Logistic(Loss):
 
     name: ClassVar[str] = "logistic"
     sign_definite: ClassVar[bool] = True
+    has_log_odds: ClassVar[bool] = True
     kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value, excess=_excess)
 
     @property
@@ -37,6 +38,10 @@ class Logistic(Loss):
     @property
     def smoothness(self) -> float:
         return 0.25
+
+    @property
+    def coupling(self) -> float:
+        return 1.0
 
     def for_classes(self, n_classes: int) -> Loss:
         return self if n_classes == 2 else Softmax(n_classes)
@@ -54,3 +59,6 @@ class Logistic(Loss):
     def curvature(self, margin: Array, y: Array) -> Array:
         decay = np.exp(-np.abs(y * margin))
         return np.asarray(decay / (1 + decay) ** 2)
+
+    def log_odds(self, margin: Array) -> Array:
+        return margin

@@ -21,6 +21,7 @@ class Softmax(Loss):
     n_classes: int = 2
     name: ClassVar[str] = "softmax"
     labels: ClassVar[Labels] = "classes"
+    has_log_odds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (isinstance(self.n_classes, int) and self.n_classes >= 2):
@@ -66,3 +67,6 @@ class Softmax(Loss):
     def curvature(self, margin: Array, y: Array) -> Array:
         s = self._probabilities(margin)
         return s * (1 - s)
+
+    def log_odds(self, margin: Array) -> Array:
+        return margin

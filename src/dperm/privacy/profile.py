@@ -114,7 +114,7 @@ class GaussianProfile:
         # The difference is rounded down; it is exact when it is zero or when the offset is.
         left = epsilons[:, None] - self.offset
         left = np.where((self.offset > 0) & (left > 0), np.nextafter(left, 0), left)
-        rows = _log_sum(_log_gaussian_delta(np.maximum(left, 0.0)[:, :, None], self.mu), axis=2)
+        rows = _log_sum(log_gaussian_delta(np.maximum(left, 0.0)[:, :, None], self.mu), axis=2)
         rows = np.where(left < 0, 0.0, np.minimum(rows, 0.0))
         with np.errstate(divide="ignore"):
             total = _log_sum(np.log(self.probability) + rows, axis=1)
@@ -141,7 +141,7 @@ class GaussianProfile:
             return math.inf
 
 
-def _log_gaussian_delta(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
+def log_gaussian_delta(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
     r"""Upper bound on log delta_mu(epsilon), for epsilon >= 0.
 
     With t = epsilon/mu - mu/2, u = epsilon/mu + mu/2 and M the Mills ratio, exp(epsilon) phi(u) = phi(t),

@@ -1,4 +1,4 @@
-"""Noise in the objective: docs/proofs/objective.md, Theorems 1 to 3."""
+"""Noise in the objective: docs/proofs/objective.md, Theorems 1 to 3, and docs/proofs/clipped-losses.md."""
 
 from __future__ import annotations
 
@@ -53,11 +53,10 @@ def gaussian(evidence: Evidence) -> Price:
 
     def delta(epsilon: float) -> float:
         by_vertices = vertex_delta(epsilon, offset, vertices)
-        if facts.loss != "logistic" or centre > 0:
+        if facts.coupling is None:
             return by_vertices
-        segments = range(facts.rows)
-        bulge = max(0.0, facts.r**2 / strength - (facts.r / noise) ** 2 / 2) * (1 + ALLOWANCE)
-        return min(by_vertices, sum(_segment(epsilon, j, unit, after, bulge) for j in segments))
+        theta = facts.coupling * facts.r**2 / strength
+        return min(by_vertices, _by_segments(epsilon, facts, theta, facts.R / noise, after))
 
     return Price(delta, HOW, accuracy=1e-6)
 
@@ -81,17 +80,45 @@ def _vertices(facts: Facts) -> list[float]:
     return [1.0, 1.0] if facts.rows == 1 else [math.sqrt(2), math.sqrt(2), 2.0, 2.0]
 
 
-def _segment(epsilon: float, j: int, unit: float, after: float, bulge: float) -> float:
-    """Theorem 2: the best B_j over its free parameter, on ever finer grids."""
-    start, end = math.hypot(j * unit, after), math.hypot((j + 1) * unit, after)
+def _by_segments(epsilon: float, facts: Facts, theta: float, s: float, other: float) -> float:
+    """Theorem 2, or 2b for a loss whose slope has either sign."""
+    unit = s * (1 + ALLOWANCE)
+    if facts.monotone:
+        bulge = (theta - s**2 / 2) * (1 + ALLOWANCE)
+        return sum(
+            _segment(epsilon, bulge, other, start=j * unit, ends=[(j + 1) * unit]) for j in range(facts.rows)
+        )
+    bulge = (4 * theta - 2 * s**2) * (1 + ALLOWANCE)
+    start, ends = (facts.rows - 1) * unit, [length * unit for length in _vertices(facts)]
+    return _segment(epsilon, bulge, other, start=start, ends=ends, shift=unit**2 / 2, count=facts.rows)
+
+
+def _segment(
+    epsilon: float,
+    bulge: float,
+    other: float,
+    *,
+    start: float,
+    ends: list[float],
+    shift: float = 0.0,
+    count: int = 1,
+) -> float:
+    """The best bound over its free parameter, on ever finer grids."""
+    if epsilon < shift:
+        return 1.0
+    bulge = max(bulge, 0.0)
+    corners = np.hypot(ends, other)
+    tails = [math.hypot(start, other), other if start > 0 else 0.0]
 
     def bounds(free: Vector) -> Vector:
         charge = np.maximum(math.sqrt(bulge) - np.sqrt(free), 0.0) ** 2
-        tail = erfc(((epsilon - free) / start - start / 2) / math.sqrt(2)) / 2 if start > 0 else 0.0
-        cost = gaussian_delta(np.maximum(epsilon - charge, 0.0), end) + tail
+        cost = gaussian_delta(np.maximum(epsilon - charge, 0.0)[:, None], corners).sum(axis=1)
+        for tail in tails:
+            if tail > 0:
+                cost += count * erfc(((epsilon - shift - free) / tail - tail / 2) / math.sqrt(2)) / 2
         return np.asarray(np.where(charge > epsilon, 1.0, cost))
 
-    low, high = 0.0, min(epsilon, bulge)
+    low, high = 0.0, min(epsilon - shift, bulge)
     found = 1.0
     for _ in range(4):
         grid = np.linspace(low, high, 41)

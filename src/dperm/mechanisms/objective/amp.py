@@ -29,8 +29,6 @@ class AMP(ObjectiveMechanism):
     ----------
     tolerance : float, optional
         As in ``ObjectiveMechanism``; by default 1/n, the paper's :math:`1/n^2` for the mean.
-    strength : float, optional
-        The l2 to use where the split asks for less.
 
     Guarantee
     ---------
@@ -57,8 +55,7 @@ class AMP(ObjectiveMechanism):
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> ObjectivePlan:
         paper = self.accounting == "paper"
         split = amp_split(problem, _left(budget, mu_spent), published=paper)
-        least = self._strengthened(problem, 0.0).l2
-        used = replace(problem, l2=max(least, split.strength / problem.n_rows))
+        used = replace(problem, l2=max(problem.l2, split.strength / problem.n_rows))
         return self._gaussian_plan(
             problem,
             used,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import NotCertified
-from dperm.losses import Softmax
 from dperm.mechanisms.base import Job, Mechanism, Plan
 from dperm.mechanisms.minimiser import ATTAINABLE, check_condition, minimise_surely
+from dperm.mechanisms.objective.coupled import hypot_up
+from dperm.mechanisms.objective.l2_rule import l2_of_noise
 from dperm.mechanisms.objective.profile import (
     NOISE_REACH,
     calibrate_objective,
-    curvature_bound,
     objective_profile,
     output_sensitivity,
     strength,
-    vertex_profile,
 )
 from dperm.planning.checks import check_positive
 from dperm.privacy import (
@@ -30,7 +29,6 @@ from dperm.privacy import (
     Gate,
     GaussianNoise,
     GaussianProfile,
-    calibrate,
     gaussian_mu,
     grid_exponent,
     padded,
@@ -77,8 +75,6 @@ class ObjectiveMechanism(Mechanism):
     tolerance : float, optional
         Gradient norm of the perturbed sum to reach, as a share of one row's bound R. Never less than three times
         the rounding error of the gradient.
-    strength : float, optional
-        The l2 to use where the problem's own is smaller. By default a public rule of the mechanism.
 
     Guarantee
     ---------
@@ -87,7 +83,6 @@ class ObjectiveMechanism(Mechanism):
     """
 
     tolerance: float | None = None
-    strength: float | None = None
 
     family: ClassVar[str] = "objective"
     released: ClassVar[str] = "minimiser of a noisy objective"
@@ -95,20 +90,18 @@ class ObjectiveMechanism(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("tolerance", "strength"):
-            if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name))
+        if self.tolerance is not None:
+            check_positive("tolerance", self.tolerance)
+
+    def l2_rule(self, problem: Problem, budget: Budget) -> float:
+        """The l2 for a problem that leaves it open, from public facts alone."""
+        return l2_of_noise(problem, gaussian_mu(budget), budget.epsilon)
 
     def _tolerance(self, problem: Problem) -> float:
         return 1e-6 if self.tolerance is None else self.tolerance
 
-    def _strengthened(self, problem: Problem, rule: float) -> Problem:
-        """The problem with the l2 of the setting, or of the rule, if that is larger than its own."""
-        return replace(problem, l2=max(problem.l2, rule if self.strength is None else self.strength))
-
     def _settings(self, problem: Problem, used: Problem, **values: object) -> dict[str, object]:
-        chosen = used.l2 if self.strength is None else self.strength
-        filled = {"tolerance": self._tolerance(problem), "strength": chosen, "l2_used": used.l2}
+        filled = {"tolerance": self._tolerance(problem), "l2_used": used.l2}
         return {**self.settings, **filled, **values}
 
     def _gaussian_plan(
@@ -175,21 +168,13 @@ def perturbed_minimisers(parts: Sequence[Perturbation], rows: Rows, b: Matrix) -
 
 
 def perturbed_profile(problem: Problem, scale: float, mu_out: float, mu_spent: float) -> GaussianProfile:
-    """Price of the minimiser, of the noise on it, and of a Gaussian release that came before.
-
-    The sharper profile of logistic loss is proved for releases that follow the minimiser, not for one on
-    which the rows of the minimisation depend.
-    """
-    profile = objective_profile if mu_spent == 0 else vertex_profile
-    return profile(problem, scale).compose_gaussian(mu_out).compose_gaussian(mu_spent)
+    """Price of the minimiser, of the noise on it, and of a Gaussian release that came before."""
+    return objective_profile(problem, scale).compose_gaussian(mu_out).compose_gaussian(mu_spent)
 
 
 def calibrated_scale(problem: Problem, budget: Budget, mu_out: float, mu_spent: float) -> float:
     """Smallest noise scale of b at which ``perturbed_profile`` meets the budget."""
-    if mu_spent == 0:
-        return calibrate_objective(problem, budget, mu_out)
-    start = problem.gradient_gap / gaussian_mu(budget)
-    return calibrate(lambda scale: perturbed_profile(problem, scale, mu_out, mu_spent), budget, start)
+    return calibrate_objective(problem, budget, hypot_up(hypot_up(0.0, mu_out), mu_spent))
 
 
 def gradient_limits(problem: Problem, noise_length: float, tolerance: float) -> tuple[float, float]:
@@ -211,20 +196,3 @@ def gradient_limits(problem: Problem, noise_length: float, tolerance: float) -> 
             "lower the tolerance or raise l2."
         )
     return limit, limit + error
-
-
-def rule_of_strength(problem: Problem, noise_length: float, epsilon: float) -> float:
-    """The l2 at which noise of this typical length moves the weights by about 10, or 20 if epsilon >= 0.5.
-
-    For rows of norm 1; the weights of longer rows are shorter in proportion. At least so much that the Hessian
-    costs no more than a quarter of epsilon. The 10 and 20 were chosen on three public data sets.
-    """
-    moved = (20.0 if epsilon >= 0.5 else 10.0) / problem.x_norm
-    return max(noise_length / moved, 4 * hessian_trace(problem) / epsilon) / problem.n_rows
-
-
-def hessian_trace(problem: Problem) -> float:
-    """Bound on the trace of one row's Hessian; over the strength it bounds the log-determinant."""
-    if type(problem.loss) is Softmax:
-        return problem.row_norm**2 * (1 - 1 / problem.loss.n_classes)
-    return curvature_bound(problem)

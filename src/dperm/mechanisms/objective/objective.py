@@ -11,7 +11,6 @@ from dperm.mechanisms.objective.family import (
     ObjectiveMechanism,
     ObjectivePlan,
     calibrated_scale,
-    rule_of_strength,
 )
 from dperm.mechanisms.objective.likelihood import likelihood_of_a_lone_row
 from dperm.mechanisms.objective.profile import published_profile_delta
@@ -29,15 +28,14 @@ TIGHT = "exact profile of the perturbed minimiser"
 @register
 @dataclass(frozen=True)
 class Objective(ObjectiveMechanism):
-    """Noise in the objective, an l2 that keeps its effect bounded, and a certified minimiser.
+    """Noise in the objective and a certified minimiser.
 
     Parameters
     ----------
     output_share : float
         Share of mu squared that pays for the distance between the computed and the exact minimiser.
-    tolerance, strength
-        As in ``ObjectiveMechanism``. The rule for ``strength`` keeps the weights that noise alone would give
-        near 10, or 20 from epsilon = 0.5 on; it may so add to the problem's l2.
+    tolerance
+        As in ``ObjectiveMechanism``.
 
     Guarantee
     ---------
@@ -62,7 +60,6 @@ class Objective(ObjectiveMechanism):
         # Hinge loss and little l2: most of the price is that of what the row adds to the Hessian.
         WorstCase(
             name="lone row removed, weak l2, exact likelihood",
-            settings={"strength": 0.075},
             facts={**REMOVED, "loss": HuberHinge(0.5), "l2": 0.075},
             weights_alone=True,
             likelihood=likelihood_of_a_lone_row,
@@ -76,14 +73,12 @@ class Objective(ObjectiveMechanism):
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> ObjectivePlan:
         mu = mu_left(budget, mu_spent)
-        noise_length = math.sqrt(problem.dimension) * problem.gradient_gap / mu
-        used = self._strengthened(problem, rule_of_strength(problem, noise_length, budget.epsilon))
         mu_out = math.sqrt(self.output_share) * mu
         if self.accounting == "paper":
-            scale, accountant = _published_scale(used, budget), "the paper's profile, add-remove"
+            scale, accountant = _published_scale(problem, budget), "the paper's profile, add-remove"
         else:
-            scale, accountant = calibrated_scale(used, budget, mu_out, mu_spent), TIGHT
-        return self._gaussian_plan(problem, used, budget, scale, mu_out, mu_spent, accountant)
+            scale, accountant = calibrated_scale(problem, budget, mu_out, mu_spent), TIGHT
+        return self._gaussian_plan(problem, problem, budget, scale, mu_out, mu_spent, accountant)
 
 
 def _published_scale(problem: Problem, budget: Budget) -> float:

@@ -27,8 +27,8 @@ class ObjectiveKST(ObjectiveMechanism):
     ----------
     output_share : float
         Share of mu squared that pays for the distance between the computed and the exact minimiser.
-    tolerance, strength
-        As in ``ObjectiveMechanism``; without ``strength`` the l2 grows only as the theorem asks.
+    tolerance
+        As in ``ObjectiveMechanism``. The l2 grows as the theorem asks.
 
     Guarantee
     ---------
@@ -57,9 +57,8 @@ class ObjectiveKST(ObjectiveMechanism):
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> ObjectivePlan:
         mu_out = math.sqrt(self.output_share) * mu_left(budget, mu_spent)
-        base = self._strengthened(problem, 0.0)
-        paper = kst_scale(base, budget)
-        used = replace(base, l2=base.l2 + paper.extra_strength / base.n_rows)
+        paper = kst_scale(problem, budget)
+        used = replace(problem, l2=problem.l2 + paper.extra_strength / problem.n_rows)
         if self.accounting == "paper":
             scale, accountant = paper.scale, "the paper's formula, checked by the exact profile"
         else:

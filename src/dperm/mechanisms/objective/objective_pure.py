@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -13,8 +14,8 @@ from dperm.mechanisms.objective.family import (
     ObjectivePlan,
     Perturbation,
     gradient_limits,
-    rule_of_strength,
 )
+from dperm.mechanisms.objective.l2_rule import l2_of_noise
 from dperm.mechanisms.objective.objective_kst import several_margins
 from dperm.mechanisms.objective.profile import pure_plan, strength
 from dperm.mechanisms.registry import register
@@ -42,9 +43,8 @@ class ObjectivePure(ObjectiveMechanism):
     ----------
     output_share : float
         Share of epsilon that pays for the distance between the computed and the exact minimiser.
-    tolerance, strength
-        As in ``ObjectiveMechanism``. The rule for ``strength`` keeps the weights that noise alone would give near
-        10, or 20 from epsilon = 0.5 on.
+    tolerance
+        As in ``ObjectiveMechanism``.
 
     Guarantee
     ---------
@@ -70,12 +70,14 @@ class ObjectivePure(ObjectiveMechanism):
             return "center=True releases a mean with Gaussian noise, which needs delta > 0"
         return super().misfit(problem) or several_margins(problem.loss)
 
+    def l2_rule(self, problem: Problem, budget: Budget) -> float:
+        # Noise of norm about p / epsilon, where a Gaussian's is sqrt(p) / mu.
+        return l2_of_noise(problem, budget.epsilon / math.sqrt(problem.n_columns), budget.epsilon)
+
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> ObjectivePlan:
         out = self.output_share * budget.epsilon
-        noise_length = problem.dimension * problem.gradient_gap / budget.epsilon
-        base = self._strengthened(problem, rule_of_strength(problem, noise_length, budget.epsilon))
-        pure = pure_plan(base, budget.epsilon - out, published=self.accounting == "paper")
-        used = replace(base, l2=base.l2 + pure.extra_strength / base.n_rows)
+        pure = pure_plan(problem, budget.epsilon - out, published=self.accounting == "paper")
+        used = replace(problem, l2=problem.l2 + pure.extra_strength / problem.n_rows)
         objective = GammaNormNoise(used.gradient_gap, pure.norm_scale, pure.norm_shape)
         limit, residual = gradient_limits(used, objective.reach, self._tolerance(problem))
         moved = 2 * residual / strength(used) * (1 + ROUNDING_ALLOWANCE)

@@ -17,12 +17,12 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from dperm.errors import InvalidInput, NotCertified, Unsupported
-from dperm.losses import Logistic, Softmax
+from dperm.losses import Softmax
+from dperm.mechanisms.objective.coupled import CoupledProfile, Segment
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import check_positive
 from dperm.privacy import Budget, GaussianProfile, calibrate, gaussian_mu, grid_exponent
 from dperm.privacy.noise import ROUNDING_ALLOWANCE
-from dperm.privacy.profile import RELATIVE_MARGIN
 from dperm.privacy.search import smallest_safe
 from dperm.problem import Problem
 
@@ -41,6 +41,13 @@ def strength(problem: Problem) -> float:
 def curvature_bound(problem: Problem) -> float:
     r""":math:`\beta`, the smoothness of one row's loss."""
     return problem.loss.smoothness * problem.row_norm**2
+
+
+def hessian_trace(problem: Problem) -> float:
+    """Bound on the trace of one row's Hessian; over the strength it bounds the log-determinant."""
+    if type(problem.loss) is Softmax:
+        return problem.row_norm**2 * (1 - 1 / problem.loss.n_classes)
+    return curvature_bound(problem)
 
 
 def log_determinant_bound(problem: Problem) -> float:
@@ -91,74 +98,34 @@ def vertex_profile(problem: Problem, scale: float) -> GaussianProfile:
     return _vertices(problem, scale, log_determinant_bound(problem))
 
 
-@dataclass(frozen=True, eq=False)
-class LogisticProfile(GaussianProfile):
-    r"""The vertex profile of logistic loss, or a second bound where that is smaller.
-
-    The curvature a(1 - a) of logistic loss vanishes where the gradient -a u reaches a vertex, so that the
-    log-determinant and the largest Gaussian loss do not meet. Where :math:`\theta = r^2/\Lambda` is below
-    epsilon and nothing is composed, add/remove costs no more than a Gaussian release of the gradient sum.
-
-    Parameters
-    ----------
-    segments : tuple of pairs
-        Gaussian parameters of the loss at a = 0 and at a = 1, for each vertex of the other row.
-    bulge : float
-        :math:`(\theta - (r/\sigma)^2/2)_+`: how far the loss may rise above the chord of a segment.
-    composed : float
-        Gaussian parameter of all further releases.
-    """
-
-    segments: tuple[tuple[float, float], ...]
-    bulge: float
-    composed: float
-
-    def compose_gaussian(self, mu: float) -> "LogisticProfile":
-        rows = super().compose_gaussian(mu)
-        composed = _hypot_up(self.composed, mu)
-        return LogisticProfile(rows.probability, rows.offset, rows.mu, self.segments, self.bulge, composed)
-
-    def log_delta(self, epsilon: float) -> float:
-        by_vertices = super().log_delta(epsilon)
-        by_segments = [
-            self._segment(epsilon, _hypot_up(start, self.composed), _hypot_up(end, self.composed))
-            for start, end in self.segments
-        ]
-        return min(by_vertices, float(np.logaddexp.reduce(by_segments)) + RELATIVE_MARGIN)
-
-    def _segment(self, epsilon: float, start: float, end: float) -> float:
-        """Every gap in [0, epsilon] gives a bound; the best of a few that leave the start little to pay."""
-        log_end = GaussianProfile.gaussian(end).log_delta(epsilon)
-        gaps = set()
-        for log_share in (1.0, 2.0, 4.0, 8.0):
-            deviations = math.sqrt(2 * (log_share - log_end)) if start > 0 else 0.0
-            gaps.add(min(self.bulge, max(0.0, epsilon - start * (deviations + start / 2))))
-        return min(self._with_gap(epsilon, start, end, gap) for gap in gaps)
-
-    def _with_gap(self, epsilon: float, start: float, end: float, gap: float) -> float:
-        """The start exceeds epsilon - gap, or the end is the only vertex that counts, at this offset."""
-        offset = 0.0
-        if gap < self.bulge:
-            offset = (math.sqrt(self.bulge) - math.sqrt(gap)) ** 2 + 1e-14 * self.bulge
-        at_end = GaussianProfile(np.ones(1), np.array([offset]), np.array([[end]])).log_delta(epsilon)
-        at_start = float(log_ndtr(start / 2 - (epsilon - gap) / start)) if start > 0 else -math.inf
-        return float(np.logaddexp(at_end, at_start))
-
-
 def objective_profile(problem: Problem, scale: float) -> GaussianProfile:
-    """The best profile that is proved for this loss and relation; same guarantee as ``vertex_profile``."""
+    """The best profile that is proved for this loss and relation; same guarantee as ``vertex_profile``.
+
+    ``compose_gaussian`` then also covers Gaussian releases made before, on which the rows of the minimisation depend.
+    """
     rows = vertex_profile(problem, scale)
-    if type(problem.loss) is not Logistic:
+    coupling = problem.loss.coupling
+    if coupling is None:
         return rows
     mu = problem.gradient_bound / scale * _UP
-    theta = problem.row_norm**2 / strength(problem) * _UP
-    segments = ((0.0, mu), (mu, 2 * mu)) if problem.neighbours is Neighbours.REPLACE_ONE else ((0.0, mu),)
-    bulge = max(0.0, theta - (mu / _UP) ** 2 / 2 / _UP)
-    return LogisticProfile(rows.probability, rows.offset, rows.mu, segments, bulge, composed=0.0)
+    least = (mu / _UP) ** 2 / _UP
+    theta = coupling * problem.row_norm**2 / strength(problem) * _UP
+    replaced = problem.neighbours is Neighbours.REPLACE_ONE
+    if problem.loss.sign_definite:
+        bulge = theta - least / 2
+        segments = [Segment(start=j * mu, ends=((j + 1) * mu,)) for j in range(2 if replaced else 1)]
+    else:
+        bulge = 4 * theta - 2 * least
+        ends = tuple(mu * vertex for vertex in gradient_vertices(problem))
+        start, count = (mu, 2) if replaced else (0.0, 1)
+        segments = [Segment(start=start, ends=ends, shift=mu**2 / 2, count=count)]
+    return CoupledProfile(
+        rows.probability, rows.offset, rows.mu, tuple(segments), max(0.0, bulge), composed=0.0
+    )
 
 
-def calibrate_objective(problem: Problem, budget: Budget, mu_out: float = 0.0) -> float:
-    """Smallest noise scale of b, to a relative 1e-10, with which minimiser and output stage meet the budget.
+def calibrate_objective(problem: Problem, budget: Budget, mu_other: float = 0.0) -> float:
+    """Smallest noise scale of b, to a relative 1e-10, with which minimiser and other releases meet the budget.
 
     Parameters
     ----------
@@ -166,29 +133,29 @@ def calibrate_objective(problem: Problem, budget: Budget, mu_out: float = 0.0) -
         With l2 > 0.
     budget : Budget
         The target for the whole mechanism.
-    mu_out : float
-        Sensitivity over noise scale of the Gaussian release of the computed minimiser; its sensitivity is
-        ``output_sensitivity``.
+    mu_other : float
+        Gaussian parameter of all other releases: that of the computed minimiser, whose sensitivity is
+        ``output_sensitivity``, and those before the minimisation.
 
     Guarantee
     ---------
-    ``objective_profile(problem, scale).compose_gaussian(mu_out)`` meets the budget at the returned scale.
+    ``objective_profile(problem, scale).compose_gaussian(mu_other)`` meets the budget at the returned scale.
 
     Raises
     ------
     NotCertified
-        If no noise reaches the budget: l2 is too small or mu_out too large.
+        If no noise reaches the budget: l2 is too small or mu_other too large.
     """
 
     def profile(scale: float) -> GaussianProfile:
-        return objective_profile(problem, scale).compose_gaussian(mu_out)
+        return objective_profile(problem, scale).compose_gaussian(mu_other)
 
     start = problem.gradient_gap / gaussian_mu(budget)
     if profile(1e9 * start).delta(budget.epsilon) > budget.delta:
         raise NotCertified(
             f"No noise brings objective perturbation to epsilon = {budget.epsilon:g} and delta = "
             f"{budget.delta:g}: the Hessian alone may cost {log_determinant_bound(problem):.3g} and the "
-            f"output stage uses mu = {mu_out:.3g}. Raise l2 or epsilon, or spend less on the output stage."
+            f"other releases use mu = {mu_other:.3g}. Raise l2 or epsilon, or spend less on the other releases."
         )
     return calibrate(profile, budget, start)
 
@@ -353,10 +320,6 @@ def _vertices(problem: Problem, scale: float, offset: float) -> GaussianProfile:
     check_positive("scale", scale)
     mu = np.array([gradient_vertices(problem)]) * (problem.gradient_bound / scale * _UP)
     return GaussianProfile(np.ones(1), np.array([offset]), mu)
-
-
-def _hypot_up(a: float, b: float) -> float:
-    return math.nextafter(math.hypot(a, b), math.inf) if a and b else a or b
 
 
 def _published_multiplier(budget: Budget) -> float:
