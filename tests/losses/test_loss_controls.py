@@ -24,6 +24,12 @@ class TooSmallCurvature(Logistic):
 
 
 @dataclass(frozen=True)
+class TooSmallCoupling(Logistic):
+    name: ClassVar[str] = "too-small-coupling"
+    coupling = 0.99
+
+
+@dataclass(frozen=True)
 class ChangesSign(ClippedSquared):
     name: ClassVar[str] = "changes-sign"
     sign_definite: ClassVar[bool] = True
@@ -147,6 +153,7 @@ def test_the_laws_catch_a_loss_that_breaks_one(wrong, law):
     [
         (TooSmallSlope, "slopes reach 1, above lipschitz = 0.99"),
         (TooSmallCurvature, "curvatures must lie"),
+        (TooSmallCoupling, "curvatures exceed what coupling = 0.99 allows"),
         (ChangesSign, "sign_definite"),
         (Unbounded, "above lipschitz"),
         (NarrowSoftmax, "slopes reach 1.41421, above lipschitz = 1"),
