@@ -198,7 +198,7 @@ def test_an_earlier_release_on_which_the_rows_depend_is_covered(loss, neighbours
     tight = sharp = missed = 0.0
     others = (0.0, 0.5, 1.0, -0.5, -1.0) if neighbours is REPLACE_ONE else (0.0,)
     for epsilon, units, strength in ((1.0, 6.0, 2.0), (0.3, 16.0, 3.0), (2.0, 2.5, 4.0)):
-        Lambda = strength * loss.coupling / epsilon
+        Lambda = strength * (1 if loss.sign_definite else 4) * loss.coupling / epsilon
         problem, scale = make(loss, Lambda, neighbours), units * loss.lipschitz
         profile = objective_profile(problem, scale)
         for mu in (0.3 / units, 2 / units):

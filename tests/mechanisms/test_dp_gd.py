@@ -40,6 +40,22 @@ SETTINGS = [
 ]
 
 
+def test_clipped_descent_is_descent_on_the_hard_clip():
+    """Rows of one norm r: gradients clipped at C are those of the loss whose slope is cut at C / r."""
+    X, y = rows_of(Logistic())
+    r, C = 0.9, 0.3
+    X *= r / np.linalg.norm(X, axis=1, keepdims=True)
+    settings = {"steps": 9, "step_size": 0.8, "adaptive": False}
+
+    def weights(loss, **more):
+        problem, mechanism = facts(loss, x_norm=r, intercept=0.0, l2=0.0), DPGD(**settings, **more)
+        return run(mechanism, problem, X, y, gate=ScriptedGate(strength=1.0)).weights
+
+    clipped, cut = weights(Logistic(), clip=C), weights(HardClippedLogistic(C / r))
+    np.testing.assert_allclose(clipped, cut, rtol=1e-6)
+    assert np.abs(clipped - weights(Logistic())).max() > 1e-2
+
+
 @pytest.mark.parametrize("mechanism", SETTINGS, ids=["default", "plain", "clip", "paper"])
 @each_loss
 def test_without_noise_it_is_a_plain_loop(loss, mechanism):
@@ -73,22 +89,6 @@ def test_the_split_changes_nothing_without_noise():
 
 
 @each_relation
-def test_clipped_descent_is_descent_on_the_hard_clip():
-    """Rows of one norm r: gradients clipped at C are those of the loss whose slope is cut at C / r."""
-    X, y = rows_of(Logistic())
-    r, C = 0.9, 0.3
-    X *= r / np.linalg.norm(X, axis=1, keepdims=True)
-    settings = {"steps": 9, "step_size": 0.8, "adaptive": False}
-
-    def weights(loss, **more):
-        problem, mechanism = facts(loss, x_norm=r, intercept=0.0, l2=0.0), DPGD(**settings, **more)
-        return run(mechanism, problem, X, y, gate=ScriptedGate(strength=1.0)).weights
-
-    clipped, cut = weights(Logistic(), clip=C), weights(HardClippedLogistic(C / r))
-    np.testing.assert_allclose(clipped, cut, rtol=1e-6)
-    assert np.abs(clipped - weights(Logistic())).max() > 1e-2
-
-
 @pytest.mark.parametrize(
     "mechanism",
     [

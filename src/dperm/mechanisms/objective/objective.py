@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dperm.losses import HuberHinge, Logistic
+from dperm.losses import HuberHinge, Logistic, SoftClippedLogistic
 from dperm.mechanisms.objective.family import (
     ObjectiveMechanism,
     ObjectivePlan,
@@ -61,6 +61,14 @@ class Objective(ObjectiveMechanism):
         WorstCase(
             name="lone row removed, weak l2, exact likelihood",
             facts={**REMOVED, "loss": HuberHinge(0.5), "l2": 0.075},
+            weights_alone=True,
+            likelihood=likelihood_of_a_lone_row,
+            share=1.5,
+        ),
+        # A soft clip at a strength at which its Hessian costs nothing: the price is that of its largest gradient.
+        WorstCase(
+            name="lone row removed, soft clip, exact likelihood",
+            facts={**REMOVED, "loss": SoftClippedLogistic(0.5, 0.7), "l2": 0.14},
             weights_alone=True,
             likelihood=likelihood_of_a_lone_row,
             share=1.5,
