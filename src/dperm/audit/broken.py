@@ -10,25 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.losses import HardClippedLogistic, SoftClippedLogistic
-from dperm.mechanisms import (
-    DPGD,
-    DPSGD,
-    NSGD,
-    RSGD,
-    RSGDAR,
-    FrankWolfe,
-    Job,
-    Objective,
-    Output,
-    OutputGD,
-    Plan,
-)
+from dperm.mechanisms import DPGD, DPSGD, NSGD, RSGD, RSGDAR, FrankWolfe, Job, Output, OutputGD, Plan
 from dperm.mechanisms.gradient.dp_gd import DPGDPlan
 from dperm.mechanisms.gradient.frank_wolfe import CornersPlan
 from dperm.mechanisms.gradient.sampled import SampledPlan
 from dperm.mechanisms.minimiser import minimise
-from dperm.mechanisms.objective.family import ObjectivePlan
 from dperm.mechanisms.output.descent import DescentPlan, descend
 from dperm.mechanisms.output.family import OutputMechanism
 from dperm.neighbours import Neighbours
@@ -243,25 +229,6 @@ class StopsByExactGradient(DPGD):
 
 
 # What was done costs more than was charged.
-
-
-@dataclass(frozen=True)
-class CoupledHardClip(HardClippedLogistic):
-    @property
-    def coupling(self) -> float:
-        return SoftClippedLogistic(self.clip).coupling
-
-
-class HardClipAtSoftPrice(Objective):
-    """Prices a slope that is cut as if the curvature vanished where it is, as that of a soft clip does."""
-
-    name: ClassVar[str] = "broken: hard clip at the price of a soft one"
-
-    def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> ObjectivePlan:
-        priced = replace(problem, loss=CoupledHardClip(problem.loss.lipschitz))
-        plan = super()._plan(priced, budget, mu_spent)
-        part = replace(plan.perturbation, problem=problem)
-        return replace(plan, problem=problem, perturbation=part)
 
 
 class LastStepFree(DPGD):

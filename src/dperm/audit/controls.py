@@ -5,24 +5,13 @@ Most are mistakes of published code. None is registered, and none must ever be u
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from dperm.audit import broken
 from dperm.audit.neighbours import Pair, cancelling_pair, outlier_pair
-from dperm.losses import HardClippedLogistic, Linear, Softmax
-from dperm.mechanisms import (
-    DPGD,
-    DPSGD,
-    NSGD,
-    RSGD,
-    RSGDAR,
-    FrankWolfe,
-    Mechanism,
-    Objective,
-    Output,
-    OutputGD,
-)
+from dperm.losses import Linear, Softmax
+from dperm.mechanisms import DPGD, DPSGD, NSGD, RSGD, RSGDAR, FrankWolfe, Mechanism, Output, OutputGD
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
@@ -119,8 +108,6 @@ def _controls() -> tuple[Control, ...]:
         "passages",
         pair=cancelling_pair(linear, 0, surplus=2),
     )
-    clipped = replace(removing, loss=HardClippedLogistic(0.5))
-    add(broken.HardClipAtSoftPrice, Objective(), clipped, "price")
     add(broken.LastStepFree, DPGD(steps=4), linear, "price")
     add(broken.AlwaysTheSameBatch, DPSGD(steps=4, rate=0.5), linear, "price", budget=Budget(0.2, 1e-6))
     add(broken.RoundingForgotten, DPSGD(steps=40, rate=1.0), linear, "price", budget=Budget(1.0, 1e-15))

@@ -3,10 +3,15 @@
 from dataclasses import replace
 
 from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
-from dperm.losses import SoftClippedLogistic
+from dperm.losses import HardClippedLogistic, SoftClippedLogistic
 from dperm.mechanisms import Objective
 
-CLIPPED = replace(EXAMPLE, loss=SoftClippedLogistic())
+SOFT, HARD = (replace(EXAMPLE, loss=loss) for loss in (SoftClippedLogistic(), HardClippedLogistic()))
+
+
+def also_for_the_hard_clip(coupling):
+    return property(lambda self: 0.9 if isinstance(self, HardClippedLogistic) else coupling.fget(self))
+
 
 MUTATIONS = (
     Mutation(
@@ -18,6 +23,13 @@ MUTATIONS = (
                 lambda self: coupling.fget(self) / 2
             )
         },
-        probe=lambda: Objective().plan(CLIPPED, EXAMPLE_BUDGET).noise.scale,
+        probe=lambda: Objective().plan(SOFT, EXAMPLE_BUDGET).noise.scale,
+    ),
+    Mutation(
+        name="hard clip at the price of a soft one",
+        what_is_wrong="A slope that is cut is priced as if the curvature vanished there.",
+        touches=("objective", "objective-kst", "auto"),
+        changes={"dperm.losses.base.Loss.coupling": also_for_the_hard_clip},
+        probe=lambda: Objective().plan(HARD, EXAMPLE_BUDGET).noise.scale,
     ),
 )
