@@ -42,10 +42,11 @@ def test_every_loss_of_a_model_has_constants_of_its_own_here(kind):
     assert is_known(kind.name)
     losses = [*kind.examples(), *(kind(*values) for values in MANY.get(kind, ()))]
     for loss in losses:
-        slope, curvature, sign, coupling = loss_constants(stated(loss))
+        slope, curvature, sign, coupling, at_zero = loss_constants(stated(loss))
         assert (slope, curvature) == pytest.approx((loss.lipschitz, loss.smoothness), rel=1e-12)
         assert sign == loss.sign_definite
         assert coupling == (None if loss.coupling is None else pytest.approx(loss.coupling, rel=1e-12))
+        assert at_zero == (None if loss.at_zero is None else pytest.approx(loss.at_zero, rel=1e-9))
 
 
 def test_the_losses_with_a_number_are_tried_on_many():

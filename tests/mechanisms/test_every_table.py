@@ -236,7 +236,7 @@ def quadratic(spectrum: np.ndarray, target: np.ndarray, W: np.ndarray) -> tuple[
 def test_descent_alone_keeps_to_its_proven_number_of_steps():
     spectrum = np.logspace(-3, 0, 8)
     target = np.ones(8)
-    known = Known(smoothness=1.0, strong_convexity=1e-3, gradient_bound=float(np.linalg.norm(spectrum)))
+    known = Known(smoothness=1.0, strong_convexity=1e-3, reach=float(np.linalg.norm(spectrum)))
     steps = 0
 
     def counted(W):
@@ -254,7 +254,7 @@ def test_descent_alone_keeps_to_its_proven_number_of_steps():
 
 def test_a_function_unlike_what_is_known_of_it_ends_without_success():
     """Twice as much curvature as declared: steps overshoot, and the loop still ends."""
-    known = Known(smoothness=0.5, strong_convexity=0.1, gradient_bound=4.0)
+    known = Known(smoothness=0.5, strong_convexity=0.1, reach=4.0)
     function = partial(quadratic, np.ones(3), np.ones(3))
     found = certain(
         function,
@@ -267,7 +267,7 @@ def test_a_function_unlike_what_is_known_of_it_ends_without_success():
 
 
 def test_a_fast_solver_that_runs_away_is_not_followed():
-    known = Known(smoothness=1.0, strong_convexity=1e-3, gradient_bound=1.0)
+    known = Known(smoothness=1.0, strong_convexity=1e-3, reach=1.0)
     assert known.allows(np.full(4, 100.0), 0.4)
     assert not known.allows(np.full(4, 100.0), 0.6)
     assert not known.allows(np.full(4, 2000.0), 0.4)
@@ -276,7 +276,7 @@ def test_a_fast_solver_that_runs_away_is_not_followed():
 
 def test_help_from_a_fast_solver_is_taken():
     spectrum, target = np.logspace(-6, 0, 8), np.ones(8)
-    known = Known(smoothness=1.0, strong_convexity=1e-6, gradient_bound=float(np.linalg.norm(spectrum)))
+    known = Known(smoothness=1.0, strong_convexity=1e-6, reach=float(np.linalg.norm(spectrum)))
     function = partial(quadratic, spectrum, target)
     calls = []
 

@@ -32,6 +32,7 @@ from dperm.losses import (
     HardClippedLogistic,
     HuberHinge,
     Logistic,
+    MarginLogistic,
     SoftClippedLogistic,
     SoftClippedSquared,
     Softmax,
@@ -40,7 +41,7 @@ from dperm.mechanisms import minimiser
 from dperm.mechanisms.base import Job
 from dperm.mechanisms.objective.amp import AMP
 from dperm.mechanisms.objective.coupled import CoupledProfile
-from dperm.mechanisms.objective.family import OBJECTIVE_NOISE, gradient_limits
+from dperm.mechanisms.objective.family import OBJECTIVE_NOISE, gradient_limits, gradient_reach
 from dperm.mechanisms.objective.objective import Objective
 from dperm.mechanisms.objective.objective_kst import ObjectiveKST
 from dperm.mechanisms.objective.objective_pure import ObjectivePure
@@ -395,6 +396,52 @@ def test_an_l2_that_is_given_is_the_l2_that_is_used():
         assert Objective().plan(replace(problem, l2=l2), budget).settings["l2_used"] == l2
     with pytest.raises(NotCertified, match="Raise l2"):
         Objective().plan(replace(problem, l2=1e-7), budget)
+
+
+# ---- how far away a minimiser may be
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, SoftClippedLogistic(), MarginLogistic(2.0), Softmax(3)], ids=repr)
+@pytest.mark.parametrize("l2", [1e-5, 1e-3, 0.3])
+def test_every_minimiser_lies_in_the_ball_for_which_rounding_is_bounded(loss, l2):
+    """Rows that pull one way, and noise that pulls with them: by the gradient at zero or by the value there."""
+    problem = make_problem(loss, l2=l2, n_rows=50, n_features=1, intercept=0.0)
+    X, y = np.full((50, 1), 0.999), np.ones(50)
+    share = 0.0
+    for length in (0.0, 1.0, 1000.0):
+        reach, ball = gradient_reach(problem, length)
+        steep = 50 * problem.gradient_bound + length
+        assert ball <= 2 * steep / (50 * l2)
+        b = np.zeros((1, loss.outputs))
+        b[0, -1] = -length
+
+        def objective(flat, b=b):
+            w = flat.reshape(b.shape)
+            margins = X @ w
+            value = loss.value(margins[:, 0] if loss.outputs == 1 else margins, y).sum()
+            slope = loss.slope(margins[:, 0] if loss.outputs == 1 else margins, y).reshape(50, -1)
+            value += 25 * l2 * np.sum(w * w) + np.sum(b * w)
+            return value, (X.T @ slope + 50 * l2 * w + b).ravel()
+
+        found = minimize(objective, np.zeros(b.size), jac=True, method="L-BFGS-B", options={"maxiter": 5000})
+        assert objective(np.zeros(b.size))[0] - found.fun <= reach**2 / (2 * 50 * l2) * (1 + 1e-9)
+        assert np.linalg.norm(found.x) <= 2 / 3 * ball * (1 + 1e-6)
+        share = max(share, np.linalg.norm(found.x) / ball)
+    assert share > 0.3
+
+
+def test_a_small_l2_on_a_large_table_is_neither_refused_nor_drowned_in_noise_for_rounding():
+    problem = make_problem(SoftClippedLogistic(), n_rows=1_000_000, n_features=150, l2=1e-6)
+    plan = Objective().plan(problem, Budget(4.0, 1e-8))
+    reach, ball = gradient_reach(problem, plan.noise.scale * (math.sqrt(151) + 16))
+    assert ball < 0.02 * 2 * problem.gradient_bound / problem.l2
+    assert plan.perturbation.reach == reach
+    for loss in (
+        ClippedSquared(),
+        SoftClippedSquared(),
+    ):  # labels without a bound: nothing is known of the value
+        far = gradient_reach(replace(problem, loss=loss), 1.0)
+        assert far[1] == 2 * far[0] / 1.0
 
 
 # ---- known errors and refusals

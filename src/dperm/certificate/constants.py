@@ -9,12 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dperm.errors import InvalidInput
 
-Constants = tuple[float, float, bool, float | None]
-"""Largest slope and curvature in the margin, whether the slope keeps its sign, and the coupling of the two, if any."""
+
+class Constants(NamedTuple):
+    """Of a loss in its margin: largest slope and curvature, and whether the slope keeps its sign.
+
+    ``coupling`` says how the curvature vanishes where the slope is largest, ``at_zero`` how far the loss can fall from
+    margin 0; None where there is no such bound.
+    """
+
+    slope: float
+    curvature: float
+    monotone: bool
+    coupling: float | None = None
+    at_zero: float | None = None
 
 
 @dataclass(frozen=True)
@@ -30,17 +41,26 @@ def _soft_clipped_logistic(clip: float, knee: float) -> Constants:
     _check_shares(clip, knee)
     slope = clip * knee
     rate = slope * (1 - slope) / (clip - slope)
-    return clip, _logistic_curvature(slope), True, rate * clip / knee
+    knot, at_zero = math.log((1 - slope) / slope), math.log(2)
+    if knot > 0:  # from where the logistic loss ends, back to zero
+        at_zero = -math.log(1 - slope) + clip * knot - (clip - slope) * (1 - math.exp(-rate * knot)) / rate
+    return Constants(clip, _logistic_curvature(slope), True, rate * clip / knee, at_zero)
 
 
 def _hard_clipped_logistic(clip: float) -> Constants:
     _check_shares(clip)
-    return clip, _logistic_curvature(clip), True, None
+    knot = max(math.log((1 - clip) / clip), 0.0)
+    return Constants(clip, _logistic_curvature(clip), True, None, math.log(1 + math.exp(-knot)) + clip * knot)
+
+
+def _huber_hinge(width: float) -> Constants:
+    at_zero = 1.0 if width <= 1 else (1 + width) ** 2 / (4 * width)
+    return Constants(1.0, 1 / (2 * width), True, None, at_zero)
 
 
 def _soft_clipped_squared(bound: float, knee: float) -> Constants:
     _check_shares(knee)
-    return float(bound), 1.0, False, 1 / ((1 - knee) * (1 + knee))
+    return Constants(float(bound), 1.0, False, 1 / ((1 - knee) * (1 + knee)))
 
 
 def _logistic_curvature(slope: float) -> float:
@@ -55,14 +75,16 @@ def _check_shares(*shares: float) -> None:
 
 
 _KNOWN = {
-    "logistic": _Known(0, lambda: (1.0, 1 / 4, True, 1.0)),
-    "margin-logistic": _Known(1, lambda shift: (1.0, 1 / 4, True, 1.0)),
+    "logistic": _Known(0, lambda: Constants(1.0, 1 / 4, True, 1.0, math.log(2))),
+    "margin-logistic": _Known(
+        1, lambda shift: Constants(1.0, 1 / 4, True, 1.0, shift + math.log1p(math.exp(-shift)))
+    ),
     "soft-clipped-logistic": _Known(2, _soft_clipped_logistic),
     "hard-clipped-logistic": _Known(1, _hard_clipped_logistic),
-    "huber-hinge": _Known(1, lambda width: (1.0, 1 / (2 * width), True, None)),
-    "squared": _Known(1, lambda bound: (float(bound), 1.0, False, None)),
+    "huber-hinge": _Known(1, _huber_hinge),
+    "squared": _Known(1, lambda bound: Constants(float(bound), 1.0, False)),
     "soft-clipped-squared": _Known(2, _soft_clipped_squared),
-    "softmax": _Known(0, lambda: (math.sqrt(2), 1 / 2, False, None), several_outputs=True),
+    "softmax": _Known(0, lambda: Constants(math.sqrt(2), 1 / 2, False), several_outputs=True),
 }
 
 
@@ -81,7 +103,8 @@ def loss_constants(problem: Mapping[str, Any]) -> Constants:
     known = _KNOWN[name]
     if len(parameters) != known.parameters or (problem["outputs"] >= 2) != known.several_outputs:
         raise InvalidInput(f"the constants of the loss {name!r} with these parameters are not known here.")
-    return known.constants(*parameters)
+    found = known.constants(*parameters)
+    return found._replace(at_zero=math.log(problem["outputs"])) if known.several_outputs else found
 
 
 def unproven(statement: Mapping[str, Any]) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ class Facts:
     curvature: float
     monotone: bool
     coupling: float | None
+    at_zero: float | None
     outputs: int
     l2: float
     x_norm: float
@@ -36,7 +37,7 @@ class Facts:
     @classmethod
     def of(cls, statement: Mapping[str, Any]) -> Facts:
         problem = statement["problem"]
-        slope, curvature, monotone, coupling = loss_constants(problem)
+        constants = loss_constants(problem)
         rows = {"replace-one": 2, "add-remove": 1}.get(statement["relation"])
         if rows is None:
             raise InvalidInput("relation must be replace-one or add-remove.")
@@ -48,10 +49,7 @@ class Facts:
                 raise InvalidInput(f"{name} must be above 0.")
         return cls(
             loss=problem["loss"],
-            slope=slope,
-            curvature=curvature,
-            monotone=monotone,
-            coupling=coupling,
+            **constants._asdict(),
             outputs=problem["outputs"],
             l2=float(problem["l2"]),
             x_norm=float(problem["x_norm"]),

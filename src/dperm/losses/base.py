@@ -40,6 +40,7 @@ class Loss(ABC):
     - ``kernel``: its formulas for compiled passes, or None: then the three above are used. It belongs to the
       class that declares it: a subclass, which may change a formula, has none until it declares one;
     - ``kernel_parameters``: what the kernel takes beside margin and label: the parameters, or what follows from them;
+    - ``falls_to_zero``: whether its infimum over the margin is 0, whatever the label;
     - ``has_log_odds``: whether ``log_odds`` tells what probabilities a margin stands for;
     - ``examples``: instances to try it with: the first in catalogues and audits, all of them in tests.
     """
@@ -49,6 +50,7 @@ class Loss(ABC):
     labels: ClassVar[Labels] = "binary"
     sign_definite: ClassVar[bool] = False
     is_model: ClassVar[bool] = True
+    falls_to_zero: ClassVar[bool] = False
     has_log_odds: ClassVar[bool] = False
     kernel: ClassVar[Kernel | None] = None
     outputs: int = 1
@@ -64,6 +66,14 @@ class Loss(ABC):
     @property
     def coupling(self) -> float | None:
         return None
+
+    @property
+    def at_zero(self) -> float | None:
+        """The loss at margin 0, which bounds how far it can fall from there; None where nothing does."""
+        if not self.falls_to_zero or self.labels == "real":
+            return None
+        margin = np.zeros(1) if self.outputs == 1 else np.zeros((1, self.outputs))
+        return float(self.value(margin, np.ones(1))[0])
 
     @property
     def parameters(self) -> tuple[float, ...]:

@@ -36,6 +36,7 @@ class HardClippedLogistic(Loss):
     clip: float = 0.35
     name: ClassVar[str] = "hard-clipped-logistic"
     sign_definite: ClassVar[bool] = True
+    falls_to_zero: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = True
     kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value, excess=_excess)
 

@@ -33,6 +33,7 @@ class HuberHinge(Loss):
     name: ClassVar[str] = "huber-hinge"
     aliases: ClassVar[tuple[str, ...]] = ("svm",)
     sign_definite: ClassVar[bool] = True
+    falls_to_zero: ClassVar[bool] = True
     kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value)
 
     def __post_init__(self) -> None:

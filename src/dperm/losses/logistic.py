@@ -28,6 +28,7 @@ class Logistic(Loss):
 
     name: ClassVar[str] = "logistic"
     sign_definite: ClassVar[bool] = True
+    falls_to_zero: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = True
     kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value, excess=_excess)
 

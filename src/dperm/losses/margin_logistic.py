@@ -29,6 +29,7 @@ class MarginLogistic(Loss):
     shift: float = 1.0
     name: ClassVar[str] = "margin-logistic"
     sign_definite: ClassVar[bool] = True
+    falls_to_zero: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = True
     kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value, excess=_excess)
 

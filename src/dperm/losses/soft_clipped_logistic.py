@@ -43,6 +43,7 @@ class SoftClippedLogistic(Loss):
     knee: float = 0.7
     name: ClassVar[str] = "soft-clipped-logistic"
     sign_definite: ClassVar[bool] = True
+    falls_to_zero: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = True
     kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value, excess=_excess)
 

@@ -21,6 +21,7 @@ class Softmax(Loss):
     n_classes: int = 2
     name: ClassVar[str] = "softmax"
     labels: ClassVar[Labels] = "classes"
+    falls_to_zero: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -40,11 +40,16 @@ def check_condition(problem: Problem, pull: float = 0.0) -> None:
 
 
 def minimise_surely(
-    engine: Engine, problems: Sequence[Problem], limits: Vector, linear: Matrix | None = None
+    engine: Engine,
+    problems: Sequence[Problem],
+    limits: Vector,
+    linear: Matrix | None = None,
+    reaches: Vector | None = None,
 ) -> Matrix:
     """``minimise``, and for every model that it leaves above its limit a solver that provably gets there.
 
-    Returns points of shape (p, K), or (p, K, C) for a loss with C outputs.
+    Returns points of shape (p, K), or (p, K, C) for a loss with C outputs. ``reaches`` are the G of Theorem 2, one for
+    each model; by default the largest norm of the gradient at zero.
 
     Guarantee
     ---------
@@ -65,7 +70,8 @@ def minimise_surely(
     points, norms = found.points.copy(), found.gradient_norms.copy()
     for k in np.flatnonzero(~(norms <= limits)).tolist():
         term = None if linear is None else linear[:, [k]]
-        sure = _certain(engine.select([k]), problems[k], float(limits[k]), term)
+        reach = None if reaches is None else float(reaches[k])
+        sure = _certain(engine.select([k]), problems[k], float(limits[k]), term, reach)
         points[:, k], norms[k] = sure.points.reshape(points[:, k].shape), sure.reached
     if not (norms <= limits).all():
         raise NotCertified(
@@ -75,14 +81,16 @@ def minimise_surely(
     return points
 
 
-def _certain(engine: Engine, problem: Problem, limit: float, linear: Matrix | None) -> Solution:
+def _certain(
+    engine: Engine, problem: Problem, limit: float, linear: Matrix | None, reach: float | None
+) -> Solution:
     """One model, its coefficients in one column, several outputs of a feature side by side."""
     objective = _Objectives(engine, [problem], linear)
     pull = 0.0 if linear is None else float(np.linalg.norm(linear))
     known = Known(
         smoothness=problem.smoothness,
         strong_convexity=problem.l2,
-        gradient_bound=problem.gradient_bound + pull,
+        reach=problem.gradient_bound + pull if reach is None else reach,
     )
 
     def fast(start: Vector) -> Solution:

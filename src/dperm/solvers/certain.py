@@ -16,25 +16,23 @@ STEP = 1 - 1e-9  # of 1/L: the smoothness is computed, so it may be a rounding t
 class Known:
     """What is known of a smooth strongly convex function without its rows.
 
-    ``gradient_bound`` is the largest norm that its gradient can have at zero.
+    ``reach`` is a G such that at zero the function is at most G^2 / 2 ``strong_convexity`` above its minimum, as it is
+    where no gradient at zero is longer than G.
     """
 
     smoothness: float
     strong_convexity: float
-    gradient_bound: float
+    reach: float
 
     def most_steps(self, tolerance: float) -> int:
         """Steps in which descent reaches the tolerance, from any point that ``allows`` lets pass."""
         condition = self.smoothness / self.strong_convexity
-        return (
-            math.ceil(2.4 * condition * math.log(2.25 * condition * (self.gradient_bound / tolerance) ** 2))
-            + 1
-        )
+        return math.ceil(2.4 * condition * math.log(2.25 * condition * (self.reach / tolerance) ** 2)) + 1
 
     def allows(self, point: Vector, gradient_norm: float) -> bool:
         """Whether the point is so far down that descent from it stays where rounding errors are bounded."""
-        ball = 2 * self.gradient_bound / self.strong_convexity
-        return bool(gradient_norm <= self.gradient_bound / 2 and np.linalg.norm(point) <= ball)
+        ball = 2 * self.reach / self.strong_convexity
+        return bool(gradient_norm <= self.reach / 2 and np.linalg.norm(point) <= ball)
 
 
 def certain(

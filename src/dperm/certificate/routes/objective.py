@@ -35,8 +35,8 @@ def gaussian(evidence: Evidence) -> Price:
     noise = hidden.noise_scale
 
     # Section 7: the gradient norm that the solver must reach, and how far two computed minimisers can be apart.
-    reach = facts.n * facts.R + (math.sqrt(dimension) + REACH) * noise
-    error = facts.n * facts.gradient_error(facts.n, 2 * reach / strength) + 32 * U * reach
+    reach, ball = _reach(facts, strength, (math.sqrt(dimension) + REACH) * noise)
+    error = facts.n * facts.gradient_error(facts.n, ball) + 16 * U * strength * ball
     limit = max(used["tolerance"] * facts.R, 3 * error)
     evidence.within("planned, residual and rounding", limit + error, 0.0, reach)
     evidence.close("planned, residual", evidence.statement["planned"]["residual"], limit)
@@ -59,6 +59,17 @@ def gaussian(evidence: Evidence) -> Price:
         return min(by_vertices, _by_segments(epsilon, facts, theta, facts.R / noise, after))
 
     return Price(delta, HOW, accuracy=1e-6)
+
+
+def _reach(facts: Facts, strength: float, noise: float) -> tuple[float, float]:
+    """G of section 7 and the radius of its ball: by the gradient at zero, or by the value there if that is smaller."""
+    by_gradient = facts.n * facts.R + noise
+    ball = 2 * by_gradient / strength
+    if facts.at_zero is not None:
+        by_value = math.sqrt(noise**2 + 2 * strength * facts.n * facts.at_zero) * (1 + ALLOWANCE)
+        if 3 * by_value / strength < ball:
+            return by_value, 3 * by_value / strength
+    return by_gradient, ball
 
 
 def _log_determinant(facts: Facts, strength: float) -> float:

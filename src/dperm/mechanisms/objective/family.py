@@ -34,6 +34,7 @@ from dperm.privacy import (
     padded,
 )
 from dperm.privacy.gamma_norm import GammaNormNoise
+from dperm.privacy.noise import ROUNDING_ALLOWANCE
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
@@ -50,13 +51,15 @@ class Perturbation:
     """What a plan of this family fixes for the run.
 
     ``problem`` has the l2 really used. ``objective`` is the noise of b and ``output`` that of the computed
-    minimiser. ``limit`` is the norm that the computed gradient of the perturbed *sum* must reach.
+    minimiser. ``limit`` is the norm that the computed gradient of the perturbed *sum* must reach, ``reach`` the G of
+    docs/proofs/objective.md, section 7, by which a solver is sure to get there.
     """
 
     problem: Problem
     objective: GaussianNoise | GammaNormNoise
     output: GaussianNoise | GammaNormNoise
     limit: float
+    reach: float
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -144,6 +147,7 @@ class ObjectiveMechanism(Mechanism):
                 objective=noise,
                 output=GaussianNoise(moved, spread, used.dimension),
                 limit=limit,
+                reach=gradient_reach(used, length)[0],
             ),
         )
 
@@ -163,7 +167,8 @@ def perturbed_minimisers(parts: Sequence[Perturbation], rows: Rows, b: Matrix) -
     problems = [part.problem for part in parts]
     n = np.array([problem.n_rows for problem in problems])
     limits = np.array([part.limit for part in parts]) / n
-    points = minimise_surely(rows.open(precise=True), problems, limits, b / n)
+    reaches = np.array([part.reach for part in parts]) / n
+    points = minimise_surely(rows.open(precise=True), problems, limits, b / n, reaches)
     return np.moveaxis(points, 1, -1).reshape(-1, len(parts))
 
 
@@ -177,18 +182,34 @@ def calibrated_scale(problem: Problem, budget: Budget, mu_out: float, mu_spent: 
     return calibrate_objective(problem, budget, hypot_up(hypot_up(0.0, mu_out), mu_spent))
 
 
+def gradient_reach(problem: Problem, noise_length: float) -> tuple[float, float]:
+    r"""G, and the radius of a ball that holds all points with a gradient of the perturbed sum of at most G.
+
+    The gradient at zero is at most :math:`G = nR + \lVert b\rVert` long, and the radius is :math:`2G/\Lambda`. For a
+    loss that falls to 0 its value at zero says more where :math:`\Lambda` is small:
+    :math:`G^2 = \lVert b\rVert^2 + 2\Lambda n\phi(0)`, with the radius :math:`3G/\Lambda`.
+    """
+    n, Lambda = problem.n_rows, strength(problem)
+    steep = n * problem.gradient_bound + noise_length
+    options = [(steep, 2 * steep / Lambda)]
+    if problem.loss.at_zero is not None:
+        high = math.hypot(noise_length, math.sqrt(2 * Lambda * n * problem.loss.at_zero)) * (
+            1 + ROUNDING_ALLOWANCE
+        )
+        options.append((high, 3 * high / Lambda))
+    return min(options, key=lambda option: option[1])
+
+
 def gradient_limits(problem: Problem, noise_length: float, tolerance: float) -> tuple[float, float]:
     r"""Norm that the computed gradient of the perturbed sum must reach, and what the true one then is at most.
 
-    Let g = nR + ``noise_length``, so that :math:`\lVert\nabla J(w)\rVert \ge \Lambda\lVert w\rVert - g`. A point whose
-    true gradient norm is at most g has a norm of at most :math:`2g/\Lambda`; on that ball the rounding error is
-    bounded. The limit is ``ATTAINABLE`` times the error or more, so a solver reaches it whatever the rows.
+    On the ball of ``gradient_reach`` the rounding error is bounded. The limit is ``ATTAINABLE`` times the error or
+    more, so a solver reaches it whatever the rows.
     """
     n, bound = problem.n_rows, problem.gradient_bound
     check_condition(problem, noise_length / n)
-    reach = n * bound + noise_length
-    ball = 2 * reach / strength(problem)
-    error = n * problem.gradient_error(n, ball) + 8 * UNIT_ROUNDOFF * 4 * reach
+    reach, ball = gradient_reach(problem, noise_length)
+    error = n * problem.gradient_error(n, ball) + 16 * UNIT_ROUNDOFF * strength(problem) * ball
     limit = max(tolerance * bound, ATTAINABLE * error)
     if limit + error > reach:
         raise NotCertified(

@@ -14,6 +14,7 @@ from dperm.mechanisms.objective.family import (
     ObjectivePlan,
     Perturbation,
     gradient_limits,
+    gradient_reach,
 )
 from dperm.mechanisms.objective.l2_rule import l2_of_noise
 from dperm.mechanisms.objective.objective_kst import several_margins
@@ -97,5 +98,11 @@ class ObjectivePure(ObjectiveMechanism):
             noise=objective,
             not_certified=FLOATING_POINT,
             residual=limit,
-            perturbation=Perturbation(problem=used, objective=objective, output=output, limit=limit),
+            perturbation=Perturbation(
+                problem=used,
+                objective=objective,
+                output=output,
+                limit=limit,
+                reach=gradient_reach(used, objective.reach)[0],
+            ),
         )
