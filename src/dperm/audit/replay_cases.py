@@ -10,6 +10,7 @@ from typing import Any
 from dperm.errors import DpermError
 from dperm.losses import Logistic, example_losses
 from dperm.mechanisms import Mechanism, Plan
+from dperm.mechanisms.standardising import BOUNDED, LINEAR
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
@@ -40,14 +41,14 @@ OTHERWISE: dict[str, tuple[Any, ...]] = {
     "tolerance": (0.5,),
     "rate": (1.0,),
 }
-# Sizes and budgets for which ``auto`` chooses otherwise: it centres many features, and what it trains with depends on
-# how large the noise is.
+# Sizes and budgets for which ``auto`` chooses otherwise: it standardises many features, and what it trains with
+# depends on how large the noise is.
 WIDE, WIDEST = {"n_features": 24}, {"n_features": 401}
 CLEAR, CLEAR_BUDGET = {**WIDE, "n_rows": 6000}, Budget(4.0, 1e-6)
 
 
 def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool = False) -> Iterator[Plan]:
-    """Plans for short runs on all problems that the mechanism says it fits, plain, centred and otherwise set.
+    """Plans for short runs on all problems that the mechanism says it fits, plain, standardised and otherwise set.
 
     ``thorough`` adds problems without an intercept and problems without l2.
     """
@@ -72,9 +73,9 @@ def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool =
 
 
 def _changes(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
-    """Nothing, centred rows, and each setting of ``OTHERWISE`` that the mechanism has."""
+    """Nothing, standardised rows in both variants, and each setting of ``OTHERWISE`` that the mechanism has."""
     exact: dict[str, Any] = {} if mechanism.accounting == "tight" else {"accounting": "tight"}
-    yield from ({}, {**exact, "center": True})
+    yield from ({}, *({**exact, "standardise": variant} for variant in (LINEAR, BOUNDED)))
     if exact:
         yield exact
     for name, values in OTHERWISE.items():
