@@ -28,18 +28,18 @@ BUDGET = Budget(1.0, 1e-2)
         ("half gap, vertices", "amp", "price"),
         ("noisy-sgd row in the first batch", "noisy-sgd", "price"),
         ("mixtures at the smallest branch", "noisy-sgd", "price"),
-        ("centring not charged", "objective", "price"),
-        ("centring not charged", "rsgd-ar", "price"),
-        ("centring not charged", "noisy-sgd", "price"),
-        ("centring not charged", "auto", "price"),
+        ("standardisation not charged", "objective", "price"),
+        ("standardisation not charged", "rsgd-ar", "price"),
+        ("standardisation not charged", "noisy-sgd", "price"),
+        ("standardisation not charged", "auto", "price"),
         ("accountant without the relation", "sgd-ma", "price"),
         ("minimiser taken as exact, output", "output", "price"),
         ("ridge weaker than priced", "objective", "minimiser"),
         ("clip ignored, one margin", "dp-gd", "distance"),
         ("clip ignored, softmax", "dp-gd", "distance"),
-        ("centring sensitivity halved", "auto", "distance"),
+        ("standardisation sensitivity halved", "auto", "distance"),
         ("adaptive dp-gd at zero weights", "auto", "distance"),
-        ("centred by the exact mean", "output-gd", "centre"),
+        ("standardised by the exact mean", "output-gd", "centre"),
         ("iterates not projected", "noisy-sgd", "ball"),
         ("values off the grid", "rsgd", "grid"),
         ("hidden noise left out", "noisy-sgd", "plan"),
@@ -130,10 +130,10 @@ def test_an_attack_finds_rows_that_the_system_does_not_draw(mutation, mechanism)
 
 
 @pytest.mark.parametrize("name", audited_names())
-def test_every_mechanism_has_a_second_route_and_centred_cases(name):
+def test_every_mechanism_has_a_second_route_and_standardised_cases(name):
     plans = list(replay_cases(resolve(name)))
     if name != "objective-pure":  # it has no certified sampler, and pure epsilon leaves nothing for a mean
         assert any(map(has_second_route, plans))
-        assert any(plan.centring is not None for plan in plans)
+        assert any(plan.standardisation is not None for plan in plans)
     if "clip" in resolve(name).settings:
         assert any(plan.mechanism.clip is not None for plan in plans)

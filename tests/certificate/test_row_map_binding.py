@@ -14,7 +14,7 @@ from dperm.certificate.statement import model_digest
 from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
 
-CENTRED = ["rsgd-ar, centred", "adassp, removable, centred", "objective, centred"]
+STANDARDISED = ["rsgd-ar, standardised", "adassp, removable, standardised", "objective, standardised"]
 PLAIN = ["output", "auto, svm", "output, no intercept", "auto, three classes"]
 
 
@@ -29,7 +29,7 @@ EDITS = {
     "no bound": lambda row_map: row_map.pop("x_norm"),
     "one more key": lambda row_map: row_map.update(shift=0.0),
 }
-OF_CENTRED = {
+OF_STANDARDISED = {
     "another centre": lambda row_map: row_map.update(centre=nudged(row_map["centre"])),
     "no centre": lambda row_map: row_map.update(centre=None),
     "nothing moved": lambda row_map: row_map.update(centre=None, scale=None),
@@ -41,9 +41,9 @@ OF_PLAIN = {
     "a centre from nowhere": lambda row_map: row_map.update(centre=[0.0] * 3),
     "a scale from nowhere": lambda row_map: row_map.update(scale=[1.0] * 3),
 }
-CASES = [(case, edit) for case in CENTRED for edit in {**EDITS, **OF_CENTRED}]
+CASES = [(case, edit) for case in STANDARDISED for edit in {**EDITS, **OF_STANDARDISED}]
 CASES += [(case, edit) for case in PLAIN for edit in {**EDITS, **OF_PLAIN}]
-ALL = {**EDITS, **OF_CENTRED, **OF_PLAIN}
+ALL = {**EDITS, **OF_STANDARDISED, **OF_PLAIN}
 
 
 @pytest.mark.parametrize(("case", "edit"), CASES)
@@ -71,17 +71,17 @@ def test_even_with_every_digest_mended_it_must_fit_the_statement(case, edit, tmp
         load_model(path)
 
 
-@pytest.mark.parametrize("case", [*CENTRED, *PLAIN])
+@pytest.mark.parametrize("case", [*STANDARDISED, *PLAIN])
 def test_an_honest_map_says_whether_rows_are_moved(case):
     document = document_of(case)
     said = check_row_map(document, document["certificate"])
-    assert ("moved by the centre" in said) is (case in CENTRED)
-    assert RowMap.from_dict(document["row_map"]).moves is (case in CENTRED)
+    assert ("moved by the centre" in said) is (case in STANDARDISED)
+    assert RowMap.from_dict(document["row_map"]).moves is (case in STANDARDISED)
 
 
 def test_a_map_changed_after_fit_cannot_be_saved(tmp_path):
     X = np.random.default_rng(0).normal(size=(200, 2)) / 3
-    model = PrivateLogisticRegression(mechanism=RSGDAR(center=True), classes=[0, 1]).fit(X, X[:, 0] > 0)
+    model = PrivateLogisticRegression(mechanism=RSGDAR(standardise=True), classes=[0, 1]).fit(X, X[:, 0] > 0)
     honest = model.row_map_
     for other in (
         RowMap(x_norm=1.0, intercept=0.3, centre=honest.centre + 1e-12, scale=honest.scale),

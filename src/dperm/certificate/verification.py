@@ -70,7 +70,8 @@ def verify(
         return examination.verdict(requirements)
     examination.run("digests", STRUCTURE, lambda: check_digests(document))
     examination.run("claim", STRUCTURE, lambda: check_claim(statement))
-    examination.run("map of the rows", STRUCTURE, lambda: check_row_map(document, statement))
+    computed = FORMULA if statement["standardisation"] is not None else STRUCTURE
+    examination.run("map of the rows", computed, lambda: check_row_map(document, statement))
     examination.run("parameters of the estimator", STRUCTURE, lambda: check_parameters(document, statement))
     computable = statement["guarantee"] is not None and not unproven(statement)
     if computable and examination.sound:

@@ -7,7 +7,7 @@ from dperm.audit.neighbours import table_of
 from dperm.engine import _kernels
 from dperm.row_map import RowMap, bounded
 
-CENTRED = every_private(but=("objective-pure",))
+STANDARDISED = every_private(but=("objective-pure",))
 UNBOUNDED = 1e300
 
 
@@ -60,29 +60,29 @@ def held(length):
 MUTATIONS = (
     Mutation(
         name="rows not mapped",
-        what_is_wrong="Rows are trained on as they came, though they are told to be centred.",
-        touches=CENTRED,
+        what_is_wrong="Rows are trained on as they came, though they are told to be standardised.",
+        touches=STANDARDISED,
         changes={"dperm.engine.table.Table.mapped": not_mapped},
         probe=lambda: held(0.1),
     ),
     Mutation(
         name="centre left out",
         what_is_wrong="Rows are scaled, but nothing is subtracted from them.",
-        touches=CENTRED,
+        touches=STANDARDISED,
         changes={"dperm.row_map.RowMap.features": without_centre},
         probe=lambda: held(0.1),
     ),
     Mutation(
         name="rows moved before they are bounded",
         what_is_wrong="The centre is subtracted from rows of any length.",
-        touches=CENTRED,
+        touches=STANDARDISED,
         changes={"dperm.row_map.RowMap.features": without_first_bound},
         probe=lambda: held(50.0),
     ),
     Mutation(
         name="moved rows not bounded again",
         what_is_wrong="Rows are bounded before they are moved and scaled, and not after.",
-        touches=CENTRED,
+        touches=STANDARDISED,
         changes={
             "dperm.row_map.RowMap.features": without_second_bound,
             "dperm.engine.table.Table._bounded": trusting,
