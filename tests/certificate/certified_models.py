@@ -128,9 +128,15 @@ CASES |= {
         PrivateLogisticRegression,
         {"mechanism": FrankWolfe(steps=5), "delta": 0.0, **REMOVABLE},
     ),
-    "frank-wolfe, standardised": (PrivateLogisticRegression, {"mechanism": FrankWolfe(steps=5, standardise=True)}),
+    "frank-wolfe, standardised": (
+        PrivateLogisticRegression,
+        {"mechanism": FrankWolfe(steps=5, standardise=True)},
+    ),
     "ssp, small weight": (PrivateLogisticRegression, {"mechanism": SSP(weight=0.2)}),
-    "ssp, removable, standardised": (PrivateLogisticRegression, {"mechanism": SSP(standardise=True), **REMOVABLE}),
+    "ssp, removable, standardised": (
+        PrivateLogisticRegression,
+        {"mechanism": SSP(standardise=True), **REMOVABLE},
+    ),
     "seeded": (PrivateLogisticRegression, {"random_state": 3}),
 }
 NO_GUARANTEE = ("none", "majority", "objective-pure", "seeded")

@@ -328,7 +328,12 @@ def padded_row(release, rows):
 
 def test_restating_a_release_as_it_is_changes_nothing():
     """The forger's tool does not give itself away by clumsy arithmetic."""
-    for case, rows in (("dp-agd", None), ("dp-gd", None), ("dp-svrg", 2), ("dp-gd, split, standardised", None)):
+    for case, rows in (
+        ("dp-agd", None),
+        ("dp-gd", None),
+        ("dp-svrg", 2),
+        ("dp-gd, split, standardised", None),
+    ):
         document = document_of(case)
         for release in document["certificate"]["releases"]:
             restated(release, release["sensitivity"], rows if "correction" in release["name"] else None)
@@ -392,7 +397,14 @@ def one_feature():
 
 
 def test_releases_in_another_order_are_rejected():
-    for case in ("dp-agd", "dp-svrg", "dp-gd, split, standardised", "objective, standardised", "objective", "adassp"):
+    for case in (
+        "dp-agd",
+        "dp-svrg",
+        "dp-gd, split, standardised",
+        "objective, standardised",
+        "objective",
+        "adassp",
+    ):
         document = document_of(case)
         document["certificate"]["releases"].append(document["certificate"]["releases"].pop(0))
         assert not verify(sealed(document)).accepted, case

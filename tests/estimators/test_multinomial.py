@@ -115,7 +115,9 @@ def test_both_precisions_are_certified(blobs, dtype):
 
 def test_standardising_and_add_remove_work(blobs):
     X, y = blobs
-    standardised = PrivateLogisticRegression(mechanism=RSGDAR(standardise=True), epsilon=8.0, classes=range(CLASSES))
+    standardised = PrivateLogisticRegression(
+        mechanism=RSGDAR(standardise=True), epsilon=8.0, classes=range(CLASSES)
+    )
     assert standardised.fit(X, y).score(X, y) > 0.9
     assert standardised.privacy_.guarantee is not None
     hidden = {"neighbours": "add-remove", "classes": range(CLASSES)}

@@ -59,12 +59,17 @@ def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
 @pytest.mark.parametrize(
     ("relation", "standardise"), [(Neighbours.REPLACE_ONE, False), (Neighbours.ADD_REMOVE, True)]
 )
-def test_the_accountant_of_another_library_finds_the_same_price(relation: Neighbours, standardise: bool) -> None:
+def test_the_accountant_of_another_library_finds_the_same_price(
+    relation: Neighbours, standardise: bool
+) -> None:
     """From the declared noise of a run, as events of dp-accounting's own composition."""
     from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent
     from dp_accounting.pld import PLDAccountant
 
-    facts, mechanism = problem(neighbours=relation), DPSVRG(outer=2, inner=2, rate=0.3, standardise=standardise)
+    facts, mechanism = (
+        problem(neighbours=relation),
+        DPSVRG(outer=2, inner=2, rate=0.3, standardise=standardise),
+    )
     plan, outcome = mechanism.plan(facts, BUDGET), fit(mechanism, facts, *data())
     changed = 2 if relation is Neighbours.REPLACE_ONE else 1
     kind = NeighboringRelation.REPLACE_ONE if changed == 2 else NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -97,7 +97,9 @@ def test_a_standardised_job_has_the_mean_of_its_own_rows_and_its_own_map(name: s
         assert [first.name, second.name] == names
         standardisation = plans[k].standardisation
         assert standardisation is not None
-        assert (first.noise_scale, second.noise_scale) == tuple(noise.scale for noise in standardisation.noises)
+        assert (first.noise_scale, second.noise_scale) == tuple(
+            noise.scale for noise in standardisation.noises
+        )
         assert not {record.name for record in others} & set(names)
         assert len(others) >= 1
     assert outcomes[0].row_map != outcomes[1].row_map

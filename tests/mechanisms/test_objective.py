@@ -290,7 +290,9 @@ def test_the_whole_meets_the_budget_by_a_second_route(budget, relation, standard
     problem = make_problem(HuberHinge(0.5), neighbours=relation, n_rows=20_000, l2=1e-3)
     plan = Objective(standardise=standardise).plan(problem, budget)
     out = plan.perturbation.output
-    extra = math.hypot(out.padded(out.sensitivity) / out.scale, plan.standardisation.mu if standardise else 0.0)
+    extra = math.hypot(
+        out.padded(out.sensitivity) / out.scale, plan.standardisation.mu if standardise else 0.0
+    )
     assert vertex_delta(plan.perturbation.problem, plan.noise.scale, extra, budget.epsilon) <= budget.delta
     assert (
         vertex_delta(plan.perturbation.problem, plan.noise.scale / 1.002, extra, budget.epsilon)
@@ -309,7 +311,9 @@ def test_the_older_mechanisms_meet_their_budget_too(loss, standardise, mechanism
     problem = make_problem(loss, neighbours=relation, n_rows=20_000, l2=1e-5)
     plan = replace(mechanism, standardise=standardise).plan(problem, budget)
     out, used = plan.perturbation.output, plan.perturbation.problem
-    extra = math.hypot(out.padded(out.sensitivity) / out.scale, plan.standardisation.mu if standardise else 0.0)
+    extra = math.hypot(
+        out.padded(out.sensitivity) / out.scale, plan.standardisation.mu if standardise else 0.0
+    )
     if mechanism.accounting == "paper" and standardise:  # the formula sets nothing aside for the mean
         assert (plan.not_certified is None) == (plan.profile.delta(budget.epsilon) <= budget.delta)
         return

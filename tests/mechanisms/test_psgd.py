@@ -107,7 +107,9 @@ def test_batches_are_uniform_sets_without_repetition(gate):
 
 def test_standardising_works_and_costs_noise():
     problem, (X, y) = facts(Logistic()), rows_of(Logistic())
-    plain, standardised = (PSGD(steps=4, batch_size=50, standardise=c).plan(problem, BUDGET) for c in (False, True))
+    plain, standardised = (
+        PSGD(steps=4, batch_size=50, standardise=c).plan(problem, BUDGET) for c in (False, True)
+    )
     assert plain.noise.scale < standardised.noise.scale < 1.2 * plain.noise.scale
     outcome = run(PSGD(steps=4, batch_size=50, standardise=True), problem, X, y)
     assert len(outcome.records) == 5

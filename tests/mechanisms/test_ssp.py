@@ -114,7 +114,12 @@ def test_the_price_by_another_route_meets_the_budget(epsilon, standardise, relat
     mean, moments = (math.hypot(1, 0.5), 1.0) if relation is Neighbours.ADD_REMOVE else (2.0, math.sqrt(2))
     mu_0 = 0.0
     if standardise:
-        mu_0 = math.hypot(*(s / 400 / noise.scale for s, noise in zip((mean, moments), plan.standardisation.noises)))
+        mu_0 = math.hypot(
+            *(
+                s / 400 / noise.scale
+                for s, noise in zip((mean, moments), plan.standardisation.noises, strict=True)
+            )
+        )
     mu = math.hypot(r * joint / plan.noise.scale, mu_0)
     delta = norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
     assert delta <= 1e-8 * (1 + 1e-6)

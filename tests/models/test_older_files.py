@@ -74,7 +74,10 @@ def test_a_centring_cannot_be_hidden_by_leaving_it_out(name):
     document["certificate"]["centring"] = None
     verdict = verify(resealed(document))
     assert not verdict.accepted
-    for part in (document["certificate"]["mechanism"]["asked"], document["certificate"]["mechanism"]["chosen"]):
+    for part in (
+        document["certificate"]["mechanism"]["asked"],
+        document["certificate"]["mechanism"]["chosen"],
+    ):
         part["settings"]["center"] = False
     document["certificate"]["mechanism"]["used"]["center"] = False
     document["parameters"]["mechanism"]["settings"]["center"] = False
