@@ -21,6 +21,7 @@ from dperm.audit.attack import (
     lone_pair,
     opposing_pair,
     opposite_pair,
+    sideways_pair,
 )
 from dperm.audit.neighbours import Pair
 from dperm.errors import DpermError, InvalidInput
@@ -182,16 +183,19 @@ def _unequal_batches(mechanism: Mechanism) -> Iterator[Attack]:
 
 
 def _standardised(mechanism: Mechanism) -> Iterator[Attack]:
-    """A mirrored row moves the mean as far as it can, and what is computed from the standardised rows too."""
+    """A mirrored row moves the mean as far as it can, a turned one the moments, and what is trained on the rows too."""
     try:
         standardised = replace(mechanism, standardise=True, accounting="tight")
     except InvalidInput:
         return
     for loss in LOSSES:
-        problem = replace(LINEAR, loss=loss, intercept=0.1)
-        if attacks := list(
-            _fitting("mirrored row, standardised", standardised, problem, opposite_pair(problem))
-        ):
+        mirrored = replace(LINEAR, loss=loss, intercept=0.1)
+        turned = replace(LINEAR, loss=loss, n_features=2)
+        attacks = [
+            *_fitting("mirrored row, standardised", standardised, mirrored, opposite_pair(mirrored)),
+            *_fitting("turned row, standardised", standardised, turned, sideways_pair(turned)),
+        ]
+        if attacks:
             yield from (replace(attack, most_runs=STANDARDISED_RUNS) for attack in attacks)
             return
 

@@ -117,7 +117,7 @@ def choose(problem: Problem, budget: Budget) -> tuple[Mechanism, str]:
     if not standardise:
         return (
             Objective(),
-            f"at most {FEW_FEATURES} features or no intercept: a perturbed objective, not standardised",
+            f"at most {FEW_FEATURES} features or no intercept: a perturbed objective, not centred",
         )
     if not noisy:
         return Objective(standardise=True), "the noise is small: a perturbed objective on standardised rows"
