@@ -208,7 +208,7 @@ def test_exact_noise_runs_and_is_accurate_with_enough_rows():
         predicted = bounded @ coefficients + constant
         assert 1 - ((predicted - y) ** 2).mean() / y.var() > 0.7
         assert all(record.secure for record in outcome.records)
-    assert len(outcome.records) == 4
+    assert len(outcome.records) == 5
 
 
 @pytest.mark.parametrize(

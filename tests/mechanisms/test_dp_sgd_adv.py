@@ -75,4 +75,4 @@ def test_advanced_composition_is_not_combined_with_standardising_but_the_tight_p
     with pytest.raises(Unsupported, match="standardisation"):
         DPSGDAdv(steps=200, accounting="paper", standardise=True).plan(problem, BUDGET)
     outcome = run(DPSGDAdv(steps=10, standardise=True, accounting="tight"), problem, X, y)
-    assert len(outcome.records) == 11
+    assert len(outcome.records) == 12

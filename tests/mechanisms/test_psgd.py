@@ -112,7 +112,7 @@ def test_standardising_works_and_costs_noise():
     )
     assert plain.noise.scale < standardised.noise.scale < 1.2 * plain.noise.scale
     outcome = run(PSGD(steps=4, batch_size=50, standardise=True), problem, X, y)
-    assert len(outcome.records) == 5
+    assert len(outcome.records) == 6
 
 
 def test_defaults_are_stated_in_the_plan():

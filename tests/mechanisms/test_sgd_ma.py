@@ -85,4 +85,4 @@ def test_standardising_works():
     problem, (X, y) = facts(Logistic()), rows_of(Logistic())
     outcome = run(SGDMA(steps=20, rate=0.1, standardise=True), problem, X, y)
     assert outcome.weights.shape == (5,)
-    assert len(outcome.records) == 21
+    assert len(outcome.records) == 22

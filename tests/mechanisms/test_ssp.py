@@ -179,7 +179,7 @@ def test_accuracy_at_a_moderate_budget():
         predicted = np.sign(X @ coefficients + constant)
         assert (predicted == y).mean() > 0.77  # without noise 0.80
     assert (y > 0).mean() < 0.6  # what a constant answer would reach
-    assert len(outcome.records) == 2
+    assert len(outcome.records) == 3
 
 
 def test_the_ridge_is_the_rule_unless_l2_or_the_user_asks_for_more():
