@@ -94,14 +94,16 @@ class RowMap:
 
         Where that changes nothing, they are the very rows that came.
         """
-        rows = bounded(X, self.x_norm)
         if not self.moves:
-            return rows
+            return bounded(X, self.x_norm)
+        # In place: new blocks would cost more than the arithmetic.
+        rows: Floats = np.multiply(X, shrinkage(X, self.x_norm)[:, None], dtype=np.float64)
         if self.centre is not None:
-            rows = rows - self.centre
+            rows -= self.centre
         if self.scale is not None:
-            rows = rows / self.scale
-        return bounded(rows, self.x_norm)
+            rows /= self.scale
+        rows *= shrinkage(rows, self.x_norm)[:, None]
+        return rows
 
     def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
         """Weights of a model on mapped rows, said in the units of the features as they came.
@@ -187,4 +189,4 @@ def bounded(rows: NDArray[Any], x_norm: float) -> Floats:
     factor = shrinkage(rows, x_norm)
     if (factor == 1).all():
         return rows.astype(np.float64, copy=False)
-    return np.asarray(rows.astype(np.float64) * factor[:, None])
+    return np.asarray(np.multiply(rows, factor[:, None], dtype=np.float64))
