@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dperm.errors import InvalidInput
 
@@ -33,6 +33,11 @@ class RowMap:
         The constant last column b; 0 for none.
     centre, scale : arrays of shape (n_features,), optional
         What is subtracted from a row and what it is divided by, column by column. Either was released, or is public.
+    linear : bool
+        Whether prediction takes rows as they came, without any bound: margins are then X @ coefficients + constant.
+        Training bounds rows in any case.
+    released : arrays, optional
+        The releases that centre and scale were computed from, so that anyone can compute them again.
 
     Guarantee
     ---------
@@ -44,19 +49,23 @@ class RowMap:
     intercept: float = 0.0
     centre: Floats | None = None
     scale: Floats | None = None
+    linear: bool = False
+    released: tuple[Floats, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.linear, bool):
+            raise InvalidInput("linear must be True or False.")
         for name in ("centre", "scale"):
             given = getattr(self, name)
             if given is None:
                 continue
-            values = np.array(given, np.float64)
-            values.flags.writeable = False
+            values = _kept(given)
             if values.ndim != 1 or not np.isfinite(values).all():
                 raise InvalidInput(f"{name} must hold one finite number for each feature.")
             if name == "scale" and not (values > 0).all():
                 raise InvalidInput("scale must hold one positive number for each feature.")
             object.__setattr__(self, name, values)
+        object.__setattr__(self, "released", tuple(map(_kept, self.released)))
         lengths = {len(values) for values in (self.centre, self.scale) if values is not None}
         if len(lengths) > 1:
             raise InvalidInput("centre and scale must have one number for each feature, as many of both.")
@@ -85,14 +94,16 @@ class RowMap:
 
         Where that changes nothing, they are the very rows that came.
         """
-        rows = bounded(X, self.x_norm)
         if not self.moves:
-            return rows
+            return bounded(X, self.x_norm)
+        # In place: new blocks would cost more than the arithmetic.
+        rows: Floats = np.multiply(X, shrinkage(X, self.x_norm)[:, None], dtype=np.float64)
         if self.centre is not None:
-            rows = rows - self.centre
+            rows -= self.centre
         if self.scale is not None:
-            rows = rows / self.scale
-        return bounded(rows, self.x_norm)
+            rows /= self.scale
+        rows *= shrinkage(rows, self.x_norm)[:, None]
+        return rows
 
     def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
         """Weights of a model on mapped rows, said in the units of the features as they came.
@@ -117,7 +128,12 @@ class RowMap:
         return np.concatenate([features, np.asarray((constant + moved) / self.intercept)[None]])
 
     def margins(self, X: NDArray[Any], coefficients: Floats, constant: Floats | float) -> Floats:
-        """Margins of rows as they came, each mapped as in training; the linear function where no bound cuts a row."""
+        """Margins of rows as they came, each mapped as in training; the linear function where no bound cuts a row.
+
+        With ``linear`` they are that function for every row.
+        """
+        if self.linear:
+            return np.asarray(X @ coefficients + constant)
         blocks = [X[first : first + _ROWS_AT_ONCE] for first in range(0, len(X), _ROWS_AT_ONCE)] or [X]
         return np.concatenate([self._margins(block, coefficients, constant) for block in blocks])
 
@@ -139,11 +155,21 @@ class RowMap:
             "intercept": self.intercept,
             "centre": listed(self.centre),
             "scale": listed(self.scale),
+            "linear": self.linear,
+            "released": [values.tolist() for values in self.released],
         }
 
     @classmethod
     def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        return cls(**{name: stated[name] for name in ("x_norm", "intercept", "centre", "scale")})
+        """The map that was written down; ``linear`` and ``released`` are not told by files of older versions."""
+        return cls(**{field.name: stated[field.name] for field in fields(cls) if field.name in stated})
+
+
+def _kept(values: ArrayLike) -> Floats:
+    """A copy that nobody changes."""
+    copied = np.array(values, np.float64)
+    copied.flags.writeable = False
+    return copied
 
 
 def shrinkage(rows: NDArray[Any], x_norm: float) -> Floats:
@@ -163,4 +189,4 @@ def bounded(rows: NDArray[Any], x_norm: float) -> Floats:
     factor = shrinkage(rows, x_norm)
     if (factor == 1).all():
         return rows.astype(np.float64, copy=False)
-    return np.asarray(rows.astype(np.float64) * factor[:, None])
+    return np.asarray(np.multiply(rows, factor[:, None], dtype=np.float64))

@@ -28,18 +28,28 @@ BUDGET = Budget(1.0, 1e-2)
         ("half gap, vertices", "amp", "price"),
         ("noisy-sgd row in the first batch", "noisy-sgd", "price"),
         ("mixtures at the smallest branch", "noisy-sgd", "price"),
-        ("centring not charged", "objective", "price"),
-        ("centring not charged", "rsgd-ar", "price"),
-        ("centring not charged", "noisy-sgd", "price"),
-        ("centring not charged", "auto", "price"),
+        ("standardisation not charged", "objective", "price"),
+        ("standardisation not charged", "rsgd-ar", "price"),
+        ("standardisation not charged", "noisy-sgd", "price"),
+        ("standardisation not charged", "auto", "price"),
+        ("second moments not charged", "output-gd", "price"),
+        ("second moments not charged", "objective", "price"),
+        ("second moments not charged", "dp-sgd", "price"),
+        ("second moments not charged", "auto", "price"),
         ("accountant without the relation", "sgd-ma", "price"),
         ("minimiser taken as exact, output", "output", "price"),
         ("ridge weaker than priced", "objective", "minimiser"),
         ("clip ignored, one margin", "dp-gd", "distance"),
         ("clip ignored, softmax", "dp-gd", "distance"),
-        ("centring sensitivity halved", "auto", "distance"),
+        ("standardisation sensitivity halved", "auto", "distance"),
+        ("second moments' sensitivity halved", "output-gd", "distance"),
+        ("second moments move as for one row", "output-gd", "distance"),
+        ("scale past the gate", "output-gd", "map"),
+        ("scale past the gate", "ssp", "outcome"),
+        ("standardisation by the private count", "output-gd", "distance"),
+        ("linear rows not bounded in training", "output-gd", "rows"),
         ("adaptive dp-gd at zero weights", "auto", "distance"),
-        ("centred by the exact mean", "output-gd", "centre"),
+        ("standardised by the exact moments", "output-gd", "map"),
         ("iterates not projected", "noisy-sgd", "ball"),
         ("values off the grid", "rsgd", "grid"),
         ("hidden noise left out", "noisy-sgd", "plan"),
@@ -58,8 +68,8 @@ BUDGET = Budget(1.0, 1e-2)
         ("records in the lane of another job", "output-gd", "records"),
         ("parts of a gate forget their records", "dp-gd", "records"),
         ("parts of a gate write in the first lanes", "adassp", "records"),
-        ("exact mean told", "output-gd", "centre"),
-        ("no centre told", "output-gd", "centre"),
+        ("exact moments told", "output-gd", "map"),
+        ("no map told", "output-gd", "map"),
         ("rows not mapped", "output-gd", "rows"),
         ("centre left out", "output-gd", "rows"),
         ("rows moved before they are bounded", "output-gd", "rows"),
@@ -130,10 +140,10 @@ def test_an_attack_finds_rows_that_the_system_does_not_draw(mutation, mechanism)
 
 
 @pytest.mark.parametrize("name", audited_names())
-def test_every_mechanism_has_a_second_route_and_centred_cases(name):
+def test_every_mechanism_has_a_second_route_and_standardised_cases(name):
     plans = list(replay_cases(resolve(name)))
-    if name != "objective-pure":  # it has no certified sampler, and pure epsilon leaves nothing for a mean
+    if name != "objective-pure":  # it has no certified sampler, and pure epsilon leaves nothing for moments
         assert any(map(has_second_route, plans))
-        assert any(plan.centring is not None for plan in plans)
+        assert any(plan.standardisation is not None for plan in plans)
     if "clip" in resolve(name).settings:
         assert any(plan.mechanism.clip is not None for plan in plans)

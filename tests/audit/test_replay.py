@@ -34,6 +34,7 @@ from dperm.mechanisms import (
     registry,
     resolve,
 )
+from dperm.mechanisms.standardising import MEAN, MOMENTS
 from dperm.neighbours import Neighbours
 from dperm.planning.gaussian import gaussian_noise, price_of
 from dperm.planning.pricing import mu_left
@@ -54,7 +55,7 @@ def test_registered_mechanisms_keep_what_they_declare(name: str) -> None:
     if not resolve(name).private:
         return
     # Not a vacuous pass: somewhere the value before the noise moved by a good part of what was declared.
-    own = [step for report in reports for step in report.passages if step.name != "mean of the rows"]
+    own = [step for report in reports for step in report.passages if step.name not in (MEAN, MOMENTS)]
     assert max(step.distance / step.declared for step in own) > 0.5
     assert all(report.passages for report in reports)
 
@@ -145,7 +146,7 @@ def test_a_mechanism_of_no_known_family_is_replayed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(registry._MECHANISMS, "from outside", FromOutside)
     reports = list(replay_all(["from outside"]))
     assert [str(report) for report in reports if not report.passed] == []
-    assert {step.name for report in reports for step in report.passages} == {"one step", "mean of the rows"}
+    assert {step.name for report in reports for step in report.passages} == {"one step", MEAN, MOMENTS}
     assert max(report.largest_share for report in reports) > 0.99
 
 

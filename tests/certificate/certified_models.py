@@ -53,9 +53,9 @@ CASES |= {
     "auto, removable": (PrivateLogisticRegression, REMOVABLE),
     "auto, svm": (PrivateLinearSVC, {}),
     "auto, three classes": (PrivateLogisticRegression, {"classes": [0, 1, 2]}),
-    "adassp, removable, centred": (
+    "adassp, removable, standardised": (
         PrivateLinearRegression,
-        {"mechanism": AdaSSP(center=True), **REMOVABLE, "y_range": (0, 3)},
+        {"mechanism": AdaSSP(standardise=True), **REMOVABLE, "y_range": (0, 3)},
     ),
     "output, no intercept": (PrivateLogisticRegression, {"mechanism": Output(), "fit_intercept": False}),
     "output, three classes": (PrivateLogisticRegression, {"mechanism": "output", "classes": [0, 1, 2]}),
@@ -64,9 +64,9 @@ CASES |= {
         PrivateLinearSVC,
         {"mechanism": RSGDAR(batch_size=70, accounting="paper"), **REMOVABLE},
     ),
-    "rsgd-ar, centred": (
+    "rsgd-ar, standardised": (
         PrivateLogisticRegression,
-        {"mechanism": RSGDAR(batch_size=90, epochs=12, average_every=5, center=True)},
+        {"mechanism": RSGDAR(batch_size=90, epochs=12, average_every=5, standardise=True)},
     ),
     "rsgd, regression": (
         PrivateLinearRegression,
@@ -86,9 +86,9 @@ CASES |= {
         PrivateLinearClassifier,
         {"mechanism": "objective", "loss": SoftClippedLogistic(0.4, 0.6)},
     ),
-    "objective, soft clip, centred": (
+    "objective, soft clip, standardised": (
         PrivateLinearClassifier,
-        {"mechanism": Objective(center=True), "loss": SoftClippedLogistic(), **REMOVABLE},
+        {"mechanism": Objective(standardise=True), "loss": SoftClippedLogistic(), **REMOVABLE},
     ),
     "objective, margin": (PrivateLinearClassifier, {"mechanism": "objective", "loss": "margin-logistic"}),
     "objective, hard clip": (
@@ -102,14 +102,14 @@ CASES |= {
     "objective, soft squares, removable": (
         PrivateLinearRegression,
         {
-            "mechanism": Objective(center=True),
+            "mechanism": Objective(standardise=True),
             "loss": SoftClippedSquared(0.5),
             **REMOVABLE,
             "y_range": (0, 3),
         },
     ),
     "dp-gd, soft clip": (PrivateLinearClassifier, {"mechanism": "dp-gd", "loss": "soft-clipped-logistic"}),
-    "objective, centred": (PrivateLogisticRegression, {"mechanism": Objective(center=True)}),
+    "objective, standardised": (PrivateLogisticRegression, {"mechanism": Objective(standardise=True)}),
     "objective, regression": (PrivateLinearRegression, {"mechanism": "objective", "y_range": (0, 3)}),
     "objective, paper": (
         PrivateLogisticRegression,
@@ -117,9 +117,9 @@ CASES |= {
     ),
     "objective-kst, paper": (PrivateLogisticRegression, {"mechanism": "objective-kst:paper"}),
     "amp, svm": (PrivateLinearSVC, {"mechanism": "amp"}),
-    "dp-gd, split, centred": (
+    "dp-gd, split, standardised": (
         PrivateLogisticRegression,
-        {"mechanism": DPGD(split=0.3, center=True, steps=9)},
+        {"mechanism": DPGD(split=0.3, standardise=True, steps=9)},
     ),
     "dp-gd, clip, svm": (PrivateLinearSVC, {"mechanism": DPGD(clip=0.5, steps=9), **REMOVABLE}),
     "dp-gd, removable": (PrivateLogisticRegression, {"mechanism": DPGD(steps=9), **REMOVABLE}),
@@ -135,20 +135,20 @@ CASES |= {
     ),
     "noisy-sgd, public": (
         PrivateLogisticRegression,
-        {"mechanism": NoisySGD(batch_size=90, secret_order=False, epochs=4, center=True)},
+        {"mechanism": NoisySGD(batch_size=90, secret_order=False, epochs=4, standardise=True)},
     ),
     "noisy-sgd, removable": (PrivateLinearSVC, {"mechanism": NoisySGD(batch_size=70, epochs=4), **REMOVABLE}),
     "dp-sgd, removable": (
         PrivateLogisticRegression,
         {"mechanism": DPSGD(steps=60), "epsilon": 0.3, **REMOVABLE},
     ),
-    "dp-sgd, centred": (
+    "dp-sgd, standardised": (
         PrivateLogisticRegression,
-        {"mechanism": DPSGD(steps=40, center=True), "epsilon": 0.3},
+        {"mechanism": DPSGD(steps=40, standardise=True), "epsilon": 0.3},
     ),
-    "psgd, centred, removable": (
+    "psgd, standardised, removable": (
         PrivateLogisticRegression,
-        {"mechanism": PSGD(steps=40, center=True), "epsilon": 0.3, **REMOVABLE},
+        {"mechanism": PSGD(steps=40, standardise=True), "epsilon": 0.3, **REMOVABLE},
     ),
     "dp-svrg, regression": (
         PrivateLinearRegression,
@@ -158,15 +158,21 @@ CASES |= {
         PrivateLogisticRegression,
         {"mechanism": FrankWolfe(steps=5), "delta": 0.0, **REMOVABLE},
     ),
-    "frank-wolfe, centred": (PrivateLogisticRegression, {"mechanism": FrankWolfe(steps=5, center=True)}),
+    "frank-wolfe, standardised": (
+        PrivateLogisticRegression,
+        {"mechanism": FrankWolfe(steps=5, standardise=True)},
+    ),
     "ssp, small weight": (PrivateLogisticRegression, {"mechanism": SSP(weight=0.2)}),
-    "ssp, removable, centred": (PrivateLogisticRegression, {"mechanism": SSP(center=True), **REMOVABLE}),
+    "ssp, removable, standardised": (
+        PrivateLogisticRegression,
+        {"mechanism": SSP(standardise=True), **REMOVABLE},
+    ),
     "seeded": (PrivateLogisticRegression, {"random_state": 3}),
 }
 NO_GUARANTEE = ("none", "majority", "objective-pure", "seeded")
 FOLLOW_WEIGHTS = (  # sensitivities that nobody can compute from the file
     "dp-gd",
-    "dp-gd, split, centred",
+    "dp-gd, split, standardised",
     "dp-gd, removable",
     "dp-agd",
     "dp-agd, dear choices",

@@ -198,8 +198,10 @@ def less_noise(parameters, certificate, problem):
     for name in ("objective_noise", "output_noise", "noise_multiplier"):
         if name in certificate["mechanism"]["used"]:
             certificate["mechanism"]["used"][name] *= 0.9
-    if certificate["centring"]:
-        certificate["centring"]["mu"] /= 0.9
+    if certificate["standardisation"]:
+        standardisation = certificate["standardisation"]
+        standardisation["mu"] /= 0.9
+        standardisation["noise_scales"] = [0.9 * scale for scale in standardisation["noise_scales"]]
 
 
 def more_rows(parameters, certificate, problem):
@@ -244,7 +246,7 @@ def test_other_constants_are_noticed(case, change):
     verdict = verify(everywhere(document_of(case), change))
     assert not verdict.accepted
     assert {check.route for check in verdict.checks if not check.passed} <= {FORMULA, REPLANNED}
-    if case in ("output", "rsgd-ar", "noisy-sgd", "bolt-on", "objective", "objective, centred"):
+    if case in ("output", "rsgd-ar", "noisy-sgd", "bolt-on", "objective", "objective, standardised"):
         assert {check.route for check in verdict.checks if not check.passed} == {FORMULA}
 
 
@@ -326,7 +328,12 @@ def padded_row(release, rows):
 
 def test_restating_a_release_as_it_is_changes_nothing():
     """The forger's tool does not give itself away by clumsy arithmetic."""
-    for case, rows in (("dp-agd", None), ("dp-gd", None), ("dp-svrg", 2), ("dp-gd, split, centred", None)):
+    for case, rows in (
+        ("dp-agd", None),
+        ("dp-gd", None),
+        ("dp-svrg", 2),
+        ("dp-gd, split, standardised", None),
+    ):
         document = document_of(case)
         for release in document["certificate"]["releases"]:
             restated(release, release["sensitivity"], rows if "correction" in release["name"] else None)
@@ -369,7 +376,7 @@ def test_corrections_without_noise_are_rejected(case, only):
     assert "closer together than the noise leaves them" in verdict.failures[0]
 
 
-@pytest.mark.parametrize("case", ["dp-gd", "dp-gd, removable", "dp-gd, split, centred", "one feature"])
+@pytest.mark.parametrize("case", ["dp-gd", "dp-gd, removable", "dp-gd, split, standardised", "one feature"])
 def test_steps_all_stated_at_zero_weights_are_rejected(case):
     document = one_feature() if case == "one feature" else document_of(case)
     steps = [r for r in document["certificate"]["releases"] if r["name"] == "dp-gd gradient"]
@@ -390,7 +397,14 @@ def one_feature():
 
 
 def test_releases_in_another_order_are_rejected():
-    for case in ("dp-agd", "dp-svrg", "dp-gd, split, centred", "objective, centred", "objective", "adassp"):
+    for case in (
+        "dp-agd",
+        "dp-svrg",
+        "dp-gd, split, standardised",
+        "objective, standardised",
+        "objective",
+        "adassp",
+    ):
         document = document_of(case)
         document["certificate"]["releases"].append(document["certificate"]["releases"].pop(0))
         assert not verify(sealed(document)).accepted, case

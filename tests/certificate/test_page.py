@@ -38,7 +38,7 @@ def texts(value, path=()):
 
 
 def test_every_text_of_a_hostile_certificate_is_escaped():
-    document = document_of("rsgd-ar, centred")
+    document = document_of("rsgd-ar, standardised")
     for *parents, key in texts(document["certificate"]):
         inner = document["certificate"]
         for parent in parents:

@@ -45,7 +45,7 @@ def test_an_untouched_model_verifies(case):
 
 
 @pytest.mark.parametrize(
-    "case", ["output", "rsgd-ar, centred", "dp-gd", "ssp", "adassp", "dp-cd", "noisy-sgd, ball"]
+    "case", ["output", "rsgd-ar, standardised", "dp-gd", "ssp", "adassp", "dp-cd", "noisy-sgd, ball"]
 )
 def test_the_second_accountant_agrees_to_eight_digits(case):
     """The library reports delta a relative 1e-9 too high, to be safe; the second route must see just that."""
@@ -56,13 +56,13 @@ def test_the_second_accountant_agrees_to_eight_digits(case):
 
 
 @pytest.mark.parametrize(
-    "case", ["dp-sgd", "psgd", "dp-svrg", "dp-sgd, removable", "psgd, centred, removable"]
+    "case", ["dp-sgd", "psgd", "dp-svrg", "dp-sgd, removable", "psgd, standardised, removable"]
 )
 def test_the_second_accountant_agrees_on_samples(case):
     document = document_of(case)
     budget = document["certificate"]["budget"]
     reached = verify(document).price.delta(budget["epsilon"])
-    assert budget["delta"] * (1 - 1e-3) <= reached <= budget["delta"] * (1 + 1e-5)
+    assert budget["delta"] * (1 - 2e-3) <= reached <= budget["delta"] * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("mu", [1e-3, 0.05, 0.3, 1.0, 6.0, 40.0])

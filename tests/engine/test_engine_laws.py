@@ -181,7 +181,9 @@ def test_row_sums_and_moments_are_within_the_contract(kind, storage, models):
     engine = rows.open(storage=storage, engine=kind)
     X = engine._rows.X.astype(np.float64)
     mask = np.ones((capacity, 1), bool) if models is None else engine._rows.mask == 1
-    sums, moments = engine.row_sum(), engine.row_moments()
+    sums, squares, moments = engine.row_sum(), engine.square_sum(), engine.row_moments()
+    assert squares.shape == sums.shape
+    assert squares.dtype == np.float64
     assert sums.shape == (FEATURES + 1, mask.shape[1])
     assert moments.shape == (mask.shape[1], FEATURES + 1, FEATURES + 1)
     assert moments.dtype == np.float64
@@ -193,6 +195,7 @@ def test_row_sums_and_moments_are_within_the_contract(kind, storage, models):
         lengths = np.linalg.norm(own, axis=1)
         assert np.linalg.norm(sums[:, k] - exact_sum) <= gamma(n, 2.0**-53) * lengths.sum()
         assert np.linalg.norm(moments[k] - exact) <= gamma(n, 2.0**-53) * (lengths**2).sum()
+        assert np.linalg.norm(squares[:, k] - np.diag(exact)) <= gamma(n, 2.0**-53) * (lengths**2).sum()
         assert np.linalg.norm(exact - X.T @ X) > 1 or mask[:, k].all()
 
 
@@ -376,6 +379,7 @@ def test_threads_do_not_change_a_bit(storage, models):
         one.curvature_sum(Logistic(), W[:, :2]), two.curvature_sum(Logistic(), W[:, :2])
     )
     np.testing.assert_array_equal(one.row_moments(), two.row_moments())
+    np.testing.assert_array_equal(one.square_sum(), two.square_sum())
     for mine, other in zip(one.evaluate(Logistic(), W), two.evaluate(Logistic(), W), strict=True):
         np.testing.assert_array_equal(mine, other)
     moved = [W.copy(), W.copy()]
@@ -420,6 +424,7 @@ PASSES = {
     "evaluate": lambda engine, W: engine.evaluate(Logistic(), W),
     "margins": lambda engine, W: engine.margins(W),
     "row_sum": lambda engine, W: engine.row_sum(),
+    "square_sum": lambda engine, W: engine.square_sum(),
     "row_moments": lambda engine, W: engine.row_moments(),
     "descend": lambda engine, W: engine.descend(
         Logistic(), W.copy(), engine.batches([[N] * W.shape[1]]), np.ones((1, W.shape[1])), 0.1
@@ -438,7 +443,7 @@ def test_every_pass_notes_its_arithmetic(kind, storage, name):
         for rows in (engine, engine.select(range(models)), engine.sample(everyone)):
             used.clear()
             PASSES[name](rows, weights(Logistic(), models))
-            of_one = name in ("margins", "row_sum", "row_moments")
+            of_one = name in ("margins", "row_sum", "square_sum", "row_moments")
             assert used == {engine.arithmetic(1 if of_one else models)}
 
 

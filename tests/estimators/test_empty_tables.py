@@ -127,7 +127,7 @@ def test_every_mechanism_takes_no_rows(name):
     """At small capacities too: what a plan accepts is run whether a row is there or not."""
     ran = 0
     for loss in (Logistic(), ClippedSquared(), Softmax(3)):
-        for capacity, columns, center in ((1, 1, False), (60, 3, True)):
+        for capacity, columns, standardise in ((1, 1, False), (60, 3, True)):
             problem = Problem(
                 loss=loss,
                 l2=0.1,
@@ -138,7 +138,7 @@ def test_every_mechanism_takes_no_rows(name):
                 neighbours=Neighbours.ADD_REMOVE,
             )
             try:
-                mechanism = dataclasses.replace(resolve(name), center=center)
+                mechanism = dataclasses.replace(resolve(name), standardise=standardise)
                 plan = mechanism.plan(problem, Budget(1.0, 1e-6))
             except DpermError:
                 continue  # before any row, so it tells nothing of them

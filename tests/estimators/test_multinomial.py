@@ -113,11 +113,13 @@ def test_both_precisions_are_certified(blobs, dtype):
     assert model.coef_.dtype == np.float64
 
 
-def test_centring_and_add_remove_work(blobs):
+def test_standardising_and_add_remove_work(blobs):
     X, y = blobs
-    centred = PrivateLogisticRegression(mechanism=RSGDAR(center=True), epsilon=8.0, classes=range(CLASSES))
-    assert centred.fit(X, y).score(X, y) > 0.9
-    assert centred.privacy_.guarantee is not None
+    standardised = PrivateLogisticRegression(
+        mechanism=RSGDAR(standardise=True), epsilon=8.0, classes=range(CLASSES)
+    )
+    assert standardised.fit(X, y).score(X, y) > 0.9
+    assert standardised.privacy_.guarantee is not None
     hidden = {"neighbours": "add-remove", "classes": range(CLASSES)}
     open_ended = PrivateLogisticRegression(**hidden, max_rows=N + 500, epsilon=8.0).fit(X, y)
     assert open_ended.score(X, y) > 0.9

@@ -28,7 +28,7 @@ HIDDEN = {"neighbours": "add-remove", "max_rows": 500}
     [
         PrivateLogisticRegression(classes=[0, 1]),
         PrivateLogisticRegression(mechanism="rsgd-ar", classes=[0, 1, 2], epsilon=0.5),
-        PrivateLinearSVC(mechanism=Output(center=True), **HIDDEN, classes=[0, 1]),
+        PrivateLinearSVC(mechanism=Output(standardise=True), **HIDDEN, classes=[0, 1]),
         PrivateLinearSVC(mechanism="bolt-on", fit_intercept=False),
         PrivateLinearClassifier(loss=HuberHinge(0.1), mechanism="objective", classes=[0, 1]),
         PrivateLinearRegression(y_range=(0, 1), mechanism="adassp"),
@@ -143,8 +143,8 @@ def test_a_plan_does_not_advance_a_generator():
             ],
         ),
         (
-            PrivateLinearRegression(mechanism=AdaSSP(center=True), y_range=(0, 1), **HIDDEN),
-            ["at most 500 rows", "the mean of the rows, noise scale", "sums over the rows, once"],
+            PrivateLinearRegression(mechanism=AdaSSP(standardise=True), y_range=(0, 1), **HIDDEN),
+            ["at most 500 rows", "mean of the rows, noise scale", "sums over the rows, once"],
         ),
         (PrivateLinearSVC(mechanism="none"), ["WITHOUT PRIVACY", "no finite epsilon", "without noise"]),
         (

@@ -1,8 +1,11 @@
 """Prediction sees rows through the very map that training saw them through."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.metrics import log_loss
 
 from dperm import (
@@ -72,13 +75,13 @@ def test_raw_ages_are_predicted_as_well_as_they_were_learned():
 @pytest.mark.parametrize(
     "model",
     [
-        PrivateLogisticRegression(mechanism=Objective(center=True), classes=[0, 1], epsilon=20.0),
-        PrivateLogisticRegression(mechanism=Output(center=True), classes=[0, 1, 2], epsilon=20.0),
-        PrivateLinearRegression(mechanism=AdaSSP(center=True), y_range=(-1, 4), epsilon=20.0),
+        PrivateLogisticRegression(mechanism=Objective(standardise="bounded"), classes=[0, 1], epsilon=20.0),
+        PrivateLogisticRegression(mechanism=Output(standardise="bounded"), classes=[0, 1, 2], epsilon=20.0),
+        PrivateLinearRegression(mechanism=AdaSSP(standardise="bounded"), y_range=(-1, 4), epsilon=20.0),
     ],
     ids=["binary", "three classes", "regression"],
 )
-def test_centred_models_see_rows_moved_and_bounded_again(model):
+def test_standardised_models_see_rows_moved_and_bounded_again(model):
     rows = X + 0.5
     targets = np.digitize(X[:, 0], [-0.2, 0.2]) if np.size(getattr(model, "classes", 0)) == 3 else LABELS
     model.fit(rows, targets)
@@ -93,6 +96,28 @@ def test_centred_models_see_rows_moved_and_bounded_again(model):
     np.testing.assert_allclose(
         margins(model, rows), np.squeeze(seen @ coefficients.T + constant), rtol=1e-9, atol=1e-9
     )
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PrivateLogisticRegression(mechanism=Objective(standardise=True), classes=[0, 1]),
+        PrivateLogisticRegression(mechanism=Output(standardise="linear"), classes=[0, 1, 2]),
+        PrivateLinearRegression(mechanism=AdaSSP(standardise=True), y_range=(-1, 4)),
+        PrivateLogisticRegression(mechanism=Objective(standardise=True), classes=[0, 1], fit_intercept=False),
+    ],
+    ids=["binary", "three classes", "regression", "no intercept"],
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_linear_models_are_exactly_what_their_coefficients_say(model, dtype):
+    """For rows of any length, to the last bit; a bounded model is not."""
+    model.fit(X + 0.5, LABELS)
+    far = (40 * X).astype(dtype)
+    expected = np.squeeze(far @ model.coef_.T + model.intercept_)
+    np.testing.assert_array_equal(margins(model, far), expected)
+    cut = clone(model).set_params(mechanism=replace(model.mechanism, standardise="bounded"))
+    cut.fit(X + 0.5, LABELS)
+    assert np.abs(margins(cut, far) - np.squeeze(far @ cut.coef_.T + cut.intercept_)).max() > 1e-3
 
 
 def test_probabilities_and_labels_follow_the_mapped_rows():

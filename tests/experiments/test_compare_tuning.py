@@ -84,7 +84,7 @@ def test_wide_grids_are_cut_and_other_settings_run_alone():
     assert sharing(contender, columns=50) == [[0, 2], [4], [1, 3], [5]]
     assert sharing(contender, columns=500) == [[0], [2], [4], [1], [3], [5]]
     assert sharing(oracle("output", tolerance=[1e-4, 1e-5]), columns=10) == [[0], [1]]
-    assert sharing(oracle("rsgd", step_size=[1.0, 2.0], center=[True]), columns=10) == [[0], [1]]
+    assert sharing(oracle("rsgd", step_size=[1.0, 2.0], standardise=[True]), columns=10) == [[0], [1]]
 
 
 def test_an_oracle_gives_reasons_only_where_no_candidate_is_left(rows):

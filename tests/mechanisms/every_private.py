@@ -1,4 +1,4 @@
-"""Short plans of every registered private mechanism, plain and centred, and rows that fit them."""
+"""Short plans of every registered private mechanism, plain and standardised, and rows that fit them."""
 
 from functools import cache
 
@@ -15,23 +15,28 @@ from dperm.problem import Problem
 
 Array = NDArray[np.float64]
 BUDGET = Budget(0.5, 1e-6)
-CENTRED = {"center": True, "accounting": "tight"}
-NOT_CENTRED = {
-    "auto": "chooses centring itself",
-    "objective-pure": "is for delta = 0, which Gaussian noise on a mean is not",
+STANDARDISED = {"standardise": True, "accounting": "tight"}
+NOT_STANDARDISED = {
+    "auto": "chooses standardisation itself",
+    "objective-pure": "is for delta = 0, which Gaussian noise on moments is not",
 }
 
 PRIVATE = [name for name in mechanism_names() if resolve(name).private]
 each_case = pytest.mark.parametrize(
-    ("name", "center"),
-    [(name, center) for name in PRIVATE for center in (False, True) if not center or name not in NOT_CENTRED],
+    ("name", "standardise"),
+    [
+        (name, standardise)
+        for name in PRIVATE
+        for standardise in (False, True)
+        if not standardise or name not in NOT_STANDARDISED
+    ],
 )
 
 
 @cache
 def planned(
     name: str,
-    center: bool = False,
+    standardise: bool = False,
     n_rows: int = FACTS["n_rows"],
     arithmetic: Arithmetic = FLOAT64,
 ) -> Plan:
@@ -39,7 +44,7 @@ def planned(
     mechanism = resolve(name)
     loss = next(loss for loss in example_losses() if loss.is_model and loss.labels in mechanism.labels)
     problem = Problem(loss=loss, **{**FACTS, "n_rows": n_rows, "arithmetic": arithmetic})
-    plan = short_plan(mechanism, problem, BUDGET, CENTRED if center else {})
+    plan = short_plan(mechanism, problem, BUDGET, STANDARDISED if standardise else {})
     assert plan is not None
     return plan
 

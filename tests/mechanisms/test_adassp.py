@@ -118,17 +118,19 @@ def delta_of(mu, epsilon):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("standardise", [False, True])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
-def test_the_price_by_another_route_meets_the_budget(epsilon, center, relation):
-    plan = AdaSSP(center=center).plan(task(neighbours=relation), Budget(epsilon, 1e-6))
+def test_the_price_by_another_route_meets_the_budget(epsilon, standardise, relation):
+    plan = AdaSSP(standardise=standardise).plan(task(neighbours=relation), Budget(epsilon, 1e-6))
     r2 = 1 + 0.3**2
     replaced = relation is Neighbours.REPLACE_ONE
     exact = [r2, math.sqrt(2) * r2, 2 * math.sqrt(r2)] if replaced else [r2, r2, math.sqrt(r2)]
     parts = [s / noise.scale for s, noise in zip(exact, plan.noises, strict=True)]
     assert np.ptp(parts) <= 1e-5 * parts[0]
-    if center:
-        parts.append((2 if replaced else 1) / 500 / plan.centring.noise.scale)
+    if standardise:
+        mean, moments = plan.standardisation.noises
+        parts.append((2 if replaced else math.hypot(1, 0.5)) / 500 / mean.scale)
+        parts.append((math.sqrt(2) if replaced else 1) / 500 / moments.scale)
     assert delta_of(math.hypot(*parts), epsilon) <= 1e-6 * (1 + 1e-6)
     assert plan.profile.delta(epsilon) <= 1e-6
     assert math.hypot(*parts) == pytest.approx(gaussian_mu(Budget(epsilon, 1e-6)), rel=1e-5)
@@ -199,14 +201,14 @@ def test_the_ridge_is_too_small_no_more_often_than_declared():
 
 def test_exact_noise_runs_and_is_accurate_with_enough_rows():
     X, y = rows(20_000)
-    for mechanism in (AdaSSP(), AdaSSP(center=True)):
+    for mechanism in (AdaSSP(), AdaSSP(standardise=True)):
         _, outcome = release(mechanism, task(20_000), X, y, gate=Gate.system())
         bounded = X * np.minimum(1, 1 / np.linalg.norm(X, axis=1))[:, None]
         coefficients, constant = outcome.row_map.coefficients(outcome.weights)
         predicted = bounded @ coefficients + constant
         assert 1 - ((predicted - y) ** 2).mean() / y.var() > 0.7
         assert all(record.secure for record in outcome.records)
-    assert len(outcome.records) == 4
+    assert len(outcome.records) == 5
 
 
 @pytest.mark.parametrize(

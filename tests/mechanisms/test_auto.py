@@ -21,7 +21,7 @@ WIDE = Problem(loss=Logistic(), l2=1e-3, x_norm=1.0, n_rows=40_000, n_features=1
 def chosen(problem: Problem, epsilon: float) -> tuple[str, bool]:
     mechanism, why = choose(problem, Budget(epsilon, 1e-8))
     assert why
-    return mechanism.name, mechanism.center
+    return mechanism.name, bool(mechanism.standardise)
 
 
 def test_the_rule() -> None:
@@ -65,7 +65,7 @@ def test_jobs_with_different_choices_come_back_in_order() -> None:
     found = [np.append(*outcome.row_map.coefficients(outcome.weights)) for outcome in outcomes]
     spread = [np.linalg.norm(model - found[0]) for model in found]
     assert spread[2] < min(spread[1], spread[3])
-    assert [len(outcome.records) for outcome in outcomes] == [3, 2, 3, 2]
+    assert [len(outcome.records) for outcome in outcomes] == [4, 3, 4, 3]
 
 
 def test_the_report_names_the_choice_and_the_reason() -> None:
@@ -78,7 +78,7 @@ def test_the_report_names_the_choice_and_the_reason() -> None:
     assert model.privacy_.settings["mechanism"] == "ssp"
 
 
-def test_it_takes_no_accounting_or_centring() -> None:
-    for bad in ({"center": True}, {"accounting": "paper"}):
+def test_it_takes_no_accounting_or_standardising() -> None:
+    for bad in ({"standardise": True}, {"accounting": "paper"}):
         with pytest.raises(InvalidInput):
             Auto(**bad)

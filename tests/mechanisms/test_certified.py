@@ -5,7 +5,7 @@ from itertools import count
 
 import numpy as np
 import pytest
-from every_private import BUDGET, NOT_CENTRED, each_case, planned, rows_for
+from every_private import BUDGET, NOT_STANDARDISED, each_case, planned, rows_for
 
 from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
 from dperm.engine import Engine, ReferenceEngine, Rows, Table, open_rows
@@ -71,9 +71,9 @@ def table(kind: type[Table], problem: Problem, **more: object) -> Table:
 
 
 @each_case
-def test_rows_decide_what_is_certified(name: str, center: bool) -> None:
+def test_rows_decide_what_is_certified(name: str, standardise: bool) -> None:
     """Plain rows are; rows with float32 sums, and rows of which nothing is known, are not. All of them can be used."""
-    plan = planned(name, center)
+    plan = planned(name, standardise)
     assert (plan.not_certified is None) == (name not in NOT_BY_PLAN)
     if plan.not_certified is not None:
         assert NOT_BY_PLAN[name] in plan.not_certified
@@ -84,31 +84,31 @@ def test_rows_decide_what_is_certified(name: str, center: bool) -> None:
 
 @each_case
 def test_a_plan_that_allows_for_coarse_sums_is_certified_on_them_and_declares_more(
-    name: str, center: bool
+    name: str, standardise: bool
 ) -> None:
-    fine, coarse = (planned(name, center, arithmetic=kind) for kind in (FLOAT64, FLOAT32_SUMS))
+    fine, coarse = (planned(name, standardise, arithmetic=kind) for kind in (FLOAT64, FLOAT32_SUMS))
     first = []
     for plan in (fine, coarse):
         sure, records = ran(plan, table(CoarseTable, plan.problem))
         assert sure == (plan is coarse and name not in NOT_BY_PLAN)
-        first.append([r for r in records if not r.name.startswith(OBJECTIVE_NOISE)][: 1 + center])
-    for before, after in zip(*first, strict=True):  # the mean of the rows too
+        first.append([r for r in records if not r.name.startswith(OBJECTIVE_NOISE)][: 1 + 2 * standardise])
+    for before, after in zip(*first, strict=True):  # mean and moments too
         assert before.name == after.name
         assert after.sensitivity > before.sensitivity
 
 
-@pytest.mark.parametrize("name", NOT_CENTRED)
-def test_what_is_not_centred_here_is_refused(name: str) -> None:
+@pytest.mark.parametrize("name", NOT_STANDARDISED)
+def test_what_is_not_standardised_here_is_refused(name: str) -> None:
     with pytest.raises(DpermError):
-        replace(resolve(name), center=True).plan(planned(name).problem, BUDGET)
+        replace(resolve(name), standardise=True).plan(planned(name).problem, BUDGET)
 
 
 def test_one_coarse_pass_among_precise_ones_is_enough() -> None:
-    """A centred run opens its rows twice: for the mean, and for the training."""
+    """A standardised run opens its rows three times: for mean, moments and training."""
     plan = planned("output-gd", True)
-    turns: list[set[int]] = [set(), {0}, {1}, {2}]
+    turns: list[set[int]] = [set(), {0}, {1}, {2}, {3}]
     sure = [ran(plan, table(PartlyCoarseTable, plan.problem, coarse=coarse))[0] for coarse in turns]
-    assert sure == [True, False, False, True]
+    assert sure == [True, False, False, False, True]
 
 
 def test_nothing_is_carried_over_from_an_earlier_run() -> None:

@@ -97,17 +97,17 @@ def spent(gate: ScriptedGate) -> float:
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize("picks", [[0], [3], [0, 0, 5], [20, 0, 1, 0, 0, 0, 7]], ids=str)
 def test_whatever_is_chosen_the_purse_is_never_overdrawn(picks: list[int], relation: Neighbours) -> None:
-    for center in (False, True):
-        facts, mechanism = problem(neighbours=relation), DPAGD(splits=9, center=center)
+    for standardise in (False, True):
+        facts, mechanism = problem(neighbours=relation), DPAGD(splits=9, standardise=standardise)
         plan = mechanism.plan(facts, BUDGET)
         gate = ScriptedGate(strength=1.0, picks=picks)
         outcome = fit(mechanism, facts, *data(), gate=gate)
-        if center:
-            gate.noises.pop(0)
-        rho = spent(gate) + (plan.centring.mu**2 / 2 if center else 0.0)
+        if standardise:
+            del gate.noises[:2]
+        rho = spent(gate) + (plan.standardisation.mu**2 / 2 if standardise else 0.0)
         assert plain_zcdp_epsilon(rho, BUDGET.delta) <= BUDGET.epsilon
         assert spent(gate) >= 0.8 * plan.purse.rho
-        assert len(outcome.records) - center <= plan.releases
+        assert len(outcome.records) - 2 * standardise <= plan.releases
 
 
 def test_each_gradient_is_charged_once() -> None:

@@ -45,14 +45,14 @@ def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
     assert len(got.records) == 15
 
 
-@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("standardise", [False, True])
 @pytest.mark.parametrize("relation", list(Neighbours))
-def test_all_updates_together_meet_the_budget(relation: Neighbours, center: bool) -> None:
+def test_all_updates_together_meet_the_budget(relation: Neighbours, standardise: bool) -> None:
     """From the records of a run: each passage costs sensitivity over scale; squares add up."""
     facts, (X, y) = problem(neighbours=relation), data()
-    outcome = fit(DPCD(passes=2, center=center), facts, X, y)
+    outcome = fit(DPCD(passes=2, standardise=standardise), facts, X, y)
     mu = math.sqrt(sum((record.padded_sensitivity / record.noise_scale) ** 2 for record in outcome.records))
-    assert len(outcome.records) == 10 + center
+    assert len(outcome.records) == 10 + 2 * standardise
     assert plain_delta(mu, BUDGET.epsilon) <= BUDGET.delta
     assert plain_delta(mu * (1 + 1e-6), BUDGET.epsilon) > BUDGET.delta
 
@@ -82,9 +82,9 @@ def test_the_printed_noise_is_certified_up_to_epsilon_one_and_refused_above() ->
     assert paper.profile.delta(1.0) < 1e-8
     with pytest.raises(NotCertified, match="epsilon up to 1"):
         DPCD(accounting="paper").plan(facts, Budget(1.5, 1e-8))
-    shared = DPCD(accounting="paper", center=True).plan(facts, budget)
+    shared = DPCD(accounting="paper", standardise=True).plan(facts, budget)
     assert shared.not_certified is None
-    assert paper.profile.delta(1.0) < shared.profile.delta(1.0) < 1e-8  # the mean of the rows is paid for too
+    assert paper.profile.delta(1.0) < shared.profile.delta(1.0) < 1e-8  # the moments are paid for too
 
 
 def test_refusals() -> None:

@@ -62,13 +62,13 @@ def test_without_noise_it_is_a_plain_loop_over_the_batches(loss, clip):
 
 
 @each_relation
-@pytest.mark.parametrize("center", [False, True])
-def test_the_noise_meets_the_budget_by_dp_accountings_own_ledger(neighbours, center):
+@pytest.mark.parametrize("standardise", [False, True])
+def test_the_noise_meets_the_budget_by_dp_accountings_own_ledger(neighbours, standardise):
     from dp_accounting import DpEventBuilder, GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent
     from dp_accounting.pld import PLDAccountant
 
     problem = facts(Logistic(), neighbours=neighbours)
-    mechanism = DPSGD(steps=20, rate=0.1, center=center)
+    mechanism = DPSGD(steps=20, rate=0.1, standardise=standardise)
     plan = mechanism.plan(problem, BUDGET)
     replaced = neighbours is Neighbours.REPLACE_ONE
     relation = NeighboringRelation.REPLACE_ONE if replaced else NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -78,8 +78,8 @@ def test_the_noise_meets_the_budget_by_dp_accountings_own_ledger(neighbours, cen
         z = factor * plan.noise.scale / (plan.noise.padded(plan.noise.sensitivity) / (2 if replaced else 1))
         builder = DpEventBuilder()
         builder.compose(PoissonSampledDpEvent(0.1, GaussianDpEvent(z)), 20)
-        if center:
-            builder.compose(GaussianDpEvent((2 if replaced else 1) / plan.centring.mu))
+        if standardise:
+            builder.compose(GaussianDpEvent((2 if replaced else 1) / plan.standardisation.mu))
         return PLDAccountant(relation).compose(builder.build()).get_epsilon(BUDGET.delta)
 
     assert epsilon(1.0) <= BUDGET.epsilon * (1 + 1e-3)
@@ -103,11 +103,14 @@ def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(loss, nei
     assert (distance[~met] < 1e-12).all()
 
 
-def test_centring_works():
+def test_standardising_works():
     problem, (X, y) = facts(Softmax(3)), rows_of(Softmax(3))
-    outcome = run(DPSGD(steps=20, center=True), problem, X, y)
+    outcome = run(DPSGD(steps=20, standardise=True), problem, X, y)
     assert outcome.weights.shape == (5, 3)
-    assert [record.name for record in outcome.records] == ["mean of the rows"] + ["dp-sgd gradient"] * 20
+    assert [record.name for record in outcome.records] == [
+        "mean of the rows",
+        "second moments of the columns",
+    ] + ["dp-sgd gradient"] * 20
 
 
 def test_models_side_by_side_draw_batches_of_their_own():

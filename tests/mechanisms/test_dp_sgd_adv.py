@@ -70,9 +70,9 @@ def test_the_default_number_of_steps_is_the_theorems_least():
     assert small.releases == 1_000
 
 
-def test_advanced_composition_is_not_combined_with_centring_but_the_tight_price_is():
+def test_advanced_composition_is_not_combined_with_standardising_but_the_tight_price_is():
     problem, (X, y) = facts(Logistic()), rows_of(Logistic())
-    with pytest.raises(Unsupported, match="centring"):
-        DPSGDAdv(steps=200, accounting="paper", center=True).plan(problem, BUDGET)
-    outcome = run(DPSGDAdv(steps=10, center=True, accounting="tight"), problem, X, y)
-    assert len(outcome.records) == 11
+    with pytest.raises(Unsupported, match="standardisation"):
+        DPSGDAdv(steps=200, accounting="paper", standardise=True).plan(problem, BUDGET)
+    outcome = run(DPSGDAdv(steps=10, standardise=True, accounting="tight"), problem, X, y)
+    assert len(outcome.records) == 12

@@ -47,11 +47,11 @@ def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
 @pytest.mark.parametrize("budget", [BUDGET, Budget(0.1, 1e-8)], ids=str)
 def test_the_choices_cost_no_more_than_the_budget(budget: Budget, relation: Neighbours) -> None:
     """From the declared noise: range 2 * sensitivity / scale, rho = range**2 / 8, summed and converted."""
-    for center in (False, True):
+    for standardise in (False, True):
         facts = problem(neighbours=relation)
-        plan = FrankWolfe(steps=17, center=center).plan(facts, budget)
+        plan = FrankWolfe(steps=17, standardise=standardise).plan(facts, budget)
         moved = 2 * plan.noise.sensitivity / plan.noise.scale
-        mu_spent = plan.centring.mu if center else 0.0
+        mu_spent = plan.standardisation.mu if standardise else 0.0
         rho = 17 * moved**2 / 8 + mu_spent**2 / 2
         reached = plain_zcdp_epsilon(rho, budget.delta)
         assert reached <= budget.epsilon
@@ -129,7 +129,7 @@ def test_refusals_and_several_models() -> None:
     plans = [mechanism.plan(facts, Budget(epsilon, 1e-6)) for epsilon in (30.0, 1.0)]
     outcomes = mechanism.run([Job(plan=plan) for plan in plans], open_rows(X, y, facts), Gate.seeded(0))
     assert [len(outcome.records) for outcome in outcomes] == [plan.releases for plan in plans]
-    assert fit(FrankWolfe(center=True), facts, X, y).records[0].name == "mean of the rows"
+    assert fit(FrankWolfe(standardise=True), facts, X, y).records[0].name == "mean of the rows"
     (secure,) = mechanism.run([Job(plan=plans[1])], open_rows(X, y, facts), Gate.system())
     assert secure.certified
     assert all(record.secure for record in secure.records)

@@ -1,10 +1,10 @@
-"""A record belongs to the job whose numbers left with it: in batches, in parts of batches and for centred jobs."""
+"""A record belongs to the job whose numbers left with it: in batches, in parts of batches and for standardised jobs."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from every_private import NOT_CENTRED, PRIVATE, each_case, planned, rows_for
+from every_private import NOT_STANDARDISED, PRIVATE, each_case, planned, rows_for
 
 from dperm.audit.gates import KeepingGate, SilentGate
 from dperm.engine import open_rows
@@ -47,8 +47,8 @@ def check_together(plans: list[Plan]) -> list[Outcome]:
 
 
 @each_case
-def test_jobs_of_a_batch_have_the_records_that_they_have_alone(name: str, center: bool) -> None:
-    usual = planned(name, center)
+def test_jobs_of_a_batch_have_the_records_that_they_have_alone(name: str, standardise: bool) -> None:
+    usual = planned(name, standardise)
     check_together([usual.mechanism.plan(usual.problem, budget) for budget in BUDGETS])
 
 
@@ -76,8 +76,8 @@ def test_the_last_record_of_a_job_is_that_of_its_weights(name: str) -> None:
         np.testing.assert_array_equal(gate.kept[id(outcome.record)].noisy, outcome.weights)
 
 
-@pytest.mark.parametrize("name", [name for name in PRIVATE if name not in NOT_CENTRED])
-def test_a_centred_job_has_the_mean_of_its_own_rows_and_its_own_map(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in PRIVATE if name not in NOT_STANDARDISED])
+def test_a_standardised_job_has_the_mean_of_its_own_rows_and_its_own_map(name: str) -> None:
     """Two models on other rows of one table, in turned order."""
     counts = (15, 19)
     plans = [planned(name, True, n_rows=count) for count in counts]
@@ -92,16 +92,20 @@ def test_a_centred_job_has_the_mean_of_its_own_rows_and_its_own_map(name: str) -
         bounded = own * np.minimum(1, 1.5 / np.linalg.norm(own, axis=1))[:, None]
         assert outcome.row_map.centre is not None
         np.testing.assert_allclose(outcome.row_map.centre, bounded.mean(axis=0), rtol=1e-6)
-        first, *others = outcome.records
-        assert first.name == "mean of the rows"
-        assert plans[k].centring is not None
-        assert first.noise_scale == plans[k].centring.noise.scale
-        assert "mean of the rows" not in {record.name for record in others}
+        first, second, *others = outcome.records
+        names = ["mean of the rows", "second moments of the columns"]
+        assert [first.name, second.name] == names
+        standardisation = plans[k].standardisation
+        assert standardisation is not None
+        assert (first.noise_scale, second.noise_scale) == tuple(
+            noise.scale for noise in standardisation.noises
+        )
+        assert not {record.name for record in others} & set(names)
         assert len(others) >= 1
     assert outcomes[0].row_map != outcomes[1].row_map
 
 
-def test_a_job_that_is_not_centred_has_the_map_of_its_problem() -> None:
+def test_a_job_that_is_not_standardised_has_the_map_of_its_problem() -> None:
     plan = planned("output-gd")
     assert alone(plan).row_map == plan.problem.row_map
 

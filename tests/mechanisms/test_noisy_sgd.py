@@ -184,7 +184,7 @@ def test_refusals() -> None:
             NoisySGD(**bad)  # type: ignore[arg-type]
 
 
-def test_models_side_by_side_and_centring() -> None:
+def test_models_side_by_side_and_standardising() -> None:
     facts, (X, y) = problem(n_rows=N), data()
     mechanism = NoisySGD(batch_size=20)
     plans = [mechanism.plan(facts, Budget(epsilon, 1e-6)) for epsilon in (20.0, 0.5, 20.0)]
@@ -194,12 +194,16 @@ def test_models_side_by_side_and_centring() -> None:
     assert outcomes[0].records[0].noise_scale == plans[0].noise.scale
     assert norms[1] != norms[0] != norms[2]
 
-    centred = NoisySGD(batch_size=20, center=True)
-    plan = centred.plan(facts, BUDGET)
+    standardised = NoisySGD(batch_size=20, standardise=True)
+    plan = standardised.plan(facts, BUDGET)
     assert plan.profile.delta(BUDGET.epsilon) <= BUDGET.delta
     assert plan.noise.scale > mechanism.plan(facts, BUDGET).noise.scale
-    (outcome,) = centred.run([Job(plan=plan)], open_rows(X, y, facts), Gate.seeded(1))
-    assert [record.name for record in outcome.records] == ["mean of the rows", "noisy-sgd last iterate"]
+    (outcome,) = standardised.run([Job(plan=plan)], open_rows(X, y, facts), Gate.seeded(1))
+    assert [record.name for record in outcome.records] == [
+        "mean of the rows",
+        "second moments of the columns",
+        "noisy-sgd last iterate",
+    ]
 
 
 class Watching(Gate):

@@ -128,6 +128,6 @@ def test_it_fails_closed(monkeypatch):
         fit(ObjectivePure(), problem, make_rows(problem), PURE)
 
 
-def test_centring_needs_a_delta():
+def test_standardising_needs_a_delta():
     with pytest.raises(Unsupported, match="delta"):
-        ObjectivePure(center=True).plan(make_problem(), Budget(1.0, 1e-6))
+        ObjectivePure(standardise=True).plan(make_problem(), Budget(1.0, 1e-6))

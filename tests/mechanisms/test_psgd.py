@@ -105,12 +105,14 @@ def test_batches_are_uniform_sets_without_repetition(gate):
     assert p_value(lambda: rng.choice(5, 2, replace=False, p=favour)) < 1e-10
 
 
-def test_centring_works_and_costs_noise():
+def test_standardising_works_and_costs_noise():
     problem, (X, y) = facts(Logistic()), rows_of(Logistic())
-    plain, centred = (PSGD(steps=4, batch_size=50, center=c).plan(problem, BUDGET) for c in (False, True))
-    assert plain.noise.scale < centred.noise.scale < 1.2 * plain.noise.scale
-    outcome = run(PSGD(steps=4, batch_size=50, center=True), problem, X, y)
-    assert len(outcome.records) == 5
+    plain, standardised = (
+        PSGD(steps=4, batch_size=50, standardise=c).plan(problem, BUDGET) for c in (False, True)
+    )
+    assert plain.noise.scale < standardised.noise.scale < 1.2 * plain.noise.scale
+    outcome = run(PSGD(steps=4, batch_size=50, standardise=True), problem, X, y)
+    assert len(outcome.records) == 6
 
 
 def test_defaults_are_stated_in_the_plan():

@@ -81,8 +81,8 @@ def test_thirty_two_moments_cannot_reach_a_small_epsilon():
     assert SGDMA(steps=30).plan(problem, budget).not_certified is None
 
 
-def test_centring_works():
+def test_standardising_works():
     problem, (X, y) = facts(Logistic()), rows_of(Logistic())
-    outcome = run(SGDMA(steps=20, rate=0.1, center=True), problem, X, y)
+    outcome = run(SGDMA(steps=20, rate=0.1, standardise=True), problem, X, y)
     assert outcome.weights.shape == (5,)
-    assert len(outcome.records) == 21
+    assert len(outcome.records) == 22

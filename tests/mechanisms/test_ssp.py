@@ -97,13 +97,13 @@ def test_neighbours_stay_within_the_sensitivity_and_the_worst_pair_attains_it(we
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("standardise", [False, True])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
-def test_the_price_by_another_route_meets_the_budget(epsilon, center, relation):
+def test_the_price_by_another_route_meets_the_budget(epsilon, standardise, relation):
     from scipy.stats import norm
 
     budget = Budget(epsilon, 1e-8)
-    plan = SSP(center=center).plan(task(neighbours=relation), budget)
+    plan = SSP(standardise=standardise).plan(task(neighbours=relation), budget)
     c, r = 0.5, math.hypot(1, 0.3)
     joint = (
         math.sqrt(0.25 + c * c)
@@ -111,8 +111,15 @@ def test_the_price_by_another_route_meets_the_budget(epsilon, center, relation):
         else math.sqrt(0.5 + 1 / (32 * c * c) + 2 * c * c)
     )
     assert plan.noise.sensitivity == pytest.approx(r * joint, rel=1e-8)
-    mean_sensitivity = (1 if relation is Neighbours.ADD_REMOVE else 2) / 400
-    mu_0 = mean_sensitivity / plan.centring.noise.scale if center else 0.0
+    mean, moments = (math.hypot(1, 0.5), 1.0) if relation is Neighbours.ADD_REMOVE else (2.0, math.sqrt(2))
+    mu_0 = 0.0
+    if standardise:
+        mu_0 = math.hypot(
+            *(
+                s / 400 / noise.scale
+                for s, noise in zip((mean, moments), plan.standardisation.noises, strict=True)
+            )
+        )
     mu = math.hypot(r * joint / plan.noise.scale, mu_0)
     delta = norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
     assert delta <= 1e-8 * (1 + 1e-6)
@@ -166,20 +173,20 @@ def test_exact_noise_runs_and_differs():
 
 def test_accuracy_at_a_moderate_budget():
     X, y = rows(20_000)
-    for mechanism in (SSP(), SSP(center=True)):
+    for mechanism in (SSP(), SSP(standardise=True)):
         _, outcome = release(mechanism, task(20_000), X, y, Budget(1.0, 1e-8))
         coefficients, constant = outcome.row_map.coefficients(outcome.weights)
         predicted = np.sign(X @ coefficients + constant)
         assert (predicted == y).mean() > 0.77  # without noise 0.80
     assert (y > 0).mean() < 0.6  # what a constant answer would reach
-    assert len(outcome.records) == 2
+    assert len(outcome.records) == 3
 
 
 def test_the_ridge_is_the_rule_unless_l2_or_the_user_asks_for_more():
     mu = gaussian_mu(BUDGET)
     rule = math.sqrt(5) * 2 * math.hypot(1, 0.3) ** 2 / (400 * mu * 5) / 2
     assert ridge_rule(task(), mu) == pytest.approx(rule, rel=1e-12)
-    assert ridge_rule(task(), mu, center=True) == pytest.approx(3 * rule, rel=1e-12)
+    assert ridge_rule(task(), mu, standardised=True) == pytest.approx(3 * rule, rel=1e-12)
     assert SSP().plan(task(), BUDGET).settings["l2_used"] == pytest.approx(rule, rel=1e-8)
     assert SSP().plan(task(l2=3.0), BUDGET).settings["l2_used"] == 3.0
     assert SSP(ridge=0.25).plan(task(l2=3.0), BUDGET).settings["l2_used"] == 0.25
@@ -195,7 +202,7 @@ def test_the_ridge_is_the_rule_unless_l2_or_the_user_asks_for_more():
         {"ridge": 0.0},
         {"ridge": math.nan},
         {"accounting": "paper"},
-        {"center": 1},
+        {"standardise": 1},
     ],
 )
 def test_bad_settings_are_refused(settings):

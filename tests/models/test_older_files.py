@@ -11,27 +11,82 @@ from dperm.certificate.document import digest
 from dperm.certificate.statement import file_digest, model_digest
 from dperm.errors import InvalidInput
 from dperm.models import read_document, read_model
+from dperm.row_map import RowMap
 
 FILES = Path(__file__).parent / "files"
-NAMES = ["classifier-3.json", "regression-3.json", "centred-3.json"]
+PLAIN = ["classifier-3.json", "regression-3.json", "classifier-4.json"]
+CENTRED = ["centred-3.json", "centred-4.json"]
+NAMES = [*PLAIN, *CENTRED]
 ROWS = np.random.default_rng(0).normal(size=(40, 3)) / 6
+ROWS_THEN = [[8.0, -1.0, 2.0], [0.1, 0.2, 0.3], [-3.0, 4.0, 0.5]]
+MARGINS_THEN = [2.9614907956432135, -0.23756959491728535, -2.665739977599924]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PLAIN)
 def test_an_older_file_loads_and_verifies(name):
     document = read_document(FILES / name)
-    assert (document["version"], document["certificate"]["version"]) == (3, 2)
+    version = int(name[-6])
+    assert (document["version"], document["certificate"]["version"]) == (version, version - 1)
     assert verify(FILES / name).ok
     model = load_model(FILES / name)
-    assert model.row_map_.to_dict() == {
-        "x_norm": model.x_norm,
-        "intercept": pytest.approx(0.3 * model.x_norm),
-        "centre": None,
-        "scale": None,
-    }
+    assert model.row_map_ == RowMap(x_norm=model.x_norm, intercept=0.3 * model.x_norm)
+    assert "standardisation" not in str(model.privacy_)
+
+
+@pytest.mark.parametrize("name", CENTRED)
+def test_rows_that_were_centred_are_neither_right_nor_wrong_by_this_version(name):
+    verdict = verify(FILES / name)
+    assert not verdict.ok
+    (failure,) = verdict.failures
+    assert failure.startswith("version: rows were centred")
+    assert "with the version that wrote it" in failure
+    assert verdict.guarantee is None
+    model = load_model(FILES / name)
+    assert model.mechanism.standardise == "linear"  # what fitting it again would do
+    assert "mean of the rows, noise scale" in str(model.privacy_)
+    assert not model.row_map_.linear
+
+
+def test_a_centred_model_still_predicts_through_its_own_map():
+    document, model = read_document(FILES / "centred-4.json"), load_model(FILES / "centred-4.json")
+    assert model.row_map_.centre.tolist() == document["row_map"]["centre"]
+    assert set(model.row_map_.scale) == {0.6}
+    rows = np.array(ROWS_THEN)
+    np.testing.assert_array_equal(model.decision_function(rows), MARGINS_THEN)
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("centring", [{"share": 0.15}, {"share": 0.15, "radius": 0.6, "mu": "1"}, 3])
+def test_a_centring_of_another_form_is_refused(name, centring, tmp_path):
+    document = read_document(FILES / name)
+    document["certificate"]["centring"] = centring
+    assert not verify(resealed(document)).accepted
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(InvalidInput):
+        load_model(path)
+
+
+@pytest.mark.parametrize("name", CENTRED)
+def test_a_centring_cannot_be_hidden_by_leaving_it_out(name):
+    """Nobody pays for the mean then: its release is in no price."""
+    document = read_document(FILES / name)
+    document["certificate"]["centring"] = None
+    verdict = verify(resealed(document))
+    assert not verdict.accepted
+    for part in (
+        document["certificate"]["mechanism"]["asked"],
+        document["certificate"]["mechanism"]["chosen"],
+    ):
+        part["settings"]["center"] = False
+    document["certificate"]["mechanism"]["used"]["center"] = False
+    document["parameters"]["mechanism"]["settings"]["center"] = False
+    if "row_map" in document:
+        document["row_map"].update(centre=None, scale=None)
+    assert not verify(resealed(document)).accepted
+
+
+@pytest.mark.parametrize("name", [*PLAIN, "centred-3.json"])
 def test_its_short_rows_are_predicted_as_they_were(name):
     document, model = read_document(FILES / name), load_model(FILES / name)
     margins = model.predict(ROWS) if name.startswith("regression") else model.decision_function(ROWS)
@@ -74,9 +129,9 @@ def test_versions_of_file_and_certificate_go_together(tmp_path):
         load_model(path)
     assert not verify(document).accepted  # and there is no map that a newer certificate would be about
     document = read_document(FILES / "classifier-3.json")
-    document |= {"version": 4, "row_map": None, "pipeline": None}
+    document |= {"version": 5, "row_map": None, "pipeline": None}
     path.write_text(json.dumps(document))
-    with pytest.raises(InvalidInput, match="version 4 holds a certificate of version 3"):
+    with pytest.raises(InvalidInput, match="version 5 holds a certificate of version 4"):
         load_model(path)
 
 

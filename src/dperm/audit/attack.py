@@ -118,6 +118,15 @@ def opposite_pair(problem: Problem) -> Pair:
     return replace(alone, name="mirrored row", right=(mirrored, y))
 
 
+def sideways_pair(problem: Problem) -> Pair:
+    """A lone row against one along the next axis: second moments of the columns move as far as they can."""
+    alone = lone_pair(replace(problem, neighbours=Neighbours.REPLACE_ONE))
+    X, y = alone.left
+    turned = X.copy()
+    turned[alone.row] = np.roll(X[alone.row], 1)
+    return replace(alone, name="turned row", right=(turned, y))
+
+
 @dataclass(frozen=True, eq=False)
 class Seen:
     """What was published in many runs, one row each, in units of its noise; and the same before noise."""

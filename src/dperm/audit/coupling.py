@@ -39,12 +39,12 @@ def answers_for(plan: Plan, run: Watch, pair: Pair) -> list[Vector]:
 
 
 def gradient_sum(plan: Plan, point: Vector, rows: Rows, released: list[Vector]) -> Vector:
-    """Gradients of all rows at these weights, by the plain engine, on centred rows where the plan centres them."""
+    """Gradients of all rows at these weights, by the plain engine, on rows as the plan standardises them."""
     loss = plan.problem.loss
     weights = point[:, None] if loss.outputs == 1 else point.reshape(-1, 1, loss.outputs)
     table = table_of(plan.problem, rows)
-    if plan.centring is not None:
-        table = table.mapped(plan.centring.map_by(released[0]))
+    if plan.standardisation is not None:
+        table = table.mapped(plan.standardisation.map_by(released[: len(plan.standardisation.noises)]))
     engine = table.open(precise=True, engine="reference")
     return np.asarray(engine.gradient_sum(loss, np.ascontiguousarray(weights)).reshape(-1))
 

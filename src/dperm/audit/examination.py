@@ -34,11 +34,11 @@ from dperm.problem import Problem
 
 EPSILON, DELTA, CONFIDENCE, RUNS = 1.0, 1e-2, 0.999, 150_000
 TRAINING, FEWEST_TRAINING = 0.1, 1000  # runs that choose the score and its threshold; at most a third of all
-NOISE_RUNS, CENTRED_RUNS = 300, 150
+NOISE_RUNS, STANDARDISED_RUNS = 300, 150
 CONTROL_RUNS = 10_000
 
-CENTRED_INTERCEPT = 0.5
-WIDE = FEW_FEATURES + 1  # features, so many that ``auto`` centres them
+WITH_INTERCEPT = 0.5
+WIDE = FEW_FEATURES + 1  # features, so many that ``auto`` standardises them
 
 
 def audit(
@@ -213,17 +213,17 @@ def _attacked_too(attack: Attack, number: int, claim: _Claim, found: AuditResult
 
 
 def _noise_checks(mechanism: Mechanism, blank: Problem, budget: Budget) -> Iterator[NoiseCheck]:
-    """As it is, and on centred rows where it can have them."""
+    """As it is, and on standardised rows where it can have them."""
     yield check_noise(mechanism, blank, budget, NOISE_RUNS)
-    centred = replace(blank, intercept=CENTRED_INTERCEPT)
-    for center, problem in ((True, centred), (False, replace(centred, n_features=WIDE, loss=Logistic()))):
+    moved = replace(blank, intercept=WITH_INTERCEPT)
+    for standardise, problem in ((True, moved), (False, replace(moved, n_features=WIDE, loss=Logistic()))):
         try:
-            changed = replace(mechanism, center=center, accounting="tight")
+            changed = replace(mechanism, standardise=standardise, accounting="tight")
             plan = changed.plan(problem, budget)
         except DpermError:
             continue
-        if plan.centring is not None:
-            yield check_noise(changed, problem, budget, CENTRED_RUNS)
+        if plan.standardisation is not None:
+            yield check_noise(changed, problem, budget, STANDARDISED_RUNS)
             return
 
 

@@ -55,7 +55,7 @@ def pairs(problem: Problem) -> list[Pair]:
         found.append(_pair(problem, f"{name}, crowded, {place} row", "crowded", row, *change))
     if problem.neighbours is Neighbours.ADD_REMOVE:
         found.append(only_row_pair(problem))
-    return [*found, outlier_pair(problem)]
+    return [*found, outlier_pair(problem), turned_pair(problem)]
 
 
 def cancelling_pair(problem: Problem, row: int = 0, surplus: int = 0) -> Pair:
@@ -77,6 +77,13 @@ def outlier_pair(problem: Problem) -> Pair:
     along = np.eye(problem.n_features)[0] * problem.x_norm
     sides = (along, high), (np.zeros_like(along), high)
     return _pair(problem, "outlier", "short", problem.n_rows // 2, *sides)
+
+
+def turned_pair(problem: Problem) -> Pair:
+    """A row along the first axis against one along the last, or none, among rows whose mean is zero."""
+    _, high, _ = extreme_labels(problem)
+    first, *_, last = np.eye(max(2, problem.n_features))[:, : problem.n_features] * problem.x_norm
+    return _pair(problem, "turned row", "mirrored", problem.n_rows // 2, (first, high), (last, high))
 
 
 Side = tuple[Vector, float]
@@ -129,6 +136,9 @@ def _background(problem: Problem, kind: str, surplus: int) -> Rows:
         y = np.where(np.arange(n) % 2 == 0, high, low)
         y[np.flatnonzero(y == low)[: surplus // 2]] = high
         return X, y
+    if kind == "mirrored":
+        side = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+        return side[:, None] * np.eye(d)[0] * problem.x_norm, np.where(side > 0, high, low)
     rng = np.random.default_rng(0)
     X = np.full((n, d), 1.0) + 0.3 * rng.normal(size=(n, d))
     X *= problem.x_norm / np.linalg.norm(X, axis=1, keepdims=True)

@@ -91,7 +91,7 @@ def check_noise(
     """Run ``runs`` times, one by one, and look at nothing but noise."""
     source = SystemEntropy() if entropy is None else entropy
     plan = mechanism.plan(problem, budget)
-    if plan.centring is None:
+    if plan.standardisation is None:
         plan = mechanism.plan(replace(problem, intercept=0.0), budget)
     blank = plan.problem
     label = extreme_labels(blank)[1]

@@ -14,7 +14,7 @@ from dperm.audit import replay_checks as checks
 from dperm.audit.coupling import answers_for, distances, names_without
 from dperm.audit.neighbours import Pair, Rows, pairs, table_of
 from dperm.audit.price_check import price_faults
-from dperm.audit.replay_cases import BUDGET, replay_cases
+from dperm.audit.replay_cases import BUDGET, TELLING_BUDGET, replay_cases
 from dperm.audit.replay_checks import Comparison, Finding
 from dperm.audit.watch import Watch
 from dperm.audit.watched_source import WatchedEntropy
@@ -129,8 +129,8 @@ def replay_all(
 ) -> Iterator[ReplayReport]:
     """Replay every registered mechanism, or those named, on every loss and relation that it declares.
 
-    ``thorough`` takes all pairs of neighbours instead of a third of them in turn, and adds problems without an
-    intercept and problems without l2.
+    ``thorough`` takes all pairs of neighbours for every plan, instead of a third of them in turn for most, and adds
+    problems without an intercept and problems without l2.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def replay_all(
                 f"mechanism {name!r} fits no problem of the replay, so nothing is known of it."
             )
         for k, plan in enumerate(cases):
-            every = 1 if thorough else 3
+            every = 1 if thorough or plan.budget == TELLING_BUDGET else 3
             for turn, (seed, pair) in enumerate(list(enumerate(pairs(plan.problem)))[k % every :: every]):
                 yield replay(plan.mechanism, plan.problem, plan.budget, pair, seed, plan, all_of_it=turn == 0)
 

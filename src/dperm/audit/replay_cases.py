@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 from dperm.errors import DpermError
 from dperm.losses import Logistic, example_losses
 from dperm.mechanisms import Mechanism, Plan
+from dperm.mechanisms.standardising import BOUNDED, LINEAR
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
@@ -40,14 +41,16 @@ OTHERWISE: dict[str, tuple[Any, ...]] = {
     "tolerance": (0.5,),
     "rate": (1.0,),
 }
-# Sizes and budgets for which ``auto`` chooses otherwise: it centres many features, and what it trains with depends on
-# how large the noise is.
+# Sizes and budgets for which ``auto`` chooses otherwise: it standardises many features, and what it trains with
+# depends on how large the noise is.
 WIDE, WIDEST = {"n_features": 24}, {"n_features": 401}
 CLEAR, CLEAR_BUDGET = {**WIDE, "n_rows": 6000}, Budget(4.0, 1e-6)
+# So large that even of few rows the released moments tell something, and the map depends on more than noise.
+TELLING_BUDGET = Budget(20.0, 1e-3)
 
 
 def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool = False) -> Iterator[Plan]:
-    """Plans for short runs on all problems that the mechanism says it fits, plain, centred and otherwise set.
+    """Plans for short runs on all problems that the mechanism says it fits, plain, standardised and otherwise set.
 
     ``thorough`` adds problems without an intercept and problems without l2.
     """
@@ -62,6 +65,7 @@ def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool =
             if plan is not None:
                 chooses = chooses or plan.trained_by is not plan
                 yield plan
+    yield from _telling(mechanism)
     if chooses:
         for loss, relation in product(example_losses(), Neighbours):
             sizes = [(WIDE, budget)]
@@ -71,10 +75,19 @@ def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool =
                 yield mechanism.plan(Problem(loss=loss, neighbours=relation, **{**FACTS, **public}), purse)
 
 
+def _telling(mechanism: Mechanism) -> Iterator[Plan]:
+    """One standardised plan for each relation whose moments are above their noise."""
+    for relation in Neighbours:
+        problems = (Problem(loss=loss, neighbours=relation, **FACTS) for loss in example_losses())
+        changes = {"accounting": "tight", "standardise": LINEAR}
+        plans = (short_plan(mechanism, problem, TELLING_BUDGET, changes) for problem in problems)
+        yield from islice((plan for plan in plans if plan is not None), 1)
+
+
 def _changes(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
-    """Nothing, centred rows, and each setting of ``OTHERWISE`` that the mechanism has."""
+    """Nothing, standardised rows in both variants, and each setting of ``OTHERWISE`` that the mechanism has."""
     exact: dict[str, Any] = {} if mechanism.accounting == "tight" else {"accounting": "tight"}
-    yield from ({}, {**exact, "center": True})
+    yield from ({}, *({**exact, "standardise": variant} for variant in (LINEAR, BOUNDED)))
     if exact:
         yield exact
     for name, values in OTHERWISE.items():

@@ -33,7 +33,7 @@ CHECKS = {
     "entropy": "randomness comes from the gate's source, at the gate, alike whatever the rows; batches are drawn once",
     "price": "what passed the gate costs no more than the budget, by a second accountant too",
     "rows": "engines hold the rows that their map makes of them, no longer than the bound",
-    "centre": "rows are centred by the mean that was released, and by nothing else",
+    "map": "rows are moved and scaled by what was released, and by nothing else",
     "precision": "engines sum gradients as precisely as they say",
     "certified": "an outcome is certified only if its passes over the rows were as precise as planned",
     "grid": "what left a Gaussian passage lies on the grid of its noise, from the operating system's source too",
@@ -132,7 +132,7 @@ def planned(plan: Plan, run: Watch) -> Iterator[Finding]:
             yield Finding("plan", "a plan without noise has an outcome that looks private")
         return
     inner = plan.trained_by
-    public = [p for p in run.passages if p.kind != "hidden"][(plan.centring is not None) :]
+    public = [p for p in run.passages if p.kind != "hidden"][_first(plan) :]
     drawn = [p for p in public if isinstance(inner, ObjectivePlan) and p.name == OBJECTIVE_NOISE]
     made = len(public) - len(drawn)
     if not 1 <= made <= plan.releases:
@@ -167,20 +167,26 @@ def records(run: Watch) -> Iterator[Finding]:
 
 
 def told_map(plan: Plan, run: Watch) -> Iterator[Finding]:
-    """The second run is told another table's mean, so its own one cannot pass for it."""
-    if run.outcome.row_map not in _wanted_map(plan, run):
-        yield Finding("centre", "the outcome tells another map of the rows than that of the released mean")
+    """The second run is told another table's mean and moments, so its own ones cannot pass for them."""
+    if run.outcome.row_map != _wanted_maps(plan, run)[-1]:
+        yield Finding("map", "the outcome tells another map of the rows than that of the releases")
 
 
 def used_map(plan: Plan, run: Watch, table: WatchedTable) -> Iterator[Finding]:
-    if table.maps != ([] if plan.centring is None else _wanted_map(plan, run)):
-        yield Finding("centre", "the rows were seen through another map than that of the released mean")
+    if table.maps != ([] if plan.standardisation is None else _wanted_maps(plan, run)):
+        yield Finding("map", "the rows were seen through other maps than those of the releases")
 
 
-def _wanted_map(plan: Plan, run: Watch) -> list[RowMap]:
-    if plan.centring is None:
+def _wanted_maps(plan: Plan, run: Watch) -> list[RowMap]:
+    """What the rows are seen through, one after the other."""
+    if plan.standardisation is None:
         return [plan.problem.row_map]
-    return [plan.centring.map_by(passage.released) for passage in run.passages[:1]]
+    return plan.standardisation.maps([passage.released for passage in run.passages[: _first(plan)]])
+
+
+def _first(plan: Plan) -> int:
+    """How many releases are made before the training."""
+    return 0 if plan.standardisation is None else len(plan.standardisation.noises)
 
 
 def engines(plan: Plan, table: WatchedTable) -> Iterator[Finding]:

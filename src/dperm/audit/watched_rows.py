@@ -70,7 +70,8 @@ class WatchedTable(Table):
             longest = float(np.sqrt(np.sum(features * features, axis=1)).max())
             if not longest <= row_map.x_norm * (1 + ROUNDED):
                 yield f"a row of features is {longest:.6g} long, the bound is {row_map.x_norm:g}"
-            if not np.abs(held - expected).max() <= STORED * max(row_map.x_norm, row_map.intercept):
+            allowed = STORED * max(row_map.x_norm, row_map.intercept)
+            if held.shape != expected.shape or not np.abs(held - expected).max() <= allowed:
                 yield "an engine holds other rows than their map makes of them"
 
     def imprecise_sums(self, problem: Problem) -> Iterator[str]:

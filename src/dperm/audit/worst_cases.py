@@ -21,6 +21,7 @@ from dperm.audit.attack import (
     lone_pair,
     opposing_pair,
     opposite_pair,
+    sideways_pair,
 )
 from dperm.audit.neighbours import Pair
 from dperm.errors import DpermError, InvalidInput
@@ -38,7 +39,7 @@ from dperm.problem import Problem
 ROWS = 8
 SECOND = 0.1  # share of the runs for attacks after the first
 FEW_RUNS, SYSTEM_RUNS, SOFTMAX_JOBS = 1500, 2000, 500
-CENTRED_RUNS = 3000  # they go one by one
+STANDARDISED_RUNS = 3000  # they go one by one
 CLIP = 0.25  # a quarter of what a gradient of these problems may be
 BUDGET = Budget(1.0, 1e-2)
 
@@ -66,7 +67,7 @@ def attacks_on(name: str) -> tuple[Attack, ...]:
         *_unequal_batches(mechanism),
         *(_case(mechanism, other) for other in others),
         *_clipped_and_classes(mechanism),
-        *_centred(mechanism),
+        *_standardised(mechanism),
         _by_the_system(mechanism, first.problem),
     ]
     more = (replace(attack, share=attack.share * case.share * SECOND) for attack in second)
@@ -181,16 +182,21 @@ def _unequal_batches(mechanism: Mechanism) -> Iterator[Attack]:
         yield _attack("label, unequal hidden batches", mechanism, problem)
 
 
-def _centred(mechanism: Mechanism) -> Iterator[Attack]:
-    """A mirrored row moves the mean as far as it can, and what is computed from the centred rows too."""
+def _standardised(mechanism: Mechanism) -> Iterator[Attack]:
+    """A mirrored row moves the mean as far as it can, a turned one the moments, and what is trained on the rows too."""
     try:
-        centred = replace(mechanism, center=True, accounting="tight")
+        standardised = replace(mechanism, standardise=True, accounting="tight")
     except InvalidInput:
         return
     for loss in LOSSES:
-        problem = replace(LINEAR, loss=loss, intercept=0.1)
-        if attacks := list(_fitting("mirrored row, centred", centred, problem, opposite_pair(problem))):
-            yield from (replace(attack, most_runs=CENTRED_RUNS) for attack in attacks)
+        mirrored = replace(LINEAR, loss=loss, intercept=0.1)
+        turned = replace(LINEAR, loss=loss, n_features=2)
+        attacks = [
+            *_fitting("mirrored row, standardised", standardised, mirrored, opposite_pair(mirrored)),
+            *_fitting("turned row, standardised", standardised, turned, sideways_pair(turned)),
+        ]
+        if attacks:
+            yield from (replace(attack, most_runs=STANDARDISED_RUNS) for attack in attacks)
             return
 
 

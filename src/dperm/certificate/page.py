@@ -165,14 +165,23 @@ def _constants(statement: Mapping[str, Any]) -> str:
         ("targets", what),
         ("randomness", statement["entropy"]["source"]),
     ]
-    if statement["centring"] is not None:
-        moved = f"rows are moved by a noisy mean and bounded again, scale {_short(statement['centring']['radius'])}"
-        rows.append(("centring", moved))
+    if statement.get("standardisation") is not None:
+        rows.append(("standardisation", _standardised(statement["standardisation"])))
     if statement["planned"]["residual"] is not None:
         rows.append(("solver", f"gradient norm of at most {_short(statement['planned']['residual'])}"))
     if statement["model"]["ledger_entry"] is not None:
         rows.append(("ledger", statement["model"]["ledger_entry"]))
     return "<h2>Constants</h2>" + _table(None, rows)
+
+
+def _standardised(stated: Mapping[str, Any]) -> str:
+    bounded = (
+        "and in prediction" if stated["variant"] == "bounded" else "alone; prediction takes rows as they came"
+    )
+    return (
+        f"{stated['variant']}: rows are moved and scaled by noisy moments, a typical one to {_short(stated['rho'])} "
+        f"times the bound, and bounded again in training {bounded}"
+    )
 
 
 def _releases(statement: Mapping[str, Any]) -> str:

@@ -2,43 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dperm.certificate.document import check_object, is_finite_float
-from dperm.certificate.statement import OLDER
+from dperm.certificate.older import VERSIONS, WITHOUT_MAP
 from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
 
+KEYS = ("x_norm", "intercept", "centre", "scale", "linear", "released")
+CLOSE = 1e-9
+
 
 def check_row_map(document: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
-    """Bound and intercept column are those of the problem; rows are moved if, and only if, a centre was paid for."""
-    if statement["version"] in OLDER:
+    """Bound and intercept column are those of the problem; centre and scale follow from what was paid for.
+
+    They are computed once more, by formulas of this module, from the released numbers in the file. Of the centring of
+    older files, which are not verified, only the form is looked at.
+    """
+    version = statement["version"]
+    if version in WITHOUT_MAP:
         return "the file is of an older version, which has none"
-    stated = check_object("row_map", document["row_map"], ("x_norm", "intercept", "centre", "scale"))
-    problem, centring = statement["problem"], statement["centring"]
+    stated = check_object("row_map", document["row_map"], KEYS[:4] if version in VERSIONS else KEYS)
+    problem = statement["problem"]
     for name in ("x_norm", "intercept"):
         if not is_finite_float(stated[name]) or stated[name] != problem[name]:
             raise InvalidInput(f"row_map, {name} is not that of the problem.")
-    centre, scale = stated["centre"], stated["scale"]
-    if centring is None:
-        if centre is not None or scale is not None:
-            raise InvalidInput("row_map moves or scales rows, and the certificate knows of no centring.")
+    if version in VERSIONS and document["certificate"]["centring"] is not None:
+        for name in ("centre", "scale"):
+            if not _numbers(stated[name], problem["n_features"]):
+                raise InvalidInput(f"row_map, {name} must hold one number for each feature.")
+        return "rows are bounded as stated, and were centred"
+    if statement["standardisation"] is None:
+        told = {name: value for name, value in stated.items() if name not in ("x_norm", "intercept")}
+        if (
+            any(value not in (None, False, []) for value in told.values())
+            or told.get("linear", False) is not False
+        ):
+            raise InvalidInput(
+                "row_map moves or scales rows, and the certificate knows of no standardisation."
+            )
         return "rows are bounded as stated, and not moved"
-    if not _numbers(centre, problem["n_features"]):
-        raise InvalidInput("row_map, centre must hold one number for each feature: the rows were centred.")
-    if not _numbers(scale, problem["n_features"]) or any(value != centring["radius"] for value in scale):
-        raise InvalidInput("row_map, scale must be the radius of the centring for each feature.")
-    return "rows are bounded as stated, and moved by the centre that was released"
+    _check_standardised(stated, statement)
+    return "rows are bounded as stated, and moved and scaled by what was released"
 
 
 def row_map_in(document: Mapping[str, Any], statement: Mapping[str, Any]) -> RowMap:
-    """The map of a checked file; of an older one the bound alone, which is all that it tells of the rows."""
+    """The map of a checked file; of one without a map the bound alone, which is all that it tells of the rows."""
     check_row_map(document, statement)
-    if statement["version"] in OLDER:
+    if statement["version"] in WITHOUT_MAP:
         problem = statement["problem"]
         return RowMap(x_norm=float(problem["x_norm"]), intercept=float(problem["intercept"]))
     return RowMap.from_dict(document["row_map"])
+
+
+def _check_standardised(row_map: Mapping[str, Any], statement: Mapping[str, Any]) -> None:
+    """Centre and scale by the formulas of docs/proofs/standardising.md."""
+    problem, rules = statement["problem"], statement["standardisation"]
+    p, x_norm, centred = problem["n_features"], problem["x_norm"], problem["intercept"] > 0
+    counts = statement["relation"] == "add-remove"
+    if row_map["linear"] is not (rules["variant"] == "linear"):
+        raise InvalidInput("row_map, linear is not what the variant of the standardisation says.")
+    released = row_map["released"]
+    if not (isinstance(released, list) and len(released) == 1 + centred == len(rules["noise_scales"])):
+        raise InvalidInput("row_map, released must hold the releases of the standardisation.")
+    for k, numbers in enumerate(released):
+        if not _numbers(numbers, p + (counts and k == 0)):
+            raise InvalidInput(
+                "row_map, released must hold one number for each feature, and a count under add-remove."
+            )
+    filled = 1.0
+    if counts:
+        column = rules["count_column"] * x_norm
+        filled = min(1.0, max(rules["fewest"], released[0][p] / (column if centred else column**2)))
+    if centred:
+        _agree("centre", row_map["centre"], [value / filled for value in released[0][:p]])
+    elif row_map["centre"] is not None:
+        raise InvalidInput("row_map, centre is there, and a model without intercept has no place for one.")
+    unit = rules["first_bound"] ** 2 / filled
+    moments = [unit * value for value in released[-1][:p]]
+    positive = math.fsum(max(0.0, value) for value in moments) / p
+    least = max(rules["floor_share"] * positive, rules["floor_noise"] * unit * rules["noise_scales"][-1])
+    kept = [max(least, value) for value in moments]
+    typical = math.fsum(value ** (1 - rules["power"]) for value in kept)
+    factor = math.sqrt(typical) / (rules["rho"] * x_norm)
+    _agree("scale", row_map["scale"], [factor * value ** (rules["power"] / 2) for value in kept])
+
+
+def _agree(name: str, stated: object, expected: Sequence[float]) -> None:
+    if not isinstance(stated, list) or not _numbers(stated, len(expected)):
+        raise InvalidInput(
+            f"row_map, {name} must hold one number for each feature: the rows were standardised."
+        )
+    for value, wanted in zip(stated, expected, strict=True):
+        if not math.isclose(value, wanted, rel_tol=CLOSE, abs_tol=0.0):
+            raise InvalidInput(f"row_map, {name} does not follow from what was released.")
 
 
 def _numbers(values: object, count: int) -> bool:

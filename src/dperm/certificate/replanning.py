@@ -8,7 +8,7 @@ from typing import Any
 
 from dperm import __version__
 from dperm.certificate.document import mechanism_of
-from dperm.certificate.statement import planned_part, problem_of
+from dperm.certificate.statement import VERSION, planned_part, problem_of
 from dperm.errors import InvalidInput
 from dperm.privacy import Budget
 
@@ -34,10 +34,13 @@ def check_plan(statement: Mapping[str, Any]) -> str:
 
 def _other_version(statement: Mapping[str, Any]) -> str:
     """Rules for settings that the user leaves open may change from version to version."""
-    written = statement["libraries"]["dperm"]
-    if written == __version__:
+    written, form = statement["libraries"]["dperm"], statement["version"]
+    if written == __version__ and form == VERSION:
         return ""
-    return f"; the file was written by dperm {written} and this is {__version__}: verify it with that version"
+    return (
+        f"; the certificate has version {form} and was written by dperm {written}, this is version {VERSION} of dperm "
+        f"{__version__}: verify it with the version that wrote it"
+    )
 
 
 def _planned_noise(statement: Mapping[str, Any], noise: Any) -> None:

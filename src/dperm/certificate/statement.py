@@ -11,19 +11,18 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from dperm import __version__
+from dperm.certificate import forms, older
 from dperm.certificate.cautions import cautions
 from dperm.certificate.document import check_object, describe, digest, matches, plain
 from dperm.errors import InvalidInput
 from dperm.losses import Loss, rebuild_loss
 from dperm.mechanisms import Outcome, Plan
-from dperm.mechanisms.centring import SHARE
 from dperm.neighbours import Neighbours
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
 
 FORMAT = "dperm certificate"
-VERSION = 3
-OLDER = (2,)  # without a map of rows; still read and verified
+VERSION = 4
 UNIT = "one row"
 UNITS = {"row": UNIT, "person": "one person"}
 NOT_MET, CAUTION = "NOT MET", "CAUTION"  # how a line begins that voids the guarantee, or only warns
@@ -42,98 +41,12 @@ FEATURES_ASSUMED = "Features were computed row by row, with nothing learned from
 CHOSEN_BLINDLY = "chosen without looking at the data."  # how every line ends that vouches for the settings
 
 
-class _Budget:
-    epsilon: float
-    delta: float
-
-
-class _Problem:
-    loss: str
-    loss_parameters: list[float]
-    outputs: int
-    lipschitz: float
-    smoothness: float
-    l2: float
-    x_norm: float
-    intercept: float
-    row_norm: float
-    n_rows: int
-    n_features: int
-    n_coefficients: int
-
-
-class _Mechanism:
-    asked: dict[str, Any]
-    chosen: dict[str, Any]
-    family: str
-    used: dict[str, Any]
-
-
-class _Planned:
-    releases: int
-    sensitivity: float | None
-    noise_scale: float | None
-    branches: list[list[float]]
-    residual: float | None
-
-
-class _Release:
-    name: str
-    sensitivity: float
-    padded_sensitivity: float
-    noise_scale: float
-    grid_exponent: int
-    dimension: int
-    count: int
-
-
-class _Entropy:
-    source: str
-    secure: bool
-
-
-class _Classes:
-    kind: str
-    count: int
-    origin: str
-
-
-class _Range:
-    kind: str
-    low: float
-    high: float
-    origin: str
-
-
-class _Statement:
-    format: str
-    version: int
-    guarantee: dict[str, float] | None
-    reason: str | None
-    unit: str
-    relation: str
-    budget: dict[str, Any]
-    problem: dict[str, Any]
-    targets: dict[str, Any]
-    bounds: str
-    around: list[str]
-    mechanism: dict[str, Any]
-    accountant: str
-    planned: dict[str, Any]
-    centring: dict[str, float] | None
-    releases: list[dict[str, Any]]
-    entropy: dict[str, Any]
-    certified_arithmetic: bool
-    assumptions: list[str]
-    libraries: dict[str, str]
-
-
-class _Bound(_Statement):
-    model: dict[str, str | None]
-    digest: str
-
-
-_PARTS = {"budget": _Budget, "problem": _Problem, "planned": _Planned, "entropy": _Entropy}
+_PARTS = {
+    "budget": forms.Budget,
+    "problem": forms.Problem,
+    "planned": forms.Planned,
+    "entropy": forms.Entropy,
+}
 
 
 def statement_of(
@@ -173,7 +86,7 @@ def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) 
     problem = plan.problem
     inner = plan.trained_by
     noise = plan.noise
-    centring = plan.centring
+    standardisation = plan.standardisation
     stated = {
         "format": FORMAT,
         "version": VERSION,
@@ -211,9 +124,7 @@ def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) 
             "branches": _runs([] if plan.sensitivities is None else plan.sensitivities.tolist()),
             "residual": plan.residual,
         },
-        "centring": None
-        if centring is None
-        else {"share": SHARE, "radius": centring.radius, "mu": centring.mu},
+        "standardisation": None if standardisation is None else standardisation.stated,
         "assumptions": assumptions(plan, targets, around),
     }
     return {name: plain(name, value, strict=False) for name, value in stated.items()}
@@ -251,12 +162,18 @@ def bind(
 
 def released_names(version: int) -> tuple[str, ...]:
     """The parts of a model file that a certificate of this version is about."""
-    return RELEASED if version == VERSION else RELEASED[:-1]
+    return RELEASED[:-1] if version in older.WITHOUT_MAP else RELEASED
+
+
+def released_as(version: int, released: Mapping[str, Any]) -> dict[str, Any]:
+    """Those parts as a file with a certificate of this version holds them."""
+    parts = {name: released[name] for name in released_names(version)}
+    return older.released_then(parts) if version in older.VERSIONS else parts
 
 
 def model_digest(released: Mapping[str, Any], version: int = VERSION) -> str:
     """SHA-256 over coefficients, intercept, classes, feature names and the map of rows, as the file holds them."""
-    return digest({name: released[name] for name in released_names(version)})
+    return digest(released_as(version, released))
 
 
 def check_digests(document: Mapping[str, Any]) -> str:
@@ -295,13 +212,13 @@ def unbind(bound: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_statement(value: object) -> dict[str, Any]:
-    """Refuse anything that does not have the keys and types of a bound statement."""
-    statement = _typed("the certificate", value, _Bound)
-    if statement["format"] != FORMAT or statement["version"] not in (VERSION, *OLDER):
+    """A bound statement, of an older version in the words of today; anything that is none is refused."""
+    statement = _typed("the certificate", older.statement_today(value), forms.Bound)
+    if statement["format"] != FORMAT or statement["version"] not in (VERSION, *older.VERSIONS):
         raise InvalidInput(f'the certificate must have "format": "{FORMAT}" and "version": {VERSION}.')
     for name, part in _PARTS.items():
         _typed(f"certificate, {name}", statement[name], part)
-    stated = _typed("certificate, mechanism", statement["mechanism"], _Mechanism)
+    stated = _typed("certificate, mechanism", statement["mechanism"], forms.Mechanism)
     for name in ("asked", "chosen"):
         described = check_object(f"certificate, mechanism, {name}", stated[name], ("name", "settings"))
         if not matches(described["name"], str) or not matches(described["settings"], Mapping[str, Any]):
@@ -309,18 +226,18 @@ def check_statement(value: object) -> dict[str, Any]:
         if not matches(described["settings"].get("accounting"), str):
             raise InvalidInput(f"certificate, mechanism, {name}: the settings must name the accounting.")
     for release in statement["releases"]:
-        _typed("certificate, a release", release, _Release)
-    form = _Range if statement["targets"].get("kind") == "range" else _Classes
+        _typed("certificate, a release", release, forms.Release)
+    form = forms.Range if statement["targets"].get("kind") == "range" else forms.Classes
     targets = _typed("certificate, targets", statement["targets"], form)
     if (targets["kind"], targets["origin"]) not in _TARGETS_ASSUMED:
         raise InvalidInput("certificate, targets: an unknown kind or origin.")
     check_object("certificate, model", statement["model"], ("sha256", "ledger_entry"))
     check_object("certificate, libraries", statement["libraries"], ("python", "dperm", *LIBRARIES))
-    guarantee, centring = statement["guarantee"], statement["centring"]
+    guarantee, standardisation = statement["guarantee"], statement["standardisation"]
     if guarantee is not None:
         check_object("certificate, guarantee", guarantee, ("epsilon", "delta"))
-    if centring is not None:
-        check_object("certificate, centring", centring, ("share", "radius", "mu"))
+    if standardisation is not None:
+        _typed("certificate, standardisation", standardisation, forms.Standardisation)
     if (guarantee is None) == (statement["reason"] is None):
         raise InvalidInput("certificate: there must be either a guarantee or a reason why there is none.")
     if guarantee is not None and guarantee != statement["budget"]:
@@ -344,7 +261,7 @@ def problem_of(statement: Mapping[str, Any]) -> Problem:
 
 def _grouped(outcome: Outcome) -> list[dict[str, Any]]:
     """The records in their order; equal ones that follow each other are counted together."""
-    names = [name for name in get_type_hints(_Release) if name != "count"]
+    names = [name for name in get_type_hints(forms.Release) if name != "count"]
     groups: list[dict[str, Any]] = []
     for record in outcome.records:
         fields = record.to_dict()
@@ -377,8 +294,8 @@ def _typed(where: str, value: object, form: type) -> dict[str, Any]:
 
 def _fits(value: object, hint: Any) -> bool:
     """As ``matches``; what is typed further elsewhere need only be an object, or a list of objects."""
-    if hint == dict[str, Any]:
-        return isinstance(value, dict)
+    if hint in (dict[str, Any], dict[str, Any] | None):
+        return isinstance(value, dict) or (value is None and hint != dict[str, Any])
     if hint == list[dict[str, Any]]:
         return isinstance(value, list) and all(isinstance(item, dict) for item in value)
     return matches(value, hint)

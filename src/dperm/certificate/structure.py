@@ -7,6 +7,7 @@ from typing import Any
 
 from dperm.certificate.document import describe, mechanism_of
 from dperm.certificate.estimators import check_loss
+from dperm.certificate.older import VERSIONS, mechanism_today
 from dperm.certificate.statement import (
     CHOSEN_BLINDLY,
     DECLARED,
@@ -75,6 +76,8 @@ def check_parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) 
     if not isinstance(stated, Mapping):
         raise InvalidInput("parameters must be an object.")
     mechanism = stated.get("mechanism")
+    if statement["version"] in VERSIONS:
+        mechanism = mechanism_today(mechanism)
     asked = describe(resolve(mechanism) if isinstance(mechanism, str) else mechanism_of(mechanism))
     removable = statement["relation"] == "add-remove"
     expected = {

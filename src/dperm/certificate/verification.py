@@ -10,6 +10,7 @@ import numpy as np
 from dperm.certificate.accountant import Price
 from dperm.certificate.constants import unproven
 from dperm.certificate.facts import Facts
+from dperm.certificate.older import check_not_centred
 from dperm.certificate.released_map import check_row_map
 from dperm.certificate.replanning import check_plan
 from dperm.certificate.routes.evidence import Evidence
@@ -63,11 +64,15 @@ def verify(
     statement = examination.run("shape of the file", STRUCTURE, lambda: check_file(document))
     if statement is None:
         return examination.verdict(requirements)
+    examination.statement = statement
+    examination.run("version", STRUCTURE, lambda: check_not_centred(document["certificate"]))
+    if not examination.sound:
+        return examination.verdict(requirements)
     examination.run("digests", STRUCTURE, lambda: check_digests(document))
     examination.run("claim", STRUCTURE, lambda: check_claim(statement))
-    examination.run("map of the rows", STRUCTURE, lambda: check_row_map(document, statement))
+    computed = FORMULA if statement["standardisation"] is not None else STRUCTURE
+    examination.run("map of the rows", computed, lambda: check_row_map(document, statement))
     examination.run("parameters of the estimator", STRUCTURE, lambda: check_parameters(document, statement))
-    examination.statement = statement
     computable = statement["guarantee"] is not None and not unproven(statement)
     if computable and examination.sound:
         examination.run("constants", FORMULA, lambda: check_constants(statement))

@@ -86,8 +86,9 @@ ATTRIBUTES: Entries = {
     "row_map_": (
         "RowMap",
         """
-        What every row passes through before the model sees it, in training as in prediction: the bound, and with
-        ``center=True`` the mean that was released.
+        What every row passes through before the model sees it, in training as in prediction: the bound, and where rows
+        are standardised the centre and the scale made of what was released. A map that is ``linear`` bounds rows in
+        training only, and margins are X @ coef_.T + intercept_ for rows as they came.
         """,
     ),
     "privacy_": (

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from dperm.certificate.statement import NOT_MET
 from dperm.mechanisms.plan_words import noise_on
+from dperm.mechanisms.standardising import MEAN, MOMENTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ class PrivacyReport:
     sensitivity: float | None
     noise_scale: float | None
     grid_exponent: int | None
-    centring_noise_scale: float | None
+    standardisation: str | None
     entropy: str
     assumptions: tuple[str, ...]
     statement: Mapping[str, Any] = field(repr=False)
@@ -61,7 +62,6 @@ class PrivacyReport:
         """The human view of a statement."""
         problem, planned, mechanism = (statement[name] for name in ("problem", "planned", "mechanism"))
         releases = statement["releases"]
-        centred = [] if statement["centring"] is None else releases[:1]
         return cls(
             claim=statement["guarantee"],
             reason=statement["reason"],
@@ -85,7 +85,7 @@ class PrivacyReport:
             sensitivity=planned["sensitivity"],
             noise_scale=planned["noise_scale"],
             grid_exponent=releases[-1]["grid_exponent"] if releases else None,
-            centring_noise_scale=centred[0]["noise_scale"] if centred else None,
+            standardisation=_standardisation(releases),
             entropy=statement["entropy"]["source"],
             assumptions=tuple(statement["assumptions"]),
             statement=statement,
@@ -151,12 +151,17 @@ class PrivacyReport:
                 f"  noise        scale {self.noise_scale:.6g} on each number",
                 f"  entropy      {self.entropy}",
             ]
-        if self.centring_noise_scale is not None:
-            lines.append(
-                f"  centring     mean of the rows, noise scale {self.centring_noise_scale:.6g} on each number"
-            )
+        if self.standardisation is not None:
+            lines.append(f"  rows seen    {self.standardisation}")
         lines += ["  assumed"] + [f"    - {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
+
+
+def _standardisation(releases: Sequence[Mapping[str, Any]]) -> str | None:
+    """What was released before training, and with what noise."""
+    first = [release for release in releases if release["name"] in (MEAN, MOMENTS)]
+    told = (f"{release['name']}, noise scale {release['noise_scale']:.6g}" for release in first)
+    return "; ".join(told) or None
 
 
 def _short(value: Any) -> str:

@@ -106,12 +106,20 @@ class Batch:
         Each model sees the rows through its own map. Models whose map moves no row are judged in one pass.
         """
         if any(model.row_map.moves for model in models):
-            found = [
-                self._judge(self.judged.select([k]).mapped(model.row_map).open(), model.weights[:, None])
-                for k, model in enumerate(models)
-            ]
+            found = [self._judge_alone(k, model) for k, model in enumerate(models)]
             return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
         return self._judge(self.referee, np.stack([model.weights for model in models], axis=1))
+
+    def _judge_alone(self, k: int, model: "Model") -> tuple[NDArray[Any], NDArray[Any]]:
+        rows, weights = self.judged.select([k]).mapped(model.row_map), model.weights[:, None]
+        accuracy, objective = self._judge(rows.open(), weights)
+        if model.row_map.linear:  # in training rows are bounded, in prediction they are not
+            held_out = ~self.mask[:, k]
+            margins = model.row_map.margins(self.rows.X[held_out], *model.row_map.coefficients(model.weights))
+            targets = self.rows.targets[held_out]
+            right = margins.argmax(axis=1) == targets if margins.ndim == 2 else (margins > 0) == (targets > 0)
+            accuracy = np.array([right.mean()])
+        return accuracy, objective
 
     def _judge(self, engine: Engine, weights: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
         found = engine.evaluate(loss_of(self.spec), weights)
@@ -141,7 +149,7 @@ def sharing(contender: Contender, columns: int) -> list[list[int]]:
     for k, mechanism in enumerate(contender.candidates):
         ours = type(mechanism).__module__.partition(".")[0] == "dperm"
         settings = mechanism.settings
-        if ours and isinstance(mechanism, DescentMechanism | GradientMechanism) and not mechanism.center:
+        if ours and isinstance(mechanism, DescentMechanism | GradientMechanism) and not mechanism.standardise:
             settings.pop("step_size", None)
         groups.setdefault(canonical_json(settings), []).append(k)
     most = max(1, splits.WIDEST_BATCH // columns)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 
-FEW_FEATURES = 20  # below, centring costs more than it gains
+FEW_FEATURES = 20  # below, standardising costs more than it gains
 NOISY = 0.004  # noise level from which one-shot moments beat the perturbed objective
 MOST_MOMENTS = 400  # columns whose second moments are worth releasing
 
@@ -57,7 +57,7 @@ class Auto(Mechanism):
         WorstCase(facts=REMOVED, share=0.1, jobs=NEWTON_JOBS),  # what it chooses is audited by itself
         WorstCase(),
         WorstCase(
-            name="mirrored row, many features, centred",
+            name="mirrored row, many features, standardised",
             facts={"loss": Logistic(), "n_features": FEW_FEATURES + 1, "intercept": 0.1},
             rows="mirrored",
         ),
@@ -65,8 +65,8 @@ class Auto(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.accounting != "tight" or self.center:
-            raise InvalidInput("mechanism 'auto' chooses accounting and centring itself.")
+        if self.accounting != "tight" or self.standardise:
+            raise InvalidInput("mechanism 'auto' chooses accounting and standardisation itself.")
 
     def plan(self, problem: Problem, budget: Budget) -> AutoPlan:
         chosen, why = choose(problem, budget)
@@ -105,20 +105,22 @@ def choose(problem: Problem, budget: Budget) -> tuple[Mechanism, str]:
     The limits were set on CPS, Adult, BANK, IPUMS-BR and MNIST and are constants since (docs/which-mechanism.md).
     """
     noisy = noise_level(problem, budget) >= NOISY
-    center = problem.intercept > 0 and problem.n_features > FEW_FEATURES
+    standardise = problem.intercept > 0 and problem.n_features > FEW_FEATURES
     loss = problem.loss
     if loss.labels == "real":
         return DPGD(), "regression: noisy gradients fitted best at every budget"
     if loss.labels == "classes":
         why = "several classes: noisy gradients cost least per coefficient"
-        return DPGD(clip=problem.x_norm, center=center), why + (", on centred rows" if center else "")
-    if not center:
+        return DPGD(clip=problem.x_norm, standardise=standardise), why + (
+            ", on standardised rows" if standardise else ""
+        )
+    if not standardise:
         return (
             Objective(),
             f"at most {FEW_FEATURES} features or no intercept: a perturbed objective, not centred",
         )
     if not noisy:
-        return Objective(center=True), "the noise is small: a perturbed objective on centred rows"
+        return Objective(standardise=True), "the noise is small: a perturbed objective on standardised rows"
     if type(loss) is Logistic and problem.n_columns <= MOST_MOMENTS:
-        return SSP(center=True), "the noise is large: moments of centred rows, released once"
-    return DPGD(center=True), "the noise is large: noisy gradients on centred rows"
+        return SSP(standardise=True), "the noise is large: moments of standardised rows, released once"
+    return DPGD(standardise=True), "the noise is large: noisy gradients on standardised rows"

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dperm.arithmetic import Arithmetic
 from dperm.errors import InvalidInput, Unsupported
-from dperm.mechanisms.centring import Centring, plan_centring
 from dperm.mechanisms.plan_words import plan_summary
+from dperm.mechanisms.standardising import Standardisation, check_variant, plan_standardisation
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
@@ -44,7 +44,7 @@ class Plan:
     """All that is decided without looking at a row, and all that the guarantee rests on.
 
     ``noise`` is that of each of the ``releases`` at the gate; None for the baselines, which carry no guarantee.
-    ``profile`` is the exact price of all of them, centring included, where there is one. ``settings`` are the
+    ``profile`` is the exact price of all of them, standardisation included, where there is one. ``settings`` are the
     values really used, defaults filled in. ``not_certified`` gives the reason why a paper's own noise, kept for
     comparison, does not reach the budget. ``residual`` is the gradient norm that a computed minimiser must show
     before it may be released. A mechanism that fixes more derives a plan of its own from this one.
@@ -59,7 +59,7 @@ class Plan:
     releases: int = 1
     profile: GaussianProfile | None = None
     sensitivities: Vector | None = None
-    centring: Centring | None = None
+    standardisation: Standardisation | None = None
     assumptions: tuple[str, ...] = ()
     not_certified: str | None = None
     residual: float | None = None
@@ -139,8 +139,10 @@ class Outcome:
 class Mechanism(ABC):
     """Base of the mechanisms. Subclasses are frozen dataclasses whose fields are the user's settings.
 
-    ``accounting`` is "tight" or the "paper"'s own. ``center`` spends a part of the budget on the mean of the
-    rows and trains on the centred ones (docs/proofs/centring.md).
+    ``accounting`` is "tight" or the "paper"'s own. ``standardise`` spends a part of the budget on
+    the mean and the second moments of the columns and trains on standardised rows (docs/proofs/standardising.md):
+    "linear", or True, predicts for rows as they came by X @ coef + intercept, "bounded" for rows mapped and bounded as
+    in training.
     """
 
     name: ClassVar[str]
@@ -159,7 +161,7 @@ class Mechanism(ABC):
     """What an audit tries; the first is meant to reach the claim."""
 
     accounting: str = field(default="tight", kw_only=True)
-    center: bool = field(default=False, kw_only=True)
+    standardise: bool | str = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         for name, value in self.settings.items():
@@ -167,8 +169,7 @@ class Mechanism(ABC):
                 object.__setattr__(self, name, value.item())
         if not isinstance(self.accounting, str) or self.accounting not in ("tight", "paper"):
             raise InvalidInput(f"accounting must be 'tight' or 'paper'; got {self.accounting!r}.")
-        if not isinstance(self.center, bool):
-            raise InvalidInput(f"center must be True or False; got {self.center!r}.")
+        object.__setattr__(self, "standardise", check_variant(self.standardise))
 
     def misfit(self, problem: Problem) -> str | None:
         """Why the theorem does not cover this problem, or None when it does."""
@@ -178,8 +179,6 @@ class Mechanism(ABC):
             return f"it does not cover the {problem.loss.name} loss"
         if self.needs_l2 and problem.l2 == 0:
             return "it needs l2 > 0"
-        if self.center and problem.intercept == 0:
-            return "center=True needs fit_intercept=True"
         return None
 
     def plan(self, problem: Problem, budget: Budget) -> Plan:
@@ -187,10 +186,10 @@ class Mechanism(ABC):
         reason = self.misfit(problem)
         if reason is not None:
             raise Unsupported(f"mechanism {self.name!r} cannot be used here: {reason}.")
-        if not self.center:
+        if not isinstance(self.standardise, str):
             return self._plan(problem, budget, 0.0)
-        centring = plan_centring(problem, budget)
-        return replace(self._plan(problem, budget, centring.mu), centring=centring)
+        standardisation = plan_standardisation(problem, budget, self.standardise)
+        return replace(self._plan(problem, budget, standardisation.mu), standardisation=standardisation)
 
     def run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Outcome]:
         """Train and release every job, each by the plan that this very mechanism made for these rows."""
@@ -201,8 +200,8 @@ class Mechanism(ABC):
         rows.check_labels(jobs[0].plan.problem.loss)
         used: set[Arithmetic] = set()
         lanes, noted = gate.lanes(len(jobs)), rows.noting(used)
-        if self.center:
-            trained = [self._run_centred(job, noted, lanes.part([k])) for k, job in enumerate(jobs)]
+        if self.standardise:
+            trained = [self._run_standardised(job, noted, lanes.part([k])) for k, job in enumerate(jobs)]
         else:
             weights = self._run(jobs, noted, lanes)
             trained = [(w, job.plan.problem.row_map) for w, job in zip(weights, jobs, strict=True)]
@@ -216,12 +215,12 @@ class Mechanism(ABC):
             for k, (job, (w, row_map)) in enumerate(zip(jobs, trained, strict=True))
         ]
 
-    def _run_centred(self, job: Job[Any], rows: Rows, gate: Gate) -> tuple[Vector, RowMap]:
-        """Release the mean of the rows and train on the rows seen through the map that it makes."""
-        centring = job.plan.centring
-        assert centring is not None
+    def _run_standardised(self, job: Job[Any], rows: Rows, gate: Gate) -> tuple[Vector, RowMap]:
+        """Release mean and moments and train on the rows seen through the map that they make."""
+        standardisation = job.plan.standardisation
+        assert standardisation is not None
         mine = rows.select([job.model])
-        row_map = centring.row_map(mine, gate)
+        row_map = standardisation.row_map(mine, gate)
         (weights,) = self._run([replace(job, model=0)], mine.mapped(row_map), gate)
         return weights, row_map
 

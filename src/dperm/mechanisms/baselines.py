@@ -34,9 +34,9 @@ class _Baseline(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.accounting != "tight" or self.center:
+        if self.accounting != "tight" or self.standardise:
             raise InvalidInput(
-                f"mechanism {self.name!r} is not private, so it has no accounting or centring to choose."
+                f"mechanism {self.name!r} is not private, so it has no accounting or standardisation to choose."
             )
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:

@@ -69,11 +69,7 @@ def _released(plan: Plan) -> str:
     if plan.noise is None:
         return f"{model}, without noise"
     on = noise_on(plan.trained_by.mechanism.family, dimension, plan.releases)
-    first = (
-        ""
-        if plan.centring is None
-        else f"the mean of the rows, noise scale {plan.centring.noise.scale:.6g}; "
-    )
+    first = "" if plan.standardisation is None else f"{plan.standardisation.words}; "
     return f"{first}{model}; noise of scale {plan.noise.scale:.6g} on {on}"
 
 

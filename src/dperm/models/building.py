@@ -49,9 +49,9 @@ def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:
         if len(names) != n_features:
             raise InvalidInput(f"{len(names)} feature names for {n_features} coefficients.")
         estimator.feature_names_in_ = np.array(names, dtype=object)
-    statement = check_statement(document["certificate"])
+    row_map = row_map_in(document, check_statement(document["certificate"]))
     check_digests(document)
-    restore(estimator, statement, row_map_in(document, statement))
+    restore(estimator, document["certificate"], row_map)
     schema = None if document["schema"] is None else Schema.from_dict(document["schema"])
     if schema is not None:
         check_columns(schema, n_features)

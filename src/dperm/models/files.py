@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from dperm import __version__
 from dperm import certificate as certificates
 from dperm.certificate.document import parse, plain
-from dperm.certificate.statement import file_digest, model_digest, released_names
+from dperm.certificate.statement import file_digest, model_digest, released_as
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel, released_numbers
@@ -73,7 +73,7 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
         "estimator": name,
         "parameters": stored_parameters(estimator, version),
         "label_type": type_of(getattr(estimator, "classes_", None)),
-        **{part: released[part] for part in released_names(certificate["version"])},
+        **released_as(certificate["version"], released),
         "certificate": certificate,
         "schema": None if schema is None else schema.to_dict(),
     }
@@ -90,8 +90,9 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
 def load_model(path: PathLike) -> Any:
     """Read a fitted estimator, or the pipeline that was saved; it predicts bit for bit what the saved one did.
 
-    Files of version 3, which hold no map of rows, load too; rows longer than ``x_norm`` are then scaled down to it
-    as in training, which the version that wrote them did not do in prediction.
+    Files of versions 3 and 4 load too. A mechanism that centred rows is then one that standardises them, as fitting it
+    again would. Files of version 3 hold no map of rows; rows longer than ``x_norm`` are then scaled down to it as in
+    training, which the version that wrote them did not do in prediction.
 
     Assumes
     -------

@@ -27,6 +27,7 @@ KEYS = (
     "digest",
 )
 _READ = {  # of each version that is read: its keys, and the version of the certificate in it
+    5: (KEYS, 4),
     4: (KEYS, 3),
     3: (tuple(key for key in KEYS if key not in ("row_map", "pipeline")), 2),
 }
@@ -44,7 +45,7 @@ def checked(document: object) -> dict[str, Any]:
     version = document.get("version")
     if isinstance(version, bool) or not isinstance(version, int) or version not in _READ:
         raise InvalidInput(
-            f"this library reads versions {' and '.join(map(str, sorted(_READ)))} of the format; the file has another. "
+            f"this library reads versions {', '.join(map(str, sorted(_READ)))} of the format; the file has another. "
             "Load it with the version of dperm that wrote it, or fit again: files before version 3 do not bind the "
             "schema and the order of releases."
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, get_type_hints
 
 from dperm.certificate.document import check_object, matches, mechanism_of, plain
+from dperm.certificate.older import mechanism_then, mechanism_today
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.linear import PrivateLinearRegression
@@ -24,6 +25,7 @@ KINDS: dict[str, type[PrivateLinearModel]] = {
         PrivateLinearRegression,
     )
 }
+_STANDARDISING = 5  # the first version whose mechanisms standardise
 _ELSEWHERE = ("ledger", "dataset")  # handles on another file, which a loaded model does not have
 
 
@@ -34,6 +36,8 @@ def stored_parameters(estimator: PrivateLinearModel, version: int) -> dict[str, 
         for name, value in estimator.get_params(deep=False).items()
         if name not in _ELSEWHERE
     }
+    if version < _STANDARDISING and isinstance(parameters["mechanism"], dict):
+        parameters["mechanism"] = mechanism_then(parameters["mechanism"])
     return {name: value for name, value in parameters.items() if name in _names(type(estimator), version)}
 
 
@@ -42,6 +46,8 @@ def parameters_of(kind: type[PrivateLinearModel], document: dict[str, Any]) -> d
     hints = _hints(kind)
     names = _names(kind, document["version"])
     parameters = {**check_object("parameters", document["parameters"], names)}
+    if document["version"] < _STANDARDISING:
+        parameters["mechanism"] = mechanism_today(parameters["mechanism"])
     parameters["mechanism"] = _mechanism(parameters["mechanism"])
     if "loss" in parameters:
         parameters["loss"] = _loss(parameters["loss"])

@@ -95,8 +95,8 @@ def lowest_chosen(runs=1000):
     return bool(np.mean(chosen) < 0.195)
 
 
-# Noise at the gate is Gaussian everywhere but in objective-pure. frank-wolfe has it in its centring alone, and there
-# alone frank-wolfe and dp-cd have vectors of it.
+# Noise at the gate is Gaussian everywhere but in objective-pure. frank-wolfe has it in its standardisation alone, and
+# there alone frank-wolfe and dp-cd have vectors of it.
 GAUSSIAN = every_private(but=("objective-pure",))
 
 MUTATIONS = (

@@ -11,7 +11,7 @@ from dperm.privacy.noisy_min import NoisyMin
 
 # All but objective-pure can centre rows, and release the mean in a part of the gate.
 IN_PARTS = every_private(but=("objective-pure",))
-# They release for all jobs at once; the others, and all on centred rows, for one after the other.
+# They release for all jobs at once; the others, and all on standardised rows, for one after the other.
 AT_ONCE = tuple(
     name
     for name in every_private(but=("dp-agd", "dp-svrg", "frank-wolfe"))

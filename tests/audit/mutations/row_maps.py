@@ -7,7 +7,7 @@ from dperm.audit.neighbours import table_of
 from dperm.engine import _kernels
 from dperm.row_map import RowMap, bounded
 
-CENTRED = every_private(but=("objective-pure",))
+STANDARDISED = every_private(but=("objective-pure",))
 UNBOUNDED = 1e300
 
 
@@ -19,16 +19,29 @@ def without_centre(features):
     return lambda self, X: features(RowMap(x_norm=self.x_norm, scale=self.scale), X)
 
 
+def moved(row_map, rows):
+    return (rows if row_map.centre is None else rows - row_map.centre) / row_map.scale
+
+
 def without_first_bound(features):
     def broken(self, X):
-        return bounded((X - self.centre) / self.scale, self.x_norm) if self.moves else features(self, X)
+        return bounded(moved(self, X), self.x_norm) if self.moves else features(self, X)
 
     return broken
 
 
 def without_second_bound(features):
     def broken(self, X):
-        return (bounded(X, self.x_norm) - self.centre) / self.scale if self.moves else features(self, X)
+        return moved(self, bounded(X, self.x_norm)) if self.moves else features(self, X)
+
+    return broken
+
+
+def linear_without_bound(features):
+    """What a linear map is in prediction is taken for what it is in training."""
+
+    def broken(self, X):
+        return moved(self, bounded(X, self.x_norm)) if self.linear else features(self, X)
 
     return broken
 
@@ -48,11 +61,13 @@ def trusting(make_rows):
     return broken
 
 
-def held(length):
+def held(length, linear=False):
     """A row of this length as an engine holds it, seen through a map with a centre."""
     X = np.zeros((EXAMPLE.n_rows, EXAMPLE.n_features))
     X[0] = length
-    row_map = RowMap(x_norm=1.0, intercept=0.5, centre=np.array([0.3, -0.2, 0.1]), scale=np.full(3, 0.6))
+    row_map = RowMap(
+        x_norm=1.0, intercept=0.5, centre=np.array([0.3, -0.2, 0.1]), scale=np.full(3, 0.6), linear=linear
+    )
     engine = table_of(EXAMPLE, (X, np.ones(EXAMPLE.n_rows))).mapped(row_map).open(precise=True)
     return engine.margins(np.eye(4))[0].tolist()
 
@@ -60,33 +75,43 @@ def held(length):
 MUTATIONS = (
     Mutation(
         name="rows not mapped",
-        what_is_wrong="Rows are trained on as they came, though they are told to be centred.",
-        touches=CENTRED,
+        what_is_wrong="Rows are trained on as they came, though they are told to be standardised.",
+        touches=STANDARDISED,
         changes={"dperm.engine.table.Table.mapped": not_mapped},
         probe=lambda: held(0.1),
     ),
     Mutation(
         name="centre left out",
         what_is_wrong="Rows are scaled, but nothing is subtracted from them.",
-        touches=CENTRED,
+        touches=STANDARDISED,
         changes={"dperm.row_map.RowMap.features": without_centre},
         probe=lambda: held(0.1),
     ),
     Mutation(
         name="rows moved before they are bounded",
         what_is_wrong="The centre is subtracted from rows of any length.",
-        touches=CENTRED,
+        touches=STANDARDISED,
         changes={"dperm.row_map.RowMap.features": without_first_bound},
         probe=lambda: held(50.0),
     ),
     Mutation(
         name="moved rows not bounded again",
         what_is_wrong="Rows are bounded before they are moved and scaled, and not after.",
-        touches=CENTRED,
+        touches=STANDARDISED,
         changes={
             "dperm.row_map.RowMap.features": without_second_bound,
             "dperm.engine.table.Table._bounded": trusting,
         },
         probe=lambda: held(1.0),
+    ),
+    Mutation(
+        name="linear rows not bounded in training",
+        what_is_wrong="A map that is linear in prediction leaves rows unbounded in training too.",
+        touches=STANDARDISED,
+        changes={
+            "dperm.row_map.RowMap.features": linear_without_bound,
+            "dperm.engine.table.Table._bounded": trusting,
+        },
+        probe=lambda: held(1.0, linear=True),
     ),
 )

@@ -11,7 +11,7 @@ from typing import Any
 from dperm.certificate.facts import ALLOWANCE, Facts, grid_exponent, padded
 from dperm.errors import InvalidInput
 
-CENTRE = "mean of the rows"
+MEAN, MOMENTS = "mean of the rows", "second moments of the columns"
 CLOSE = 1e-9
 MOST_PASSAGES = 1_000_000
 
@@ -73,8 +73,8 @@ class Evidence:
 
     @property
     def releases(self) -> list[Release]:
-        """Those of the mechanism itself, without that of the centre."""
-        return [release for release in self.all_releases if release.name != CENTRE]
+        """Those of the mechanism itself, without those of the standardisation."""
+        return [release for release in self.all_releases if release.name not in (MEAN, MOMENTS)]
 
     def once_each(self, *expected: tuple[str, int]) -> list[Release]:
         """Releases of these names and dimensions, in this order, each made once."""
@@ -143,27 +143,38 @@ class Evidence:
                 self.within("releases, sensitivity over noise_scale", release.mu, 0.0, 101.0)
             self.close("releases, padded_sensitivity", release.padded_sensitivity, expected, 1e-12)
 
-    def centre_mu(self) -> float:
-        """Gaussian parameter of the centring (docs/proofs/centring.md), 0 without one."""
-        found = [release for release in self.all_releases if release.name == CENTRE]
-        centring = self.statement["centring"]
-        if (centring is not None) != bool(found):
-            self.faults.append("centring and the release of the mean of the rows do not fit each other")
-        if not found or centring is None:
+    def standardisation_mu(self) -> float:
+        """Gaussian parameter of the standardisation (docs/proofs/standardising.md), 0 without one."""
+        stated, facts = self.statement["standardisation"], self.facts
+        found = [release for release in self.all_releases if release.name in (MEAN, MOMENTS)]
+        expected = [] if stated is None else [MEAN, MOMENTS] if facts.intercept > 0 else [MOMENTS]
+        if [release.name for release in self.all_releases[: len(found)]] != expected:
+            self.faults.append("standardisation and the releases that it is made of do not fit each other")
             return 0.0
-        facts = self.facts
-        (release,) = found
-        self.equal("releases, name of the first", self.all_releases[0].name, CENTRE)
-        rounding = 4 * (facts.n + 2) * 2.0**-53 * facts.x_norm
-        self.close(
-            "releases, sensitivity of the mean",
-            release.sensitivity,
-            facts.rows * facts.x_norm / facts.n + rounding,
-        )
-        self.equal("releases, dimension of the mean", release.dimension, facts.n_features)
-        self.equal("releases, count of the mean", release.count, 1)
-        self.close("centring, mu", centring["mu"], release.mu)
-        return release.mu
+        for k, release in enumerate(found):
+            x = facts.x_norm if release.name == MEAN else facts.x_norm**2
+            counted = facts.rows == 1 and k == 0
+            count = stated["count_column"] ** (1 if release.name == MEAN else 2) if counted else 0.0
+            moved = (
+                (2.0 if release.name == MEAN else math.sqrt(2.0))
+                if facts.rows == 2
+                else math.hypot(1.0, count)
+            )
+            rounding = 4 * (facts.n + 2) * 2.0**-53 * (1 + count)
+            self.close(
+                f"releases, sensitivity of the {release.name}",
+                release.sensitivity,
+                x * (moved / facts.n + rounding),
+            )
+            self.equal(
+                f"releases, dimension of the {release.name}", release.dimension, facts.n_features + counted
+            )
+            self.equal(f"releases, count of the {release.name}", release.count, 1)
+            self.close("standardisation, noise_scales", stated["noise_scales"][k], release.noise_scale)
+        if stated is not None:
+            self.equal("standardisation, number of noise_scales", len(stated["noise_scales"]), len(found))
+            self.close("standardisation, mu", stated["mu"], self.gaussian_mu(found))
+        return self.gaussian_mu(found)
 
     def gaussian_mu(self, releases: Iterable[Release]) -> float:
         """All these releases together."""

@@ -121,4 +121,6 @@ def _nearest(release: Release, expected: dict[str, float]) -> str:
 
 
 def _price(evidence: Evidence) -> Price:
-    return gaussian_price(math.hypot(evidence.gaussian_mu(evidence.releases), evidence.centre_mu()), HOW)
+    return gaussian_price(
+        math.hypot(evidence.gaussian_mu(evidence.releases), evidence.standardisation_mu()), HOW
+    )

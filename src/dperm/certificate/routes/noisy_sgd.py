@@ -54,7 +54,7 @@ def last_iterate(evidence: Evidence) -> Price:
     evidence.equal("planned, branches", len(stated), len(reach))
     for value, follows in zip(stated, reach, strict=False):
         evidence.close("planned, branches", value, float(follows))
-    return mixture_price(share, np.hypot(reach / release.noise_scale, evidence.centre_mu()), HOW)
+    return mixture_price(share, np.hypot(reach / release.noise_scale, evidence.standardisation_mu()), HOW)
 
 
 def _error(facts: Facts, step: float, size: float, radius: float) -> float:

@@ -45,7 +45,7 @@ def gaussian(evidence: Evidence) -> Price:
     moved = 2 * (limit + error + rounding) / strength * (1 + ALLOWANCE)
     evidence.close("releases, sensitivity of the minimiser", shown.sensitivity, moved)
 
-    centre = evidence.centre_mu()
+    centre = evidence.standardisation_mu()
     after = math.hypot(shown.mu, centre)
     unit = facts.R / noise * (1 + ALLOWANCE)
     offset = _log_determinant(facts, strength) * (1 + ALLOWANCE)

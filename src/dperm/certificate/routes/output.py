@@ -117,7 +117,7 @@ def _price(evidence: Evidence, share: Vector, moved: Vector, branches: list[list
         expected = [value for value, count in branches for _ in range(int(count))]
         for value, follows in zip(evidence_of, expected, strict=True):
             evidence.close("planned, branches", value, follows)
-    centre = evidence.centre_mu()
+    centre = evidence.standardisation_mu()
     mu = np.array([padded(value, release.dimension, largest) / release.noise_scale for value in moved])
     return mixture_price(share, np.hypot(mu, centre), HOW if len(moved) == 1 else HOW_MIXED)
 

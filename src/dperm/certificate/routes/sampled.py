@@ -28,7 +28,7 @@ def poisson(evidence: Evidence) -> Price:
     facts, used = evidence.facts, evidence.used
     rate = _rate(used["rate"])
     multiplier = _steps(evidence, facts.rows, _largest_batch(facts.n, rate) / (facts.n * rate))
-    return _poisson_price(rate, multiplier, facts.rows, used["steps"], evidence.centre_mu())
+    return _poisson_price(rate, multiplier, facts.rows, used["steps"], evidence.standardisation_mu())
 
 
 def fixed_size(evidence: Evidence) -> Price:
@@ -41,10 +41,10 @@ def fixed_size(evidence: Evidence) -> Price:
         _advanced(evidence, multiplier)
     if size == facts.n:
         return gaussian_price(
-            math.hypot(2 * math.sqrt(used["steps"]) / multiplier, evidence.centre_mu()), FULL
+            math.hypot(2 * math.sqrt(used["steps"]) / multiplier, evidence.standardisation_mu()), FULL
         )
     losses = fixed_size_losses(_rate(size / facts.n), multiplier)
-    return composed_price(losses, used["steps"], evidence.centre_mu(), HOW)
+    return composed_price(losses, used["steps"], evidence.standardisation_mu(), HOW)
 
 
 def variance_reduced(evidence: Evidence) -> Price:
@@ -71,7 +71,7 @@ def variance_reduced(evidence: Evidence) -> Price:
         evidence.close(
             "used, noise_multiplier", used["noise_multiplier"], _multiplier(release, facts.rows), 1e-9
         )
-    mu = math.hypot(evidence.gaussian_mu(full), evidence.centre_mu())
+    mu = math.hypot(evidence.gaussian_mu(full), evidence.standardisation_mu())
     if not corrections:
         return gaussian_price(mu, HOW)
     if not evidence.faults:

@@ -25,7 +25,7 @@ def pair(evidence: Evidence) -> Price:
     second = weight / facts.r * _moment_error(evidence)
     (release,) = evidence.once_each(("first and second moments", facts.p + facts.p * (facts.p + 1) // 2))
     evidence.close("releases, sensitivity", release.sensitivity, facts.r * joint + 2 * (first + second))
-    return gaussian_price(math.hypot(release.mu, evidence.centre_mu()), HOW)
+    return gaussian_price(math.hypot(release.mu, evidence.standardisation_mu()), HOW)
 
 
 def three(evidence: Evidence) -> Price:
@@ -52,7 +52,9 @@ def three(evidence: Evidence) -> Price:
             evidence.close("releases, noise_scale", release.noise_scale, factor * unit)
         else:
             evidence.close("releases, share of each", release.mu, releases[-1].mu)
-    return gaussian_price(math.hypot(evidence.gaussian_mu(evidence.releases), evidence.centre_mu()), HOW)
+    return gaussian_price(
+        math.hypot(evidence.gaussian_mu(evidence.releases), evidence.standardisation_mu()), HOW
+    )
 
 
 def _moment_error(evidence: Evidence) -> float:

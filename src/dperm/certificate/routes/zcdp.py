@@ -38,7 +38,7 @@ def adaptive_steps(evidence: Evidence) -> Price:
         _check_order(evidence)
     rho = math.fsum(release.count * release.mu**2 / 2 for release in gradients)
     rho += math.fsum(release.count * release.choice_range**2 / 8 for release in choices)
-    return zcdp_price(rho + evidence.centre_mu() ** 2 / 2, HOW)
+    return zcdp_price(rho + evidence.standardisation_mu() ** 2 / 2, HOW)
 
 
 def _check_order(evidence: Evidence) -> None:
@@ -152,4 +152,4 @@ def corners(evidence: Evidence) -> Price:
     if evidence.delta == 0:
         return pure_price(release.count * release.choice_range, "pure costs added up")
     rho = release.count * release.choice_range**2 / 8
-    return zcdp_price(rho + evidence.centre_mu() ** 2 / 2, HOW)
+    return zcdp_price(rho + evidence.standardisation_mu() ** 2 / 2, HOW)

@@ -92,7 +92,7 @@ def stream(entropy: Source) -> np.random.Generator | None:
 def constant_model(candidate: Candidate, task: Task, entropy: Source) -> PrivateLinearModel:
     """A model that tells nothing of the rows: all coefficients 0."""
     model, problem = candidate.estimator, candidate.plan.problem
-    centring = candidate.plan.centring
+    standardisation = candidate.plan.standardisation
     if isinstance(model, PrivateClassifier):
         assert task.classes is not None
         outputs = problem.loss.outputs
@@ -101,7 +101,7 @@ def constant_model(candidate: Candidate, task: Task, entropy: Source) -> Private
     elif isinstance(model, PrivateLinearRegression):
         model.coef_, model.intercept_ = np.zeros(task.n_features), model._scale()[0]
     model.n_features_in_ = task.n_features
-    model.row_map_ = problem.row_map if centring is None else centring.map_by(np.zeros(task.n_features))
+    model.row_map_ = problem.row_map if standardisation is None else standardisation.map_of_nothing()
     nothing = Outcome(weights=np.zeros(problem.dimension), records=(), certified=True, row_map=model.row_map_)
     model.privacy_ = model._report(candidate.plan, nothing, Gate(entropy))
     return model

@@ -45,14 +45,14 @@ REPEATS = 4
 
 
 def tight_mechanisms() -> dict[str, Entrant]:
-    """Every registered private mechanism that has a tight accounting, and the centred forms of three."""
+    """Every registered private mechanism that has a tight accounting, and the standardised forms of three."""
     found: dict[str, Entrant] = {}
     for name in mechanism_names():
         mechanism = resolve(name)
         if mechanism.private and mechanism.accounting == "tight" and name not in LEFT_OUT:
             found[name] = mechanism
     for name in ("objective", "dp-gd", "ssp"):
-        found[f"{name}, centred"] = replace(resolve(name), center=True)
+        found[f"{name}, standardised"] = replace(resolve(name), standardise=True)
     return found
 
 

@@ -139,7 +139,7 @@ class DPAGD(Mechanism):
         )
 
     def _cost(self, plan: AGDPlan) -> Cost:
-        mu_spent = 0.0 if plan.centring is None else plan.centring.mu
+        mu_spent = 0.0 if plan.standardisation is None else plan.standardisation.mu
         return Cost.concentrated(plan.purse.rho + mu_spent * mu_spent / 2)
 
     def _run(self, jobs: Sequence[Job[AGDPlan]], rows: Rows, gate: Gate) -> list[Vector]:

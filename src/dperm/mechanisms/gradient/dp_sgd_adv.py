@@ -52,8 +52,10 @@ class DPSGDAdv(ProjectedSGD):
     )
 
     def misfit(self, problem: Problem) -> str | None:
-        if self.accounting == "paper" and self.center:
-            return "advanced composition is not combined with a private centring; use accounting='tight'"
+        if self.accounting == "paper" and self.standardise:
+            return (
+                "advanced composition is not combined with a private standardisation; use accounting='tight'"
+            )
         return super().misfit(problem)
 
     def default_size(self, problem: Problem) -> int:

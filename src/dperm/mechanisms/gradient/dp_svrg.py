@@ -44,7 +44,7 @@ class Loops:
     sampling: PoissonSampling
     mu: float
     noise_multiplier: float
-    whole_mu: float  # of all Gaussian releases together, centring included
+    whole_mu: float  # of all Gaussian releases together, standardisation included
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -126,7 +126,7 @@ class FrankWolfe(Mechanism):
     def _cost(self, plan: CornersPlan) -> Cost:
         if plan.budget.delta == 0:
             return Cost.point(plan.releases * plan.choice.epsilon, 0.0)
-        mu_spent = 0.0 if plan.centring is None else plan.centring.mu
+        mu_spent = 0.0 if plan.standardisation is None else plan.standardisation.mu
         return Cost.concentrated(plan.releases * plan.choice.rho + mu_spent * mu_spent / 2)
 
     def _run(self, jobs: Sequence[Job[CornersPlan]], rows: Rows, gate: Gate) -> list[Vector]:

@@ -94,7 +94,8 @@ class SampledGradientMechanism(GradientMechanism):
             sampled: PrivacyEvent = PoissonSteps(z, steps.sampling.rate, count, plan.problem.neighbours.value)
         else:
             sampled = FixedSizeSteps(z, steps.sampling.size, plan.problem.n_rows, count)
-        return Cost((sampled,) if plan.centring is None else (sampled, Gaussian(plan.centring.mu)))
+        first = plan.standardisation
+        return Cost((sampled,) if first is None else (sampled, Gaussian(first.mu)))
 
     def _noise(self, plan: SampledPlan, weight_norm: float) -> GaussianNoise:
         return self.sampled_noise(plan.problem, plan.steps, weight_norm)

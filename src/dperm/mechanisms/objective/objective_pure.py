@@ -67,8 +67,8 @@ class ObjectivePure(ObjectiveMechanism):
         check_share("output_share", self.output_share, zero=False)
 
     def misfit(self, problem: Problem) -> str | None:
-        if self.center:
-            return "center=True releases a mean with Gaussian noise, which needs delta > 0"
+        if self.standardise:
+            return "standardise releases moments with Gaussian noise, which needs delta > 0"
         return super().misfit(problem) or several_margins(problem.loss)
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:

@@ -37,7 +37,10 @@ Vector = NDArray[np.float64]
 
 # Chosen once on Adult, BANK and IPUMS-BR; constants since.
 NOISE_MARGIN = 5.0  # margin that noise alone may cause
-RULE_SHARE, CENTRED_SHARE = 0.5, 1.5  # chosen among 0.5, 1, 1.5, 2 and 4 on Adult, BANK, IPUMS-BR and CPS
+RULE_SHARE, STANDARDISED_SHARE = (
+    0.5,
+    1.5,
+)  # chosen among 0.5, 1, 1.5, 2 and 4 on Adult, BANK, IPUMS-BR and CPS
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -106,7 +109,11 @@ class SSP(StatisticsMechanism):
         sensitivity = self.sensitivity(problem)
         p = problem.n_columns
         noise = gaussian_noise(sensitivity, p + triangle_size(p), mu)
-        ridge = max(problem.l2, ridge_rule(problem, mu, self.center)) if self.ridge is None else self.ridge
+        ridge = (
+            max(problem.l2, ridge_rule(problem, mu, bool(self.standardise)))
+            if self.ridge is None
+            else self.ridge
+        )
         return MomentsPlan(
             mechanism=self,
             problem=problem,
@@ -143,11 +150,11 @@ class SSP(StatisticsMechanism):
         return np.asarray(axes @ (axes.T @ (first / problem.n_rows) / curvature))
 
 
-def ridge_rule(problem: Problem, mu: float, center: bool = False) -> float:
+def ridge_rule(problem: Problem, mu: float, standardised: bool = False) -> float:
     r"""A ridge from public facts, at which noise alone makes margins of a few units.
 
     Noise of about g / mu on each of p sums, over n and over a ridge, gives weights of norm
     :math:`\sqrt p\, g / (n \mu \lambda)`, and margins of that times the norm of a row.
     """
     noise = math.sqrt(problem.n_columns) * problem.gradient_gap / (problem.n_rows * mu)
-    return (CENTRED_SHARE if center else RULE_SHARE) * noise * problem.row_norm / NOISE_MARGIN
+    return (STANDARDISED_SHARE if standardised else RULE_SHARE) * noise * problem.row_norm / NOISE_MARGIN
