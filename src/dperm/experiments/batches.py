@@ -101,21 +101,23 @@ class Batch:
         return self.judged.open()
 
     def judge(self, models: Sequence["Model"]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Accuracy on the held-out rows and regularised mean loss on the training rows, per model.
+        """Accuracy on the held-out rows and mean loss on the training rows with the model's own l2.
 
         Each model sees the rows through its own map. Models whose map moves no row are judged in one pass.
         """
         if any(model.row_map.moves for model in models):
             found = [
-                self._judge(self.judged.select([k]).mapped(model.row_map).open(), model.weights[:, None])
+                self._judge(self.judged.select([k]).mapped(model.row_map).open(), [model])
                 for k, model in enumerate(models)
             ]
             return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
-        return self._judge(self.referee, np.stack([model.weights for model in models], axis=1))
+        return self._judge(self.referee, models)
 
-    def _judge(self, engine: Engine, weights: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _judge(self, engine: Engine, models: Sequence["Model"]) -> tuple[NDArray[Any], NDArray[Any]]:
+        weights = np.stack([model.weights for model in models], axis=1)
         found = engine.evaluate(loss_of(self.spec), weights)
-        penalty = self.spec.l2 / 2 * np.sum(weights * weights, axis=(0, *range(2, weights.ndim)))
+        l2 = np.array([model.l2 for model in models])
+        penalty = l2 / 2 * np.sum(weights * weights, axis=(0, *range(2, weights.ndim)))
         accuracy = found.held_out_correct / found.held_out_rows
         return accuracy, found.training_loss / found.training_rows + penalty
 
@@ -129,6 +131,7 @@ class Model:
     settings: str
     noise_scale: float | None
     seconds: float
+    l2: float
 
 
 def sharing(contender: Contender, columns: int) -> list[list[int]]:
@@ -188,6 +191,7 @@ def _train(
             settings=canonical_json(job.plan.settings),
             noise_scale=None if job.plan.noise is None else job.plan.noise.scale,
             seconds=seconds,
+            l2=job.plan.problem.l2,
         )
         for job, outcome in zip(jobs, outcomes, strict=True)
     )
@@ -220,6 +224,7 @@ def rows_of(
                 "label": contender.label,
                 "tuning": contender.tuning,
                 "settings": model.settings,
+                "l2": model.l2,
                 "candidate": candidate,
             }
         )

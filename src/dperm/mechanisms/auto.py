@@ -68,6 +68,11 @@ class Auto(Mechanism):
         if self.accounting != "tight" or self.center:
             raise InvalidInput("mechanism 'auto' chooses accounting and centring itself.")
 
+    def l2_rule(self, problem: Problem, budget: Budget) -> float:
+        """That of the mechanism that is chosen, which does not depend on l2."""
+        chosen, _ = choose(problem, budget)
+        return chosen.l2_rule(problem, budget)
+
     def plan(self, problem: Problem, budget: Budget) -> AutoPlan:
         chosen, why = choose(problem, budget)
         inner = chosen.plan(problem, budget)

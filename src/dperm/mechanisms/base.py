@@ -17,6 +17,7 @@ from dperm.mechanisms.centring import Centring, plan_centring
 from dperm.mechanisms.plan_words import plan_summary
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
+from dperm.planning.penalty import against_descent_noise
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import Budget, Gate, GaussianProfile, ReleaseRecord
 from dperm.privacy.cost import Cost
@@ -181,6 +182,14 @@ class Mechanism(ABC):
         if self.center and problem.intercept == 0:
             return "center=True needs fit_intercept=True"
         return None
+
+    def l2_rule(self, problem: Problem, budget: Budget) -> float:
+        """The l2 that ``l2="auto"`` stands for: a public rule of problem and budget, whatever l2 the problem has."""
+        return against_descent_noise(problem, budget)
+
+    def regularised(self, problem: Problem, budget: Budget) -> Problem:
+        """The problem with the l2 of the rule."""
+        return replace(problem, l2=self.l2_rule(problem, budget))
 
     def plan(self, problem: Problem, budget: Budget) -> Plan:
         """Check the theorem's conditions and fix schedule, sensitivity and noise. No data."""

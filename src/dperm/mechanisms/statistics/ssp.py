@@ -25,6 +25,7 @@ from dperm.mechanisms.statistics.family import (
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_positive
 from dperm.planning.gaussian import gaussian_noise, price_of
+from dperm.planning.penalty import noise_parameter
 from dperm.planning.pricing import TIGHT, mu_left
 from dperm.planning.sensitivity import joint_statistic_sensitivity
 from dperm.privacy import Budget, Gate, GaussianNoise
@@ -58,7 +59,7 @@ class SSP(StatisticsMechanism):
         c times the bound on a row. Up to sqrt(1/8) the second moment costs nothing under replace-one; more
         weight makes it more precise and the first moment less so.
     ridge : float, optional
-        Weight of half the squared norm. By default l2 or what :func:`ridge_rule` asks for, if that is more.
+        Weight of half the squared norm, in place of l2.
 
     Guarantee
     ---------
@@ -94,7 +95,12 @@ class SSP(StatisticsMechanism):
     def misfit(self, problem: Problem) -> str | None:
         if type(problem.loss) is not Logistic:
             return f"it covers the logistic loss only, not {problem.loss.name}"
+        if problem.l2 == 0 and self.ridge is None:
+            return "it needs l2 > 0 or a ridge"
         return super().misfit(problem)
+
+    def l2_rule(self, problem: Problem, budget: Budget) -> float:
+        return ridge_rule(problem, noise_parameter(problem, budget), self.center)
 
     def sensitivity(self, problem: Problem) -> float:
         """How far the computed pair moves: rounding errors of both parts in both runs are added."""
@@ -106,7 +112,7 @@ class SSP(StatisticsMechanism):
         sensitivity = self.sensitivity(problem)
         p = problem.n_columns
         noise = gaussian_noise(sensitivity, p + triangle_size(p), mu)
-        ridge = max(problem.l2, ridge_rule(problem, mu, self.center)) if self.ridge is None else self.ridge
+        ridge = problem.l2 if self.ridge is None else self.ridge
         return MomentsPlan(
             mechanism=self,
             problem=problem,
