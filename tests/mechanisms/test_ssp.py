@@ -10,7 +10,7 @@ from dperm.engine import open_rows
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic
 from dperm.mechanisms import Job
-from dperm.mechanisms.statistics.ssp import SSP, ridge_rule
+from dperm.mechanisms.statistics.ssp import SSP
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.problem import Problem
@@ -178,8 +178,6 @@ def test_accuracy_at_a_moderate_budget():
 def test_the_ridge_is_l2_which_a_rule_sets_unless_the_user_does():
     mu = gaussian_mu(BUDGET)
     rule = math.sqrt(5) * 2 * math.hypot(1, 0.3) ** 2 / (400 * mu * 5) / 2
-    assert ridge_rule(task(), mu) == pytest.approx(rule, rel=1e-12)
-    assert ridge_rule(task(), mu, center=True) == pytest.approx(3 * rule, rel=1e-12)
     assert SSP().l2_rule(task(), BUDGET) == pytest.approx(rule, rel=1e-12)
     assert SSP(center=True).l2_rule(task(), BUDGET) == pytest.approx(3 * rule, rel=1e-12)
     for l2 in (1e-6, 3.0):

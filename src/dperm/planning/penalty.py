@@ -63,6 +63,16 @@ def against_output_noise(problem: Problem, budget: Budget) -> float:
     return _in_units(problem, moved * problem.loss.lipschitz / NOISE_MARGIN)
 
 
+def against_moment_noise(problem: Problem, budget: Budget, margin: float) -> float:
+    r"""At which noise on sums over the rows moves a margin by about ``margin``.
+
+    Noise of about :math:`g/\mu` on each of p sums, over n and over a ridge, gives weights of norm
+    :math:`\sqrt p\, g / (n \mu \lambda)`, and margins of that times the norm of a row.
+    """
+    moved = problem.neighbours.rows_changed / (problem.n_rows * noise_parameter(problem, budget))
+    return _in_units(problem, math.sqrt(problem.n_columns) * moved * problem.loss.lipschitz / margin)
+
+
 def noise_parameter(problem: Problem, budget: Budget) -> float:
     """The Gaussian parameter of the budget; without delta, noise is longer by about the root of its dimension."""
     if budget.delta == 0:

@@ -25,7 +25,7 @@ from dperm.mechanisms.statistics.family import (
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_positive
 from dperm.planning.gaussian import gaussian_noise, price_of
-from dperm.planning.penalty import noise_parameter
+from dperm.planning.penalty import against_moment_noise
 from dperm.planning.pricing import TIGHT, mu_left
 from dperm.planning.sensitivity import joint_statistic_sensitivity
 from dperm.privacy import Budget, Gate, GaussianNoise
@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 
-# Chosen once on Adult, BANK and IPUMS-BR; constants since.
-NOISE_MARGIN = 5.0  # margin that noise alone may cause
-RULE_SHARE, CENTRED_SHARE = 0.5, 1.5  # chosen among 0.5, 1, 1.5, 2 and 4 on Adult, BANK, IPUMS-BR and CPS
+# The margin that noise alone may cause, chosen among 10/8 to 10 on Adult, BANK, IPUMS-BR and CPS; constants since.
+MARGIN, CENTRED_MARGIN = 10.0, 10.0 / 3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -100,7 +99,7 @@ class SSP(StatisticsMechanism):
         return super().misfit(problem)
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
-        return ridge_rule(problem, noise_parameter(problem, budget), self.center)
+        return against_moment_noise(problem, budget, CENTRED_MARGIN if self.center else MARGIN)
 
     def sensitivity(self, problem: Problem) -> float:
         """How far the computed pair moves: rounding errors of both parts in both runs are added."""
@@ -147,13 +146,3 @@ class SSP(StatisticsMechanism):
         eigenvalues, axes = np.linalg.eigh(moments / (4 * problem.n_rows))
         curvature = np.maximum(eigenvalues, 0.0) + ridge
         return np.asarray(axes @ (axes.T @ (first / problem.n_rows) / curvature))
-
-
-def ridge_rule(problem: Problem, mu: float, center: bool = False) -> float:
-    r"""A ridge from public facts, at which noise alone makes margins of a few units.
-
-    Noise of about g / mu on each of p sums, over n and over a ridge, gives weights of norm
-    :math:`\sqrt p\, g / (n \mu \lambda)`, and margins of that times the norm of a row.
-    """
-    noise = math.sqrt(problem.n_columns) * problem.gradient_gap / (problem.n_rows * mu)
-    return (CENTRED_SHARE if center else RULE_SHARE) * noise * problem.row_norm / NOISE_MARGIN
