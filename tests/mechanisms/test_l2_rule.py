@@ -19,6 +19,7 @@ MECHANISMS = [resolve(name) for name in mechanism_names()]
 each_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: one.name)
 BUDGET = Budget(0.5, 1e-6)
 NUMBERS = (1e-5, 1e-3, 0.1, 1.0)
+SHAPES = ((20, 1, 0.05), (500, 100, 1.0), (50_000, 10, 8.0))
 
 
 def task(n_rows: int = 20_000, n_features: int = 30, x_norm: float = 1.0, **facts: object) -> Problem:
@@ -92,28 +93,22 @@ def plans(mechanism: Mechanism, problem: Problem, budget: Budget) -> bool:
 @pytest.mark.parametrize("neighbours", Neighbours)
 def test_a_plan_is_there_wherever_a_number_gives_one(mechanism, neighbours):
     some = 0
-    for loss in losses_for(mechanism):
-        for n, p, epsilon in (
-            (20, 1, 0.05),
-            (20, 100, 8.0),
-            (500, 3, 1.0),
-            (100_000, 1, 0.05),
-            (100_000, 100, 8.0),
-        ):
-            problem, budget = task(n, p, loss=loss, neighbours=neighbours), budget_for(mechanism, epsilon)
-            if mechanism.misfit(replace(problem, l2=1.0)) is not None:
-                continue
-            if plans(mechanism, mechanism.regularised(problem, budget), budget):
-                some += 1
-            else:
-                assert not any(plans(mechanism, replace(problem, l2=l2), budget) for l2 in NUMBERS)
+    for loss, facts in itertools.product(losses_for(mechanism)[:2], SHAPES):
+        n, p, epsilon = facts
+        problem, budget = task(n, p, loss=loss, neighbours=neighbours), budget_for(mechanism, epsilon)
+        if mechanism.misfit(replace(problem, l2=1.0)) is not None:
+            continue
+        if plans(mechanism, mechanism.regularised(problem, budget), budget):
+            some += 1
+        else:
+            assert not any(plans(mechanism, replace(problem, l2=l2), budget) for l2 in NUMBERS)
     assert some or neighbours not in mechanism.relations
 
 
 @each_mechanism
 def test_planning_again_with_the_number_changes_nothing(mechanism):
     checked = 0
-    for loss in losses_for(mechanism):
+    for loss in losses_for(mechanism)[:2]:
         budget = budget_for(mechanism)
         regularised = mechanism.regularised(task(2000, loss=loss), budget)
         if not plans(mechanism, regularised, budget):

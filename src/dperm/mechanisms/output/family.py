@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.mechanisms.base import Job, Mechanism
-from dperm.planning.penalty import against_output_noise
-from dperm.privacy import Budget, Gate, GaussianNoise
-from dperm.problem import Problem
+from dperm.privacy import Gate, GaussianNoise
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
@@ -28,9 +26,6 @@ class OutputMechanism(Mechanism):
 
     family: ClassVar[str] = "output"
     released: ClassVar[str] = "weights, once"
-
-    def l2_rule(self, problem: Problem, budget: Budget) -> float:
-        return against_output_noise(problem, budget)
 
     def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
         plan_of = {(job.model, job.plan.problem): job.plan for job in sorted(jobs, key=lambda job: job.model)}
