@@ -136,7 +136,7 @@ def test_the_commands(tmp_path, capsys):
 def test_a_forged_file_ends_with_one_and_names_the_field(tmp_path, capsys):
     document = document_of("output")
     document["certificate"]["problem"]["l2"] *= 2
-    document["parameters"]["l2"] *= 2
+    document["parameters"]["l2"] = document["certificate"]["problem"]["l2"]
     path = file_of(tmp_path, sealed(document))
     assert run(["verify", str(path)]) == 1
     assert "sensitivity" in capsys.readouterr().out

@@ -35,9 +35,11 @@ def account(capsys, monkeypatch):
 def test_auto_says_what_it_chose_and_why_and_prices_that(account, features):
     told = account("--json", "--features", features)
     problem = Problem(
-        loss=Logistic(), l2=1e-3, x_norm=1.0, n_rows=50_000, n_features=int(features), intercept=0.3
+        loss=Logistic(), l2=0.0, x_norm=1.0, n_rows=50_000, n_features=int(features), intercept=0.3
     )
+    problem = resolve("auto").regularised(problem, BUDGET)
     chosen, why = choose(problem, BUDGET)
+    assert told["l2"] == problem.l2
     assert (told["mechanism"], told["chosen"], told["why"]) == ("auto", chosen.name, why)
     assert told["prices"][0]["noise_scale"] == resolve("auto").plan(problem, BUDGET).noise.scale
     text = account("--features", features)
@@ -53,14 +55,16 @@ def test_a_mechanism_that_is_named_is_the_one_that_is_priced(account):
 
 
 def test_the_risk_under_the_papers_noise_is_that_of_the_papers_noise(account):
-    tight, paper = (account("--json", "--mechanism", name) for name in ("rsgd-ar", "rsgd-ar:paper"))
+    tight, paper = (
+        account("--json", "--l2", "1e-3", "--mechanism", name) for name in ("rsgd-ar", "rsgd-ar:paper")
+    )
     assert tight["prices"] == paper["prices"]
     assert (tight["accounting"], paper["accounting"]) == ("tight", "paper")
     plan = resolve("rsgd-ar:paper").plan(PROBLEM, BUDGET)
     own = paper["risk"]["attacks"][1]["tpr_own_price"]
     assert own == tradeoff(plan.profile, 0.01)
     assert own < tight["risk"]["attacks"][1]["tpr_own_price"]  # more noise, less risk
-    assert percent(own) in account("--mechanism", "rsgd-ar:paper")
+    assert percent(own) in account("--l2", "1e-3", "--mechanism", "rsgd-ar:paper")
 
 
 def test_noise_that_does_not_keep_the_promise_has_no_risk_to_show(account):

@@ -285,7 +285,7 @@ def test_account_of_every_private_mechanism(dperm, name):
 
 def test_account_options_change_what_they_name(dperm):
     def price(options, rows="--n 5000", mechanism="rsgd-ar"):
-        line = f"account {rows} --epsilon 0.5 --delta 1e-8 --json {options} --mechanism"
+        line = f"account {rows} --epsilon 0.5 --delta 1e-8 --l2 1e-3 --json {options} --mechanism"
         code, out, err = dperm(line, mechanism)
         assert code == 0, err
         return json.loads(out)

@@ -31,7 +31,7 @@ def test_the_commands_that_fit_or_price_are_those_with_a_mechanism():
 @pytest.mark.parametrize("name", FITS_OR_PRICES)
 def test_commands_that_fit_or_price_share_options_and_defaults(name):
     found = options(name)
-    assert found["--l2"].default == 1e-3
+    assert found["--l2"].default == "auto"
     assert found["--neighbours"].default == "replace-one"
     assert found["--neighbours"].type.choices == tuple(relation.value for relation in Neighbours)
     assert found["--max-rows"].type.min == 1

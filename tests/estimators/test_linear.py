@@ -84,7 +84,7 @@ def test_a_papers_noise_that_falls_short_is_not_called_private(wages):
 def test_no_noise_equals_ridge_where_no_residual_is_clipped(wages):
     X, y = wages
     ours = PrivateLinearRegression(
-        mechanism=EXACT, y_range=(-60, 60), fit_intercept=False, residual_bound=10.0
+        mechanism=EXACT, l2=1e-3, y_range=(-60, 60), fit_intercept=False, residual_bound=10.0
     )
     theirs = Ridge(alpha=len(y) * 1e-3, fit_intercept=False, tol=1e-12).fit(X, y)
     ours.fit(X, y)
@@ -95,7 +95,8 @@ def test_no_noise_equals_ridge_where_no_residual_is_clipped(wages):
 
 def test_the_intercept_is_a_penalised_column_and_the_middle_of_the_range_is_free(wages):
     X, y = wages
-    ours = PrivateLinearRegression(mechanism=EXACT, y_range=(10, 50), residual_bound=10.0).fit(X, y)
+    ours = PrivateLinearRegression(mechanism=EXACT, l2=1e-3, y_range=(10, 50), residual_bound=10.0)
+    ours.fit(X, y)
     column = np.column_stack([X, np.full(len(X), INTERCEPT_SCALE)])
     theirs = Ridge(alpha=len(y) * 1e-3, fit_intercept=False, tol=1e-12).fit(column, np.clip(y, 10, 50) - 30)
     np.testing.assert_allclose(ours.coef_, theirs.coef_[:-1], atol=1e-6)

@@ -294,7 +294,7 @@ def test_scikit_learn_can_copy_and_set_it(rows):
     search_ = searcher(validation=0.3)
     copied = clone(search_).set_params(estimator__l2=0.5, mean_candidates=4.0)
     assert copied.estimator.l2 == 0.5
-    assert search_.estimator.l2 == 1e-3
+    assert search_.estimator.l2 == "auto"
     assert copied.get_params()["validation"] == 0.3
     piped = make_pipeline(FunctionTransformer(), searcher()).fit(*rows)
     assert piped.predict(rows[0]).shape == (N,)

@@ -204,9 +204,20 @@ def test_jobs_on_one_model_with_different_trainings_are_refused() -> None:
     jobs = [Job(plan=careful.plan(PROBLEM, BUDGET)), Job(plan=bold.plan(PROBLEM, BUDGET))]
     with pytest.raises(DpermError):
         bold.run(jobs, table(), Gate.system())
-    other_l2 = bold.plan(dataclasses.replace(PROBLEM, l2=0.5), BUDGET)
-    with pytest.raises(DpermError):
-        bold.run([Job(plan=other_l2), jobs[1]], table(), Gate.system())
+
+
+def test_jobs_on_one_model_with_another_l2_are_trained_apart() -> None:
+    mechanism = RSGD(epochs=4, batch_size=25)
+    plans = [
+        mechanism.plan(dataclasses.replace(PROBLEM, l2=l2), budget)
+        for l2, budget in ((0.5, BUDGET), (0.1, BUDGET), (0.5, Budget(1.0, 1e-6)))
+    ]
+    together = mechanism.run([Job(plan=plan) for plan in plans], table(), SilentGate())
+    alone = [mechanism.run([Job(plan=plan)], table(), SilentGate())[0] for plan in plans]
+    for one, other in zip(together, alone, strict=True):
+        np.testing.assert_allclose(one.weights, other.weights, rtol=1e-6)
+    np.testing.assert_array_equal(together[0].weights, together[2].weights)
+    assert np.linalg.norm(together[0].weights) < 0.9 * np.linalg.norm(together[1].weights)
 
 
 def test_a_plan_of_another_mechanism_is_refused() -> None:

@@ -10,7 +10,7 @@ from dperm.engine import open_rows
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic
 from dperm.mechanisms import Job
-from dperm.mechanisms.statistics.ssp import SSP, ridge_rule
+from dperm.mechanisms.statistics.ssp import SSP
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.problem import Problem
@@ -135,9 +135,9 @@ def test_the_second_moment_is_free_up_to_the_root_of_an_eighth():
 
 def test_units_of_the_features_do_not_matter():
     X, y = rows()
-    thousand = task(l2=0.0, x_norm=1000.0, intercept=300.0)
-    small = release(SSP(), task(l2=0.0), X, y, gate=SilentGate())[1].weights
-    large = release(SSP(), thousand, 1000 * X, y, gate=SilentGate())[1].weights
+    one, thousand = task(), task(x_norm=1000.0, intercept=300.0)
+    small = release(SSP(), SSP().regularised(one, BUDGET), X, y, gate=SilentGate())[1].weights
+    large = release(SSP(), SSP().regularised(thousand, BUDGET), 1000 * X, y, gate=SilentGate())[1].weights
     np.testing.assert_allclose(1000 * large, small, rtol=1e-9)
 
 
@@ -182,14 +182,16 @@ def test_accuracy_at_a_moderate_budget():
     assert len(outcome.records) == 3
 
 
-def test_the_ridge_is_the_rule_unless_l2_or_the_user_asks_for_more():
+def test_the_ridge_is_l2_which_a_rule_sets_unless_the_user_does():
     mu = gaussian_mu(BUDGET)
     rule = math.sqrt(5) * 2 * math.hypot(1, 0.3) ** 2 / (400 * mu * 5) / 2
-    assert ridge_rule(task(), mu) == pytest.approx(rule, rel=1e-12)
-    assert ridge_rule(task(), mu, standardised=True) == pytest.approx(3 * rule, rel=1e-12)
-    assert SSP().plan(task(), BUDGET).settings["l2_used"] == pytest.approx(rule, rel=1e-8)
-    assert SSP().plan(task(l2=3.0), BUDGET).settings["l2_used"] == 3.0
+    assert SSP().l2_rule(task(), BUDGET) == pytest.approx(rule, rel=1e-12)
+    assert SSP(standardise=True).l2_rule(task(), BUDGET) == pytest.approx(3 * rule, rel=1e-12)
+    for l2 in (1e-6, 3.0):
+        assert SSP().plan(task(l2=l2), BUDGET).settings["l2_used"] == l2
     assert SSP(ridge=0.25).plan(task(l2=3.0), BUDGET).settings["l2_used"] == 0.25
+    assert SSP(ridge=0.25).plan(task(l2=0.0), BUDGET).settings["l2_used"] == 0.25
+    assert SSP().misfit(task(l2=0.0)) == "it needs l2 > 0 or a ridge"
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,19 @@ from dperm import __version__
 from dperm.certificate.document import mechanism_of
 from dperm.certificate.statement import VERSION, planned_part, problem_of
 from dperm.errors import InvalidInput
+from dperm.planning.penalty import AUTO
 from dperm.privacy import Budget
 
 CLOSE = 1e-9
 
 
-def check_plan(statement: Mapping[str, Any]) -> str:
-    """Every field that a plan decides, from the library itself."""
+def check_plan(statement: Mapping[str, Any], asked_l2: object = None) -> str:
+    """Every field that a plan decides, from the library itself; and l2, where its rule was ``asked``."""
     mechanism = mechanism_of(statement["mechanism"]["asked"])
-    plan = mechanism.plan(problem_of(statement), Budget(**statement["budget"]))
+    problem, budget = problem_of(statement), Budget(**statement["budget"])
+    if asked_l2 == AUTO and not math.isclose(problem.l2, mechanism.l2_rule(problem, budget), rel_tol=CLOSE):
+        raise InvalidInput(f"problem, l2 is not what l2='auto' stands for{_other_version(statement)}.")
+    plan = mechanism.plan(problem, budget)
     expected = planned_part(plan, statement["targets"], statement["around"])
     expected["version"] = statement["version"]  # of the form; an older one says the same of the plan
     stated = {name: statement[name] for name in expected}

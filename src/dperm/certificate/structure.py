@@ -19,6 +19,7 @@ from dperm.certificate.statement import (
 )
 from dperm.errors import InvalidInput
 from dperm.mechanisms import resolve
+from dperm.planning.penalty import AUTO
 from dperm.privacy.entropy import SystemEntropy
 
 LARGEST_COUNT = 10_000_000
@@ -83,7 +84,7 @@ def check_parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) 
     expected = {
         "epsilon": statement["budget"]["epsilon"],
         "delta": statement["budget"]["delta"],
-        "l2": problem["l2"],
+        "l2": AUTO if stated.get("l2") == AUTO else problem["l2"],
         "x_norm": problem["x_norm"],
         "neighbours": statement["relation"],
         "fit_intercept": problem["intercept"] > 0,

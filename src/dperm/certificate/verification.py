@@ -79,7 +79,9 @@ def verify(
     if computable and examination.sound:
         examination.recompute(statement)
     if examination.sound:
-        examination.run("the whole plan", REPLANNED, lambda: check_plan(statement))
+        examination.run(
+            "the whole plan", REPLANNED, lambda: check_plan(statement, document["parameters"]["l2"])
+        )
     return examination.verdict(requirements)
 
 

@@ -26,6 +26,7 @@ from dperm.losses import ClippedSquared, Loss, resolve_loss
 from dperm.mechanisms import Auto, Mechanism, Plan
 from dperm.mechanisms.auto import choose
 from dperm.neighbours import Neighbours
+from dperm.planning.penalty import L2
 from dperm.privacy import Budget
 from dperm.privacy.budget import EPSILON_RANGE
 from dperm.problem import Problem
@@ -92,7 +93,7 @@ def account(
     loss: str,
     classes: int | None,
     residual_bound: float | None,
-    l2: float,
+    l2: L2,
     neighbours: str,
     max_rows: int | None,
     x_norm: float,
@@ -121,12 +122,14 @@ def account(
         _rows(neighbours, n_rows, max_rows),
         features,
         loss=_loss(loss, classes, residual_bound),
-        l2=l2,
+        l2=l2 if isinstance(l2, float) else 0.0,
         x_norm=x_norm,
         fit_intercept=not no_intercept,
         neighbours=Neighbours.parse(neighbours),
     )
     budget = _budget(delta, epsilon=epsilon, tpr=tpr, fpr=fpr, advantage=advantage)
+    if not isinstance(l2, float):
+        problem = asked.regularised(problem, budget)
     chosen, why = choose(problem, budget) if isinstance(asked, Auto) else (asked, None)
     plan, prices = price(chosen, problem, budget)
     if chosen.accounting != plan.mechanism.accounting:
@@ -143,7 +146,13 @@ def account(
             "accounting": chosen.accounting,
         }
         public |= {"epsilon": budget.epsilon, "delta": delta, "n_rows": problem.n_rows}
-        public |= {"neighbours": neighbours, "loss": loss, "classes": classes, "l2": l2, "settings": settings}
+        public |= {
+            "neighbours": neighbours,
+            "loss": loss,
+            "classes": classes,
+            "l2": problem.l2,
+            "settings": settings,
+        }
         public |= {"cautions": [caution.text for caution in cautioned], "not_certified": plan.not_certified}
         risk = risk_of(plan) if plan.not_certified is None else None
         print_json({**public, "prices": [asdict(p) for p in prices], "risk": risk})

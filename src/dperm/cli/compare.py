@@ -37,6 +37,7 @@ from dperm.cli.progress import Counter, shown
 from dperm.errors import InvalidInput, NotCertified
 from dperm.experiments.results import Curve, Skipped, Study, combine, curves
 from dperm.mechanisms import mechanism_names, resolve
+from dperm.planning.penalty import L2, l2_in_words
 
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
 GRID = "'NAME SETTING=VALUE,VALUE ...'"
@@ -148,7 +149,7 @@ def compare(
     folds: int,
     repeats: int,
     published_split: bool,
-    l2: float,
+    l2: L2,
     neighbours: str,
     max_rows: int | None,
     seed: int,
@@ -256,7 +257,7 @@ def show(tables: Sequence[pa.Table]) -> None:
         split = "published split" if study.folds == 1 else f"{study.folds} folds"
         screen.print(
             f"{study.dataset}: {study.n_rows:,} rows, {study.n_features} features; {study.loss} loss, "
-            f"l2 = {study.l2:g}, δ = {study.delta:g}, {study.relation}, {split} × {study.repeats}\n"
+            f"l2 = {l2_in_words(study.l2)}, δ = {study.delta:g}, {study.relation}, {split} × {study.repeats}\n"
         )
         screen.print("Accuracy on held-out rows, %", style="bold")
         screen.print(_table(found, "accuracy", 100.0, 1))

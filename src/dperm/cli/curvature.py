@@ -1,6 +1,6 @@
 """``dperm curvature``: how curved the objective is. NOT PRIVATE."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import click
 
@@ -15,6 +15,7 @@ from dperm.cli.options import (
     target_option,
 )
 from dperm.cli.output import print_json
+from dperm.planning.penalty import L2, without_noise
 
 NOISE_SCALES = (1.0, 0.1, 0.01)
 
@@ -40,14 +41,15 @@ def curvature(
     target: str | None,
     schema_path: str | None,
     loss: str,
-    l2: float,
+    l2: L2,
     noise_scales: tuple[float, ...],
     as_json: bool,
 ) -> None:
     """Measure minimum, average and expected curvature at zero weights. NOT PRIVATE: for study only.
 
     The expected curvature of Yu et al. (2020) drives their utility bound of noisy gradient descent. No noise is
-    added, so nothing printed here may be published or used to choose the settings of a private fit.
+    added, so nothing printed here may be published or used to choose the settings of a private fit. --l2 auto is that
+    of the model without noise.
 
     \b
     Example:
@@ -62,12 +64,21 @@ def curvature(
     records = load(data, schema_path, target)
     n_rows, n_features = records.X.shape
     signs = encode_labels(records.y, records.schema.classes)
-    problem = Problem.for_table(n_rows, n_features, loss=resolve_loss(loss), l2=l2, x_norm=1.0)
+    number = l2 if isinstance(l2, float) else 0.0
+    problem = Problem.for_table(n_rows, n_features, loss=resolve_loss(loss), l2=number, x_norm=1.0)
+    if not isinstance(l2, float):
+        problem = replace(problem, l2=without_noise(problem))
     found = measure_curvature(open_rows(records.X, signs, problem), problem, noise_scales or NOISE_SCALES)
     if as_json:
         print_json(
-            {"not_private": NOT_PRIVATE, "data": records.name, "loss": loss, "l2": l2, **asdict(found)}
+            {
+                "not_private": NOT_PRIVATE,
+                "data": records.name,
+                "loss": loss,
+                "l2": problem.l2,
+                **asdict(found),
+            }
         )
         return
-    click.echo(f"{records.summary}; {loss} loss, l2 = {l2:g}")
+    click.echo(f"{records.summary}; {loss} loss, l2 = {problem.l2:g}")
     click.echo(str(found))

@@ -19,6 +19,7 @@ from dperm.cli.options import (
     task_options,
 )
 from dperm.cli.output import check_free, print_json, say
+from dperm.planning.penalty import L2
 from dperm.privacy import Budget
 
 
@@ -63,7 +64,7 @@ def fit(
     delta: float,
     mechanism: str,
     loss: str,
-    l2: float,
+    l2: L2,
     neighbours: str,
     max_rows: int | None,
     ledger_path: str | None,

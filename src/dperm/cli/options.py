@@ -11,6 +11,7 @@ from dperm.cli.imports import import_at_once
 from dperm.cli.suggest import did_you_mean
 from dperm.losses import loss_choices
 from dperm.neighbours import Neighbours
+from dperm.planning.penalty import AUTO, parse_l2
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
@@ -39,6 +40,21 @@ class OneOf(click.types.StringParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         return completion.starting_with(self._names)(ctx, param, incomplete)
+
+
+class Penalty(click.types.StringParamType):
+    """A number, or the word for the mechanism's own rule."""
+
+    name = "l2"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return parse_l2(value if value == AUTO else float(value))
+        except ValueError:
+            self.fail(f"{value!r} is neither {AUTO!r} nor a number.", param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        return completion.starting_with(lambda: (AUTO,))(ctx, param, incomplete)
 
 
 def loss_names() -> tuple[str, ...]:
@@ -108,7 +124,12 @@ loss_option = click.option(
     help="Logistic regression or linear SVM.",
 )
 l2_option = click.option(
-    "--l2", type=float, default=1e-3, show_default=True, help="Weight of ½‖w‖² against the mean loss."
+    "--l2",
+    type=Penalty(),
+    metavar=f"[{AUTO}|NUMBER]",
+    default=AUTO,
+    show_default=True,
+    help="Weight of ½‖w‖² against the mean loss; auto follows the mechanism, the number of rows and the budget.",
 )
 max_rows_option = click.option(
     "--max-rows",

@@ -30,8 +30,12 @@ PARAMETERS: Entries = {
         """,
     ),
     "l2": (
-        "float",
-        "Weight of half the squared norm of all coefficients, the intercept's too, against the mean loss.",
+        'float or "auto"',
+        """
+        Weight of half the squared norm of all coefficients, the intercept's too, against the mean loss. "auto"
+        follows from the size of the table, the loss, the relation and the budget by a public rule of the mechanism; the
+        report tells the number. A number means that number.
+        """,
     ),
     "x_norm": (
         "float",

@@ -18,12 +18,13 @@ _NO_CHOICE = (
 
 _HINTS = {
     "C": (
-        "Use l2 = 1 / (C n): C weighs the sum of the losses over n rows, l2 weighs the penalty against their mean. "
-        "Take n from public knowledge, and a larger l2 than without privacy: it lowers the noise of many mechanisms."
+        "Use l2='auto', the default, which follows from the size of the table and the budget; or l2 = 1 / (C n): C "
+        "weighs the sum of the losses over n rows, l2 weighs the penalty against their mean. Take n from public "
+        "knowledge, and a larger l2 than without privacy: it lowers the noise of many mechanisms."
     ),
     "alpha": (
-        "Use l2: for Ridge's alpha it is alpha / n with n rows, for SGDClassifier's and SGDRegressor's it is alpha "
-        "itself. Take n from public knowledge."
+        "Use l2='auto', the default, or a number: for Ridge's alpha it is alpha / n with n rows, for SGDClassifier's "
+        "and SGDRegressor's it is alpha itself. Take n from public knowledge."
     ),
     "penalty": "The penalty is always half the squared norm; set its weight with l2.",
     "l1_ratio": "There is no l1 penalty: the penalty is half the squared norm, and l2 its weight.",

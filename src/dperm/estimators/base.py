@@ -30,6 +30,7 @@ from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
 from dperm.neighbours import Neighbours
+from dperm.planning.penalty import AUTO, L2, parse_l2
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.row_map import RowMap
@@ -60,7 +61,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         epsilon: float = 1.0,
         delta: float = 1e-6,
         mechanism: str | Mechanism = "auto",
-        l2: float = 1e-3,
+        l2: L2 = AUTO,
         x_norm: float = 1.0,
         fit_intercept: bool = True,
         neighbours: str = "replace-one",
@@ -105,8 +106,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _plan(self, n_rows: int, n_features: int, loss: Loss) -> Plan:
         """The plan that both ``plan`` and ``fit`` follow."""
-        budget = Budget(self.epsilon, self.delta)
-        return resolve(self.mechanism).plan(self._problem(n_rows, n_features, loss), budget)
+        budget, mechanism = Budget(self.epsilon, self.delta), resolve(self.mechanism)
+        problem = self._problem(n_rows, n_features, loss)
+        return mechanism.plan(problem if self.l2 != AUTO else mechanism.regularised(problem, budget), budget)
 
     def _planned(self, n_rows: int, n_features: int, loss: Loss) -> Plan:
         """The plan, once numbers and settings are known to be such that ``fit`` would take them."""
@@ -180,7 +182,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return 0 if hidden else 1
 
     def _problem(self, n_samples: int, n_features: int, loss: Loss) -> Problem:
-        """The public facts of this fit."""
+        """The public facts of this fit; l2 is 0 where a rule of the mechanism sets it."""
         neighbours = Neighbours.parse(self.neighbours)
         if neighbours is Neighbours.ADD_REMOVE and self.max_rows is None:
             raise InvalidInput(
@@ -195,11 +197,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             raise InvalidInput(
                 f"fit_intercept must be True or False; got a {type(self.fit_intercept).__name__}."
             )
+        l2 = parse_l2(self.l2)
         return Problem.for_table(
             n_samples if self.max_rows is None else self.max_rows,
             n_features,
             loss=loss,
-            l2=self._number("l2"),
+            l2=l2 if isinstance(l2, float) else 0.0,
             x_norm=self._number("x_norm"),
             fit_intercept=bool(self.fit_intercept),
             neighbours=neighbours,

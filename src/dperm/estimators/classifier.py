@@ -26,6 +26,7 @@ from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Mechanism, Plan
 from dperm.neighbours import Neighbours
+from dperm.planning.penalty import AUTO, L2
 
 _NEEDS_CLASSES = {
     "hidden": (
@@ -54,7 +55,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         epsilon: float = 1.0,
         delta: float = 1e-6,
         mechanism: str | Mechanism = "auto",
-        l2: float = 1e-3,
+        l2: L2 = AUTO,
         x_norm: float = 1.0,
         classes: Sequence[Any] | None = None,
         fit_intercept: bool = True,

@@ -22,6 +22,7 @@ from dperm.estimators.base import PrivateLinearModel
 from dperm.ledger import Ledger
 from dperm.losses import ClippedSquared, Loss
 from dperm.mechanisms import Mechanism, Plan
+from dperm.planning.penalty import AUTO, L2
 
 _PARAMETERS = {
     "mechanism": (
@@ -39,10 +40,11 @@ _PARAMETERS = {
         """,
     ),
     "l2": (
-        "float",
+        'float or "auto"',
         """
         Weight of half the squared norm of all coefficients, the intercept's too, against the mean of half
-        the squared residuals, with targets in [-1, 1].
+        the squared residuals, with targets in [-1, 1]. "auto" follows from the size of the table, the loss, the
+        relation and the budget by a public rule of the mechanism; the report tells the number.
         """,
     ),
     "y_range": (
@@ -107,7 +109,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         delta: float = 1e-6,
         mechanism: str | Mechanism = "auto",
         loss: LossLike = ClippedSquared.name,
-        l2: float = 1e-3,
+        l2: L2 = AUTO,
         x_norm: float = 1.0,
         y_range: tuple[float, float] | None = None,
         residual_bound: float = 1.0,

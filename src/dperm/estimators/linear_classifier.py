@@ -13,6 +13,7 @@ from dperm.estimators.svm import PrivateLinearSVC
 from dperm.ledger import Ledger
 from dperm.losses import Logistic, resolve_loss
 from dperm.mechanisms import Mechanism
+from dperm.planning.penalty import AUTO, L2
 
 
 @documented()
@@ -49,7 +50,7 @@ class PrivateLinearClassifier(PrivateClassifier):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         mechanism: str | Mechanism = "auto",
-        l2: float = 1e-3,
+        l2: L2 = AUTO,
         x_norm: float = 1.0,
         classes: Sequence[Any] | None = None,
         fit_intercept: bool = True,

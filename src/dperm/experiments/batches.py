@@ -101,29 +101,23 @@ class Batch:
         return self.judged.open()
 
     def judge(self, models: Sequence["Model"]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Accuracy on the held-out rows and regularised mean loss on the training rows, per model.
+        """Accuracy on the held-out rows and mean loss on the training rows with the model's own l2.
 
         Each model sees the rows through its own map. Models whose map moves no row are judged in one pass.
         """
         if any(model.row_map.moves for model in models):
-            found = [self._judge_alone(k, model) for k, model in enumerate(models)]
+            found = [
+                self._judge(self.judged.select([k]).mapped(model.row_map).open(), [model])
+                for k, model in enumerate(models)
+            ]
             return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
-        return self._judge(self.referee, np.stack([model.weights for model in models], axis=1))
+        return self._judge(self.referee, models)
 
-    def _judge_alone(self, k: int, model: "Model") -> tuple[NDArray[Any], NDArray[Any]]:
-        rows, weights = self.judged.select([k]).mapped(model.row_map), model.weights[:, None]
-        accuracy, objective = self._judge(rows.open(), weights)
-        if model.row_map.linear:  # in training rows are bounded, in prediction they are not
-            held_out = ~self.mask[:, k]
-            margins = model.row_map.margins(self.rows.X[held_out], *model.row_map.coefficients(model.weights))
-            targets = self.rows.targets[held_out]
-            right = margins.argmax(axis=1) == targets if margins.ndim == 2 else (margins > 0) == (targets > 0)
-            accuracy = np.array([right.mean()])
-        return accuracy, objective
-
-    def _judge(self, engine: Engine, weights: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _judge(self, engine: Engine, models: Sequence["Model"]) -> tuple[NDArray[Any], NDArray[Any]]:
+        weights = np.stack([model.weights for model in models], axis=1)
         found = engine.evaluate(loss_of(self.spec), weights)
-        penalty = self.spec.l2 / 2 * np.sum(weights * weights, axis=(0, *range(2, weights.ndim)))
+        l2 = np.array([model.l2 for model in models])
+        penalty = l2 / 2 * np.sum(weights * weights, axis=(0, *range(2, weights.ndim)))
         accuracy = found.held_out_correct / found.held_out_rows
         return accuracy, found.training_loss / found.training_rows + penalty
 
@@ -137,6 +131,7 @@ class Model:
     settings: str
     noise_scale: float | None
     seconds: float
+    l2: float
 
 
 def sharing(contender: Contender, columns: int) -> list[list[int]]:
@@ -196,6 +191,7 @@ def _train(
             settings=canonical_json(job.plan.settings),
             noise_scale=None if job.plan.noise is None else job.plan.noise.scale,
             seconds=seconds,
+            l2=job.plan.problem.l2,
         )
         for job, outcome in zip(jobs, outcomes, strict=True)
     )
@@ -228,6 +224,7 @@ def rows_of(
                 "label": contender.label,
                 "tuning": contender.tuning,
                 "settings": model.settings,
+                "l2": model.l2,
                 "candidate": candidate,
             }
         )

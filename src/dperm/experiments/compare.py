@@ -15,6 +15,7 @@ from dperm.experiments.runner import Progress, run
 from dperm.experiments.spec import Entrants, Spec, contenders_of
 from dperm.losses import loss_choices
 from dperm.neighbours import Neighbours
+from dperm.planning.penalty import AUTO, L2, parse_l2
 
 __all__ = ["compare", "specify"]
 
@@ -31,7 +32,7 @@ def compare(
     folds: int = 5,
     repeats: int = 4,
     held_out: ArrayLike | None = None,
-    l2: float = 1e-3,
+    l2: L2 = AUTO,
     x_norm: float = 1.0,
     neighbours: str | Neighbours = Neighbours.REPLACE_ONE,
     max_rows: int | None = None,
@@ -65,7 +66,9 @@ def compare(
     held_out : array of bool of shape (n,), optional
         Rows of a published test part. Every repeat then trains on the other rows and is judged on these, and
         ``folds`` is not used.
-    l2, x_norm : float
+    l2 : float or "auto"
+        "auto" is the rule of each mechanism; the column ``l2`` of the results has the numbers.
+    x_norm : float
     neighbours : {"replace-one", "add-remove"}
     max_rows : int, optional
         For add-remove: the capacity that every model is planned for. By default its number of training rows.
@@ -120,7 +123,7 @@ def specify(
     folds: int = 5,
     repeats: int = 4,
     held_out: ArrayLike | None = None,
-    l2: float = 1e-3,
+    l2: L2 = AUTO,
     x_norm: float = 1.0,
     neighbours: str | Neighbours = Neighbours.REPLACE_ONE,
     max_rows: int | None = None,
@@ -153,7 +156,7 @@ def specify(
         n_features=X.shape[1],
         n_classes=n_classes,
         loss="softmax" if n_classes > 2 else loss,
-        l2=float(l2),
+        l2=parse_l2(l2),
         x_norm=float(x_norm),
         delta=float(delta),
         neighbours=Neighbours.parse(neighbours).value,

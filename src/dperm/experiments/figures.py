@@ -23,6 +23,7 @@ from dperm.experiments.series import (
     looks,
     remark,
 )
+from dperm.planning.penalty import l2_in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -131,7 +132,7 @@ class _Row:
         split = "published split" if study.folds == 1 else f"{study.folds} folds"
         text = [
             f"Mean over {study.repeats} × {split}; bands: {error_in_words(study)}. δ = {study.delta:g}, "
-            f"l2 = {study.l2:g}. An evaluation on held-out rows, not a private release."
+            f"l2 = {l2_in_words(study.l2)}. An evaluation on held-out rows, not a private release."
         ]
         pale = [curve.label for curve, some in zip(found, look, strict=True) if not _is_named(some)]
         if pale:

@@ -11,6 +11,7 @@ from dperm.experiments.spec import Contender, Spec
 from dperm.losses import Loss, resolve_loss
 from dperm.mechanisms import Mechanism, Plan
 from dperm.neighbours import Neighbours
+from dperm.planning.penalty import AUTO, L2
 from dperm.privacy import Budget
 from dperm.problem import Problem
 
@@ -25,7 +26,7 @@ def loss_of(spec: Spec) -> Loss:
 def problems_of(spec: Spec, held_out: NDArray[np.bool_] | None) -> list[Problem]:
     """The task for each number of training rows that occurs: folds differ by one row at most.
 
-    With a declared capacity there is one, for as many rows as that.
+    With a declared capacity there is one, for as many rows as that. l2 is 0 where a mechanism's rule sets it.
     """
     n, folds = spec.n_rows, spec.folds
     counts = {n - n // folds, n - -(-n // folds)} if held_out is None else {n - int(held_out.sum())}
@@ -38,7 +39,7 @@ def problems_of(spec: Spec, held_out: NDArray[np.bool_] | None) -> list[Problem]
             n_rows,
             spec.n_features,
             loss=loss_of(spec),
-            l2=spec.l2,
+            l2=spec.l2 if isinstance(spec.l2, float) else 0.0,
             x_norm=spec.x_norm,
             neighbours=Neighbours.parse(spec.neighbours),
         )
@@ -51,14 +52,21 @@ def budgets_of(spec: Spec) -> list[Budget]:
 
 
 def plan_grid(
-    contender: Contender, mechanism: Mechanism, problems: Sequence[Problem], budgets: Sequence[Budget]
+    contender: Contender,
+    mechanism: Mechanism,
+    problems: Sequence[Problem],
+    budgets: Sequence[Budget],
+    l2: L2,
 ) -> tuple[PlanGrid, list[Skipped]]:
     """The plans that the mechanism does not refuse, and the refusals."""
     grid: PlanGrid = {}
     skipped = []
     for budget in budgets:
         try:
-            grid[budget.epsilon] = {problem.n_rows: mechanism.plan(problem, budget) for problem in problems}
+            tasks = (
+                problems if l2 != AUTO else [mechanism.regularised(problem, budget) for problem in problems]
+            )
+            grid[budget.epsilon] = {task.n_rows: mechanism.plan(task, budget) for task in tasks}
         except DpermError as error:
             skipped.append(skip(contender, budget.epsilon, error))
     return grid, skipped

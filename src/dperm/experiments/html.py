@@ -28,6 +28,7 @@ from dperm.experiments.series import (
     mean_and_error,
     remark,
 )
+from dperm.planning.penalty import l2_in_words
 
 
 def write_html(
@@ -116,7 +117,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
         ("Features", f"{study.n_features:,}"),
         ("Classes", str(study.n_classes)),
         ("Loss", study.loss),
-        ("l2 penalty", f"{study.l2:g}"),
+        ("l2 penalty", l2_in_words(study.l2)),
         ("Bound on the norm of a row", f"{study.x_norm:g}"),
         ("δ", f"{study.delta:g}"),
         ("Neighbours", study.relation),
@@ -168,14 +169,16 @@ def _settings(results: pa.Table) -> dict[str, list[dict[str, Any]]]:
     """The settings really used, by label: each setting once, and the epsilons it was used at."""
     if "settings" not in results.column_names:
         return {}
-    used: dict[str, dict[str, set[float]]] = {}
-    columns = (results[name].to_pylist() for name in ("label", "settings", "epsilon"))
-    for name, text, epsilon in zip(*columns, strict=True):
+    used: dict[str, dict[tuple[tuple[str, str], ...], set[float]]] = {}
+    columns = [results[name].to_pylist() for name in ("label", "settings", "epsilon")]
+    l2 = results["l2"].to_pylist() if "l2" in results.column_names else [None] * len(results)
+    for name, text, epsilon, number in zip(*columns, l2, strict=True):
         if name is not None and text is not None:
-            used.setdefault(name, {}).setdefault(text, set()).add(epsilon)
+            shown = _plain(text) if number is None else {**_plain(text), "l2": f"{number:.3g}"}
+            used.setdefault(name, {}).setdefault(tuple(shown.items()), set()).add(epsilon)
     return {
-        name: [{"used": _plain(text), "epsilons": sorted(at)} for text, at in texts.items()]
-        for name, texts in used.items()
+        name: [{"used": dict(shown), "epsilons": sorted(at)} for shown, at in entries.items()]
+        for name, entries in used.items()
     }
 
 

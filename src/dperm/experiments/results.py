@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
+from dperm.planning.penalty import L2
 
 NOT_PRIVATE = "not private"
 """The accounting of a baseline."""
@@ -35,9 +36,11 @@ COLUMNS = pa.schema(
         ("label", pa.string()),
         ("tuning", pa.string()),
         ("settings", pa.string()),
+        ("l2", pa.float64()),
     ]
 )
-"""``label`` names the contender, ``settings`` is JSON of what was really used, ``seconds`` the training alone."""
+"""``label`` names the contender, ``settings`` is JSON of what was really used, ``seconds`` the training alone,
+``l2`` the number that "auto" stood for."""
 
 _METADATA_KEY = b"dperm"
 
@@ -70,7 +73,7 @@ class Study:
     loss: str
     n_rows: int
     n_features: int
-    l2: float
+    l2: L2
     x_norm: float
     delta: float
     folds: int

@@ -90,7 +90,7 @@ class _Trainer:
             return
         problems, budgets = problems_of(spec, rows.held_out), budgets_of(spec)
         for mechanism in contender.candidates:
-            grid, refused = plan_grid(contender, mechanism, problems, budgets)
+            grid, refused = plan_grid(contender, mechanism, problems, budgets, spec.l2)
             self.grids.append(grid)
             self.skipped += refused
 

@@ -20,11 +20,12 @@ from dperm.errors import InvalidInput
 from dperm.experiments import splits
 from dperm.experiments.results import NOT_PRIVATE, RULE, TUNINGS, label
 from dperm.mechanisms import Mechanism, resolve
+from dperm.planning.penalty import L2
 
 ORACLE_MARK = " (oracle, not private)"
 """How the label of a contender ends whose settings were chosen on the test rows."""
 
-_FORMAT = 1  # of the parts; a change of their meaning starts anew
+_FORMAT = 2  # of the parts; a change of their meaning starts anew
 _BLOCK = 1 << 16
 
 
@@ -105,7 +106,7 @@ class Spec:
     n_features: int
     n_classes: int
     loss: str
-    l2: float
+    l2: L2
     x_norm: float
     delta: float
     neighbours: str

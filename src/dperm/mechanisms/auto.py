@@ -18,7 +18,8 @@ from dperm.mechanisms.objective.objective import Objective
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.ssp import SSP
 from dperm.mechanisms.worst_case import NEWTON_JOBS, REMOVED, WorstCase
-from dperm.privacy import Budget, Gate, gaussian_mu
+from dperm.planning.penalty import noise_parameter
+from dperm.privacy import Budget, Gate
 from dperm.privacy.cost import Cost
 from dperm.problem import Problem
 
@@ -68,6 +69,11 @@ class Auto(Mechanism):
         if self.accounting != "tight" or self.standardise:
             raise InvalidInput("mechanism 'auto' chooses accounting and standardisation itself.")
 
+    def l2_rule(self, problem: Problem, budget: Budget) -> float:
+        """That of the mechanism that is chosen, which does not depend on l2."""
+        chosen, _ = choose(problem, budget)
+        return chosen.l2_rule(problem, budget)
+
     def plan(self, problem: Problem, budget: Budget) -> AutoPlan:
         chosen, why = choose(problem, budget)
         inner = chosen.plan(problem, budget)
@@ -95,8 +101,9 @@ class Auto(Mechanism):
 
 
 def noise_level(problem: Problem, budget: Budget) -> float:
-    """Typical length of the noise that one private mean gradient would need."""
-    return math.sqrt(problem.dimension) * problem.gradient_gap / (problem.n_rows * gaussian_mu(budget))
+    """Typical length of the noise that one private mean gradient would need, for rows of norm 1."""
+    gap = problem.gradient_gap / problem.x_norm
+    return math.sqrt(problem.dimension) * gap / (problem.n_rows * noise_parameter(problem, budget))
 
 
 def choose(problem: Problem, budget: Budget) -> tuple[Mechanism, str]:

@@ -17,6 +17,7 @@ from dperm.mechanisms.plan_words import plan_summary
 from dperm.mechanisms.standardising import Standardisation, check_variant, plan_standardisation
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
+from dperm.planning.penalty import against_descent_noise
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import Budget, Gate, GaussianProfile, ReleaseRecord
 from dperm.privacy.cost import Cost
@@ -180,6 +181,14 @@ class Mechanism(ABC):
         if self.needs_l2 and problem.l2 == 0:
             return "it needs l2 > 0"
         return None
+
+    def l2_rule(self, problem: Problem, budget: Budget) -> float:
+        """The l2 that ``l2="auto"`` stands for: a public rule of problem and budget, whatever l2 the problem has."""
+        return against_descent_noise(problem, budget)
+
+    def regularised(self, problem: Problem, budget: Budget) -> Problem:
+        """The problem with the l2 of the rule."""
+        return replace(problem, l2=self.l2_rule(problem, budget))
 
     def plan(self, problem: Problem, budget: Budget) -> Plan:
         """Check the theorem's conditions and fix schedule, sensitivity and noise. No data."""

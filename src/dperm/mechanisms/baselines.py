@@ -14,6 +14,7 @@ from dperm.mechanisms.base import Job, Mechanism, Plan, weights_shape
 from dperm.mechanisms.minimiser import minimise_by_lbfgs
 from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_positive
+from dperm.planning.penalty import without_noise
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 
@@ -38,6 +39,9 @@ class _Baseline(Mechanism):
             raise InvalidInput(
                 f"mechanism {self.name!r} is not private, so it has no accounting or standardisation to choose."
             )
+
+    def l2_rule(self, problem: Problem, budget: Budget) -> float:
+        return without_noise(problem)
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
         return Plan(

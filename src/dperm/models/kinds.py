@@ -15,6 +15,7 @@ from dperm.estimators.svm import PrivateLinearSVC
 from dperm.losses import Loss, rebuild_loss, resolve_loss
 from dperm.mechanisms import Mechanism, resolve
 from dperm.neighbours import Neighbours
+from dperm.planning.penalty import parse_l2
 
 KINDS: dict[str, type[PrivateLinearModel]] = {
     kind.__name__: kind
@@ -61,6 +62,7 @@ def parameters_of(kind: type[PrivateLinearModel], document: dict[str, Any]) -> d
             raise InvalidInput("parameter y_range is missing, without which no model is fitted.")
         parameters["y_range"] = tuple(parameters["y_range"])
     Neighbours.parse(parameters["neighbours"])
+    parse_l2(parameters["l2"])
     return parameters
 
 

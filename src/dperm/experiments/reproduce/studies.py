@@ -66,7 +66,7 @@ class Comparison:
         found = {}
         for contender in spec.contenders:
             if contender.accounting == "paper" and contender.tuning == RULE:
-                grid, _ = plan_grid(contender, contender.candidates[0], problems, budgets)
+                grid, _ = plan_grid(contender, contender.candidates[0], problems, budgets, spec.l2)
                 for epsilon, plans in grid.items():
                     reasons = [
                         plan.not_certified for plan in plans.values() if plan.not_certified is not None

@@ -95,8 +95,8 @@ class DPGD(GradientMechanism):
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> DPGDPlan:
         mu = mu_left(budget, mu_spent)
-        steps, step_size, l2 = self.rule(problem, mu)
-        descent = self.descent(np.full(steps, step_size), problem.n_rows, l2)
+        steps, step_size = self.rule(problem, mu)
+        descent = self.descent(np.full(steps, step_size), problem.n_rows, problem.l2)
         largest = self.gap(problem) + sum_error(problem, 0.0)
         paper = self.accounting == "paper"
         if paper:

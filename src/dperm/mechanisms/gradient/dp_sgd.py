@@ -58,9 +58,10 @@ class PoissonMechanism(SampledGradientMechanism):
         )
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> SampledPlan:
-        steps, step_size, l2 = self.rule(problem, mu_left(budget, mu_spent))
+        steps, step_size = self.rule(problem, mu_left(budget, mu_spent))
         sampling = PoissonSampling(self.rate)
-        descent = self.descent(self.step_sizes(steps, step_size), sampling.expected_rows(problem.n_rows), l2)
+        divisor = sampling.expected_rows(problem.n_rows)
+        descent = self.descent(self.step_sizes(steps, step_size), divisor, problem.l2)
         if self.accounting == "tight":
             noise_multiplier = sampling.noise_multiplier(steps, budget, problem.neighbours, mu_spent)
             reached = None

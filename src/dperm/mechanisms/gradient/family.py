@@ -29,7 +29,6 @@ TRAJECTORY = "All noisy gradients together are priced, so every intermediate wei
 NOISE_WEIGHT = 10.0  # norm that noise alone would give to weights, times the norm of a row
 STEP = 4.0  # over 1 - momentum, in units of 1 / curvature; noisy gradients know no largest step
 MOST_STEPS, FEWEST_STEPS = 150, 5
-RIDGE = 0.1  # of the rule's regulariser
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -91,22 +90,21 @@ class GradientMechanism(Mechanism):
         """How far a gradient sum over all rows moves between neighbours, rounding apart."""
         return problem.neighbours.rows_changed * self.row_bound(problem)
 
-    def rule(self, problem: Problem, mu: float) -> tuple[int, float, float]:
-        r"""Steps, step size and regulariser, from public facts where the user gave none.
+    def rule(self, problem: Problem, mu: float) -> tuple[int, float]:
+        r"""Steps and step size, from public facts where the user gave none.
 
         Noise of scale :math:`g/\mu` on a sum of gradients pushes weights under a regulariser of
         :math:`\lambda = \sqrt p\, g/(n \mu W)` to a norm of about W, for each output. Descent that stops after
-        :math:`1/(\eta\lambda)` steps regularises about as much, so the explicit term may be weaker.
+        :math:`1/(\eta\lambda)` steps regularises about as much.
         """
         noise_l2 = math.sqrt(problem.n_columns) * self.gap(problem) * problem.row_norm
         noise_l2 /= problem.n_rows * mu * NOISE_WEIGHT
-        l2 = max(problem.l2, RIDGE * noise_l2)
         # A step beyond 1 / l2 would make the regulariser throw the weights back and forth.
-        largest = min(STEP / curvature(problem), 1 / l2 if l2 else math.inf)
+        largest = min(STEP / curvature(problem), 1 / problem.l2 if problem.l2 else math.inf)
         step = self.step_size or (1 - self.momentum) * largest
         reach = step / (1 - self.momentum)
         steps = self.steps or int(np.clip(math.ceil(1 / (reach * noise_l2)), FEWEST_STEPS, MOST_STEPS))
-        return steps, step, l2
+        return steps, step
 
     def descent(self, step_sizes: Vector, divisor: float, l2: float, radius: float = math.inf) -> Descent:
         return Descent(

@@ -68,7 +68,7 @@ class ProjectedSGD(SampledGradientMechanism):
         """Exact epsilon of the paper's noise, or None where its theorem is a proof by itself."""
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> SampledPlan:
-        by_rule, _, l2 = self.rule(problem, mu_left(budget, mu_spent))
+        by_rule, _ = self.rule(problem, mu_left(budget, mu_spent))
         paper = self.accounting == "paper"
         steps = self.steps or self.default_steps(problem, budget, by_rule)
         size = self.batch_size or (1 if paper else self.default_size(problem))
@@ -82,7 +82,7 @@ class ProjectedSGD(SampledGradientMechanism):
         noise_norm = math.sqrt(dimension) * noise_multiplier * unit / size
         radius = self.radius or NOISE_WEIGHT / problem.row_norm
         first = self.step_size or 2 * radius / math.hypot(self.row_bound(problem), noise_norm)
-        descent = self.descent(first / np.sqrt(np.arange(1, steps + 1)), size, l2, radius)
+        descent = self.descent(first / np.sqrt(np.arange(1, steps + 1)), size, problem.l2, radius)
         detail = SampledSteps(descent=descent, sampling=sampling, noise_multiplier=noise_multiplier)
         reached = self.exact_price(problem, budget, detail, mu_spent) if paper else None
         return self.sampled_plan(

@@ -12,6 +12,7 @@ from dperm.mechanisms.output.descent import DescentMechanism
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import MOST_ROWS, check_count, check_positive
+from dperm.planning.penalty import against_output_noise
 from dperm.planning.schedule import Schedule, split_rows
 from dperm.privacy import Budget
 from dperm.privacy.classic import classic_gaussian_scale
@@ -71,6 +72,12 @@ class BoltOn(DescentMechanism):
         if problem.smoothness == 0:
             return "its step sizes need a loss with curvature or l2 > 0"
         return super().misfit(problem)
+
+    def l2_rule(self, problem: Problem, budget: Budget) -> float:
+        """For the strong rules that of a minimiser, whose sensitivity they have."""
+        if self.rule.startswith("strong"):
+            return against_output_noise(problem, budget)
+        return super().l2_rule(problem, budget)
 
     def schedule(self, problem: Problem) -> Schedule:
         sizes = split_rows(problem.n_rows, self.batch_size)

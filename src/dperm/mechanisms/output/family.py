@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.errors import InvalidInput
 from dperm.mechanisms.base import Job, Mechanism
 from dperm.privacy import Gate, GaussianNoise
 
@@ -23,22 +22,17 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class OutputMechanism(Mechanism):
-    """Jobs on the same rows share one training; each then gets noise of its own at the gate."""
+    """Jobs on the same rows for the same problem share one training; each then gets noise of its own at the gate."""
 
     family: ClassVar[str] = "output"
     released: ClassVar[str] = "weights, once"
 
     def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
-        plan_of = {job.model: job.plan for job in jobs}
-        if any(job.plan.problem != plan_of[job.model].problem for job in jobs):
-            raise InvalidInput(
-                "jobs on the same rows share one training: they may differ in their budget alone."
-            )
-        models = sorted(plan_of)
-        points = self._train([plan_of[model] for model in models], rows.select(models), gate)
-        column = {model: k for k, model in enumerate(models)}
+        plan_of = {(job.model, job.plan.problem): job.plan for job in sorted(jobs, key=lambda job: job.model)}
+        points = self._train(list(plan_of.values()), rows.select([model for model, _ in plan_of]), gate)
+        column = {training: k for k, training in enumerate(plan_of)}
         noises = [job.plan.noise for job in jobs if isinstance(job.plan.noise, GaussianNoise)]
-        trained = points[:, [column[job.model] for job in jobs]]
+        trained = points[:, [column[job.model, job.plan.problem] for job in jobs]]
         released = gate.release_weights(trained, noises, f"{self.name} weights")
         return [np.ascontiguousarray(released[:, k]) for k in range(len(jobs))]
 

@@ -17,6 +17,7 @@ from dperm.mechanisms.output.family import OutputMechanism
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_positive
+from dperm.planning.penalty import against_output_noise
 from dperm.planning.pricing import TIGHT, price_branches
 from dperm.privacy import Budget, Gate
 from dperm.privacy.classic import classic_gaussian_scale
@@ -49,6 +50,9 @@ class Output(OutputMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive("tolerance", self.tolerance)
+
+    def l2_rule(self, problem: Problem, budget: Budget) -> float:
+        return against_output_noise(problem, budget)
 
     def residual(self, problem: Problem) -> float:
         """The gradient norm that the computed minimiser must show: one that a solver reaches whatever the rows."""

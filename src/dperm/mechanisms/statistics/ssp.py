@@ -25,6 +25,7 @@ from dperm.mechanisms.statistics.family import (
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_positive
 from dperm.planning.gaussian import gaussian_noise, price_of
+from dperm.planning.penalty import against_moment_noise
 from dperm.planning.pricing import TIGHT, mu_left
 from dperm.planning.sensitivity import joint_statistic_sensitivity
 from dperm.privacy import Budget, Gate, GaussianNoise
@@ -35,12 +36,8 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 
-# Chosen once on Adult, BANK and IPUMS-BR; constants since.
-NOISE_MARGIN = 5.0  # margin that noise alone may cause
-RULE_SHARE, STANDARDISED_SHARE = (
-    0.5,
-    1.5,
-)  # chosen among 0.5, 1, 1.5, 2 and 4 on Adult, BANK, IPUMS-BR and CPS
+# The margin that noise alone may cause, chosen among 10/8 to 10 on Adult, BANK, IPUMS-BR and CPS; constants since.
+MARGIN, STANDARDISED_MARGIN = 10.0, 10.0 / 3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -61,7 +58,7 @@ class SSP(StatisticsMechanism):
         c times the bound on a row. Up to sqrt(1/8) the second moment costs nothing under replace-one; more
         weight makes it more precise and the first moment less so.
     ridge : float, optional
-        Weight of half the squared norm. By default l2 or what :func:`ridge_rule` asks for, if that is more.
+        Weight of half the squared norm, in place of l2.
 
     Guarantee
     ---------
@@ -97,7 +94,12 @@ class SSP(StatisticsMechanism):
     def misfit(self, problem: Problem) -> str | None:
         if type(problem.loss) is not Logistic:
             return f"it covers the logistic loss only, not {problem.loss.name}"
+        if problem.l2 == 0 and self.ridge is None:
+            return "it needs l2 > 0 or a ridge"
         return super().misfit(problem)
+
+    def l2_rule(self, problem: Problem, budget: Budget) -> float:
+        return against_moment_noise(problem, budget, STANDARDISED_MARGIN if self.standardise else MARGIN)
 
     def sensitivity(self, problem: Problem) -> float:
         """How far the computed pair moves: rounding errors of both parts in both runs are added."""
@@ -109,11 +111,7 @@ class SSP(StatisticsMechanism):
         sensitivity = self.sensitivity(problem)
         p = problem.n_columns
         noise = gaussian_noise(sensitivity, p + triangle_size(p), mu)
-        ridge = (
-            max(problem.l2, ridge_rule(problem, mu, bool(self.standardise)))
-            if self.ridge is None
-            else self.ridge
-        )
+        ridge = problem.l2 if self.ridge is None else self.ridge
         return MomentsPlan(
             mechanism=self,
             problem=problem,
@@ -148,13 +146,3 @@ class SSP(StatisticsMechanism):
         eigenvalues, axes = np.linalg.eigh(moments / (4 * problem.n_rows))
         curvature = np.maximum(eigenvalues, 0.0) + ridge
         return np.asarray(axes @ (axes.T @ (first / problem.n_rows) / curvature))
-
-
-def ridge_rule(problem: Problem, mu: float, standardised: bool = False) -> float:
-    r"""A ridge from public facts, at which noise alone makes margins of a few units.
-
-    Noise of about g / mu on each of p sums, over n and over a ridge, gives weights of norm
-    :math:`\sqrt p\, g / (n \mu \lambda)`, and margins of that times the norm of a row.
-    """
-    noise = math.sqrt(problem.n_columns) * problem.gradient_gap / (problem.n_rows * mu)
-    return (STANDARDISED_SHARE if standardised else RULE_SHARE) * noise * problem.row_norm / NOISE_MARGIN

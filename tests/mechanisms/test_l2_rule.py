@@ -1,0 +1,159 @@
+"""``l2="auto"``: a public rule of every mechanism, with which a plan is there wherever a number would give one."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+
+from dperm import PrivateLinearRegression, PrivateLogisticRegression
+from dperm.errors import DpermError, InvalidInput
+from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax, example_losses
+from dperm.mechanisms import Mechanism, mechanism_names, resolve
+from dperm.neighbours import Neighbours
+from dperm.planning.penalty import AUTO, parse_l2
+from dperm.privacy import Budget
+from dperm.problem import LARGEST, Problem
+
+MECHANISMS = [resolve(name) for name in mechanism_names()]
+each_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: one.name)
+BUDGET = Budget(0.5, 1e-6)
+NUMBERS = (1e-5, 1e-3, 0.1, 1.0)
+SHAPES = ((20, 1, 0.05), (500, 100, 1.0), (50_000, 10, 8.0))
+
+
+def task(n_rows: int = 20_000, n_features: int = 30, x_norm: float = 1.0, **facts: object) -> Problem:
+    facts = {"loss": Logistic(), "l2": 0.0, "intercept": 0.3 * x_norm, **facts}
+    return Problem(n_rows=n_rows, n_features=n_features, x_norm=x_norm, **facts)
+
+
+def budget_for(mechanism: Mechanism, epsilon: float = 0.5) -> Budget:
+    return Budget(epsilon, 0.0 if mechanism.name == "objective-pure" else 1e-6)
+
+
+def losses_for(mechanism: Mechanism) -> list[Loss]:
+    losses = [Logistic(), HuberHinge(), HuberHinge(width=1e-3), ClippedSquared(), Softmax(3)]
+    return [loss for loss in losses if mechanism.misfit(task(loss=loss, l2=1.0)) is None]
+
+
+@each_mechanism
+def test_more_rows_or_more_budget_never_ask_for_more(mechanism):
+    for loss in losses_for(mechanism):
+        by_rows = [
+            mechanism.l2_rule(task(n, loss=loss), budget_for(mechanism)) for n in (1, 10, 1000, 10**5, 10**9)
+        ]
+        by_budget = [
+            mechanism.l2_rule(task(loss=loss), budget_for(mechanism, epsilon))
+            for epsilon in (1e-3, 0.01, 0.1, 1, 5, 50)
+        ]
+        for rules in (by_rows, by_budget):
+            assert all(after <= before * (1 + 1e-9) for before, after in itertools.pairwise(rules))
+            if mechanism.private:
+                assert rules[-1] < rules[0]
+
+
+@each_mechanism
+def test_it_follows_the_units_of_the_features(mechanism):
+    for loss in losses_for(mechanism):
+        one = mechanism.l2_rule(task(loss=loss), budget_for(mechanism))
+        for unit in (1e-20, 1e-3, 1000.0, 1e20):
+            scaled = mechanism.l2_rule(task(loss=loss, x_norm=unit), budget_for(mechanism))
+            assert scaled == pytest.approx(one * unit**2, rel=1e-9)
+
+
+@each_mechanism
+def test_it_does_not_look_at_the_l2_of_the_problem(mechanism):
+    budget = budget_for(mechanism)
+    assert mechanism.l2_rule(task(), budget) == mechanism.l2_rule(task(l2=7.0), budget)
+
+
+@each_mechanism
+def test_it_is_a_positive_number_for_extreme_facts(mechanism):
+    for loss in example_losses():
+        for n, p, x_norm, budget, neighbours in itertools.product(
+            (1, 10**12),
+            (1, 10**6),
+            (1 / LARGEST, LARGEST),
+            (Budget(1e-9, 1e-300), Budget(1e9, 0.9), Budget(1e-9, 0.0), Budget(1e9, 0.0)),
+            Neighbours,
+        ):
+            problem = task(n, p, x_norm, loss=loss, neighbours=neighbours)
+            assert 0 < mechanism.l2_rule(problem, budget) <= LARGEST
+
+
+def plans(mechanism: Mechanism, problem: Problem, budget: Budget) -> bool:
+    try:
+        mechanism.plan(problem, budget)
+    except DpermError:
+        return False
+    return True
+
+
+@each_mechanism
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_a_plan_is_there_wherever_a_number_gives_one(mechanism, neighbours):
+    some = 0
+    for loss, facts in itertools.product(losses_for(mechanism)[:2], SHAPES):
+        n, p, epsilon = facts
+        problem, budget = task(n, p, loss=loss, neighbours=neighbours), budget_for(mechanism, epsilon)
+        if mechanism.misfit(replace(problem, l2=1.0)) is not None:
+            continue
+        if plans(mechanism, mechanism.regularised(problem, budget), budget):
+            some += 1
+        else:
+            assert not any(plans(mechanism, replace(problem, l2=l2), budget) for l2 in NUMBERS)
+    assert some or neighbours not in mechanism.relations
+
+
+@each_mechanism
+def test_planning_again_with_the_number_changes_nothing(mechanism):
+    checked = 0
+    for loss in losses_for(mechanism)[:2]:
+        budget = budget_for(mechanism)
+        regularised = mechanism.regularised(task(2000, loss=loss), budget)
+        if not plans(mechanism, regularised, budget):
+            continue
+        plan = mechanism.plan(regularised, budget)
+        assert mechanism.regularised(plan.problem, budget) == plan.problem
+        again = mechanism.plan(plan.problem, budget)
+        assert again.settings == plan.settings
+        assert str(again) == str(plan)
+        checked += 1
+    assert checked
+
+
+def test_an_estimator_asks_the_mechanism_and_a_number_means_that_number():
+    model = PrivateLogisticRegression(epsilon=0.5, mechanism="output")
+    assert model.l2 == AUTO
+    problem = model.plan(20_000, 30).problem
+    assert problem.l2 == resolve("output").l2_rule(problem, Budget(0.5, 1e-6))
+    for number in (1e-9, 1, 0.25):
+        for mechanism in ("dp-gd", "ssp", "rsgd-ar"):
+            plan = PrivateLogisticRegression(mechanism=mechanism, l2=number).plan(20_000, 30)
+            assert plan.problem.l2 == plan.settings.get("l2_used", number) == number
+
+
+def test_the_rule_depends_on_all_that_it_should():
+    def l2(**settings):
+        return PrivateLogisticRegression(mechanism="output", **settings).plan(20_000, 30).problem.l2
+
+    assert l2(epsilon=2.0) < l2() < l2(epsilon=0.1)
+    removed = l2(neighbours="add-remove", max_rows=20_000, classes=[0, 1])
+    assert removed == pytest.approx(l2() / 2, rel=1e-9)  # half the gap
+    assert l2(x_norm=2.0) == pytest.approx(4 * l2(), rel=1e-9)
+    assert l2(delta=1e-9) > l2()
+
+
+@pytest.mark.parametrize(
+    "bad", ["Auto", "", "1e-3", None, True, [1.0], 1j, math.nan, math.inf, -1.0, 10**400]
+)
+def test_anything_else_is_refused(bad):
+    model = PrivateLinearRegression(l2=bad, y_range=(0, 1))
+    with pytest.raises(InvalidInput, match="l2"):
+        model.plan(1000, 3)
+
+
+def test_what_is_parsed():
+    assert parse_l2("auto") == AUTO
+    assert parse_l2(1) == 1.0
+    assert type(parse_l2(1)) is float
