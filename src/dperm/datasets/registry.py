@@ -125,7 +125,7 @@ def dataset_rows(name: str) -> int:
     return _entry(name).n_rows
 
 
-def load_dataset(name: str, *, fetch: bool = True) -> Dataset:
+def load_dataset(name: str, *, fetch: bool = True, spline: int | None = None) -> Dataset:
     """Load a named data set.
 
     Parameters
@@ -134,6 +134,8 @@ def load_dataset(name: str, *, fetch: bool = True) -> Dataset:
         One of :func:`dataset_names`.
     fetch : bool
         Whether a data set that is not found as a file may be fetched from the internet.
+    spline : int, optional
+        Hats for every number, 0 for none. Without it the schema decides, see ``docs/schema.md``.
 
     Raises
     ------
@@ -143,7 +145,7 @@ def load_dataset(name: str, *, fetch: bool = True) -> Dataset:
         When a file is found whose checksum is not the published one.
     """
     entry = _entry(name)
-    schema = dataset_schema(name)
+    schema = dataset_schema(name).with_spline(spline)
     path = _packaged(entry.file) if name == BUNDLED else sources.find(entry.file)
     if path is not None:
         table, source = entry.read(sources.read_checked(path, entry.sha256)), entry.source
