@@ -104,7 +104,7 @@ def test_fit_then_predict_end_to_end(dperm, folder):
     code, out, err = dperm(FIT)
     assert code == 0
     assert out.startswith("(2, 1e-05)-differentially private, replace-one neighbours")
-    assert "300 rows, 3 features" in err
+    assert "300 rows, 11 features" in err
     assert "Saved to model.json" in err
     model = load_model(folder / "model.json")
     assert model.privacy_.guarantee == {"epsilon": 2.0, "delta": 1e-5}
@@ -153,7 +153,7 @@ def test_more_than_two_classes_end_to_end(dperm, folder, three):
     assert code == 0
     assert "softmax" in out
     model = load_model(folder / "model.json")
-    assert model.coef_.shape == (3, 3)
+    assert model.coef_.shape == (3, 11)
     assert dperm("predict model.json three.csv --proba --output p.parquet")[0] == 0
     table = pq.read_table(folder / "p.parquet")
     names = [f"probability of {label}" for label in ("little", "some", "much")]
@@ -398,7 +398,7 @@ def test_a_failure_half_way_leaves_no_file(dperm, folder, monkeypatch):
     monkeypatch.setattr("dperm.models.atomic.os.replace", torn)
     assert dperm(FIT)[::2] == (
         1,
-        "Training on people: 300 rows, 3 features.\ndperm: somewhere: No space left on device\n",
+        "Training on people: 300 rows, 11 features.\ndperm: somewhere: No space left on device\n",
     )
     assert files(folder) == set()
     monkeypatch.undo()
