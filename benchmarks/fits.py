@@ -79,7 +79,7 @@ def first_call() -> str:
 def study(separate_fits: int, seed: int | None) -> Result:
     """All folds, repeats and epsilons of RSGD-AR in batches against one fit after the other, same noise source."""
     try:
-        data = load_dataset("adult", fetch=False)
+        data = load_dataset("adult", fetch=False, spline=0)
         X, y, name = data.X, (data.y == data.classes[1]).astype(int), "Adult"
     except DataUnavailable:
         X, y, name = adult_like()

@@ -22,6 +22,7 @@ Y = np.array(["no", "yes"])[(X["a"] > 0).to_numpy().astype(int)]
 SCHEMA = Schema.from_dict(
     {
         "target": {"name": "label", "classes": ["no", "yes"]},
+        "rows": {"spline": 0},
         "features": {"a": {"range": [0, 10]}, "kind": {"categories": ["x", "y"]}},
     }
 )

@@ -176,7 +176,7 @@ def test_fit_says_it_in_one_line_and_in_the_report(folder, capsys):
     assert "PrivacyWarning" not in shown.err
     assert run([*FIT, "--delta", "1e-6", "--force", "few.csv"]) == 0
     shown = capsys.readouterr()
-    assert "dperm: warning: the number of rows, 5, is below that of the coefficients, 6" in shown.err
+    assert "dperm: warning: the number of rows, 5, is below that of the coefficients, 14" in shown.err
     assert "CAUTION: the number of rows, 5," in shown.out
     assert run([*FIT, "--delta", "1e-6", "--force", "people.csv"]) == 0
     shown = capsys.readouterr()

@@ -104,7 +104,7 @@ def test_fit_then_predict_end_to_end(dperm, folder):
     code, out, err = dperm(FIT)
     assert code == 0
     assert out.startswith("(2, 1e-05)-differentially private, replace-one neighbours")
-    assert "300 rows, 3 features" in err
+    assert "300 rows, 11 features" in err
     assert "Saved to model.json" in err
     model = load_model(folder / "model.json")
     assert model.privacy_.guarantee == {"epsilon": 2.0, "delta": 1e-5}
@@ -130,6 +130,18 @@ def test_fit_then_predict_end_to_end(dperm, folder):
     assert document["prediction"] == table["prediction"].to_pylist()
 
 
+def test_a_plain_encoding_can_be_asked_for(dperm, folder):
+    for hats, features in ((0, 3), (5, 8)):
+        assert f"300 rows, {features} features" in dperm(f"{FIT} --force --spline {hats}")[2]
+        assert load_model(folder / "model.json").n_features_in_ == features
+        assert dperm("predict model.json people.csv")[0] == 0
+    code, _, err = dperm(f"{FIT} --force --spline 2")
+    assert (code, "spline must be 0 for no hats" in err) == (1, True)
+    for command, told in (("compare", "3 features"), ("curvature", "3 features")):
+        small = "--repeats 1 --folds 2 --mechanism majority --epsilon 1" if command == "compare" else ""
+        assert told in dperm(f"{command} people.csv --schema people.toml {small} --spline 0")[1]
+
+
 def test_predictions_are_good_without_noise(dperm, folder):
     assert dperm(FIT.replace("--epsilon", "--mechanism none --l2 1e-4 --epsilon"))[0] == 0
     predicted = json.loads(dperm("predict model.json people.csv --json")[1])["prediction"]
@@ -153,7 +165,7 @@ def test_more_than_two_classes_end_to_end(dperm, folder, three):
     assert code == 0
     assert "softmax" in out
     model = load_model(folder / "model.json")
-    assert model.coef_.shape == (3, 3)
+    assert model.coef_.shape == (3, 11)
     assert dperm("predict model.json three.csv --proba --output p.parquet")[0] == 0
     table = pq.read_table(folder / "p.parquet")
     names = [f"probability of {label}" for label in ("little", "some", "much")]
@@ -245,11 +257,16 @@ def test_compare_json(dperm, folder):
     assert {"results.parquet", "curves.png"} == files(folder)
 
 
-def test_compare_of_the_bundled_data_set(dperm):
-    code, out, _ = dperm("compare --repeats 1 --folds 2 --mechanism majority --epsilon 1")
+def test_compare_of_the_bundled_data_sets(dperm, monkeypatch, tmp_path):
+    monkeypatch.setenv("DPERM_DATA", str(tmp_path))
+    small = "--repeats 1 --folds 2 --mechanism majority --epsilon 1"
+    code, out, _ = dperm(f"compare {small}")
     assert code == 0
     assert "cps: 61,395 rows" in out
     assert "δ = 1e-10" in out
+    code, out, _ = dperm(f"compare adult {small} --out adult")
+    assert code == 0
+    assert "adult: 48,842 rows, 144 features" in out
 
 
 @pytest.mark.parametrize(
@@ -398,7 +415,7 @@ def test_a_failure_half_way_leaves_no_file(dperm, folder, monkeypatch):
     monkeypatch.setattr("dperm.models.atomic.os.replace", torn)
     assert dperm(FIT)[::2] == (
         1,
-        "Training on people: 300 rows, 3 features.\ndperm: somewhere: No space left on device\n",
+        "Training on people: 300 rows, 11 features.\ndperm: somewhere: No space left on device\n",
     )
     assert files(folder) == set()
     monkeypatch.undo()

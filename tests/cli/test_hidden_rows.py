@@ -12,7 +12,9 @@ from dperm.cli.app import run
 from dperm.experiments.results import Study
 from dperm.models import load_model
 
-SCHEMA = '[target]\nname = "bought"\nclasses = ["no", "yes"]\n\n[features.age]\nrange = [18, 90]\n'
+SCHEMA = (
+    '[target]\nname = "bought"\nclasses = ["no", "yes"]\n\n[features.age]\nrange = [18, 90]\nspline = 0\n'
+)
 HIDDEN = "--neighbours add-remove --max-rows 1000"
 FIT = f"fit people.csv --schema people.toml --epsilon 2 --delta 1e-6 {HIDDEN} --output model.json"
 ROWS = 317

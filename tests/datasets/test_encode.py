@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dperm.datasets import Schema, encode, encode_target, feature_names
-from dperm.datasets.features import Numeric
+from dperm.datasets.numeric import Numeric
 from dperm.datasets.target import Target
 from dperm.errors import InvalidInput
 
@@ -23,7 +23,11 @@ MARKER = "SECRET-4711"
 
 def _schema(target=None, **features):
     return Schema.from_dict(
-        {"target": target or {"name": "label", "classes": ["no", "yes"]}, "features": features}
+        {
+            "target": target or {"name": "label", "classes": ["no", "yes"]},
+            "rows": {"spline": 0},
+            "features": features,
+        }
     )
 
 
@@ -337,7 +341,13 @@ def numeric_features(draw):
     low, high = declaration["range"]
     if draw(st.booleans()):
         declaration["centre"] = min(max(low + (high - low) * draw(st.floats(0, 1)), low), high)
-    edges = [low, high, math.nextafter(low, math.inf), math.nextafter(high, -math.inf)]
+    more = draw(st.sampled_from(["spline", "bins", "neither"]))
+    if more == "spline":
+        declaration["spline"] = draw(st.integers(3, 40))
+    inner = sorted({low + (high - low) * share for share in draw(st.sets(st.floats(0, 1), max_size=5))})
+    if more == "bins":
+        declaration["bins"] = [cut for cut in inner if low < cut < high]
+    edges = [low, high, *inner, math.nextafter(low, math.inf), math.nextafter(high, -math.inf)]
     return declaration, st.one_of(wide, st.sampled_from(edges))
 
 
@@ -359,7 +369,11 @@ def schemas_with_tables(draw):
         )
         for i, (declaration, values) in enumerate(kinds)
     }
-    return _schema(**features), table
+    schema = _schema(**features)
+    levels = [feature.name for feature in schema.features if feature.levels]
+    cross = [draw(st.permutations(levels))[:2]] if len(levels) > 1 and draw(st.booleans()) else ()
+    spline = draw(st.sampled_from([None, 0, 5]))
+    return dataclasses.replace(schema, cross=cross, spline=spline), table
 
 
 @given(schemas_with_tables())
@@ -371,14 +385,16 @@ def test_no_row_passes_norm_one_whatever_it_holds(schema_and_table):
     assert (np.linalg.norm(rows, axis=1) <= 1).all()
 
 
-def test_the_bound_is_reached():
+@pytest.mark.parametrize(("spline", "cross"), [(0, ()), (None, ()), (5, [("d", "a")])])
+def test_the_bound_is_reached(spline, cross):
     """The scale is no smaller than it must be: the worst record almost has norm 1."""
     schema = _schema(
-        a={"range": [0, 7], "indicator": True},
+        a={"range": [0, 7], "indicator": True, "bins": [3]},
         b={"range": [0, 7], "centre": 7},
         c={"range": [0, 100], "log": True},
         d={"categories": list("xyz")},
     )
+    schema = dataclasses.replace(schema, spline=spline, cross=cross)
     worst = encode({"a": [7], "b": [0], "c": [100], "d": ["y"]}, schema)
     assert 1 - 1e-8 < np.linalg.norm(worst) <= 1
 
@@ -386,7 +402,7 @@ def test_the_bound_is_reached():
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.1])
 def test_norm_share_lengthens_rows_and_shortens_those_beyond(share):
     features = tuple(Numeric(name=f"x{i}", range=(0, 1), centre=0) for i in range(16))
-    schema = Schema(target=Target(name="y", classes=(0, 1)), features=features, norm_share=share)
+    schema = Schema(target=Target(name="y", classes=(0, 1)), features=features, norm_share=share, spline=0)
     whole = dataclasses.replace(schema, norm_share=1.0)
     table = {f"x{i}": [0.0, 0.05, 1.0] for i in range(16)}
     rows, plain = encode(table, schema), encode(table, whole)

@@ -12,6 +12,7 @@ MARKER = "SECRET4711"
 SCHEMA = Schema.from_dict(
     {
         "target": {"name": "repaid", "classes": ["0", "1"]},
+        "rows": {"spline": 0},
         "features": {
             "age": {"range": [0, 100]},
             "income": {"range": [0, 100], "missing": ["?"]},

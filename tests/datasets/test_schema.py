@@ -10,7 +10,8 @@ import pytest
 
 from dperm.datasets import schema as schema_module
 from dperm.datasets import toml
-from dperm.datasets.features import Categorical, Numeric
+from dperm.datasets.features import Categorical
+from dperm.datasets.numeric import Numeric
 from dperm.datasets.schema import Schema
 from dperm.datasets.target import Target
 from dperm.errors import InvalidInput
@@ -80,7 +81,8 @@ def test_a_file_is_read_as_declared(tmp_path):
         Categorical(name="citizen", categories=(False, True)),
     )
     assert schema.classes == ("<=50K", ">50K")
-    assert schema.n_columns == 2 + 1 + 3 + 3 + 2
+    assert schema.n_columns == (2 + 8) + (1 + 8) + 3 + 3 + 2
+    assert schema.plain().n_columns == 2 + 1 + 3 + 3 + 2
 
 
 @pytest.mark.parametrize(
@@ -135,6 +137,7 @@ def test_the_scale_fits_the_longest_possible_row():
             Numeric(name="b", range=(0, 1), indicator=True),  # 1/4 + 1/4
             Categorical(name="c", categories=("x", "y", "z", "w")),  # 9/16 + 3/16
         ),
+        spline=0,
     )
     assert schema.scale == pytest.approx(1 / math.sqrt(1.5), rel=1e-8)
     assert schema.scale < 1 / math.sqrt(1.5)

@@ -14,8 +14,9 @@ def _blocks(language: str) -> list[str]:
 
 
 def test_the_example_of_the_page_gives_the_results_it_shows(tmp_path, monkeypatch):
-    (toml,), (csv,) = _blocks("toml"), _blocks("csv")
-    (tmp_path / "loans.toml").write_text(toml, encoding="utf-8")
+    (loans, jobs), (csv,) = _blocks("toml"), _blocks("csv")
+    (tmp_path / "loans.toml").write_text(loans, encoding="utf-8")
+    (tmp_path / "jobs.toml").write_text(jobs, encoding="utf-8")
     (tmp_path / "loans.csv").write_text(csv, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     session = doctest.DocTestParser().get_doctest("".join(_blocks("python")), {}, PAGE.name, str(PAGE), 0)

@@ -43,7 +43,7 @@ from dperm.certificate.document import digest
 from dperm.certificate.page import page
 from dperm.certificate.statement import file_digest, model_digest
 from dperm.certificate.words import meaning
-from dperm.datasets import Schema, encode, encode_target, read_table
+from dperm.datasets import Schema, encode, encode_target, feature_names, read_table
 from dperm.errors import DataUnavailable, DpermError
 from dperm.ledger.chain import next_head
 from dperm.mechanisms import mechanism_names, resolve
@@ -55,8 +55,9 @@ SOURCE = Path(dperm.__file__).parent
 
 TABLE_SCHEMA = {
     "target": {"name": "label", "classes": ["no", "yes"]},
+    "rows": {"cross": [["town", "age"]]},
     "features": {
-        "age": {"range": [0, 100], "missing": [-1], "indicator": True},
+        "age": {"range": [0, 100], "missing": [-1], "indicator": True, "bins": [20, 60]},
         "income": {"range": [0, 1e5], "log": True, "centre": 100.0},
         "town": {"categories": ["north", "south"], "missing": ["?"], "missing_as": "north"},
         "rooms": {"categories": [1, 2, 3]},
@@ -123,7 +124,10 @@ def model_texts() -> tuple[bytes, ...]:
     X = rng.normal(size=(60, 2)) / 3
     signs, numbers = (X[:, 0] > 0).astype(int), X[:, 0]
     schema = Schema.from_dict(
-        {"target": {"name": "y", "classes": [0, 1]}, "features": {k: {"range": [-1, 1]} for k in "ab"}}
+        {
+            "target": {"name": "y", "classes": [0, 1]},
+            "features": {k: {"range": [-1, 1], "spline": 0} for k in "ab"},
+        }
     )
     logistic = [
         "output",
@@ -203,7 +207,8 @@ def check_schema_comes_back(schema: Schema, path: Path) -> None:
     assert Schema.from_dict(schema.to_dict()) == schema
     path.write_text(schema.to_toml(), encoding="utf-8", newline="")
     assert Schema.from_toml(path) == schema
-    assert len([name for feature in schema.features for name in feature.column_names]) == schema.n_columns
+    assert len(set(feature_names(schema))) == schema.n_columns
+    assert schema.settled().blocks == schema.blocks
 
 
 def check_encoding(table: Any, schema: Schema) -> None:

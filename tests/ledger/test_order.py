@@ -24,7 +24,9 @@ from dperm.mechanisms import resolve
 rng = np.random.default_rng(2)
 X = rng.normal(size=(120, 3)) / 2
 Y = (X[:, 0] > 0).astype(int)
-SCHEMA = '[target]\nname = "retired"\nclasses = ["no", "yes"]\n\n[features.age]\nrange = [18, 90]\n'
+SCHEMA = (
+    '[target]\nname = "retired"\nclasses = ["no", "yes"]\n\n[features.age]\nrange = [18, 90]\nspline = 0\n'
+)
 
 
 @pytest.fixture

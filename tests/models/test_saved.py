@@ -26,6 +26,7 @@ from dperm.models.atomic import atomic_path
 SCHEMA = Schema.from_dict(
     {
         "target": {"name": "label", "classes": ["no", "yes"]},
+        "rows": {"spline": 0},
         "features": {"a": {"range": [0, 10]}, "kind": {"categories": ["x", "y"]}},
     }
 )

@@ -35,6 +35,7 @@ figure { margin: 0; background: var(--card); border: 1px solid var(--line); bord
 figcaption { font-size: .9rem; color: var(--dim); margin-bottom: 4px; }
 svg { width: 100%; height: auto; display: block; } svg text { fill: var(--dim); font-size: 11.5px; }
 svg .axis { fill: var(--ink); font-size: 12.5px; } .grid { stroke: var(--line); stroke-width: 1; }
+.bar { fill: var(--own); }
 polyline { fill: none; stroke-width: 2.4; } .own { stroke: var(--own); } .claim { stroke: var(--claim);
   stroke-dasharray: 7 4; } .guess { stroke: var(--dim); stroke-width: 1.4; stroke-dasharray: 2 4; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 20px; margin: 10px 0; font-size: .9rem; color: var(--dim); }
@@ -54,8 +55,11 @@ code { font: .86em/1.4 ui-monospace, "DejaVu Sans Mono", monospace; overflow-wra
 """
 
 
-def page(name: str, statement: Mapping[str, Any], verdict: Verdict) -> str:
-    """The whole document. ``statement`` has the form of a certificate; its words may be hostile."""
+def page(name: str, statement: Mapping[str, Any], verdict: Verdict, more: str = "") -> str:
+    """The whole document. ``statement`` has the form of a certificate; its words may be hostile.
+
+    ``more`` is a section, escaped already, to stand after the checks.
+    """
     parts = [
         f"<h1>Privacy certificate</h1><div class=file>{escape(name)}</div>",
         _verdict(statement, verdict),
@@ -64,6 +68,7 @@ def page(name: str, statement: Mapping[str, Any], verdict: Verdict) -> str:
         _constants(statement),
         _releases(statement),
         _checks(verdict),
+        more,
         _small_print(statement, verdict),
     ]
     return (

@@ -29,6 +29,7 @@ from dperm.cli.options import (
     json_option,
     loss_names,
     schema_option,
+    spline_option,
     target_option,
     task_options,
 )
@@ -51,6 +52,7 @@ NOT_A_RELEASE = (
 @click.argument("data", default="cps", shell_complete=completion.data)
 @target_option
 @schema_option
+@spline_option
 @click.option(
     "--loss",
     "losses",
@@ -140,6 +142,7 @@ def compare(
     data: str,
     target: str | None,
     schema_path: str | None,
+    spline: int | None,
     losses: tuple[str, ...],
     mechanisms: tuple[str, ...],
     searches: tuple[str, ...],
@@ -180,7 +183,7 @@ def compare(
         raise InvalidInput("curves.png needs matplotlib. Install it with: pip install 'dperm[cli]'")
     check_capacity(neighbours, max_rows)
     entrants = parse_entrants(mechanisms or _all_mechanisms(), searches, oracles)
-    records = load(data, schema_path, target)
+    records = load(data, schema_path, target, spline)
     if published_split and records.held_out is None:
         raise InvalidInput(
             f"{records.name} was published without a split into parts; leave out --published-split."

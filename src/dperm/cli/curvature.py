@@ -12,6 +12,7 @@ from dperm.cli.options import (
     l2_option,
     loss_option,
     schema_option,
+    spline_option,
     target_option,
 )
 from dperm.cli.output import print_json
@@ -24,6 +25,7 @@ NOISE_SCALES = (1.0, 0.1, 0.01)
 @click.argument("data", shell_complete=completion.data)
 @target_option
 @schema_option
+@spline_option
 @loss_option
 @l2_option
 @import_option
@@ -40,6 +42,7 @@ def curvature(
     data: str,
     target: str | None,
     schema_path: str | None,
+    spline: int | None,
     loss: str,
     l2: L2,
     noise_scales: tuple[float, ...],
@@ -61,7 +64,7 @@ def curvature(
     from dperm.losses import resolve_loss
     from dperm.problem import Problem
 
-    records = load(data, schema_path, target)
+    records = load(data, schema_path, target, spline)
     n_rows, n_features = records.X.shape
     signs = encode_labels(records.y, records.schema.classes)
     number = l2 if isinstance(l2, float) else 0.0

@@ -41,9 +41,9 @@ class Data:
         return f"{self.name}: {self.X.shape[0]:,} rows, {self.X.shape[1]} features"
 
 
-def load(data: str, schema_path: str | None, target: str | None) -> Data:
-    """Read and encode DATA; ``target`` replaces the name of the target column in the schema."""
-    schema = declared(data, schema_path, target)
+def load(data: str, schema_path: str | None, target: str | None, spline: int | None = None) -> Data:
+    """Read and encode DATA; ``target`` and ``spline`` replace what the schema says of them."""
+    schema = declared(data, schema_path, target, spline)
     table = read_records(data, schema)
     check_target(table.column_names, data, schema_path, target)
     published = is_named(data) and "split" in table.column_names
@@ -75,9 +75,14 @@ class Announced:
     """
 
     def __init__(
-        self, data: str, schema_path: str | None, target: str | None, max_rows: int | None = None
+        self,
+        data: str,
+        schema_path: str | None,
+        target: str | None,
+        max_rows: int | None = None,
+        spline: int | None = None,
     ) -> None:
-        self.schema = declared(data, schema_path, target)
+        self.schema = declared(data, schema_path, target, spline)
         self._data, self._max_rows = data, max_rows
         if is_named(data):
             self.n_rows = dataset_rows(data)
@@ -111,8 +116,8 @@ class Announced:
         return made
 
 
-def declared(data: str, schema_path: str | None, target: str | None) -> Schema:
-    """The schema of DATA; ``target`` replaces the name of its target column."""
+def declared(data: str, schema_path: str | None, target: str | None, spline: int | None = None) -> Schema:
+    """The schema of DATA; ``target`` replaces the name of its target column, ``spline`` the hats of its numbers."""
     if schema_path is not None:
         schema = Schema.from_toml(schema_path)
     elif is_named(data):
@@ -128,7 +133,7 @@ def declared(data: str, schema_path: str | None, target: str | None) -> Schema:
         raise InvalidInput(
             f"the target {schema.target.name!r} must have at least two classes; the schema has {len(schema.classes)}."
         )
-    return schema
+    return schema.with_spline(spline)
 
 
 def check_target(names: list[str], data: str, schema_path: str | None, target: str | None) -> None:

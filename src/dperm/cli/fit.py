@@ -15,6 +15,7 @@ from dperm.cli.options import (
     loss_option,
     mechanism_option,
     schema_option,
+    spline_option,
     target_option,
     task_options,
 )
@@ -27,6 +28,7 @@ from dperm.privacy import Budget
 @click.argument("data", shell_complete=completion.data)
 @target_option
 @schema_option
+@spline_option
 @click.option("--epsilon", type=float, required=True, help="Privacy budget ε; smaller is more private.")
 @click.option(
     "--delta", type=float, required=True, help="Privacy budget δ; far below one over the number of rows."
@@ -60,6 +62,7 @@ def fit(
     data: str,
     target: str | None,
     schema_path: str | None,
+    spline: int | None,
     epsilon: float,
     delta: float,
     mechanism: str,
@@ -103,7 +106,7 @@ def fit(
     if expect is not None and ledger_path is None:
         raise click.UsageError("--expect is about the ledger; give --ledger too.")
     ledger = None if ledger_path is None else Ledger(ledger_path, expect=expect)
-    records = Announced(data, schema_path, target, max_rows)
+    records = Announced(data, schema_path, target, max_rows, spline)
     click.echo(f"Training on {records.summary}.", err=True)
     classes = list(records.schema.classes)
     model = classifier_for(

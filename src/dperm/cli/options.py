@@ -115,6 +115,13 @@ schema_option = click.option(
     shell_complete=completion.files,
     help="TOML file that declares columns, ranges and classes.",
 )
+spline_option = click.option(
+    "--spline",
+    type=int,
+    metavar="HATS",
+    show_default="what the schema says; 8 each for up to 20 numbers",
+    help="Hats for every number, on its declared range; 0 for one plain column.",
+)
 loss_option = click.option(
     "--loss",
     type=OneOf(loss_names),

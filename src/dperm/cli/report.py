@@ -24,6 +24,7 @@ from dperm.cli.output import check_free, say
 def report(model: str, html_path: str | None, force: bool) -> None:
     """Explain the guarantee of a saved model: in plain words, what an attacker can achieve, what was assumed.
 
+    A model that was saved with its schema also shows what each feature does: a number as a curve over its range.
     The certificate is verified first, and the result is part of the report. The page needs no network.
 
     \b
@@ -35,15 +36,17 @@ def report(model: str, html_path: str | None, force: bool) -> None:
     from dperm.certificate.words import attack_table, meaning
     from dperm.models import read_document, read_model
     from dperm.models.atomic import atomic_path
+    from dperm.models.effects import effects_section, effects_text
 
     if html_path is not None:
         check_free(Path(html_path), force)
-    estimator, _ = read_model(model)
+    estimator, schema = read_model(model)
     verdict = verify(read_document(model))
     statement = estimator.certificate_
     if html_path is not None:
         with atomic_path(Path(html_path)) as file:
-            file.write_text(page(Path(model).name, statement, verdict), encoding="utf-8")
+            effects = "" if schema is None else effects_section(estimator, schema)
+            file.write_text(page(Path(model).name, statement, verdict, effects), encoding="utf-8")
         click.echo(f"Wrote {html_path}.", err=True)
         return
     say(str(estimator.privacy_))
@@ -55,3 +58,5 @@ def report(model: str, html_path: str | None, force: bool) -> None:
         say("  if wrong in   by this mechanism   by the claim alone")
     for row in rows:
         say(f"  {row.fpr:>11.1%}   {row.mechanism:>17.3%}   {row.budget:>18.3%}")
+    if schema is not None:
+        say("\n" + effects_text(estimator, schema))

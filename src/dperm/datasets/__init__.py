@@ -1,6 +1,7 @@
 """Public schemas, bounded encoding and named data sets. Nothing here is learned from records."""
 
 from dperm.datasets.dataset import Dataset
+from dperm.datasets.effects import Effect, effects
 from dperm.datasets.encoding import encode, encode_target, feature_names
 from dperm.datasets.files import look_at, read_table
 from dperm.datasets.registry import (
@@ -19,10 +20,12 @@ from dperm.datasets.schema import Schema
 
 __all__ = [
     "Dataset",
+    "Effect",
     "Schema",
     "dataset_names",
     "dataset_rows",
     "dataset_schema",
+    "effects",
     "encode",
     "encode_target",
     "feature_names",

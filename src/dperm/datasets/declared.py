@@ -2,12 +2,15 @@
 
 import math
 import reprlib
+from itertools import pairwise
 from typing import Any
 
 from dperm.errors import InvalidInput
 
 LARGEST_INTEGER = 2**53 - 1
 """Largest integer that may name a category: floats hold it exactly, and nothing else rounds to it."""
+
+MOST_HATS = 256
 
 Category = str | int
 """A category or class: text, an integer or a truth value; one kind within one list."""
@@ -76,6 +79,28 @@ def check_categories(key: str, value: object) -> tuple[Category, ...]:
                 f"{key} must hold integers of at most 2**53 - 1 in size; got {reprlib.repr(item)}."
             )
     return tuple(values)
+
+
+def check_hats(key: str, value: object) -> int | None:
+    """A number of hats, or None where none is declared. Two hats say what the linear column says."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not (value == 0 or 3 <= value <= MOST_HATS):
+        raise InvalidInput(
+            f"{key} must be 0 for no hats, or a whole number of them from 3 to {MOST_HATS}; got {reprlib.repr(value)}."
+        )
+    return value
+
+
+def check_cuts(key: str, value: object, bounds: tuple[float, float]) -> tuple[float, ...]:
+    """Rising cut points strictly within the bounds."""
+    cuts = tuple(check_number(key, cut) for cut in check_list(key, value))
+    edges = (bounds[0], *cuts, bounds[1])
+    if any(not left < right for left, right in pairwise(edges)):
+        raise InvalidInput(
+            f"{key} must be cut points that rise from one to the next, all within the range; got {reprlib.repr(value)}."
+        )
+    return cuts
 
 
 def check_marks(value: object) -> tuple[str | float, ...]:

@@ -11,15 +11,6 @@ BANK_COLUMNS = (
 )  # fmt: skip
 
 
-def adult() -> Any:
-    """OpenML 1590; missing values are null there, not question marks."""
-    import pyarrow as pa
-    from sklearn.datasets import fetch_openml
-
-    frame = fetch_openml(data_id=1590, as_frame=True).frame
-    return pa.Table.from_pandas(frame.rename(columns={"class": "income"}), preserve_index=False)
-
-
 def bank() -> Any:
     """OpenML 1461, which calls the columns V1 to V16 and the classes 1 and 2."""
     import pyarrow as pa

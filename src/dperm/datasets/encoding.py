@@ -1,5 +1,6 @@
 """Turn a table into bounded rows by its schema alone: no minimum, mean or vocabulary is ever computed."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from dperm.datasets.columns import (
     check_kind,
     declared_kind,
 )
-from dperm.datasets.features import Categorical, Feature, Numeric
+from dperm.datasets.features import Block, Categorical, Cross, Feature
+from dperm.datasets.numeric import Numeric
 from dperm.datasets.schema import ROUNDING_SLACK, Schema
 from dperm.errors import InvalidInput
 
@@ -24,8 +26,8 @@ BLOCK_ROWS = 16_384
 
 
 def feature_names(schema: Schema) -> list[str]:
-    """Names of the encoded columns: ``age``, ``age=missing``, ``workclass=Private``."""
-    return [name for feature in schema.features for name in feature.column_names]
+    """Names of the encoded columns: ``age``, ``age=missing``, ``age@27.4``, ``workclass=Private``."""
+    return [name for block in schema.blocks for name in block.column_names]
 
 
 def encode(table: Any, schema: Schema) -> NDArray[np.float64]:
@@ -51,51 +53,90 @@ def encode(table: Any, schema: Schema) -> NDArray[np.float64]:
         check_kind(feature.name, columns[feature.name], declared, feature.missing)
     n_rows = len(columns[schema.features[0].name])
     rows = np.empty((n_rows, schema.n_columns))
-    scale = schema.scale
     for start in range(0, n_rows, BLOCK_ROWS):
         block = rows[start : start + BLOCK_ROWS]
+        parts = {name: column.slice(start, BLOCK_ROWS) for name, column in columns.items()}
         first = 0
-        for feature in schema.features:
-            part = columns[feature.name].slice(start, BLOCK_ROWS)
-            _encode_feature(feature, part, scale, block[:, first : first + feature.n_columns])
-            first += feature.n_columns
+        for item in schema.blocks:
+            encode_block(item, parts, schema.scale, block[:, first : first + item.n_columns])
+            first += item.n_columns
         if schema.norm_share < 1:
             norms = np.sqrt(np.einsum("ij,ij->i", block, block))
             block /= np.maximum(norms / (1 - ROUNDING_SLACK), 1.0)[:, None]
     return rows
 
 
-def _encode_feature(feature: Feature, column: Any, scale: float, out: NDArray[np.float64]) -> None:
-    if isinstance(feature, Numeric):
-        _encode_numeric(feature, column, scale, out)
+def encode_block(block: Block, columns: Mapping[str, Any], scale: float, out: NDArray[np.float64]) -> None:
+    """Fill the columns of a feature, or of two crossed ones, from Arrow columns of the declared kinds."""
+    if isinstance(block, Numeric):
+        _encode_numeric(block, columns[block.name], scale, out)
+    elif isinstance(block, Categorical):
+        _encode_levels(_codes(block, columns[block.name]), scale, out)
     else:
-        _encode_categorical(feature, column, scale, out)
+        _encode_levels(_pairs(block, columns), scale, out)
 
 
 def _encode_numeric(feature: Numeric, column: Any, scale: float, out: NDArray[np.float64]) -> None:
     values = as_numbers(feature.name, column, feature.missing)
     missing = np.isnan(values)
-    values = np.clip(values, *feature.range)
+    clipped = np.clip(values, *feature.range)
     if feature.log:
-        np.log1p(values, out=values)
+        np.log1p(clipped, out=clipped)
     reach = feature.reach
-    values = np.clip(values - feature.origin, -reach, reach)  # the logarithm may round past the ends
-    values *= scale * 0.5 / reach
-    values[missing] = 0.0
-    out[:, 0] = values
+    moved = np.clip(clipped - feature.origin, -reach, reach)  # the logarithm may round past the ends
+    moved[missing] = 0.0
+    out[:, 0] = moved * (scale * 0.5 / reach)
     if feature.indicator:
         out[:, 1] = np.where(missing, 0.5 * scale, -0.5 * scale)
+    rest = out[:, 1 + feature.indicator :]
+    if feature.n_hats:
+        _encode_hats(feature, moved * (0.5 / reach), scale, rest)
+        rest[missing] = 0.0
+    elif feature.bins:
+        _encode_levels(_bins(feature, values), scale, rest)
 
 
-def _encode_categorical(feature: Categorical, column: Any, scale: float, out: NDArray[np.float64]) -> None:
-    codes = as_codes(feature.name, column, feature.categories, feature.missing)
-    if feature.missing_as is not None:
-        codes[codes == MISSING] = feature.categories.index(feature.missing_as)
-    share = 1 / len(feature.categories)
+def _encode_hats(
+    feature: Numeric, moved: NDArray[np.float64], scale: float, out: NDArray[np.float64]
+) -> None:
+    """Hats at places within [-1/2, 1/2]: two neighbours share each row, and all have 1/K taken off."""
+    last = feature.n_hats - 1
+    low, high = feature.ends
+    place = np.clip((moved - low) * (last / (high - low)), 0, last)
+    left = np.minimum(place.astype(np.intp), last - 1)
+    place -= left
+    out[:] = -scale / feature.n_hats
+    row = np.arange(len(out))
+    out[row, left] += scale * (1 - place)
+    out[row, left + 1] += scale * place
+
+
+def _encode_levels(codes: NDArray[np.int64], scale: float, out: NDArray[np.float64]) -> None:
+    share = 1 / out.shape[1]
     known = np.flatnonzero(codes >= 0)
     out[:] = -share * scale
     out[known, codes[known]] = (1 - share) * scale
     out[codes < 0] = 0.0
+
+
+def _codes(feature: Feature, column: Any) -> NDArray[np.int64]:
+    """The level of each value: its category or its bin; below 0 where it has none."""
+    if isinstance(feature, Numeric):
+        return _bins(feature, as_numbers(feature.name, column, feature.missing))
+    codes = as_codes(feature.name, column, feature.categories, feature.missing)
+    if feature.missing_as is not None:
+        codes[codes == MISSING] = feature.categories.index(feature.missing_as)
+    return codes
+
+
+def _bins(feature: Numeric, values: NDArray[np.float64]) -> NDArray[np.int64]:
+    codes = np.searchsorted(feature.bins, values, side="right")
+    return np.where(np.isnan(values), MISSING, codes)
+
+
+def _pairs(block: Cross, columns: Mapping[str, Any]) -> NDArray[np.int64]:
+    left, right = (_codes(part, columns[part.name]) for part in (block.left, block.right))
+    return np.where((left < 0) | (right < 0), UNKNOWN, left * len(block.right.levels) + right)
 
 
 def encode_target(table: Any, schema: Schema) -> NDArray[Any]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dperm.datasets.columns import TEXT, TRUTH_VALUES, declared_kind
-from dperm.datasets.features import Feature, Numeric
+from dperm.datasets.features import Feature
+from dperm.datasets.numeric import Numeric
 from dperm.datasets.schema import Schema
 from dperm.datasets.target import Target
 from dperm.errors import InvalidInput

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.datasets.features import Numeric
+from dperm.datasets.numeric import Numeric
 from dperm.datasets.schema import Schema
 from dperm.datasets.target import Target
 

@@ -1,4 +1,4 @@
-"""The named data sets: one bundled with the package, the others read from files or fetched."""
+"""The named data sets: two bundled with the package, the others read from files or fetched."""
 
 import io
 from collections.abc import Callable
@@ -40,6 +40,7 @@ class _Entry:
     licence: str
     read: Callable[[bytes], Any] = _read_parquet
     fetch: Callable[[], Any] | None = None
+    bundled: bool = False
 
 
 _UCI = "CC BY 4.0 (UCI Machine Learning Repository)"
@@ -52,14 +53,16 @@ _ENTRIES = {
         source="US Current Population Survey, March 2005 (Bureau of Labor Statistics and Census Bureau); "
         "CPSSW8 of the R package AER, after Stock and Watson, Introduction to Econometrics (2007)",
         licence="work of the US government, public domain in the United States",
+        bundled=True,
     ),
     "adult": _Entry(
         file="adult.parquet",
         sha256="f921192cdbd7576aa1cb3b8ad85609a13baff3ad6dc8c7cfa050680198d2e765",
         n_rows=48_842,
-        source="UCI Adult (Census Income), training and test file joined",
+        source="UCI Adult (Census Income), training and test file joined; Becker and Kohavi (1996), "
+        "https://doi.org/10.24432/C5XW20",
         licence=_UCI,
-        fetch=download.adult,
+        bundled=True,
     ),
     "bank": _Entry(
         file="bank_full.parquet",
@@ -96,11 +99,11 @@ _ENTRIES = {
     ),
 }
 
-BUNDLED = "cps"
+_BUNDLED = " or ".join(repr(name) for name, entry in _ENTRIES.items() if entry.bundled)
 
 
 def dataset_names() -> tuple[str, ...]:
-    """Names that :func:`load_dataset` knows. The first one is always available."""
+    """Names that :func:`load_dataset` knows. The first two, cps and adult, are always available."""
     return tuple(_ENTRIES)
 
 
@@ -125,7 +128,7 @@ def dataset_rows(name: str) -> int:
     return _entry(name).n_rows
 
 
-def load_dataset(name: str, *, fetch: bool = True) -> Dataset:
+def load_dataset(name: str, *, fetch: bool = True, spline: int | None = None) -> Dataset:
     """Load a named data set.
 
     Parameters
@@ -134,6 +137,8 @@ def load_dataset(name: str, *, fetch: bool = True) -> Dataset:
         One of :func:`dataset_names`.
     fetch : bool
         Whether a data set that is not found as a file may be fetched from the internet.
+    spline : int, optional
+        Hats for every number, 0 for none. Without it the schema decides, see ``docs/schema.md``.
 
     Raises
     ------
@@ -143,8 +148,8 @@ def load_dataset(name: str, *, fetch: bool = True) -> Dataset:
         When a file is found whose checksum is not the published one.
     """
     entry = _entry(name)
-    schema = dataset_schema(name)
-    path = _packaged(entry.file) if name == BUNDLED else sources.find(entry.file)
+    schema = dataset_schema(name).with_spline(spline)
+    path = _packaged(entry.file) if entry.bundled else sources.find(entry.file)
     if path is not None:
         table, source = entry.read(sources.read_checked(path, entry.sha256)), entry.source
     else:
@@ -156,15 +161,15 @@ def _fetch(name: str, entry: _Entry, allowed: bool) -> Any:
     advice = f"Put {entry.file} into a folder and set {sources.FOLDER_VARIABLE} to it"
     if entry.fetch is None or not allowed:
         raise DataUnavailable(
-            f"The records of {name!r} were not found. {advice}, or use {BUNDLED!r}, which is bundled."
+            f"The records of {name!r} were not found. {advice}, or use {_BUNDLED}, which are bundled."
         )
     try:
         table = entry.fetch()
     except Exception as error:  # whatever the network, the cache or a missing pandas may throw
         raise DataUnavailable(
             f"The records of {name!r} were not found and could not be fetched ({type(error).__name__}). "
-            f"{advice}, try again with a network connection and pandas installed, or use {BUNDLED!r}, which "
-            "is bundled."
+            f"{advice}, try again with a network connection and pandas installed, or use {_BUNDLED}, which "
+            "are bundled."
         ) from error
     if table.num_rows != entry.n_rows:
         raise DataUnavailable(
@@ -174,13 +179,13 @@ def _fetch(name: str, entry: _Entry, allowed: bool) -> Any:
 
 
 def load_cps() -> Dataset:
-    """US Current Population Survey, the bundled data set: hourly earnings above 16 dollars or not."""
+    """US Current Population Survey, bundled: hourly earnings above 16 dollars or not."""
     return load_dataset("cps")
 
 
-def load_adult(*, fetch: bool = True) -> Dataset:
-    """UCI Adult: yearly income above 50,000 dollars or not, published in parts ``train`` and ``test``."""
-    return load_dataset("adult", fetch=fetch)
+def load_adult() -> Dataset:
+    """UCI Adult, bundled: yearly income above 50,000 dollars or not, published in parts ``train`` and ``test``."""
+    return load_dataset("adult")
 
 
 def load_bank(*, fetch: bool = True) -> Dataset:

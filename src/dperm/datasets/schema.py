@@ -8,13 +8,16 @@ import math
 import os
 import reprlib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from dperm.datasets import toml
-from dperm.datasets.declared import Category, check_number, set_field, shortest
-from dperm.datasets.features import Categorical, Feature, Numeric
+from dperm.datasets.declared import Category, check_hats, check_number, set_field, shortest
+from dperm.datasets.expansion import check_cross, crossed, with_hats
+from dperm.datasets.features import Block, Categorical, Feature
+from dperm.datasets.numeric import Numeric
 from dperm.datasets.target import Target
 from dperm.errors import InvalidInput
 
@@ -26,6 +29,8 @@ ROUNDING_SLACK = 1e-9
 
 SMALLEST_NORM_SHARE = 1e-3
 
+_OF_ROWS = ("norm_share", "spline", "cross")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
@@ -33,6 +38,9 @@ class Schema:
 
     ``norm_share`` is the norm that rows are expected to stay within, as a share of the longest row that the
     declarations allow; longer rows are shortened to it. It comes from knowledge of the subject, not from rows.
+    ``spline`` is the number of hats of every number that declares none and has no bins; if it is not declared
+    either, :func:`dperm.datasets.expansion.default_hats` says how many. ``cross`` lists pairs of features with
+    categories or bins whose combinations become columns too.
 
     Guarantee
     ---------
@@ -43,6 +51,8 @@ class Schema:
     target: Target
     features: tuple[Feature, ...]
     norm_share: float = 1.0
+    spline: int | None = None
+    cross: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         set_field(self, "features", tuple(self.features))
@@ -52,35 +62,61 @@ class Schema:
                 f"norm_share must be a number from {SMALLEST_NORM_SHARE:g} to 1, the share of the longest "
                 "possible row at which rows are cut."
             )
+        set_field(self, "spline", check_hats("spline", self.spline))
+        set_field(self, "cross", check_cross(self.cross))
         if not self.features:
             raise InvalidInput("features must declare at least one feature.")
         if self.n_columns > MAX_COLUMNS:
             raise InvalidInput(
                 f"features turn into {self.n_columns} columns, more than the limit of {MAX_COLUMNS}. "
-                "Use fewer categories."
+                "Use fewer categories or hats."
             )
         names = [feature.name for feature in self.features]
         if self.target.name in names:
             raise InvalidInput(f"features must not hold the target {self.target.name!r}.")
-        columns = [column for feature in self.features for column in feature.column_names]
+        columns = [column for block in self.blocks for column in block.column_names]
         if len(set(names)) != len(names) or len(set(columns)) != len(columns):
             raise InvalidInput("features lead to two columns of the same name; rename one of them.")
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """What becomes columns, in their order: the features with the hats that they get, then the crossed ones."""
+        features = with_hats(self.features, self.spline)
+        return (*features, *crossed(features, self.cross))
 
     @property
     def n_columns(self) -> int:
         """Number of encoded columns."""
-        return sum(feature.n_columns for feature in self.features)
+        return sum(block.n_columns for block in self.blocks)
 
     @property
     def scale(self) -> float:
         """The public factor that brings every possible row, or every row within ``norm_share``, into the unit ball."""
-        longest = math.sqrt(math.fsum(feature.max_square for feature in self.features))
+        longest = math.sqrt(math.fsum(block.max_square for block in self.blocks))
         return (1 - ROUNDING_SLACK) / (longest * self.norm_share)
 
     @property
     def classes(self) -> tuple[Category, ...]:
         """The labels of the target in the declared order; none for a numeric target."""
         return self.target.labels
+
+    def with_spline(self, hats: int | None) -> "Schema":
+        """A copy with this many hats for every number without bins, whatever was declared; None changes nothing."""
+        if hats is None:
+            return self
+        return replace(self, features=_each_number(self.features, spline=None), spline=hats)
+
+    def plain(self) -> "Schema":
+        """A copy in which every number is one column, with its indicator where declared: no hats, bins or crosses."""
+        return replace(self, features=_each_number(self.features, spline=None, bins=()), spline=0, cross=())
+
+    def settled(self) -> "Schema":
+        """An equal encoding in which no number of hats is left to the default, so that it cannot change later."""
+        features = tuple(
+            replace(feature, spline=feature.spline or None) if isinstance(feature, Numeric) else feature
+            for feature in with_hats(self.features, self.spline)
+        )
+        return replace(self, features=features, spline=0)
 
     @classmethod
     def parse(cls, value: "Schema | str | os.PathLike[str] | Mapping[str, Any]") -> "Schema":
@@ -120,18 +156,19 @@ class Schema:
                 features.append(_feature(name, table))
             where = f"{origin}, [rows]"
             rows = data.get("rows", {})
-            if not (isinstance(rows, Mapping) and set(rows) <= {"norm_share"}):
-                raise InvalidInput("a table with the one key norm_share was expected.")
-            where = f"{origin}, [features]"
+            if not (isinstance(rows, Mapping) and set(rows) <= set(_OF_ROWS)):
+                raise InvalidInput(f"a table with the keys {', '.join(_OF_ROWS)} was expected.")
+            where = f"{origin}, [features]" + (" and [rows]" if rows else "")
             return cls(target=target, features=tuple(features), **rows)
         except InvalidInput as error:
             raise InvalidInput(f"{where}: {error}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Nested dictionaries that :meth:`from_dict` reads back to an equal schema."""
+        rows = _table(self, ("target", "features"))
         return {
             "target": {"name": self.target.name, **_table(self.target)},
-            **({} if self.norm_share == 1 else {"rows": {"norm_share": self.norm_share}}),
+            **({"rows": rows} if rows else {}),
             "features": {feature.name: _table(feature) for feature in self.features},
         }
 
@@ -159,12 +196,19 @@ def _feature(name: object, table: object) -> Feature:
     return feature
 
 
-def _table(item: Feature | Target) -> dict[str, Any]:
-    written: dict[str, Any] = {}
-    for field in fields(item):
-        value = getattr(item, field.name)
-        if field.name != "name" and (field.default is MISSING or value != field.default):
-            written[field.name] = (
-                [shortest(v) for v in value] if isinstance(value, tuple) else shortest(value)
-            )
-    return written
+def _each_number(features: tuple[Feature, ...], **changes: Any) -> tuple[Feature, ...]:
+    return tuple(replace(item, **changes) if isinstance(item, Numeric) else item for item in features)
+
+
+def _table(item: Feature | Target | Schema, skipped: tuple[str, ...] = ("name",)) -> dict[str, Any]:
+    """The declared values that differ from the defaults, as a TOML file holds them."""
+    declared = [(field, getattr(item, field.name)) for field in fields(item) if field.name not in skipped]
+    return {
+        field.name: _written(value)
+        for field, value in declared
+        if field.default is MISSING or value != field.default
+    }
+
+
+def _written(value: Any) -> Any:
+    return [_written(part) for part in value] if isinstance(value, tuple) else shortest(value)

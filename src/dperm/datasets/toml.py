@@ -54,6 +54,10 @@ def _key(name: str) -> str:
     return name if _BARE_KEY.fullmatch(name) else scalar(name)
 
 
+def _value(value: Any) -> str:
+    return f"[{', '.join(map(_value, value))}]" if isinstance(value, list) else scalar(value)
+
+
 def write(tables: Mapping[str, Mapping[str, Any]], prefix: str = "") -> str:
     """Text of nested tables, ending in a newline."""
     lines = []
@@ -63,8 +67,7 @@ def write(tables: Mapping[str, Mapping[str, Any]], prefix: str = "") -> str:
         if values or not table:
             lines.append(f"[{header}]\n")
         for key, value in values.items():
-            shown = f"[{', '.join(map(scalar, value))}]" if isinstance(value, list) else scalar(value)
-            lines.append(f"{_key(key)} = {shown}\n")
+            lines.append(f"{_key(key)} = {_value(value)}\n")
         lines.append("\n" if values else "")
         inner = {key: value for key, value in table.items() if isinstance(value, Mapping)}
         if inner:

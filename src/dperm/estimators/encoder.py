@@ -41,14 +41,14 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     >>> from dperm import PublicEncoder
     >>> schema = {
     ...     "target": {"name": "retired", "classes": ["no", "yes"]},
-    ...     "features": {"age": {"range": [18, 90]}, "sex": {"categories": ["f", "m"]}},
+    ...     "features": {"age": {"range": [18, 90], "spline": 3}, "sex": {"categories": ["f", "m"]}},
     ... }
     >>> encoder = PublicEncoder(schema)
     >>> encoder.get_feature_names_out().tolist()
-    ['age', 'sex=f', 'sex=m']
-    >>> encoder.fit_transform({"age": [18, 90], "sex": ["f", "m"]}).round(3)
-    array([[-0.577,  0.577, -0.577],
-           [ 0.577, -0.577,  0.577]])
+    ['age', 'age@18', 'age@54', 'age@90', 'sex=f', 'sex=m']
+    >>> encoder.fit_transform({"age": [18, 72], "sex": ["f", "m"]}).round(3)
+    array([[-0.42,  0.56, -0.28, -0.28,  0.42, -0.42],
+           [ 0.21, -0.28,  0.14,  0.14, -0.42,  0.42]])
     """
 
     def __init__(self, schema: Schema | str | os.PathLike[str] | Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from dperm.estimators.classifier import PrivateClassifier
 from dperm.models.kinds import KINDS, parameters_of
 from dperm.models.labels import labels_of
 from dperm.models.pipelines import check_steps
+from dperm.models.schemas import schema_of
 
 
 def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:
@@ -52,7 +53,7 @@ def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:
     row_map = row_map_in(document, check_statement(document["certificate"]))
     check_digests(document)
     restore(estimator, document["certificate"], row_map)
-    schema = None if document["schema"] is None else Schema.from_dict(document["schema"])
+    schema = None if document["schema"] is None else schema_of(document["schema"])
     if schema is not None:
         check_columns(schema, n_features)
     check_steps(document.get("pipeline"), has_schema=schema is not None)

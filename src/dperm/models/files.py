@@ -25,6 +25,7 @@ from dperm.models.form import FORMAT, MAX_BYTES, checked, version_for
 from dperm.models.kinds import KINDS, stored_parameters
 from dperm.models.labels import type_of
 from dperm.models.pipelines import joined, parted
+from dperm.models.schemas import stored_schema
 
 PathLike = str | os.PathLike[str]
 
@@ -42,7 +43,8 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
     path : path
         An existing file is replaced.
     schema : Schema, optional
-        With it, ``dperm predict`` can read raw tables. A pipeline brings its own.
+        With it, ``dperm predict`` can read raw tables. A pipeline brings its own. The file holds the number of hats
+        of each number, so that it keeps its meaning should the default change.
 
     Guarantee
     ---------
@@ -75,7 +77,7 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
         "label_type": type_of(getattr(estimator, "classes_", None)),
         **released_as(certificate["version"], released),
         "certificate": certificate,
-        "schema": None if schema is None else schema.to_dict(),
+        "schema": None if schema is None else stored_schema(schema),
     }
     if version >= 4:
         document["pipeline"] = steps

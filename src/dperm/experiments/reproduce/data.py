@@ -34,7 +34,7 @@ class Records:
 
 @lru_cache(maxsize=1)
 def load(name: str) -> Records:
-    """A named data set, encoded by its public schema. float32, in which all mechanisms for many models compute."""
+    """A named data set, encoded plainly as in the papers. float32, in which all mechanisms for many models compute."""
     found = load_dataset(name)
-    X = encode(found.table, found.schema).astype(np.float32)
+    X = encode(found.table, found.schema.plain()).astype(np.float32)
     return Records(name=name, X=X, y=encode_target(found.table, found.schema))
