@@ -24,7 +24,7 @@ from dperm.mechanisms import Mechanism, resolve
 ORACLE_MARK = " (oracle, not private)"
 """How the label of a contender ends whose settings were chosen on the test rows."""
 
-_FORMAT = 1  # of the parts; a change of their meaning starts anew
+_FORMAT = 2  # of the parts; a change of their meaning starts anew
 _BLOCK = 1 << 16
 
 

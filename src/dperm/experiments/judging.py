@@ -1,0 +1,72 @@
+"""Trained models judged on their rows, each row seen through the model's own map."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.experiments.scores import Margins, Scores, scores
+from dperm.losses import Loss
+from dperm.row_map import RowMap
+
+_CELLS = 1 << 23  # margins held at once
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Model:
+    """A trained model of a batch and what its row tells of it.
+
+    ``loss`` is the one that its margins are read with; None where they are no probabilities.
+    """
+
+    weights: NDArray[np.float64]
+    row_map: RowMap
+    loss: Loss | None
+    settings: str
+    noise_scale: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """Scores on the held-out rows, and the regularised mean loss of the study on the training rows."""
+
+    held_out: Scores
+    objective: float
+
+
+def judge(
+    models: Sequence[Model],
+    X: NDArray[np.generic],
+    targets: NDArray[np.float64],
+    mask: NDArray[np.bool_],
+    *,
+    loss: Loss,
+    l2: float,
+) -> list[Judgement]:
+    """Each model on its rows: column k of the mask is True for those that model k trained on."""
+    found: dict[int, Judgement] = {}
+    for k, margins in _margins(models, X):
+        training, penalty = mask[:, k], l2 / 2 * float(np.sum(models[k].weights ** 2))
+        found[k] = Judgement(
+            held_out=scores(margins[~training], targets[~training], models[k].loss),
+            objective=float(loss.value(margins[training], targets[training]).mean()) + penalty,
+        )
+    return [found[k] for k in range(len(models))]
+
+
+def _margins(models: Sequence[Model], X: NDArray[np.generic]) -> Iterator[tuple[int, Margins]]:
+    """The margins of all rows, model by model; models with the same map in one pass."""
+    alike: dict[RowMap, list[int]] = {}
+    for k, model in enumerate(models):
+        alike.setdefault(model.row_map, []).append(k)
+    most = max(1, _CELLS // (len(X) * models[0].weights[0].size))
+    for row_map, places in alike.items():
+        for first in range(0, len(places), most):
+            some = places[first : first + most]
+            weights = np.stack([models[k].weights for k in some], axis=1)
+            coefficients, constants = row_map.coefficients(weights.reshape(len(weights), -1))
+            margins = row_map.margins(X, coefficients, constants).reshape(len(X), *weights.shape[1:])
+            for place, k in enumerate(some):
+                yield k, margins[:, place]
