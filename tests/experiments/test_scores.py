@@ -89,12 +89,12 @@ def test_every_model_is_judged_through_its_own_map(outputs, monkeypatch):
     models = [
         Model(
             weights=RNG.normal(size=(4, outputs) if outputs > 1 else 4),
-            row_map=row_map, loss=loss, settings="", noise_scale=None, seconds=0.0,
+            row_map=row_map, loss=loss, settings="", noise_scale=None, seconds=0.0, l2=0.1,
         )
         for row_map in (plain, moved, plain, plain)
     ]  # fmt: skip
     mask = RNG.random((80, 4)) < 0.6
-    for k, found in enumerate(judge(models, X, targets, mask, loss=loss, l2=0.1)):
+    for k, found in enumerate(judge(models, X, targets, mask, loss)):
         rows = np.column_stack([models[k].row_map.features(X), np.full(80, 0.3)])
         margins, own = rows @ models[k].weights, mask[:, k]
         assert found.held_out == pytest.approx(scores(margins[~own], targets[~own], loss), rel=1e-9)

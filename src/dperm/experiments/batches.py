@@ -93,14 +93,7 @@ class Batch:
 
     def judge(self, models: Sequence[Model]) -> list[Judgement]:
         """What the models of this batch are worth, in the order of the mask."""
-        return judge(
-            models,
-            self.rows.X,
-            self.rows.targets,
-            self.mask,
-            loss=loss_of(self.spec),
-            l2=self.spec.l2,
-        )
+        return judge(models, self.rows.X, self.rows.targets, self.mask, loss_of(self.spec))
 
 
 def sharing(contender: Contender, columns: int) -> list[list[int]]:
@@ -161,6 +154,7 @@ def _train(
             settings=canonical_json(job.plan.settings),
             noise_scale=None if job.plan.noise is None else job.plan.noise.scale,
             seconds=seconds,
+            l2=job.plan.problem.l2,
         )
         for job, outcome in zip(jobs, outcomes, strict=True)
     )

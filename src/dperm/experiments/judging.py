@@ -17,7 +17,8 @@ _CELLS = 1 << 23  # margins held at once
 class Model:
     """A trained model of a batch and what its row tells of it.
 
-    ``loss`` is the one that its margins are read with; None where they are no probabilities.
+    ``loss`` is the one that its margins are read with; None where they are no probabilities. ``l2`` is what it was
+    trained with.
     """
 
     weights: NDArray[np.float64]
@@ -26,11 +27,12 @@ class Model:
     settings: str
     noise_scale: float | None
     seconds: float
+    l2: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """Scores on the held-out rows, and the regularised mean loss of the study on the training rows."""
+    """Scores on the held-out rows, and the mean loss of the study on the training rows with the model's own l2."""
 
     held_out: Scores
     objective: float
@@ -41,14 +43,12 @@ def judge(
     X: NDArray[np.generic],
     targets: NDArray[np.float64],
     mask: NDArray[np.bool_],
-    *,
     loss: Loss,
-    l2: float,
 ) -> list[Judgement]:
     """Each model on its rows: column k of the mask is True for those that model k trained on."""
     found: dict[int, Judgement] = {}
     for k, margins in _margins(models, X):
-        training, penalty = mask[:, k], l2 / 2 * float(np.sum(models[k].weights ** 2))
+        training, penalty = mask[:, k], models[k].l2 / 2 * float(np.sum(models[k].weights ** 2))
         found[k] = Judgement(
             held_out=scores(margins[~training], targets[~training], models[k].loss),
             objective=float(loss.value(margins[training], targets[training]).mean()) + penalty,

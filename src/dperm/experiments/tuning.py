@@ -132,4 +132,5 @@ def _search(contender: Contender, batch: Batch, training: Any, epsilon: float, e
         settings=canonical_json({**model.privacy_.settings, "chosen": chosen.settings}),
         noise_scale=model.privacy_.noise_scale,
         seconds=seconds,
+        l2=best.privacy_.l2,
     )
