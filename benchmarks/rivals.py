@@ -21,13 +21,13 @@ DELTA, FOLDS = 1e-8, 5
 EBM_SETS, EBM_EPSILONS = ("adult", "bank"), (0.1, 0.5, 1.0, 4.0)
 EBM_SETTINGS = (
     {},
-    {"max_rounds": 100},
     {"max_rounds": 100, "learning_rate": 0.05},
-    {"max_rounds": 30, "learning_rate": 0.1},
+    {"max_rounds": 300, "learning_rate": 0.05},
+    {"max_rounds": 100, "learning_rate": 0.2},
+    {"max_rounds": 1000, "learning_rate": 0.05},
 )
 LINEAR_SETS, LINEAR_EPSILON = ("adult", "bank", "ipums-br", "credit_risk", "hotel_bookings"), 4.0
-LINEAR_FOLDS = 2
-PENALTIES = (0.01, 0.1, 1.0, 10.0)
+PENALTIES = (0.1, 0.3, 1.0, 3.0)
 MOST_ROWS = {"hotel_bookings": 60_000}
 
 
@@ -86,10 +86,10 @@ def _prepare_records(table, schema, path: Path) -> None:
     path.with_suffix(".json").write_text(json.dumps({"types": types, "bounds": bounds}))
 
 
-def _splits(folder: Path, name: str, folds: int):
+def _splits(folder: Path, name: str):
     with np.load(folder / f"{name}.npz") as found:
         rows = {key: found[key] for key in found.files}
-    for fold in range(folds):
+    for fold in range(FOLDS):
         yield fold, rows["fold"] == fold, rows
 
 
@@ -117,7 +117,7 @@ def ebm(folder: Path) -> None:
         public = json.loads((folder / f"{name}.json").read_text())
         for epsilon in EBM_EPSILONS:
             for setting in EBM_SETTINGS:
-                for fold, tested, rows in _splits(folder, name, FOLDS):
+                for fold, tested, rows in _splits(folder, name):
                     model = DPExplainableBoostingClassifier(
                         feature_types=public["types"],
                         privacy_bounds={key: tuple(value) for key, value in public["bounds"].items()},
@@ -144,7 +144,7 @@ def diffprivlib(folder: Path) -> None:
     done: list[dict] = []
     for name in LINEAR_SETS:
         for encoding in ("plain", "spline"):
-            for fold, tested, rows in _splits(folder, name, LINEAR_FOLDS):
+            for fold, tested, rows in _splits(folder, name):
                 X = rows[encoding].astype(np.float64)
                 for C in PENALTIES:
                     model = LogisticRegression(
