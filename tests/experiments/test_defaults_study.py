@@ -82,6 +82,10 @@ def test_the_whole_study(folder, monkeypatch, capsys):
     by_set = {Study.of(table).dataset: table for table in separate(pq.read_table(out / "results.parquet"))}
     assert set(by_set) == {"pair", "triple"}
     assert set(by_set["pair"]["label"].to_pylist()) == {"default", "none", *defaults.PLAIN}
+    regression = pq.read_table(out / "regression.parquet").to_pylist()
+    none = {(row["epsilon"], row["fold"]): row["r2"] for row in regression if row["label"] == "none"}
+    assert len(none) == 4
+    assert none[1.0, 1] == none[4.0, 1] > 0.5  # the baseline is the same at every epsilon
     bins = pq.read_table(out / "calibration.parquet").to_pylist()
     assert sum(row["count"] for row in bins if row["epsilon"] == 1.0) == N
     text = (out / "report.md").read_text()
@@ -100,10 +104,13 @@ def test_the_whole_study(folder, monkeypatch, capsys):
         run(["reproduce", "defaults", "--quick", "--out", str(folder / "out"), "--data", "number", "--fresh"])
 
 
-def test_rows_are_limited(folder, capsys):
+def test_rows_are_limited(folder, monkeypatch, capsys):
+    monkeypatch.setattr(defaults, "SLOW", {"OutPert": 100})
     assert reproduce(folder, "--most-rows", "120") == 0
     results = pq.read_table(folder / "out" / "defaults" / "results.parquet")
     assert {study.n_rows for study in Study.all_of(results)} == {120}
+    assert "OutPert" not in results["label"].to_pylist()
+    assert "pair, 120 rows: OutPert: it takes minutes" in capsys.readouterr().out
 
 
 def test_bins_are_true_to_the_rows():

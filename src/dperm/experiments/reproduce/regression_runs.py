@@ -47,14 +47,16 @@ def run(
         }
 
         def make(label: str = label, mechanism: str = mechanism) -> list[dict[str, Any]]:
-            return [
-                {"dataset": records.name, "label": label, "private": resolve(mechanism).private}
-                | {"epsilon": epsilon, "repeat": repeat, "fold": fold}
+            about = {"dataset": records.name, "label": label, "private": resolve(mechanism).private}
+            rows = [
+                {**about, "epsilon": epsilon, "repeat": repeat, "fold": fold}
                 | _fit(records, mechanism, y_range, epsilon, delta, repeat, fold, folds, bench.seed)
-                for epsilon in epsilons
+                for epsilon in (epsilons if about["private"] else epsilons[:1])
                 for repeat in range(repeats)
                 for fold in range(folds)
             ]
+            # A baseline is the same at every epsilon.
+            return rows if about["private"] else [{**row, "epsilon": e} for e in epsilons for row in rows]
 
         try:
             tables.append(cached(bench.parts, "regression", key, make, bench.fresh))
