@@ -10,7 +10,7 @@ import pyarrow as pa
 from dperm.errors import InvalidInput
 from dperm.experiments.figures import figure_of, save
 from dperm.experiments.html import write_html
-from dperm.experiments.series import METRICS
+from dperm.experiments.results import METRICS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +20,7 @@ __all__ = ["curves", "save", "write_html"]
 
 def curves(
     results: pa.Table,
-    metric: str | Sequence[str] = ("accuracy", "objective"),
+    metric: str | Sequence[str] | None = None,
     *,
     highlight: Sequence[str] = (),
 ) -> Figure:
@@ -35,8 +35,9 @@ def curves(
     ----------
     results : pyarrow.Table
         As ``compare`` returns it, or read back from its Parquet file.
-    metric : {"accuracy", "objective", "noise_scale"}, or several of them
-        A panel for each. If the exact minimiser ``none`` took part, the objective is drawn as what exceeds its own.
+    metric : {"accuracy", "auc", "log_loss", "objective", "noise_scale"}, or several of them
+        A panel for each; by default accuracy, area under the ROC curve and log loss, as far as the results have them.
+        If the exact minimiser ``none`` took part, the objective is drawn as what exceeds its own.
     highlight : labels, optional
         The contenders to show in colour, instead of the most accurate ones.
 
@@ -45,6 +46,8 @@ def curves(
     matplotlib.figure.Figure
         Write it with ``dperm.plot.save(figure, "curves.png")``.
     """
+    if metric is None:
+        return figure_of(results, None, highlight)
     metrics = (metric,) if isinstance(metric, str) else tuple(metric)
     unknown = [name for name in metrics if name not in METRICS]
     if unknown or not metrics:

@@ -20,7 +20,18 @@ from dperm.problem import INTERCEPT_SCALE, Problem
 
 N, FOLDS = 403, 5
 COLUMNS = ["dataset", "loss", "mechanism", "accounting", "epsilon", "delta", "repeat", "fold"]
-COLUMNS += ["accuracy", "objective", "noise_scale", "seconds", "label", "tuning", "settings", "l2"]
+COLUMNS += [
+    "accuracy",
+    "auc",
+    "log_loss",
+    "objective",
+    "noise_scale",
+    "seconds",
+    "label",
+    "tuning",
+    "settings",
+    "l2",
+]
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,13 @@ def tiny_results(names, epsilons=(0.1, 1.0), level=None, **about):
                 accuracy = 0.6 + 0.1 * epsilon + 0.02 * rng.random() + (level[number] if level else 0)
                 row = {"dataset": study["dataset"], "loss": "logistic", "mechanism": mechanism, "delta": 1e-6}
                 row |= {"accounting": accounting, "epsilon": epsilon, "repeat": run // 2, "fold": run % 2}
-                row |= {"accuracy": accuracy, "objective": 1 - accuracy / 2, "seconds": 0.1}
+                row |= {
+                    "accuracy": accuracy,
+                    "auc": accuracy + 0.1,
+                    "log_loss": 1 - accuracy,
+                    "objective": 1 - accuracy / 2,
+                    "seconds": 0.1,
+                }
                 row |= {"noise_scale": np.nan if accounting == NOT_PRIVATE else 0.1 / epsilon}
                 rows.append(row | {"tuning": tuning, "label": label})
     return make_results(rows, Study(**study))

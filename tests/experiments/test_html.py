@@ -40,6 +40,10 @@ def toy(dataset="toy", names=None, repeats=2, **about):
             "label": label,
         }
         | {"accuracy": 0.6 + 0.05 * epsilon + 0.02 * rng.random(), "objective": 0.7 + 0.1 * rng.random()}
+        | {
+            "auc": 0.7 + 0.02 * rng.random(),
+            "log_loss": None if mechanism == "majority" else 0.5 + rng.random(),
+        }
         | {"noise_scale": math.nan if accounting == NOT_PRIVATE else 1 / epsilon, "seconds": 0.01}
         | {"settings": json.dumps({"step_size": 0.5, "clip": None})}
         for mechanism, accounting, tuning, label in kinds
@@ -71,9 +75,11 @@ def test_the_data_of_the_page_are_the_summary_of_the_table():
     for contender in study["contenders"]:
         curve = found[contender["label"]]
         assert [point["epsilon"] for point in contender["points"]] == curve.epsilons.tolist()
-        for metric in ("accuracy", "objective", "noise_scale"):
+        for metric in ("accuracy", "auc", "log_loss", "objective", "noise_scale"):
             for point, runs in zip(contender["points"], getattr(curve, metric), strict=True):
-                if not curve.private and metric == "noise_scale":
+                if (curve.mechanism, metric) == ("majority", "log_loss") or (
+                    not curve.private and metric == "noise_scale"
+                ):
                     assert point[metric] is None
                     continue
                 means = runs.reshape(2, 2).mean(axis=1)  # by repeat

@@ -253,6 +253,8 @@ def curve(label, accuracy):
         private=True,
         epsilons=epsilons,
         accuracy=runs,
+        auc=runs,
+        log_loss=runs,
         objective=runs,
         noise_scale=runs,
         seconds=0.0,

@@ -12,12 +12,10 @@ from typing import Any
 import click
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
-from rich import box
 from rich.progress import MofNCompleteColumn
-from rich.table import Table
 
 from dperm.cli import completion
+from dperm.cli.comparison import USUAL_TABLES, show
 from dperm.cli.data import load
 from dperm.cli.entrants import parse_entrants
 from dperm.cli.options import (
@@ -36,15 +34,19 @@ from dperm.cli.options import (
 from dperm.cli.output import console, print_json
 from dperm.cli.progress import Counter, shown
 from dperm.errors import InvalidInput, NotCertified
-from dperm.experiments.results import Curve, Skipped, Study, combine, curves
+from dperm.experiments.results import METRICS, Curve, Study, combine, curves
 from dperm.mechanisms import mechanism_names, resolve
-from dperm.planning.penalty import L2, l2_in_words
+from dperm.planning.penalty import L2
 
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
 GRID = "'NAME SETTING=VALUE,VALUE ...'"
-NOT_A_RELEASE = (
-    "These figures are an evaluation on held-out rows, not a private release: no noise was added to them and "
-    "they come from many models on the same rows."
+metric_option = click.option(
+    "--metric",
+    "metrics",
+    type=click.Choice(METRICS),
+    multiple=True,
+    show_default="accuracy, auc, log_loss and, as a table, objective",
+    help="What tables and figures show, in this order. Repeatable.",
 )
 
 
@@ -135,6 +137,7 @@ NOT_A_RELEASE = (
     shell_complete=completion.folders,
     help="Folder for results.parquet, the figures and the finished batches.",
 )
+@metric_option
 @html_option
 @click.option("--fresh", is_flag=True, help="Run all batches, also those that are finished in the folder.")
 @json_option
@@ -157,6 +160,7 @@ def compare(
     max_rows: int | None,
     seed: int,
     folder: str,
+    metrics: tuple[str, ...],
     html: bool,
     fresh: bool,
     as_json: bool,
@@ -164,7 +168,8 @@ def compare(
     """Compare private mechanisms by repeated cross-validation, at several ε, on the same splits.
 
     DATA is the name of a data set (default: cps, bundled) or a CSV or Parquet file with --schema. Writes
-    results.parquet, one row per model, and a figure per loss. Finished batches are kept: the same command goes
+    results.parquet, one row per model, and a figure per loss: accuracy, area under the ROC curve (of several classes,
+    the mean over each against the rest) and log loss. Finished batches are kept: the same command goes
     on where it was stopped. `dperm plot DIR` draws the figures again.
 
     \b
@@ -220,11 +225,11 @@ def compare(
             raise NotCertified(f"no mechanism could be used here. {reasons}")
         tables.append(results)
     seconds = time.perf_counter() - started
-    files = _write(tables, out, html)
+    files = _write(tables, out, html, metrics)
     if as_json:
         print_json({**_facts(tables), "seconds": seconds, "files": [str(file) for file in files]})
         return
-    show(tables)
+    show(tables, metrics)
     before = f" {kept} of {total} batches were finished before; --fresh runs them again." if kept else ""
     console().print(f"Took {seconds:.1f} s.{before} Wrote {', '.join(map(str, files))}.")
 
@@ -252,33 +257,12 @@ def _all_mechanisms() -> list[str]:
     return names
 
 
-def show(tables: Sequence[pa.Table]) -> None:
-    """The tables of accuracy and objective of every study, and what was skipped."""
-    screen = console()
-    for results in tables:
-        study, found = Study.of(results), curves(results)
-        split = "published split" if study.folds == 1 else f"{study.folds} folds"
-        screen.print(
-            f"{study.dataset}: {study.n_rows:,} rows, {study.n_features} features; {study.loss} loss, "
-            f"l2 = {l2_in_words(study.l2)}, δ = {study.delta:g}, {study.relation}, {split} × {study.repeats}\n"
-        )
-        screen.print("Accuracy on held-out rows, %", style="bold")
-        screen.print(_table(found, "accuracy", 100.0, 1))
-        screen.print("Regularised mean loss on training rows", style="bold")
-        screen.print(_table(found, "objective", 1.0, 3))
-        for part in _skipped_lines(study.skipped):
-            screen.print(part, style="yellow")
-        screen.print()
-    runs = Study.of(tables[0]).repeats * Study.of(tables[0]).folds
-    screen.print(f"Cells: mean ± standard deviation over the {runs} runs. {NOT_A_RELEASE}")
-
-
 def default_delta(n_rows: int) -> float:
     """1/n² rounded down to a power of ten, inside the certified range; n is the public number of rows or capacity."""
     return 10.0 ** max(-15, min(-2, math.floor(-2 * math.log10(n_rows))))
 
 
-def _write(tables: Sequence[pa.Table], folder: Path, html: bool) -> list[Path]:
+def _write(tables: Sequence[pa.Table], folder: Path, html: bool, metrics: Sequence[str]) -> list[Path]:
     """The results and the figures, all of them or none."""
     import pyarrow.parquet as pq
 
@@ -287,10 +271,12 @@ def _write(tables: Sequence[pa.Table], folder: Path, html: bool) -> list[Path]:
     results = folder / "results.parquet"
     with atomic_path(results) as unfinished:
         pq.write_table(combine(tables), unfinished)
-        return [results, *draw(tables, folder, html)]
+        return [results, *draw(tables, folder, html, metrics)]
 
 
-def draw(tables: Sequence[pa.Table], folder: Path, html: bool = False) -> list[Path]:
+def draw(
+    tables: Sequence[pa.Table], folder: Path, html: bool = False, metrics: Sequence[str] = ()
+) -> list[Path]:
     """One figure per study, and the page if wanted, all of them or none."""
     from dperm.experiments.figures import draw_curves
     from dperm.models.atomic import atomic_path
@@ -300,7 +286,7 @@ def draw(tables: Sequence[pa.Table], folder: Path, html: bool = False) -> list[P
     with ExitStack() as stack:
         figures = [stack.enter_context(atomic_path(file)) for file in files]
         for table, figure in zip(tables, figures, strict=True):
-            draw_curves(table, figure)
+            draw_curves(table, figure, metrics or None)
         if html:
             from dperm.experiments.html import write_html
 
@@ -309,46 +295,16 @@ def draw(tables: Sequence[pa.Table], folder: Path, html: bool = False) -> list[P
     return files
 
 
-def _table(found: Sequence[Curve], quantity: str, factor: float, digits: int) -> Table:
-    epsilons = sorted({float(epsilon) for curve in found for epsilon in curve.epsilons})
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("mechanism", no_wrap=True)
-    for epsilon in epsilons:
-        table.add_column(f"ε = {epsilon:g}", justify="right", overflow="fold")
-    if quantity == "accuracy":
-        table.add_column("ms/model", justify="right", min_width=len("ms/model"))
-    for i, curve in enumerate(found):
-        cells = dict(zip(curve.epsilons.tolist(), getattr(curve, quantity), strict=True))
-        shown = [_cell(factor * cells[e], digits) if e in cells else "skipped" for e in epsilons]
-        if quantity == "accuracy":
-            shown.append(f"{1000 * curve.seconds:.1f}")
-        last_private = curve.private and i + 1 < len(found) and not found[i + 1].private
-        table.add_row(curve.label, *shown, end_section=last_private, style="" if curve.private else "dim")
-    return table
-
-
-def _cell(runs: NDArray[np.float64], digits: int) -> str:
-    return f"{runs.mean():.{digits}f} ±{runs.std():.{digits}f}"
-
-
 def _summary(curve: Curve) -> Iterator[dict[str, Any]]:
-    for epsilon, accuracy, objective in zip(curve.epsilons, curve.accuracy, curve.objective, strict=True):
-        yield {
+    for place, epsilon in enumerate(curve.epsilons):
+        row: dict[str, Any] = {
             "mechanism": curve.label,
             "epsilon": float(epsilon),
-            "runs": len(accuracy),
-            "accuracy_mean": float(accuracy.mean()),
-            "accuracy_sd": float(accuracy.std()),
-            "objective_mean": float(objective.mean()),
-            "objective_sd": float(objective.std()),
-            "seconds_per_model": curve.seconds,
+            "runs": len(curve.accuracy[place]),
         }
-
-
-def _skipped_lines(skipped: Sequence[Skipped]) -> Iterator[str]:
-    """One line per mechanism and reason, with the epsilons it holds for."""
-    merged: dict[tuple[str, str], list[float]] = {}
-    for part in skipped:
-        merged.setdefault((part.name, part.reason), []).append(part.epsilon)
-    for (name, reason), epsilons in merged.items():
-        yield f"Skipped: {name} at ε = {', '.join(f'{epsilon:g}' for epsilon in epsilons)}: {reason}"
+        for metric in USUAL_TABLES:
+            runs = getattr(curve, metric)[place]
+            known = np.isfinite(runs).all()
+            row[f"{metric}_mean"] = float(runs.mean()) if known else None
+            row[f"{metric}_sd"] = float(runs.std()) if known else None
+        yield {**row, "seconds_per_model": curve.seconds}

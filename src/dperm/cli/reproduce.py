@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -45,6 +46,21 @@ NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private relea
     show_default=True,
     help="Seed of the noise and of the secret orders.",
 )
+@click.option(
+    "--most-rows",
+    type=click.IntRange(100),
+    metavar="N",
+    show_default="all, up to 260,000",
+    help="defaults: at most N rows of each data set, drawn by its name.",
+)
+@click.option(
+    "--data",
+    "datasets",
+    metavar="NAME",
+    multiple=True,
+    show_default="all",
+    help="defaults: only this data set. Repeatable.",
+)
 @click.option("--fresh", is_flag=True, help="Run all batches, also those that are finished in the folder.")
 def reproduce(
     names: tuple[str, ...],
@@ -54,6 +70,8 @@ def reproduce(
     quick: bool,
     html: bool,
     seed: int,
+    most_rows: int | None,
+    datasets: tuple[str, ...],
     fresh: bool,
 ) -> None:
     """Run what a table or figure of a paper shows, and print our figures beside the published ones.
@@ -87,28 +105,34 @@ def reproduce(
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file; --out takes a folder.")
     started = time.perf_counter()
-    took = [
-        (item.name, _reproduce(item, out, quick=quick, html=html, seed=seed, fresh=fresh)) for item in items
-    ]
+    bench = Bench(
+        folder=out,
+        parts=out / "parts",
+        quick=quick,
+        seed=seed,
+        fresh=fresh,
+        most_rows=most_rows,
+        datasets=datasets,
+    )
+    took = [(item.name, _reproduce(item, bench, html)) for item in items]
     if len(took) > 1:
         console().print("Times: " + ", ".join(f"{name} {_duration(seconds)}" for name, seconds in took) + ".")
     console().print(f"{NOT_A_RELEASE} Took {_duration(time.perf_counter() - started)} in all.")
 
 
-def _reproduce(item: Item, out: Path, *, quick: bool, html: bool, seed: int, fresh: bool) -> float:
-    """Run, print and save one item; the seconds it took."""
-    own = out / item.name
+def _reproduce(item: Item, bench: Bench, html: bool) -> float:
+    """Run, print and save one item in a folder of its own; the seconds it took."""
+    own = bench.folder / item.name
     own.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
-    with shown(out, TaskProgressColumn()) as bars:
+    with shown(bench.folder, TaskProgressColumn()) as bars:
 
         def stages(stage: str) -> Counter:
             return Counter(bars, f"{item.name}: {stage}")
 
-        bench = Bench(folder=own, parts=out / "parts", quick=quick, seed=seed, fresh=fresh, progress=stages)
-        report = item.run(bench)
+        report = item.run(replace(bench, folder=own, progress=stages))
     seconds = time.perf_counter() - started
-    files = [*report.files, _write_markdown(item, report, quick, seconds, own / "report.md")]
+    files = [*report.files, _write_markdown(item, report, bench.quick, seconds, own / "report.md")]
     if html and any(len(table) for table in report.results):
         from dperm.experiments.html import write_html
 

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.engine import Engine, engine_for
 from dperm.engine import Rows as PrivateRows
+from dperm.engine import engine_for
 from dperm.errors import DpermError
 from dperm.experiments import splits
 from dperm.experiments.grid import PlanGrid, loss_of, skip
+from dperm.experiments.judging import Judgement, Model, judge
 from dperm.experiments.results import Skipped
 from dperm.experiments.spec import Contender, Spec, canonical_json, digest_rows
 from dperm.mechanisms import Job
+from dperm.mechanisms.baselines import Majority
 from dperm.mechanisms.gradient.family import GradientMechanism
 from dperm.mechanisms.output.descent import DescentMechanism
 from dperm.privacy import Gate, SeededEntropy, SystemEntropy
@@ -76,18 +78,11 @@ class Batch:
     def table(self) -> PrivateRows:
         return self.repeated(1)
 
-    @cached_property
-    def judged(self) -> PrivateRows:
-        """The rows alone, without the empty ones of a capacity."""
-        return self._masked(self.mask)
-
     def repeated(self, times: int) -> PrivateRows:
         """The rows with all their models several times over, each filled up with empty rows to its capacity."""
         missing = np.subtract(self.n_declared, self.n_training)
         empty = np.arange(missing.max())[:, None] < missing
-        return self._masked(np.tile(np.vstack([self.mask, empty]), times))
-
-    def _masked(self, mask: NDArray[np.bool_]) -> PrivateRows:
+        mask = np.tile(np.vstack([self.mask, empty]), times)
         return engine_for(self.rows.X).of(
             self.rows.X,
             self.rows.targets,
@@ -96,42 +91,9 @@ class Batch:
             mask=mask,
         )
 
-    @cached_property
-    def referee(self) -> Engine:
-        return self.judged.open()
-
-    def judge(self, models: Sequence["Model"]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Accuracy on the held-out rows and mean loss on the training rows with the model's own l2.
-
-        Each model sees the rows through its own map. Models whose map moves no row are judged in one pass.
-        """
-        if any(model.row_map.moves for model in models):
-            found = [
-                self._judge(self.judged.select([k]).mapped(model.row_map).open(), [model])
-                for k, model in enumerate(models)
-            ]
-            return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
-        return self._judge(self.referee, models)
-
-    def _judge(self, engine: Engine, models: Sequence["Model"]) -> tuple[NDArray[Any], NDArray[Any]]:
-        weights = np.stack([model.weights for model in models], axis=1)
-        found = engine.evaluate(loss_of(self.spec), weights)
-        l2 = np.array([model.l2 for model in models])
-        penalty = l2 / 2 * np.sum(weights * weights, axis=(0, *range(2, weights.ndim)))
-        accuracy = found.held_out_correct / found.held_out_rows
-        return accuracy, found.training_loss / found.training_rows + penalty
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Model:
-    """A trained model of a batch and what its row tells of it."""
-
-    weights: NDArray[np.float64]
-    row_map: RowMap
-    settings: str
-    noise_scale: float | None
-    seconds: float
-    l2: float
+    def judge(self, models: Sequence[Model]) -> list[Judgement]:
+        """What the models of this batch are worth, in the order of the mask."""
+        return judge(models, self.rows.X, self.rows.targets, self.mask, loss_of(self.spec))
 
 
 def sharing(contender: Contender, columns: int) -> list[list[int]]:
@@ -188,6 +150,7 @@ def _train(
         Model(
             weights=outcome.weights,
             row_map=outcome.row_map,
+            loss=None if isinstance(lead, Majority) else job.plan.trained_by.problem.loss,
             settings=canonical_json(job.plan.settings),
             noise_scale=None if job.plan.noise is None else job.plan.noise.scale,
             seconds=seconds,
@@ -202,10 +165,9 @@ def rows_of(
     contender: Contender, candidate: int, epsilon: float, batch: Batch, models: Sequence[Model]
 ) -> list[dict[str, Any]]:
     """One row per model, the models of a batch in the order of its mask."""
-    accuracy, objective = batch.judge(models)
     spec = batch.spec
     rows = []
-    for k, model in enumerate(models):
+    for k, (model, found) in enumerate(zip(models, batch.judge(models), strict=True)):
         repeat, fold = divmod(k, spec.folds)
         rows.append(
             {
@@ -217,8 +179,8 @@ def rows_of(
                 "delta": spec.delta,
                 "repeat": batch.repeats[repeat],
                 "fold": fold,
-                "accuracy": float(accuracy[k]),
-                "objective": float(objective[k]),
+                **found.held_out._asdict(),
+                "objective": found.objective,
                 "noise_scale": model.noise_scale,
                 "seconds": model.seconds,
                 "label": contender.label,

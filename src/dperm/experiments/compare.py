@@ -41,7 +41,7 @@ def compare(
     fresh: bool = False,
     progress: Progress | None = None,
 ) -> pa.Table:
-    """Accuracy and objective of every mechanism at every epsilon, by repeated K-fold cross-validation.
+    """Accuracy, AUC, log loss and objective of every mechanism at every epsilon, by repeated K-fold cross-validation.
 
     The result is an evaluation and NOT a private release: accuracies are measured on held-out rows without
     noise, and many models are trained on the same rows. Use public data, or keep the result to yourself.
@@ -87,9 +87,11 @@ def compare(
     Returns
     -------
     pyarrow.Table
-        One row per model. ``accuracy`` is on the held-out fold; ``objective`` is the regularised mean loss on
-        the training rows; ``seconds`` is the time of the call that trained and released the model over the
-        number of models it gave. ``Study.of(table)`` tells what was compared, where, and what was skipped and why.
+        One row per model. ``accuracy``, ``auc`` (of several classes the mean over each against the rest) and
+        ``log_loss`` are on the held-out fold, with the probabilities of the loss that the model was really trained
+        with; ``objective`` is the regularised mean loss of the study on the training rows; ``seconds`` is the time of
+        the call that trained and released the model over the number of models it gave. ``Study.of(table)`` tells what
+        was compared, where, and what was skipped and why.
     """
     spec, rows = specify(
         X,

@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from dperm.errors import InvalidInput
 from dperm.experiments.results import Curve, Study, curves, separate
 from dperm.experiments.series import (
+    SHARES,
+    USUAL_METRICS,
     Line,
     Look,
     display_name,
     error_in_words,
     is_above_minimum,
+    known_metrics,
     line,
     looks,
     remark,
@@ -64,15 +67,17 @@ _LABEL_GAP, _REMARK_GAP = 13.0, 10.0  # points
 _LONGEST = 34  # characters of a label
 _TITLES = {
     "accuracy": "Accuracy on held-out rows, %",
+    "auc": "Area under the ROC curve on held-out rows",
+    "log_loss": "Log loss on held-out rows",
     "objective": "Objective on training rows",
     "noise_scale": "Noise scale (units differ by mechanism)",
 }
 
 
 def figure_of(
-    results: pa.Table, metrics: Sequence[str] = ("accuracy", "objective"), highlight: Sequence[str] = ()
+    results: pa.Table, metrics: Sequence[str] | None = None, highlight: Sequence[str] = ()
 ) -> Figure:
-    """The figure: a row of panels for every study, a panel for every metric.
+    """The figure: a row of panels for every study, a panel for every metric; without any, for the usual ones.
 
     The look does not depend on the reader's settings of matplotlib.
     """
@@ -84,6 +89,8 @@ def figure_of(
     if not any(found for _, found in studies):
         raise InvalidInput("there are no results to draw; every mechanism was skipped.")
     studies = [(study, found) for study, found in studies if found]
+    if metrics is None:
+        metrics = known_metrics([curve for _, found in studies for curve in found], USUAL_METRICS)
     with matplotlib.style.context(["default", _HOUSE]):
         figure = Figure()
         FigureCanvasAgg(figure)
@@ -116,9 +123,11 @@ def save(figure: Figure, path: str | os.PathLike[str], format: str = "png") -> N
         figure.savefig(path, format=format, metadata={"Software": None} if format == "png" else None)
 
 
-def draw_curves(results: pa.Table, path: str | os.PathLike[str]) -> None:
-    """Draw the accuracy and the objective of every contender into a PNG, as ``dperm.plot.curves`` does."""
-    save(figure_of(results), path)
+def draw_curves(
+    results: pa.Table, path: str | os.PathLike[str], metrics: Sequence[str] | None = None
+) -> None:
+    """Draw every contender into a PNG, as ``dperm.plot.curves`` does."""
+    save(figure_of(results, metrics), path)
 
 
 class _Row:
@@ -229,7 +238,7 @@ def _panel(axes: Axes, found: Sequence[Curve], look: Sequence[Look], metric: str
 
 def _is_wide(drawn: Sequence[Line], metric: str) -> bool:
     means = np.concatenate([points.mean for points in drawn])
-    return metric != "accuracy" and means.min() > 0 and bool(means.max() > 20 * means.min())
+    return metric not in SHARES and means.min() > 0 and bool(means.max() > 20 * means.min())
 
 
 def _band(

@@ -16,9 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from dperm.errors import InvalidInput
-from dperm.experiments.results import Curve, Skipped, Study, curves, separate
+from dperm.experiments.results import METRICS, Curve, Skipped, Study, curves, separate
 from dperm.experiments.series import (
-    METRICS,
     Look,
     display_name,
     error_in_words,

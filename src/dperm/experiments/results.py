@@ -30,6 +30,8 @@ COLUMNS = pa.schema(
         ("repeat", pa.int64()),
         ("fold", pa.int64()),
         ("accuracy", pa.float64()),
+        ("auc", pa.float64()),
+        ("log_loss", pa.float64()),
         ("objective", pa.float64()),
         ("noise_scale", pa.float64()),
         ("seconds", pa.float64()),
@@ -40,7 +42,14 @@ COLUMNS = pa.schema(
     ]
 )
 """``label`` names the contender, ``settings`` is JSON of what was really used, ``seconds`` the training alone,
-``l2`` the number that "auto" stood for."""
+``l2`` the number that "auto" stood for.
+
+``auc`` and ``log_loss`` are null where they are not defined: a single label among the held-out rows, or a model whose
+margins stand for no probabilities.
+"""
+
+METRICS = ("accuracy", "auc", "log_loss", "objective", "noise_scale")
+"""The columns that curves are drawn of."""
 
 _METADATA_KEY = b"dperm"
 
@@ -162,14 +171,15 @@ def label(mechanism: str, accounting: str) -> str:
 class Curve:
     """One contender over epsilon: the values of all its runs (folds of all repeats) at every epsilon.
 
-    ``runs`` has a row with repeat and fold for each value. ``noise_scale`` is not a number where there is no noise
-    of one scale.
+    ``runs`` has a row with repeat and fold for each value. Where a value is not defined it is not a number.
     """
 
     label: str
     private: bool
     epsilons: NDArray[np.float64]
     accuracy: list[NDArray[np.float64]]
+    auc: list[NDArray[np.float64]]
+    log_loss: list[NDArray[np.float64]]
     objective: list[NDArray[np.float64]]
     noise_scale: list[NDArray[np.float64]]
     seconds: float
@@ -191,7 +201,8 @@ def curves(results: pa.Table) -> list[Curve]:
         ]
     )
     tuning = [given or RULE for given in _texts(results, "tuning")]
-    value = {name: results[name].to_numpy() for name in ("accuracy", "objective", "noise_scale", "seconds")}
+    value = {name: _numbers(results, name) for name in METRICS}
+    seconds = results["seconds"].to_numpy()
     run = np.column_stack([results["repeat"].to_numpy(), results["fold"].to_numpy()])
     found = []
     for name in dict.fromkeys(names.tolist()):
@@ -204,10 +215,8 @@ def curves(results: pa.Table) -> list[Curve]:
                 label=name,
                 private=bool(accounting[first] != NOT_PRIVATE),
                 epsilons=epsilons,
-                accuracy=[value["accuracy"][runs] for runs in at],
-                objective=[value["objective"][runs] for runs in at],
-                noise_scale=[value["noise_scale"][runs].astype(np.float64) for runs in at],
-                seconds=float(value["seconds"][mine].mean()),
+                **{metric: [value[metric][runs] for runs in at] for metric in METRICS},
+                seconds=float(seconds[mine].mean()),
                 tuning=tuning[first],
                 mechanism=str(mechanism[first]),
                 accounting=str(accounting[first]),
@@ -223,3 +232,10 @@ def _texts(results: pa.Table, name: str) -> list[str | None]:
         results[name].to_pylist() if name in results.column_names else [None] * len(results)
     )
     return found
+
+
+def _numbers(results: pa.Table, name: str) -> NDArray[np.float64]:
+    """A column of numbers, not a number where one is missing; older tables do not have all of them."""
+    if name not in results.column_names:
+        return np.full(len(results), np.nan)
+    return np.asarray(results[name].to_numpy(), np.float64)

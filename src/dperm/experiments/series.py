@@ -7,10 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
-from dperm.experiments.results import Curve, Study
+from dperm.experiments.results import METRICS, Curve, Study
 from dperm.experiments.spec import ORACLE_MARK
 
-METRICS = ("accuracy", "objective", "noise_scale")
+USUAL_METRICS = ("accuracy", "auc", "log_loss")
+"""What a figure shows, as far as there are values."""
+
+SHARES = ("accuracy", "auc")
+"""Metrics between 0 and 1, of which a logarithm says nothing."""
+
 MINIMISER = "none"
 COLOURS = 8
 """So many contenders are told apart by colour and name; of more, the most accurate ones."""
@@ -40,6 +45,15 @@ class Line:
 def is_above_minimum(found: Sequence[Curve], metric: str) -> bool:
     """Whether objectives are drawn as what they exceed the least one by: the exact minimiser took part."""
     return metric == "objective" and len(found) > 1 and _minimiser(found) is not None
+
+
+def known_metrics(found: Sequence[Curve], metrics: Sequence[str]) -> tuple[str, ...]:
+    """Those of the metrics that some curve has values of."""
+    return tuple(metric for metric in metrics if any(_has(curve, metric) for curve in found))
+
+
+def _has(curve: Curve, metric: str) -> bool:
+    return any(np.isfinite(values).all() for values in getattr(curve, metric))
 
 
 def line(curve: Curve, metric: str, found: Sequence[Curve]) -> Line | None:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dperm.certificate.statement import loss_of as stated_loss
 from dperm.errors import DpermError, InvalidInput
 from dperm.estimators.linear_classifier import PrivateLinearClassifier
-from dperm.experiments.batches import Batch, Entropy, Model, rows_of
+from dperm.experiments.batches import Batch, Entropy, rows_of
 from dperm.experiments.grid import loss_of, skip
+from dperm.experiments.judging import Model
 from dperm.experiments.quiet import measured_only
 from dperm.experiments.results import Skipped, label
 from dperm.experiments.spec import Contender, canonical_json
@@ -126,6 +128,7 @@ def _search(contender: Contender, batch: Batch, training: Any, epsilon: float, e
     return Model(
         weights=weights[:, 0] if weights.shape[1] == 1 else weights,
         row_map=best.row_map_,
+        loss=stated_loss(best.privacy_.statement["problem"]),
         settings=canonical_json({**model.privacy_.settings, "chosen": chosen.settings}),
         noise_scale=model.privacy_.noise_scale,
         seconds=seconds,

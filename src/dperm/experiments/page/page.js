@@ -3,6 +3,8 @@
   const { studies } = JSON.parse(document.getElementById("data").textContent);
   const METRICS = {
     accuracy: { name: "Accuracy", drawn: "Accuracy on held-out rows, %", factor: 100, better: 1 },
+    auc: { name: "AUC", drawn: "Area under the ROC curve on held-out rows", factor: 1, better: 1 },
+    log_loss: { name: "Log loss", drawn: "Log loss on held-out rows", factor: 1, better: -1 },
     objective: { name: "Objective", drawn: "Objective (regularised mean loss) on training rows", factor: 1, better: -1 },
     noise_scale: { name: "Noise scale", drawn: "Scale of the noise; its unit differs by mechanism", factor: 1, better: 0 },
   };
@@ -38,10 +40,10 @@
   const epsilonText = (epsilon) => String(Number(epsilon.toPrecision(4)));
   const number = (value, metric) =>
     metric === "accuracy" ? (100 * value).toFixed(1)
-      : metric === "objective" && Math.abs(value) < 100 ? value.toFixed(4) : short(value);
+      : metric in METRICS && metric !== "noise_scale" && Math.abs(value) < 100 ? value.toFixed(4) : short(value);
   const errorText = (pair, metric) => (pair.error === null ? "" : ` ±${
     metric === "accuracy" ? (100 * pair.error).toFixed(2)
-      : metric === "objective" && pair.error < 100 ? pair.error.toFixed(4) : short(pair.error)}`);
+      : metric in METRICS && metric !== "noise_scale" && pair.error < 100 ? pair.error.toFixed(4) : short(pair.error)}`);
   const time = (seconds) => (seconds < 1 ? `${short(1000 * seconds)} ms` : `${short(seconds)} s`);
 
   /* Which number of a point is drawn: objectives above the minimum where the minimum is known. */
@@ -128,7 +130,7 @@
     }
     const means = shown.flatMap(({ points }) => points.map((point) => point.mean));
     const logarithmic = drawnKey() === "excess" || state.metric === "noise_scale"
-      || (state.metric === "objective" && Math.min(...means) > 0 && Math.max(...means) > 20 * Math.min(...means));
+      || (METRICS[state.metric].better < 0 && Math.min(...means) > 0 && Math.max(...means) > 20 * Math.min(...means));
     const lowest = (point) => (logarithmic ? Math.max(point.mean - point.error, 0.3 * point.mean) : point.mean - point.error);
     let low = Math.min(...shown.flatMap(({ points }) => points.map(lowest)));
     let high = Math.max(...shown.flatMap(({ points }) => points.map((point) => point.mean + point.error)));
@@ -321,7 +323,7 @@
       h("th", { scope: "row" }, contender.label, contender.remark ? h("small", {}, contender.remark) : null),
       ...epsilons.map((epsilon) => {
         const pair = cell(contender, epsilon);
-        if (!pair) return h("td", { title: "no result; see what was skipped" }, "–");
+        if (!pair) return h("td", { title: "no result: skipped, or not defined for this contender" }, "–");
         const wins = (contender.kind === "private" || contender.kind === "paper") && pair.mean === bests.get(epsilon);
         return h("td", { class: wins ? "best" : null }, number(pair.mean, metric), h("small", {}, errorText(pair, metric)));
       }),
@@ -408,7 +410,8 @@
     });
     holder.append(...buttons);
   }
-  choices(byId("metric"), Object.entries(METRICS).map(([key, { name }]) => [key, name]), "radio", "aria-checked",
+  const known = (key) => studies.some(({ contenders }) => contenders.some(({ points }) => points.some((one) => one[key] !== null)));
+  choices(byId("metric"), Object.entries(METRICS).filter(([key]) => known(key)).map(([key, { name }]) => [key, name]), "radio", "aria-checked",
     (metric) => { state.metric = metric; drawStudy(); });
   choices(byId("axis"), [["log", "log ε"], ["linear", "linear ε"]], "radio", "aria-checked",
     (axis) => { state.axis = axis; drawChart(); });

@@ -17,6 +17,7 @@ MODULES = {
     "report-tables": "report_tables",
     "bounds": "bounds_curves",
     "frontier": "frontier",
+    "defaults": "defaults",
 }
 """In which module of this package the dict ``ITEMS`` has each item. One line adds an item."""
 

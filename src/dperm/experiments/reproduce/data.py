@@ -13,11 +13,12 @@ from dperm.experiments.splits import text_code
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Records:
-    """Encoded rows of norm at most 1 and their labels."""
+    """Encoded rows of norm at most 1 and their labels; ``held_out`` is the published test part, where it is used."""
 
     name: str
     X: NDArray[Any]
     y: NDArray[Any]
+    held_out: NDArray[np.bool_] | None = None
 
     @property
     def majority(self) -> float:

@@ -55,7 +55,8 @@ class Bench:
     """Where an item works and how much of it.
 
     ``folder`` is the item's own; ``parts`` keeps finished batches and is shared, so that items with a run in common
-    do it once. ``progress`` makes, from the name of a stage, what is told of its finished batches.
+    do it once. ``most_rows`` and ``datasets`` limit the items that take data sets of any number: at most so many rows
+    of each, and only those named. ``progress`` makes, from the name of a stage, what is told of its finished batches.
     """
 
     folder: Path
@@ -63,6 +64,8 @@ class Bench:
     quick: bool = False
     seed: int = 0
     fresh: bool = False
+    most_rows: int | None = None
+    datasets: tuple[str, ...] = ()
     progress: Callable[[str], Progress] = field(default=lambda stage: lambda done, total: None)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,9 @@ from dperm.models.atomic import atomic_path
 NON_PRIVATE, MAJORITY = "NonPrivate", "Majority"
 BASELINES: dict[str, Entrant] = {NON_PRIVATE: "none", MAJORITY: "majority"}
 
+PAPER_METRICS = ("accuracy", "objective")
+"""What the papers' own figures show."""
+
 _LEVEL = 0.002  # folds need not hold the labels in equal shares
 
 
@@ -31,20 +35,22 @@ _LEVEL = 0.002  # folds need not hold the labels in equal shares
 class Comparison:
     """One data set, one loss, and who takes part at which epsilons.
 
-    ``own_repeats`` has, by label, the repeats of those who do not have ``repeats`` of them.
+    Without ``l2`` it is what a comparison takes by default. ``own_repeats`` has, by label, the repeats of those who do
+    not have ``repeats`` of them.
     """
 
     records: data.Records
     contenders: Mapping[str, Entrant]
     epsilons: Sequence[float]
     delta: float
-    l2: float
+    l2: float | None = None
     loss: str = "logistic"
     folds: int = 5
     repeats: int = 1
     own_repeats: Mapping[str, int] | None = None
 
     def _specify(self, seed: int) -> tuple[Spec, Rows]:
+        penalty: dict[str, Any] = {} if self.l2 is None else {"l2": self.l2}
         return specify(
             self.records.X,
             self.records.y,
@@ -55,8 +61,9 @@ class Comparison:
             delta=self.delta,
             folds=self.folds,
             repeats=self.repeats,
-            l2=self.l2,
+            held_out=self.records.held_out,
             seed=seed,
+            **penalty,
         )
 
     def broken_promises(self) -> dict[tuple[str, float], str]:
@@ -222,5 +229,5 @@ def write(tables: Sequence[pa.Table], bench: Bench, figure: str = "figure.png") 
     with atomic_path(files[0]) as unfinished:
         pq.write_table(together, unfinished)
     with atomic_path(files[1]) as unfinished:
-        save(figure_of(together), unfinished)
+        save(figure_of(together, PAPER_METRICS), unfinished)
     return files

@@ -1,0 +1,83 @@
+"""A comparison in the terminal: a table per metric, and what was skipped."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from rich import box
+from rich.table import Table
+
+from dperm.cli.output import console
+from dperm.experiments.results import Curve, Skipped, Study, curves
+from dperm.experiments.series import known_metrics
+from dperm.planning.penalty import l2_in_words
+
+TABLES = {
+    "accuracy": ("Accuracy on held-out rows, %", 100.0, 1),
+    "auc": ("Area under the ROC curve on held-out rows", 1.0, 3),
+    "log_loss": ("Log loss on held-out rows", 1.0, 3),
+    "objective": ("Regularised mean loss on training rows", 1.0, 3),
+    "noise_scale": ("Noise scale (units differ by mechanism)", 1.0, 4),
+}
+"""By metric: the title of its table, what it is multiplied by, and its decimal places."""
+
+USUAL_TABLES = ("accuracy", "auc", "log_loss", "objective")
+NOT_A_RELEASE = (
+    "These figures are an evaluation on held-out rows, not a private release: no noise was added to them and "
+    "they come from many models on the same rows."
+)
+
+
+def show(tables: Sequence[pa.Table], metrics: Sequence[str] = ()) -> None:
+    """A table per metric of every study, all usual ones if none is asked for, and what was skipped."""
+    screen = console()
+    for results in tables:
+        study, found = Study.of(results), curves(results)
+        split = "published split" if study.folds == 1 else f"{study.folds} folds"
+        screen.print(
+            f"{study.dataset}: {study.n_rows:,} rows, {study.n_features} features; {study.loss} loss, "
+            f"l2 = {l2_in_words(study.l2)}, δ = {study.delta:g}, {study.relation}, {split} × {study.repeats}\n"
+        )
+        for place, metric in enumerate(metrics or known_metrics(found, USUAL_TABLES)):
+            screen.print(TABLES[metric][0], style="bold")
+            screen.print(_table(found, metric, timed=place == 0))
+        for part in _skipped_lines(study.skipped):
+            screen.print(part, style="yellow")
+        screen.print()
+    runs = Study.of(tables[0]).repeats * Study.of(tables[0]).folds
+    screen.print(f"Cells: mean ± standard deviation over the {runs} runs. {NOT_A_RELEASE}")
+
+
+def _table(found: Sequence[Curve], metric: str, *, timed: bool) -> Table:
+    _, factor, digits = TABLES[metric]
+    epsilons = sorted({float(epsilon) for curve in found for epsilon in curve.epsilons})
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("mechanism", no_wrap=True)
+    for epsilon in epsilons:
+        table.add_column(f"ε = {epsilon:g}", justify="right", overflow="fold")
+    if timed:
+        table.add_column("ms/model", justify="right", min_width=len("ms/model"))
+    for i, curve in enumerate(found):
+        cells = dict(zip(curve.epsilons.tolist(), getattr(curve, metric), strict=True))
+        shown = [_cell(factor * cells[e], digits) if e in cells else "skipped" for e in epsilons]
+        if timed:
+            shown.append(f"{1000 * curve.seconds:.1f}")
+        last_private = curve.private and i + 1 < len(found) and not found[i + 1].private
+        table.add_row(curve.label, *shown, end_section=last_private, style="" if curve.private else "dim")
+    return table
+
+
+def _cell(runs: NDArray[np.float64], digits: int) -> str:
+    if not np.isfinite(runs).all():
+        return ""
+    return f"{runs.mean():.{digits}f} ±{runs.std():.{digits}f}"
+
+
+def _skipped_lines(skipped: Sequence[Skipped]) -> Iterator[str]:
+    """One line per mechanism and reason, with the epsilons it holds for."""
+    merged: dict[tuple[str, str], list[float]] = {}
+    for part in skipped:
+        merged.setdefault((part.name, part.reason), []).append(part.epsilon)
+    for (name, reason), epsilons in merged.items():
+        yield f"Skipped: {name} at ε = {', '.join(f'{epsilon:g}' for epsilon in epsilons)}: {reason}"

@@ -1,0 +1,73 @@
+"""How good margins are on held-out rows: accuracy, area under the ROC curve, log loss."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_expit, log_softmax
+from scipy.stats import rankdata
+
+from dperm.losses import Loss
+
+Margins = NDArray[np.floating[Any]]
+"""(n,) for labels -1 and +1, (n, C) for labels 0..C-1."""
+
+
+class Scores(NamedTuple):
+    """``auc`` is None where the rows hold one label only, ``log_loss`` where margins stand for no probabilities."""
+
+    accuracy: float
+    auc: float | None
+    log_loss: float | None
+
+
+def scores(margins: Margins, targets: NDArray[Any], loss: Loss | None) -> Scores:
+    """The scores of one model; ``loss`` is what it was trained with, None if its margins are no probabilities."""
+    log_probabilities = None if loss is None else log_proba(loss, margins)
+    return Scores(
+        accuracy=accuracy(margins, targets),
+        auc=area(margins, targets),
+        log_loss=None if log_probabilities is None else log_loss(log_probabilities, targets),
+    )
+
+
+def accuracy(margins: Margins, targets: NDArray[Any]) -> float:
+    """The share of rows on whose side the margin is, or whose label has the first of the largest margins."""
+    right = (margins > 0) == (targets > 0) if margins.ndim == 1 else margins.argmax(axis=1) == targets
+    return float(right.mean())
+
+
+def area(margins: Margins, targets: NDArray[Any]) -> float | None:
+    """Area under the ROC curve; of several classes, the mean over the labels that occur, each against the rest."""
+    if margins.ndim == 1:
+        return _area(margins, targets > 0)
+    by_class = log_softmax(margins, axis=1)
+    found = [_area(by_class[:, c], targets == c) for c in range(margins.shape[1])]
+    areas = [one for one in found if one is not None]
+    return float(np.mean(areas)) if areas else None
+
+
+def _area(values: Margins, positive: NDArray[np.bool_]) -> float | None:
+    """The share of pairs in the right order, ties counting half, from the sum of ranks."""
+    n_positive = int(positive.sum())
+    n_pairs = n_positive * (len(values) - n_positive)
+    if n_pairs == 0:
+        return None
+    ranks = float(rankdata(values)[positive].sum())
+    return (ranks - n_positive * (n_positive + 1) / 2) / n_pairs
+
+
+def log_proba(loss: Loss, margins: Margins) -> Margins | None:
+    """Logarithms of the probabilities of all labels, one column each; None where there are none."""
+    if not loss.has_log_odds:
+        return None
+    odds = loss.log_odds(margins)
+    if odds.ndim == 2:
+        return np.asarray(log_softmax(odds, axis=1))
+    return np.column_stack([log_expit(-odds), log_expit(odds)])
+
+
+def log_loss(log_probabilities: Margins, targets: NDArray[Any]) -> float:
+    """Mean of minus the log-probability of the label that came."""
+    labels = targets > 0 if log_probabilities.shape[1] == 2 else targets
+    return float(-np.take_along_axis(log_probabilities, labels.astype(int)[:, None], axis=1).mean())
