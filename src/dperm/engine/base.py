@@ -223,6 +223,14 @@ class Engine(ABC):
         self._note(1)
         return self._moments()
 
+    def square_sum(self) -> Floats:
+        """Sum of the squares in each column over each model's own rows, as ``row_sum``.
+
+        Within 2 n u_s sum_i ||x_i||^2 of exact in the Euclidean norm, as ``row_moments``, whose diagonal it is.
+        """
+        self._note(1)
+        return self._square_sums()
+
     def margins(self, W: Floats) -> Floats:
         """<x_i, w_k> for every row, as precise as those of one model: ``(n_rows, K)`` or ``(n_rows, K, C)``."""
         self._note(1)
@@ -280,6 +288,9 @@ class Engine(ABC):
 
     @abstractmethod
     def _row_sums(self) -> Floats: ...
+
+    @abstractmethod
+    def _square_sums(self) -> Floats: ...
 
     @abstractmethod
     def _moments(self) -> Floats: ...

@@ -85,7 +85,7 @@ class StoredEngine(Engine):
             own = index if self._rows.mask is None else np.flatnonzero(self._rows.mask[:, k])[index]
             members[own, k] = 1
         part = copy(self)
-        used = np.flatnonzero(members.any(axis=1))
+        used = np.flatnonzero(members[:, 0] if len(draws) == 1 else members.any(axis=1))
         if 2 * len(used) > self.n_rows:
             part._rows = replace(self._rows, mask=members)
             return part
@@ -156,11 +156,18 @@ class StoredEngine(Engine):
         return first, last
 
     def _row_sums(self) -> Floats:
+        return self._power_sums(1)
+
+    def _square_sums(self) -> Floats:
+        return self._power_sums(2)
+
+    def _power_sums(self, power: int) -> Floats:
         mask = np.ones((self.n_rows, 1), np.uint8) if self._rows.mask is None else self._rows.mask
         total = np.zeros((self.n_columns, mask.shape[1]))
         for first in range(0, self.n_rows, _ROWS_AT_ONCE):
             block = slice(first, first + _ROWS_AT_ONCE)
-            total += self._rows.X[block].T.astype(np.float64) @ mask[block].astype(np.float64)
+            rows = self._rows.X[block].T.astype(np.float64)
+            total += (rows if power == 1 else rows * rows) @ mask[block].astype(np.float64)
         return total
 
     def _moments(self) -> Floats:
