@@ -215,7 +215,7 @@ def test_what_is_stored_is_the_image_of_each_row(row_map: RowMap) -> None:
     X = np.vstack([random_rows(), 1e300 * random_rows(5, seed=1)])
     y = np.where(np.arange(len(X)) % 2, 1.0, -1.0)
     table = Table(X, y, row_map=RowMap(x_norm=1.5, intercept=row_map.intercept), n_rows=len(X) + 3)
-    stored = table.mapped(row_map).open(storage=np.float64)._rows.X  # type: ignore[attr-defined]
+    stored = table.mapped(row_map).open(precise=True)._rows.X  # type: ignore[attr-defined]
     np.testing.assert_allclose(stored[: len(X), :P], row_map.features(X), rtol=1e-13, atol=1e-300)
     assert np.linalg.norm(stored[:, :P].astype(np.longdouble), axis=1).max() <= 1.5
     assert (stored[len(X) :] == 0).all()
@@ -233,7 +233,6 @@ class OpenedTable(Table):
         return super()._engine(rows, *how)
 
 
-SINGLE = 1.001 * 2.0**-24  # what storing as float32 changes of a number
 PROBLEM = Problem(loss=Logistic(), l2=0.05, x_norm=1.5, n_rows=60, n_features=P, intercept=0.7)
 
 
@@ -251,9 +250,9 @@ def test_a_centred_training_sees_the_rows_through_the_map_that_it_returns(gate: 
     for stored, features in ((mean, PROBLEM.row_map.features(X)), (training, seen)):
         inside = np.linalg.norm(features, axis=1) < 1.5 * (1 - 1e-9)
         assert 5 < inside.sum() < 60
-        np.testing.assert_allclose(stored.X[inside, :P], features[inside], rtol=SINGLE)
-        np.testing.assert_allclose(stored.X[:, :P], features, rtol=4 * SINGLE)
-        np.testing.assert_allclose(stored.X[:, P], 0.7, rtol=2 * SINGLE)
+        np.testing.assert_array_equal(stored.X[inside, :P], features[inside])
+        np.testing.assert_allclose(stored.X[:, :P], features, rtol=1e-13)
+        assert (stored.X[:, P] == 0.7).all()
     assert np.abs(mean.X - training.X).max() > 0.1
 
 

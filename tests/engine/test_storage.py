@@ -1,4 +1,4 @@
-"""Rows are stored as float32; what a precise pass computes of them is as exact as of float64 rows."""
+"""Large tables are stored as float32; what a precise pass computes of them is as exact as of float64 rows."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_precise_passes_over_float32_rows_are_float64(models: int) -> None:
     W = np.random.default_rng(1).standard_normal((P + 1, models))
     errors = {}
     for precise in (True, False):
-        engine = seen(MAP).open(precise=precise)
+        engine = seen(MAP).open(precise=precise, storage=np.float32)
         X, y = engine._rows.X.astype(np.longdouble), engine._rows.y.astype(np.longdouble)
         assert engine._rows.X.dtype == np.float32
         exact = X.T @ Logistic().slope(X @ W.astype(np.longdouble), y[:, None])
@@ -43,13 +43,23 @@ def test_precise_passes_over_float32_rows_are_float64(models: int) -> None:
 
 
 @pytest.mark.parametrize("facts", [{"x_norm": 1e40}, {"x_norm": 1e-40}, {"intercept": 1e-35}], ids=str)
-def test_bounds_beyond_float32_are_stored_as_float64(facts: dict) -> None:
+def test_bounds_beyond_float32_are_stored_as_float64(facts: dict, monkeypatch) -> None:
     """The bounds decide, not the rows."""
+    monkeypatch.setattr("dperm.engine.table._SMALL", 0)
     for X in (np.zeros((5, 2)), np.full((5, 2), 1e300)):
         table = dense_table(X, np.ones(5), **({"x_norm": 1.0, "intercept": 0.3, "n_rows": 5} | facts))
         assert table.open(precise=True)._rows.X.dtype == np.float64
         with pytest.raises(InvalidInput, match="float32"):
             table.open()
+
+
+def test_large_tables_are_stored_as_float32_by_their_public_size() -> None:
+    """Capacity and features decide, not how many rows there are."""
+    for capacity, expected in ((2**20, np.float64), (2**20 + 1, np.float32)):
+        for n in (0, 1):
+            table = dense_table(np.zeros((n, 2)), np.ones(n), x_norm=1.0, intercept=0.3, n_rows=capacity)
+            assert table.open(precise=True)._rows.X.dtype == expected
+            assert table.open()._rows.X.dtype == np.float32
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -114,7 +124,7 @@ def test_column_sums_do_not_depend_on_threads(name: str, monkeypatch) -> None:
 
 
 def test_the_hessian_of_float32_rows_is_that_of_the_rows() -> None:
-    engine, W = seen(MAP).open(precise=True), np.full((P + 1, 1), 0.5)
+    engine, W = seen(MAP).open(precise=True, storage=np.float32), np.full((P + 1, 1), 0.5)
     X, y = engine._rows.X.astype(np.float64), engine._rows.y
     for loss in (Logistic(), HuberHinge(0.5)):
         expected = X.T @ (loss.curvature(X @ W[:, 0], y)[:, None] * X)

@@ -148,7 +148,7 @@ def test_order_missing_rows_labels_and_mask_move_together():
     )
     whole = np.zeros((6, 3))
     whole[:4, :2], whole[:4, 2] = X, 0.5
-    np.testing.assert_array_equal(rows.X, whole[order].astype(np.float32))
+    np.testing.assert_array_equal(rows.X, whole[order])
     np.testing.assert_array_equal(rows.y, np.append(y, [1, 1])[order])
     np.testing.assert_array_equal(rows.mask, mask[order])
     assert rows.mask.dtype == np.uint8

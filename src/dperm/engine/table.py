@@ -19,6 +19,7 @@ from dperm.problem import Problem
 from dperm.row_map import RowMap
 
 _ROWS_AT_ONCE = 4096
+_SMALL = 2**21  # numbers that may as well be stored as float64
 _STORED_AT_ONCE = 2**20  # numbers, at least, in the part of a thread
 _UNIT = 2.0**-53
 # Bounds must leave room for squares (float64) and for rounding to the storage type (float32).
@@ -125,10 +126,10 @@ class Table(Rows):
         Parameters
         ----------
         order, precise
-            As for all ``Rows``. Either way rows are stored as float32: rounding a row is a function of that row alone.
+            As for all ``Rows``. Precise asks for float64 arithmetic, whatever rows are stored as.
         storage : float32 or float64, optional
-            The storage itself, for tests and benchmarks. By default float64 where the public bounds are too large or
-            too small for float32 and precise passes are asked for.
+            By default float32: rounding a row is a function of that row alone. Precise rows are stored as float64 where
+            that costs little, below two million numbers, and where the public bounds are beyond float32.
         engine : "dense" or "reference"
         threads : int, optional
             Threads of the dense engine, by default one per available processor. Results do not depend on it.
@@ -185,7 +186,8 @@ class Table(Rows):
         single = np.dtype(np.float32)
         limit = 2.0 ** _EXPONENT_LIMIT[single]
         fits = all(1 / limit <= size <= limit for size in (self._map.x_norm, self._map.intercept or 1.0))
-        return np.dtype(np.float64) if precise and not fits else single
+        small = self._n_rows * self._X.shape[1] <= _SMALL
+        return np.dtype(np.float64) if precise and (small or not fits) else single
 
     def _check_storage(self, dtype: np.dtype[Any]) -> None:
         x_norm, intercept = self._map.x_norm, self._map.intercept

@@ -22,7 +22,7 @@ Matrix = NDArray[np.float64]
 
 WIDEST_HESSIAN = 2000
 ATTAINABLE = 3.0  # times the error of a computed gradient: the norm that descent reaches on every table
-ROWS_BY_COST, ROWS_PER_COLUMN, WORTHWHILE = 8, 50, 4  # see _stride
+ROWS_BY_COST, ROWS_PER_COLUMN, WORTHWHILE = 6, 50, 4  # see _stride
 LARGEST_CONDITION = 1e8  # beyond it the proof still holds, but on some tables the solvers crawl
 
 
