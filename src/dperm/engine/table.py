@@ -229,9 +229,9 @@ class Table(Rows):
     ) -> tuple[NDArray[np.floating[Any]], Floats]:
         r"""One pass: convert, map, bound, append the intercept, reject what is not finite.
 
-        Why the bound holds. Let s be the computed sum of squares of a row of p numbers, u = 2^-53, and
-        v = 2^-24 for float32 storage, 0 for float64. In any order of summation s >= (1 - gamma_p) ||x||^2,
-        and storing a number multiplies it by at most 1 + v.
+        Why the bound holds. Rows are moved in float64, and x is the row as moved. Let s be the computed sum of squares
+        of its p numbers, u = 2^-53, and v = 2^-24 for float32 storage, 0 for float64. In any order of summation
+        s >= (1 - gamma_p) ||x||^2, and storing a number multiplies it by at most 1 + v.
 
         - A row is stored as it is only if s * slack <= x_norm^2 as computed, slack = 1 + 4 v + 4 (p + 8) u.
           Two roundings are involved, so ||stored||^2 <= (1 + v)^2 s / (1 - gamma_p) <= x_norm^2.
