@@ -104,7 +104,7 @@ def test_float32_storage_costs_one_model_no_precision():
     n, p = 4_000, 50
     X, y = rng.standard_normal((n, p)).astype(np.float32), np.where(rng.random(n) < 0.5, -1.0, 1.0)
     W = rng.standard_normal((p, 1))
-    narrow = dense_table(X, y, x_norm=1.0, intercept=0.0, n_rows=n).open(precise=True)
+    narrow = dense_table(X, y, x_norm=1.0, intercept=0.0, n_rows=n).open()
     same = dense_table(narrow._rows.X, y, x_norm=1.1, intercept=0.0, n_rows=n).open(storage="float64")
     gap = np.linalg.norm(narrow.gradient_sum(Logistic(), W) - same.gradient_sum(Logistic(), W))
     in_float32 = narrow.gradient_sum(Logistic(), np.repeat(W, 2, axis=1))[:, :1]

@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -227,9 +228,9 @@ class OpenedTable(Table):
         super().__init__(*rows, **facts)  # type: ignore[arg-type]
         self.opened: list[Stored] = []
 
-    def _engine(self, rows: Stored, engine: str, threads: int | None) -> Engine:
+    def _engine(self, rows: Stored, *how: Any) -> Engine:
         self.opened.append(rows)
-        return super()._engine(rows, engine, threads)
+        return super()._engine(rows, *how)
 
 
 PROBLEM = Problem(loss=Logistic(), l2=0.05, x_norm=1.5, n_rows=60, n_features=P, intercept=0.7)

@@ -275,32 +275,68 @@ def sum_of_squares(block, i, scale):
 
 
 @compiled(FIXED_ORDER)
-def bound_rows(block, position, x_norm, intercept, slack, shrink, floor, X, inverse_norm):
+def squares_of_row(block, i):
+    """A power of two and the sum of squares of the row times it; infinite only if the row is not finite."""
+    squares = sum_of_squares(block, i, 1.0)
+    if squares < np.inf:
+        return 1.0, squares
+    scale = 2.0**-600
+    squares = sum_of_squares(block, i, scale)
+    return scale, squares if squares < np.inf else np.inf
+
+
+@compiled(FIXED_ORDER)
+def store_row(block, i, scale, squares, x_norm, intercept, slack, shrink, floor, row, X, inverse_norm):
+    columns = block.shape[1]
+    factor = 1.0
+    norm = math.sqrt(squares * slack)
+    if scale != 1.0 or squares * slack > x_norm * x_norm:
+        factor = x_norm / math.sqrt(squares) * shrink
+        norm = x_norm
+    for j in range(columns):
+        X[row, j] = (np.float64(block[i, j]) * scale) * factor
+    if X.shape[1] > columns:
+        X[row, columns] = intercept
+    longest = math.sqrt(norm * norm + intercept * intercept) * (1.0 + 2.0**-49) + floor
+    inverse_norm[row] = (1.0 - 2.0**-49) / longest
+
+
+@compiled(FIXED_ORDER)
+def bound_rows(block, position, centre, spread, bounds, X, inverse_norm):
     """Store bounded rows at their positions; return how many hold NaN or infinity and were not stored.
 
-    Rows whose squares overflow are scaled by a power of two first.
+    Where ``centre`` is not empty a row is bounded, moved by it and divided by ``spread``, and that is bounded and
+    stored. Rows whose squares overflow are scaled by a power of two first.
     """
-    columns = block.shape[1]
+    x_norm = bounds[0]
+    moved = np.empty((1, block.shape[1]))
     bad = 0
     for i in range(block.shape[0]):
-        scale = 1.0
-        squares = sum_of_squares(block, i, scale)
+        scale, squares = squares_of_row(block, i)
         if not squares < np.inf:
-            scale = 2.0**-600
-            squares = sum_of_squares(block, i, scale)
-            if not squares < np.inf:
-                bad += 1
-                continue
-        factor = 1.0
-        norm = math.sqrt(squares * slack)
-        if scale != 1.0 or squares * slack > x_norm * x_norm:
-            factor = x_norm / math.sqrt(squares) * shrink
-            norm = x_norm
-        row = position[i]
-        for j in range(columns):
-            X[row, j] = (np.float64(block[i, j]) * scale) * factor
-        if X.shape[1] > columns:
-            X[row, columns] = intercept
-        longest = math.sqrt(norm * norm + intercept * intercept) * (1.0 + 2.0**-49) + floor
-        inverse_norm[row] = (1.0 - 2.0**-49) / longest
+            bad += 1
+        elif centre.size == 0:
+            store_row(block, i, scale, squares, *bounds, position[i], X, inverse_norm)
+        else:
+            factor = 1.0
+            if scale != 1.0 or squares > x_norm * x_norm:
+                factor = x_norm / math.sqrt(squares)
+            for j in range(block.shape[1]):
+                moved[0, j] = ((np.float64(block[i, j]) * scale) * factor - centre[j]) / spread[j]
+            scale, squares = squares_of_row(moved, 0)
+            store_row(moved, 0, scale, squares, *bounds, position[i], X, inverse_norm)
     return bad
+
+
+@compiled(FIXED_ORDER)
+def add_rows(X, mask, model, squared, first, last, total):
+    """Add the rows [first, last) that train a model to ``total``, or the squares of their entries."""
+    for i in range(first, last):
+        if mask.shape[0] > 0 and mask[i, model] == 0:
+            continue
+        if squared:
+            for j in range(X.shape[1]):
+                total[j] += np.float64(X[i, j]) * np.float64(X[i, j])
+        else:
+            for j in range(X.shape[1]):
+                total[j] += np.float64(X[i, j])

@@ -20,7 +20,7 @@ from dperm.engine._stages import (
     parameters,
     safe_clip,
 )
-from dperm.engine._threads import Part, available_processors, in_order, one_blas_thread, split
+from dperm.engine._threads import Part, in_order, one_blas_thread, split
 from dperm.engine.base import Batches, Floats, Integers
 from dperm.engine.stored import Ranges, Stored, StoredEngine
 from dperm.errors import InvalidInput
@@ -35,8 +35,9 @@ _FUSED_WORK, _BLOCKED_WORK = 2**20, 2**23
 class DenseEngine(StoredEngine):
     """One model: a single compiled read of X. Several: matrix products over blocks of rows.
 
-    One model computes in float64 even over float32 rows; several compute in the storage precision and
-    add the blocks up in float64. Losses without compiled formulas go through their own NumPy ones.
+    One model computes in float64 even over float32 rows, and so do several if they were asked to be ``precise``. Others
+    compute in the storage precision and add the blocks up in float64. Losses without compiled formulas go through
+    their own NumPy ones.
 
     In float32 blocks of at most 1,024 rows are multiplied in float32 and added up in float64. A worst-case bound on
     that rounding exceeds the sensitivity of a mean over many rows, so a guarantee rests on float64.
@@ -46,17 +47,17 @@ class DenseEngine(StoredEngine):
     BLAS multiplies matrices in the conventional way, as all common ones do, not by Strassen's method.
     """
 
-    def __init__(self, rows: Stored, used: set[Arithmetic] | None = None, threads: int | None = None) -> None:
+    def __init__(
+        self, rows: Stored, used: set[Arithmetic] | None, *, precise: bool = False, threads: int = 1
+    ) -> None:
         super().__init__(rows, used)
-        if threads is not None and threads < 1:
-            raise InvalidInput(f"threads must be at least 1; got {threads}.")
-        self._threads = threads or available_processors()
+        self._precise, self._threads = precise, threads
 
     def arithmetic(self, n_models: int) -> Arithmetic:
         return FLOAT64 if self._dtype(n_models) == np.float64 else FLOAT32
 
     def _dtype(self, n_models: int) -> np.dtype[Any]:
-        return np.dtype(np.float64) if n_models == 1 else self._rows.X.dtype
+        return np.dtype(np.float64) if n_models == 1 or self._precise else self._rows.X.dtype
 
     def _largest_number(self, n_models: int) -> float:
         return float(np.finfo(self._dtype(n_models)).max)
@@ -147,6 +148,20 @@ class DenseEngine(StoredEngine):
 
         (hessians,) = self._add_up(pass_over, 0, self.n_rows, self.n_columns * W.shape[1])
         return np.asarray(hessians)
+
+    def _power_sums(self, power: int) -> Floats:
+        X, _, _, mask = self._columns()
+        total = np.zeros((self.n_columns, mask.shape[1]))
+        for k in range(mask.shape[1]):
+
+            def pass_over(part: Part, k: int = k) -> Floats:
+                own = np.zeros(self.n_columns)
+                _kernels.add_rows(X, mask, k, power == 2, *part, own)
+                return own
+
+            for own in in_order(pass_over, self._fused_parts(0, self.n_rows), self._threads):
+                total[:, k] += own
+        return total
 
     def _masked_moments(self, n_models: int) -> Floats:
         mask = self._rows.mask

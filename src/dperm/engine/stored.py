@@ -85,7 +85,7 @@ class StoredEngine(Engine):
             own = index if self._rows.mask is None else np.flatnonzero(self._rows.mask[:, k])[index]
             members[own, k] = 1
         part = copy(self)
-        used = np.flatnonzero(members.any(axis=1))
+        used = np.flatnonzero(members[:, 0] if len(draws) == 1 else members.any(axis=1))
         if 2 * len(used) > self.n_rows:
             part._rows = replace(self._rows, mask=members)
             return part

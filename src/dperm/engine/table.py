@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from dperm.arithmetic import Arithmetic
+from dperm.engine._threads import Part, available_processors, in_order, split
 from dperm.engine.base import Engine, Floats, Integers, Order, Rows
 from dperm.engine.reference import ReferenceEngine
 from dperm.engine.stored import Stored
@@ -18,6 +19,8 @@ from dperm.problem import Problem
 from dperm.row_map import RowMap
 
 _ROWS_AT_ONCE = 4096
+_SMALL = 2**21  # numbers that may as well be stored as float64
+_STORED_AT_ONCE = 2**20  # numbers, at least, in the part of a thread
 _UNIT = 2.0**-53
 # Bounds must leave room for squares (float64) and for rounding to the storage type (float32).
 _EXPONENT_LIMIT = {np.dtype(np.float32): 100, np.dtype(np.float64): 400}
@@ -123,16 +126,21 @@ class Table(Rows):
         Parameters
         ----------
         order, precise
-            As for all ``Rows``. Precise rows are stored as float64, others as float32.
+            As for all ``Rows``. Precise asks for float64 arithmetic, whatever rows are stored as.
         storage : float32 or float64, optional
-            The storage itself, for tests and benchmarks.
+            By default float32: rounding a row is a function of that row alone. Precise rows are stored as float64 where
+            that costs little, below two million numbers, and where the public bounds are beyond float32.
         engine : "dense" or "reference"
         threads : int, optional
             Threads of the dense engine, by default one per available processor. Results do not depend on it.
         """
-        dtype = self._storage((np.float64 if precise else np.float32) if storage is None else storage)
+        if threads is not None and threads < 1:
+            raise InvalidInput(f"threads must be at least 1; got {threads}.")
+        threads = threads or available_processors()
+        dtype = self._storage(precise) if storage is None else np.dtype(storage)
+        self._check_storage(dtype)
         position = self._positions(order)
-        X, inverse_norm = self._bounded(dtype, position)
+        X, inverse_norm = self._bounded(dtype, position, threads)
         y = np.ones(self._n_rows)
         y[position[: len(self._y)]] = self._labels()
         mask = None
@@ -140,15 +148,15 @@ class Table(Rows):
             mask = np.empty(self._mask.shape, np.uint8)
             mask[position] = self._mask
         radius = math.nextafter(math.hypot(self._map.x_norm, self._map.intercept), math.inf)
-        return self._engine(Stored(X, y, inverse_norm, mask, radius), engine, threads)
+        return self._engine(Stored(X, y, inverse_norm, mask, radius), engine, precise, threads)
 
-    def _engine(self, rows: Stored, engine: str, threads: int | None) -> Engine:
+    def _engine(self, rows: Stored, engine: str, precise: bool, threads: int) -> Engine:
         if engine == "reference":
             return ReferenceEngine(rows, self._used)
         if engine == "dense":
             from dperm.engine.dense import DenseEngine
 
-            return DenseEngine(rows, self._used, threads)
+            return DenseEngine(rows, self._used, precise=precise, threads=threads)
         raise InvalidInput(f"engine must be 'dense' or 'reference'; got {engine!r}.")
 
     def _check_shapes(self) -> None:
@@ -173,9 +181,16 @@ class Table(Rows):
             ):
                 raise InvalidInput(f"mask must hold 0 and 1 in shape ({self._n_rows}, models).")
 
-    def _storage(self, storage: DTypeLike) -> np.dtype[Any]:
+    def _storage(self, precise: bool) -> np.dtype[Any]:
+        """By public numbers alone."""
+        single = np.dtype(np.float32)
+        limit = 2.0 ** _EXPONENT_LIMIT[single]
+        fits = all(1 / limit <= size <= limit for size in (self._map.x_norm, self._map.intercept or 1.0))
+        small = self._n_rows * self._X.shape[1] <= _SMALL
+        return np.dtype(np.float64) if precise and (small or not fits) else single
+
+    def _check_storage(self, dtype: np.dtype[Any]) -> None:
         x_norm, intercept = self._map.x_norm, self._map.intercept
-        dtype = np.dtype(storage)
         if dtype not in _EXPONENT_LIMIT:
             raise InvalidInput(f"storage must be float32 or float64; got {dtype}.")
         limit = 2.0 ** _EXPONENT_LIMIT[dtype]
@@ -189,7 +204,6 @@ class Table(Rows):
                 f"intercept must be 0 or lie between {1 / limit:.3g} and {limit:.3g} with {dtype} storage; "
                 f"got {intercept!r}."
             )
-        return dtype
 
     def _positions(self, order: Order | None) -> Integers:
         """Where each row goes: the inverse of the order."""
@@ -205,17 +219,19 @@ class Table(Rows):
         return position
 
     def _labels(self) -> Floats:
-        y = self._y.astype(np.float64)
+        y = self._y.astype(np.float64, copy=False)
         if not np.isfinite(y).all():
             raise InvalidInput("y holds NaN or infinite values. Drop those rows or repair the labels first.")
         return y
 
-    def _bounded(self, dtype: np.dtype[Any], position: Integers) -> tuple[NDArray[np.floating[Any]], Floats]:
-        r"""One pass: convert, bound, append the intercept, reject what is not finite.
+    def _bounded(
+        self, dtype: np.dtype[Any], position: Integers, threads: int
+    ) -> tuple[NDArray[np.floating[Any]], Floats]:
+        r"""One pass: convert, map, bound, append the intercept, reject what is not finite.
 
-        Why the bound holds. Let s be the computed sum of squares of a row of p numbers, u = 2^-53, and
-        v = 2^-24 for float32 storage, 0 for float64. In any order of summation s >= (1 - gamma_p) ||x||^2,
-        and storing a number multiplies it by at most 1 + v.
+        Why the bound holds. Rows are moved in float64, and x is the row as moved. Let s be the computed sum of squares
+        of its p numbers, u = 2^-53, and v = 2^-24 for float32 storage, 0 for float64. In any order of summation
+        s >= (1 - gamma_p) ||x||^2, and storing a number multiplies it by at most 1 + v.
 
         - A row is stored as it is only if s * slack <= x_norm^2 as computed, slack = 1 + 4 v + 4 (p + 8) u.
           Two roundings are involved, so ||stored||^2 <= (1 + v)^2 s / (1 - gamma_p) <= x_norm^2.
@@ -237,25 +253,39 @@ class Table(Rows):
         intercept = self._map.intercept
         X = np.empty((self._n_rows, n_features + (intercept > 0)), dtype)
         inverse_norm = np.empty(self._n_rows)
-        bad = 0
         bounds = (self._map.x_norm, _below(intercept, dtype), slack, shrink, floor)
-        for first, block in self._blocks():
-            if self._map.moves and np.isfinite(block).all():
-                block = self._map.features(block)[:]
-                block.flags.writeable = False
-            bad += bound_rows(block, position[first:], *bounds, X, inverse_norm)
-        if bad:
+        moves = self._moves()
+
+        def store(part: Part) -> int:
+            return sum(
+                bound_rows(block, position[first:], *moves, bounds, X, inverse_norm)
+                for first, block in self._blocks(part)
+            )
+
+        parts = split(0, len(self._X), len(self._X) * n_features / _STORED_AT_ONCE)
+        if sum(in_order(store, parts, threads)):
             raise InvalidInput(self._not_finite())
         empty = position[len(self._X) :]
         X[empty] = 0
         inverse_norm[empty] = 1 / floor
         return X, inverse_norm
 
-    def _blocks(self) -> Iterator[tuple[int, NDArray[np.floating[Any]]]]:
+    def _moves(self) -> tuple[Floats, Floats]:
+        """What the map subtracts and divides by, empty where it only bounds."""
+        if not self._map.moves:
+            return np.empty(0), np.empty(0)
+        n_features = self._X.shape[1]
+        centre = np.zeros(n_features) if self._map.centre is None else np.array(self._map.centre)
+        spread = np.ones(n_features) if self._map.scale is None else np.array(self._map.scale)
+        if not len(centre) == len(spread) == n_features:
+            raise InvalidInput(f"the row map must have one number for each of the {n_features} features.")
+        return centre, spread
+
+    def _blocks(self, part: Part) -> Iterator[tuple[int, NDArray[np.floating[Any]]]]:
         """The rows as C-ordered float32 or float64 blocks; a view where they are that already."""
         source: type[np.floating[Any]] = np.float32 if self._X.dtype == np.float32 else np.float64
-        for first in range(0, len(self._X), _ROWS_AT_ONCE):
-            rows = self._X[first : first + _ROWS_AT_ONCE]
+        for first in range(*part, _ROWS_AT_ONCE):
+            rows = self._X[first : min(first + _ROWS_AT_ONCE, part[1])]
             with np.errstate(over="ignore"):
                 block = np.ascontiguousarray(rows, source)[:]
             block.flags.writeable = False  # one compiled signature for writable and read-only arrays
@@ -263,7 +293,7 @@ class Table(Rows):
 
     def _not_finite(self) -> str:
         columns = np.zeros(self._X.shape[1], bool)
-        for _, block in self._blocks():
+        for _, block in self._blocks((0, len(self._X))):
             columns |= ~np.isfinite(block).all(axis=0)
         return (
             f"X holds NaN or infinite values in {columns.sum()} of its {len(columns)} columns. Fill or drop "

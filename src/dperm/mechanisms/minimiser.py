@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from dperm.errors import NotCertified
 from dperm.problem import Problem
-from dperm.solvers import Known, Solution, certain, lbfgs, newton
+from dperm.solvers import Known, Solution, certain, lbfgs, newton, steered
 
 if TYPE_CHECKING:
     from dperm.engine import Engine
@@ -20,6 +22,7 @@ Matrix = NDArray[np.float64]
 
 WIDEST_HESSIAN = 2000
 ATTAINABLE = 3.0  # times the error of a computed gradient: the norm that descent reaches on every table
+ROWS_BY_COST, ROWS_PER_COLUMN, WORTHWHILE = 6, 50, 4  # see _stride
 LARGEST_CONDITION = 1e8  # beyond it the proof still holds, but on some tables the solvers crawl
 
 
@@ -119,11 +122,52 @@ def minimise(
 def minimise_by_newton(
     engine: Engine, problems: Sequence[Problem], tolerance: float | Vector, linear: Matrix | None = None
 ) -> Solution:
-    """Without linear terms models on nearly the same rows share a Hessian; with them they end far apart."""
+    """Without linear terms models on nearly the same rows share a Hessian; with them they end far apart.
+
+    One model on many rows first goes as far as the Hessian of a part of them leads.
+    """
     batch = _Objectives(engine, problems, linear)
     start = np.zeros((engine.n_columns, len(problems)))
+    stride = _stride(problems[0]) if len(problems) == 1 else 1
+    if stride >= WORTHWHILE:
+        few, limit = engine.sample([EveryNth(stride)]), float(np.min(tolerance))
+        near = _from_few_rows(batch, few, replace(problems[0], n_rows=few.n_rows), limit)
+        if near.reached <= limit:
+            return near
+        start = near.points
     groups = None if linear is None else range(len(problems))
     return newton(batch, batch.hessian, start, tolerance, groups=groups)
+
+
+def _from_few_rows(batch: _Objectives, few: Engine, problem: Problem, limit: float) -> Solution:
+    """The minimiser over a few of the rows, and from there towards that over all by the Hessian of the few.
+
+    How a point was found matters to no guarantee, so these rows may be any; that they are few enough and enough is
+    said by ``_stride``.
+    """
+    rough = problem.gradient_bound / (10 * math.sqrt(problem.n_rows))  # the few tell no more of the others
+    start = minimise_by_newton(few, [problem], max(rough, limit), batch.linear).points
+    guess = _Objectives(few, [problem]).hessian(0, start[:, 0])
+    return steered(batch, guess, start[:, 0], limit)
+
+
+def _stride(problem: Problem) -> int:
+    """Of how many rows one is in the first Hessian, by the public size of the problem alone.
+
+    With m rows of p columns it costs as much as p m / 4 rows of a gradient, and is wrong by about sqrt(p / m).
+    """
+    n, p = problem.n_rows, problem.n_columns
+    return int(n // max(ROWS_BY_COST * n / p, ROWS_PER_COLUMN * p))
+
+
+@dataclass(frozen=True)
+class EveryNth:
+    """The rows at every n-th position."""
+
+    n: int
+
+    def positions(self, n_rows: int) -> NDArray[np.int64]:
+        return np.arange(0, n_rows, self.n, dtype=np.int64)
 
 
 def minimise_by_lbfgs(

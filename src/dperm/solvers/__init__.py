@@ -4,5 +4,6 @@ from dperm.solvers.base import Solution
 from dperm.solvers.certain import Known, certain
 from dperm.solvers.lbfgs import lbfgs
 from dperm.solvers.newton import newton
+from dperm.solvers.steered import steered
 
-__all__ = ["Known", "Solution", "certain", "lbfgs", "newton"]
+__all__ = ["Known", "Solution", "certain", "lbfgs", "newton", "steered"]
