@@ -106,10 +106,21 @@ def test_a_missing_value_that_counts_as_a_category_is_crossed_as_that():
 
 
 @pytest.mark.parametrize(
-    ("numbers", "hats"), [(0, 8), (1, 8), (20, 8), (21, 7), (32, 5), (52, 3), (53, 3), (54, 0), (784, 0)]
+    ("numbers", "hats"), [(0, 8), (1, 8), (20, 8), (21, 7), (32, 5), (40, 4), (41, 0), (54, 0), (784, 0)]
 )
 def test_the_default_rule(numbers, hats):
     assert expansion.default_hats(numbers) == hats
+
+
+def test_hats_count_once_for_every_class_of_more_than_two():
+    assert [expansion.default_hats(10, classes) for classes in (1, 2, 3, 4, 5)] == [8, 8, 5, 4, 0]
+    digits = {
+        "target": {"name": "y", "classes": list(range(10))},
+        "features": {"x": {"range": [0, 1]}, "z": {"range": [0, 1]}},
+    }
+    assert Schema.from_dict(digits).n_columns == 2 + 2 * 8
+    digits["features"] |= {f"x{i}": {"range": [0, 1]} for i in range(3)}
+    assert Schema.from_dict(digits).n_columns == 5
 
 
 @pytest.mark.parametrize("numbers", [1, 20, 21, 40, 53, 54, 60])

@@ -502,7 +502,10 @@ def test_the_published_bound_of_redberg_koskela_and_wang():
     with pytest.raises(Unsupported, match="add-remove"):
         Objective(accounting="paper").plan(replace(problem, neighbours=REPLACE_ONE), budget)
     weak = replace(problem, l2=3e-4)
-    for standardise, reached in ((False, True), (True, False)):  # the paper's noise leaves nothing for the mean
+    for standardise, reached in (
+        (False, True),
+        (True, False),
+    ):  # the paper's noise leaves nothing for the mean
         plan = Objective(accounting="paper", standardise=standardise).plan(weak, budget)
         assert (plan.not_certified is None) == reached
 

@@ -1,7 +1,7 @@
 """``dperm account``: how much noise a promise costs, from public facts alone."""
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
@@ -24,7 +24,7 @@ from dperm.cli.risk import risk_of, show_risk
 from dperm.experiments.prices import Price, price
 from dperm.losses import ClippedSquared, Loss, resolve_loss
 from dperm.mechanisms import Auto, Mechanism, Plan
-from dperm.mechanisms.auto import choose
+from dperm.mechanisms.auto import choose, loss_for
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import L2
 from dperm.privacy import Budget
@@ -130,7 +130,10 @@ def account(
     budget = _budget(delta, epsilon=epsilon, tpr=tpr, fpr=fpr, advantage=advantage)
     if not isinstance(l2, float):
         problem = asked.regularised(problem, budget)
-    chosen, why = choose(problem, budget) if isinstance(asked, Auto) else (asked, None)
+    chosen, why = asked, None
+    if isinstance(asked, Auto):
+        problem = replace(problem, loss=loss_for(problem, budget))
+        chosen, why = choose(problem, budget, asked.standardise)
     plan, prices = price(chosen, problem, budget)
     if chosen.accounting != plan.mechanism.accounting:
         plan = chosen.plan(problem, budget)

@@ -12,24 +12,26 @@ from dperm.errors import InvalidInput
 DEFAULT_HATS = 8
 MOST_DEFAULT_HATS = 160
 FEWEST_HATS = 3
+FEWEST_DEFAULT_HATS = 4
 MOST_CROSSED = 4096
 """Most columns that all crossed features of a schema may turn into."""
 
 
-def default_hats(n_numbers: int) -> int:
+def default_hats(n_numbers: int, n_classes: int = 2) -> int:
     """How many hats each number gets where the schema declares nothing.
 
-    Eight each for up to 20 numbers. More numbers share 160 hats evenly, and where that leaves fewer than three to
-    each there are none.
+    Eight each for up to 20 numbers. More numbers share 160 hats evenly, and where that leaves fewer than four to
+    each there are none. With more than two classes every hat has a coefficient for each of them, and they count.
     """
-    share = min(DEFAULT_HATS, MOST_DEFAULT_HATS // max(n_numbers, 1))
-    return share if share >= FEWEST_HATS else 0
+    outputs = n_classes if n_classes > 2 else 1
+    share = min(DEFAULT_HATS, MOST_DEFAULT_HATS // max(n_numbers * outputs, 1))
+    return share if share >= FEWEST_DEFAULT_HATS else 0
 
 
-def with_hats(features: Sequence[Feature], spline: int | None) -> tuple[Feature, ...]:
+def with_hats(features: Sequence[Feature], spline: int | None, n_classes: int = 2) -> tuple[Feature, ...]:
     """The features, each number with the hats that it gets: its own, those of the schema, or the default."""
     open_to = [f for f in features if isinstance(f, Numeric) and f.spline is None and not f.bins]
-    hats = default_hats(len(open_to)) if spline is None else spline
+    hats = default_hats(len(open_to), n_classes) if spline is None else spline
     names = {feature.name for feature in open_to}
     return tuple(
         replace(feature, spline=hats) if isinstance(feature, Numeric) and feature.name in names else feature

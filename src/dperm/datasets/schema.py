@@ -81,7 +81,7 @@ class Schema:
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """What becomes columns, in their order: the features with the hats that they get, then the crossed ones."""
-        features = with_hats(self.features, self.spline)
+        features = with_hats(self.features, self.spline, len(self.target.labels))
         return (*features, *crossed(features, self.cross))
 
     @property
@@ -114,7 +114,7 @@ class Schema:
         """An equal encoding in which no number of hats is left to the default, so that it cannot change later."""
         features = tuple(
             replace(feature, spline=feature.spline or None) if isinstance(feature, Numeric) else feature
-            for feature in with_hats(self.features, self.spline)
+            for feature in with_hats(self.features, self.spline, len(self.target.labels))
         )
         return replace(self, features=features, spline=0)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
 from dperm.planning.gaussian import gaussian_noise
+from dperm.planning.noise_level import noise_level
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.problem import Problem
 from dperm.row_map import RowMap
@@ -28,8 +29,12 @@ SHARE = 0.10  # of mu squared, for both releases together
 FIRST_BOUND = 0.8  # of x_norm: rows further from the mean are shortened before their squares are added up
 FLOOR_SHARE = 0.05  # of the mean of the positive moments: no moment is taken as smaller
 FLOOR_NOISE = 2.0  # times the noise on a moment: nor as smaller than this
-POWER = 1.0  # of a column's spread in its scale: 1 makes all columns equally wide
-RHO = {LINEAR: 1.0, BOUNDED: 2.0}  # norm of a typical row, in x_norm, before it is shortened to x_norm
+POWER = 0.5  # of a column's spread in its scale: 1 would make all columns equally wide
+# Norm of a typical row, in x_norm, before it is shortened to x_norm (docs/defaults.md). A linear model is used on rows
+# that are not shortened, so it can afford the longer ones, which the noise on weights matters less for, only where
+# there is much noise: (noise level / RHO_LEVEL) ** RHO_GROWTH, within the range that was tried.
+RHO_BOUNDED = 2.5
+RHO_LEVEL, RHO_GROWTH, RHO_RANGE = 0.0035, 0.35, (0.6, 3.0)
 COUNT_COLUMN = 0.5  # of x_norm: the constant column by which add-remove tables are counted
 FEWEST = 0.1  # of the capacity: no table is taken as smaller
 _PRIVATE_SIDE = 1 - 1e-12  # so that rounding of mu never costs more than mu
@@ -39,7 +44,7 @@ def check_variant(given: object) -> bool | str:
     """The variant that a setting names: False, ``LINEAR`` or ``BOUNDED``; True is ``LINEAR``."""
     if isinstance(given, bool):
         return LINEAR if given else False
-    if isinstance(given, str) and given in RHO:
+    if isinstance(given, str) and given in (LINEAR, BOUNDED):
         return given
     raise InvalidInput(f"standardise must be False, True, {LINEAR!r} or {BOUNDED!r}; got {given!r}.")
 
@@ -54,6 +59,7 @@ class Standardisation:
 
     problem: Problem
     variant: str
+    rho: float
     mu: float
     noises: tuple[GaussianNoise, ...]
 
@@ -69,7 +75,7 @@ class Standardisation:
             "floor_share": FLOOR_SHARE,
             "floor_noise": FLOOR_NOISE,
             "power": POWER,
-            "rho": RHO[self.variant],
+            "rho": self.rho,
             "count_column": COUNT_COLUMN if self._counts else None,
             "fewest": FEWEST if self._counts else None,
         }
@@ -113,7 +119,7 @@ class Standardisation:
             x_norm=problem.x_norm,
             intercept=problem.intercept,
             centre=self._centre(released) if self._centres else None,
-            scale=scale_by(moments, unit * self.noises[-1].scale, RHO[self.variant] * problem.x_norm),
+            scale=scale_by(moments, unit * self.noises[-1].scale, self.rho * problem.x_norm),
             linear=self.variant == LINEAR,
             released=tuple(released),
         )
@@ -160,6 +166,15 @@ def scale_by(moments: Vector, noise: float, typical: float) -> Vector:
     return np.asarray(scale * (length / typical))
 
 
+def typical_norm(problem: Problem, budget: Budget, variant: str) -> float:
+    """The norm, in x_norm, that a typical row is stretched to: a public rule."""
+    if variant == BOUNDED:
+        return RHO_BOUNDED
+    low, high = RHO_RANGE
+    stretched: float = (noise_level(problem, budget) / RHO_LEVEL) ** RHO_GROWTH
+    return min(max(stretched, low), high)
+
+
 def plan_standardisation(problem: Problem, budget: Budget, variant: str) -> Standardisation:
     """A fixed share of the budget, in mu squared, buys the releases, the same part of it each.
 
@@ -182,4 +197,10 @@ def plan_standardisation(problem: Problem, budget: Budget, variant: str) -> Stan
         sensitivity = moved / n + problem.arithmetic.between_neighbours(rounding)
         part = _PRIVATE_SIDE * mu / math.sqrt(len(sums))
         noises.append(gaussian_noise(sensitivity, problem.n_features + counted, part))
-    return Standardisation(problem=problem, variant=variant, mu=mu, noises=tuple(noises))
+    return Standardisation(
+        problem=problem,
+        variant=variant,
+        rho=typical_norm(problem, budget, variant),
+        mu=mu,
+        noises=tuple(noises),
+    )

@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 from dperm.errors import InvalidInput
-from dperm.privacy import Budget, gaussian_mu
-from dperm.privacy.budget import DELTA_RANGE, EPSILON_RANGE
+from dperm.planning.noise_level import noise_level, noise_parameter
+from dperm.privacy import Budget
 from dperm.problem import LARGEST, Problem
 
 AUTO = "auto"
@@ -52,9 +52,7 @@ def against_descent_noise(problem: Problem, budget: Budget) -> float:
 
     Descent that stops early regularises by itself: accuracy hardly changes with a constant ten times smaller or larger.
     """
-    level = problem.neighbours.rows_changed / 2 * math.sqrt(problem.dimension)
-    level /= problem.n_rows * noise_parameter(problem, budget)
-    return _in_units(problem, DESCENT * level**1.25 * problem.loss.lipschitz)
+    return _in_units(problem, DESCENT * noise_level(problem, budget) ** 1.25 * problem.loss.lipschitz)
 
 
 def against_output_noise(problem: Problem, budget: Budget) -> float:
@@ -74,17 +72,6 @@ def against_moment_noise(problem: Problem, budget: Budget, margin: float) -> flo
     """
     moved = problem.neighbours.rows_changed / (problem.n_rows * noise_parameter(problem, budget))
     return _in_units(problem, math.sqrt(problem.n_columns) * moved * problem.loss.lipschitz / margin)
-
-
-def noise_parameter(problem: Problem, budget: Budget) -> float:
-    """The Gaussian parameter of the budget; without delta, noise is longer by about the root of its dimension."""
-    if budget.delta == 0:
-        return budget.epsilon / math.sqrt(problem.dimension)
-    inside = [
-        min(max(value, low), high)
-        for value, (low, high) in ((budget.epsilon, EPSILON_RANGE), (budget.delta, DELTA_RANGE))
-    ]
-    return gaussian_mu(Budget(*inside))
 
 
 def _in_units(problem: Problem, rule: float) -> float:

@@ -29,7 +29,6 @@ from dperm.privacy import (
     Gate,
     GaussianNoise,
     GaussianProfile,
-    gaussian_mu,
     grid_exponent,
     padded,
 )
@@ -98,7 +97,7 @@ class ObjectiveMechanism(Mechanism):
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
         """The l2 for a problem that leaves it open, from public facts alone."""
-        return l2_of_noise(problem, gaussian_mu(budget), budget.epsilon)
+        return l2_of_noise(problem, budget.epsilon)
 
     def _tolerance(self, problem: Problem) -> float:
         return 1e-6 if self.tolerance is None else self.tolerance

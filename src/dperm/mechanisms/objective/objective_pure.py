@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -16,12 +15,13 @@ from dperm.mechanisms.objective.family import (
     gradient_limits,
     gradient_reach,
 )
-from dperm.mechanisms.objective.l2_rule import l2_of_noise
+from dperm.mechanisms.objective.l2_rule import l2_of_curvature
 from dperm.mechanisms.objective.objective_kst import several_margins
 from dperm.mechanisms.objective.profile import pure_plan, strength
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import NEWTON_JOBS, WorstCase
 from dperm.planning.checks import check_share
+from dperm.planning.penalty import against_descent_noise
 from dperm.privacy import Budget
 from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.privacy.noise import ROUNDING_ALLOWANCE
@@ -72,8 +72,7 @@ class ObjectivePure(ObjectiveMechanism):
         return super().misfit(problem) or several_margins(problem.loss)
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
-        # Noise of norm about p / epsilon, where a Gaussian's is sqrt(p) / mu.
-        return l2_of_noise(problem, budget.epsilon / math.sqrt(problem.n_columns), budget.epsilon)
+        return max(l2_of_curvature(problem, budget.epsilon), against_descent_noise(problem, budget))
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> ObjectivePlan:
         out = self.output_share * budget.epsilon
