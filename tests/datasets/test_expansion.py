@@ -245,7 +245,7 @@ def test_too_many_crossed_columns_are_refused_by_name():
 def test_the_named_data_sets_follow_the_rule():
     columns = {name: dataset_schema(name).n_columns for name in dataset_names()}
     plain = {name: dataset_schema(name).plain().n_columns for name in dataset_names()}
-    assert columns == {"cps": 24, "adult": 144, "bank": 108, "ipums-br": 208, "kddcup99": 274, "mnist": 784}
+    assert columns == {"cps": 24, "adult": 144, "bank": 108, "ipums-br": 52, "kddcup99": 274, "mnist": 784}
     assert plain == {"cps": 8, "adult": 104, "bank": 52, "ipums-br": 52, "kddcup99": 122, "mnist": 784}
     assert load_dataset("cps", spline=0).X.shape[1] == 8
     assert load_dataset("cps", spline=4).X.shape[1] == 16
