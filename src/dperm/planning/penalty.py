@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from dperm.errors import InvalidInput
-from dperm.planning.noise_level import noise_level, noise_parameter
+from dperm.planning.noise_level import noise_parameter
 from dperm.privacy import Budget
 from dperm.problem import LARGEST, Problem
 
@@ -22,7 +22,7 @@ L2 = float | str
 
 BARELY = 1e-6
 SMALLEST = 1e-7  # ten times what the solvers ask for
-DESCENT = 2.0**-5
+NOISY_STEPS, NOISY_RESULT = 2.0**-9.5, 2.0**-6.5
 NOISE_MARGIN = 0.25
 
 
@@ -47,12 +47,10 @@ def without_noise(problem: Problem) -> float:
     return _in_units(problem, BARELY * problem.loss.lipschitz)
 
 
-def against_descent_noise(problem: Problem, budget: Budget) -> float:
-    r"""A power of :math:`\nu = \sqrt p\,g/(2 R n \mu)`, the noise on a mean gradient over the length of two rows'.
-
-    Descent that stops early regularises by itself: accuracy hardly changes with a constant ten times smaller or larger.
-    """
-    return _in_units(problem, DESCENT * noise_level(problem, budget) ** 1.25 * problem.loss.lipschitz)
+def against_descent_noise(problem: Problem, budget: Budget, constant: float = NOISY_STEPS) -> float:
+    r"""The constant times :math:`(g/(2 R n \mu))^{2/3}`: descent that stops early regularises by itself."""
+    level = problem.neighbours.rows_changed / (2 * problem.n_rows * noise_parameter(problem, budget))
+    return _in_units(problem, constant * level ** (2 / 3) * problem.loss.lipschitz)
 
 
 def against_output_noise(problem: Problem, budget: Budget) -> float:

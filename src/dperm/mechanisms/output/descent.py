@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dperm.mechanisms.base import Plan, alike, weights_shape
 from dperm.mechanisms.output.family import OutputMechanism
+from dperm.planning.penalty import NOISY_RESULT, against_descent_noise
 from dperm.planning.pricing import TIGHT, TIGHT_MIXTURE, price_branches
 from dperm.planning.schedule import Schedule, branch_sensitivities
 from dperm.privacy import Budget, Gate
@@ -90,6 +91,9 @@ class DescentMechanism(OutputMechanism):
             assumptions=(SECRET_ORDER if self.permuted else PUBLIC_ORDER,),
             schedule=schedule,
         )
+
+    def l2_rule(self, problem: Problem, budget: Budget) -> float:
+        return against_descent_noise(problem, budget, NOISY_RESULT)
 
     def _train(self, plans: Sequence[DescentPlan], rows: Rows, gate: Gate) -> Matrix:
         engine = rows.open(gate.order() if self.permuted else None)
