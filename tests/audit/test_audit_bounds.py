@@ -140,7 +140,9 @@ def test_scaling_keeps_what_is_not_noise() -> None:
     assert isinstance(twice, CoupledProfile)
     np.testing.assert_array_equal(twice.mu, 2 * logistic.mu)
     assert twice.offset == logistic.offset
-    assert twice.segments == tuple((2 * a, 2 * b) for a, b in logistic.segments)
+    assert twice.segments == tuple(segment.scaled(2.0) for segment in logistic.segments)
+    assert [segment.ends for segment in twice.segments] == [(2 * s.ends[0],) for s in logistic.segments]
+    assert twice.bulge == logistic.bulge
     assert twice.delta(1.0) > logistic.delta(1.0)
 
 
