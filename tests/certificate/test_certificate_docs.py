@@ -4,7 +4,7 @@ import doctest
 import re
 from pathlib import Path
 
-from dperm.certificate import statement
+from dperm.certificate import forms
 
 PAGE = Path(__file__).parents[2] / "docs" / "certificate.md"
 
@@ -23,7 +23,7 @@ def test_the_examples_give_the_results_they_show(tmp_path, monkeypatch):
 def test_the_schema_names_every_key():
     table = PAGE.read_text(encoding="utf-8").split("## Schema")[1]
     named = set(re.findall(r"`([a-z_0-9]+)`", table))
-    keys = set(statement._Bound.__annotations__) | set(statement._Statement.__annotations__)
-    for form in (statement._Problem, statement._Planned, statement._Release, statement._Mechanism):
+    keys = set(forms.Bound.__annotations__) | set(forms.Statement.__annotations__)
+    for form in (forms.Problem, forms.Planned, forms.Release, forms.Mechanism, forms.Standardisation):
         keys |= set(form.__annotations__)
     assert keys <= named

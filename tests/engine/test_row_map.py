@@ -284,3 +284,35 @@ def test_the_map_of_one_view_is_not_that_of_the_other() -> None:
     plain_rows, moved = (view.open(precise=True)._rows.X for view in (rows, seen))  # type: ignore[attr-defined]
     assert np.abs(plain_rows - moved).max() > 0.1
     seen.check_matches(PROBLEM, 0)  # the bounds are still those of the problem
+
+
+def test_a_linear_map_bounds_rows_in_training_alone() -> None:
+    X = 30 * random_rows()
+    centre, scale, rng = np.full(P, 0.1), np.linspace(0.2, 0.7, P), np.random.default_rng(3)
+    bounded_map, linear = (
+        RowMap(x_norm=1.5, intercept=0.7, centre=centre, scale=scale, linear=choice)
+        for choice in (False, True)
+    )
+    np.testing.assert_array_equal(linear.features(X), bounded_map.features(X))
+    coefficients, constant = rng.normal(size=(P, 2)), rng.normal(size=2)
+    np.testing.assert_array_equal(linear.margins(X, coefficients, constant), X @ coefficients + constant)
+    assert (
+        np.abs(
+            bounded_map.margins(X, coefficients, constant) - linear.margins(X, coefficients, constant)
+        ).max()
+        > 1
+    )
+    assert linear != bounded_map
+
+
+def test_a_map_is_written_with_all_that_it_was_made_of() -> None:
+    row_map = RowMap(
+        x_norm=1.5, centre=np.ones(P), scale=np.ones(P), linear=True, released=(np.ones(P), np.zeros(P))
+    )
+    assert RowMap.from_dict(row_map.to_dict()) == row_map
+    older = {name: value for name, value in row_map.to_dict().items() if name not in ("linear", "released")}
+    assert RowMap.from_dict(older) == RowMap(x_norm=1.5, centre=np.ones(P), scale=np.ones(P))
+    with pytest.raises(ValueError, match="read-only"):
+        row_map.released[0][0] = 2.0
+    with pytest.raises(InvalidInput, match="linear"):
+        RowMap(x_norm=1.5, linear=1)  # type: ignore[arg-type]

@@ -121,14 +121,15 @@ def test_the_private_search_takes_part(rows):
     assert majority.label == "majority"
 
 
+@pytest.mark.parametrize("standardise", [False, "linear", "bounded"])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_search_is_judged_as_the_model_that_it_gives(rows, n_classes, monkeypatch):
+def test_a_search_is_judged_as_the_model_that_it_gives(rows, n_classes, standardise, monkeypatch):
     X, y = rows
     y = y if n_classes == 2 else np.where(X[:, 2] > 0.3, 2, y)
     models, fit = [], PrivateSearchCV.fit
     monkeypatch.setattr(PrivateSearchCV, "fit", lambda self, *rows: models.append(self) or fit(self, *rows))
     relation = "replace-one" if n_classes == 2 else "add-remove"
-    contender = search("output", tolerance=[1e-4])
+    contender = search("output", tolerance=[1e-4], standardise=[standardise])
     found = run((X, y), [contender], epsilons=[5.0], repeats=1, neighbours=relation)
     assert Study.of(found).skipped == ()
     targets = 2 * y - 1 if n_classes == 2 else y

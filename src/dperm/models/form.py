@@ -45,7 +45,7 @@ def checked(document: object) -> dict[str, Any]:
     version = document.get("version")
     if isinstance(version, bool) or not isinstance(version, int) or version not in _READ:
         raise InvalidInput(
-            f"this library reads versions {', '.join(map(str, sorted(_READ)))} of the format; the file has another. "
+            f"this library reads versions {min(_READ)} to {max(_READ)} of the format; the file has another. "
             "Load it with the version of dperm that wrote it, or fit again: files before version 3 do not bind the "
             "schema and the order of releases."
         )
