@@ -4,48 +4,45 @@ import numpy as np
 
 from dperm.audit.mutation import EXAMPLE, Mutation, every_private
 from dperm.audit.neighbours import table_of
-from dperm.engine import _kernels
 from dperm.row_map import RowMap, bounded
 
 CENTRED = every_private(but=("objective-pure",))
-UNBOUNDED = 1e300
+UNBOUNDED, NONE = 1e300, np.empty(0)
 
 
 def not_mapped(mapped):
     return lambda self, row_map: self
 
 
-def without_centre(features):
-    return lambda self, X: features(RowMap(x_norm=self.x_norm, scale=self.scale), X)
-
-
-def without_first_bound(features):
-    def broken(self, X):
-        return bounded((X - self.centre) / self.scale, self.x_norm) if self.moves else features(self, X)
+def without_centre(moves):
+    def broken(self):
+        centre, spread = moves(self)
+        return np.zeros_like(centre), spread
 
     return broken
 
 
-def without_second_bound(features):
-    def broken(self, X):
-        return (bounded(X, self.x_norm) - self.centre) / self.scale if self.moves else features(self, X)
+def moved_by(move):
+    """Rows that a map moves are moved so, and stored."""
 
-    return broken
+    def change(bound_rows):
+        def broken(block, position, centre, spread, bounds, *stored):
+            if centre.size > 0:
+                block, bounds = move(block, centre, spread, bounds)
+                block.flags.writeable = False
+            return bound_rows(block, position, NONE, NONE, bounds, *stored)
+
+        return broken
+
+    return change
 
 
-def trusting(make_rows):
-    """Stores rows that the map has moved as they are."""
+def without_first_bound(block, centre, spread, bounds):
+    return (block - centre) / spread, bounds
 
-    def broken(self, dtype, position):
-        sound = _kernels.bound_rows
-        if self._map.moves:
-            _kernels.bound_rows = lambda block, place, x_norm, *more: sound(block, place, UNBOUNDED, *more)
-        try:
-            return make_rows(self, dtype, position)
-        finally:
-            _kernels.bound_rows = sound
 
-    return broken
+def without_second_bound(block, centre, spread, bounds):
+    return (bounded(block, bounds[0]) - centre) / spread, (UNBOUNDED, *bounds[1:])
 
 
 def held(length):
@@ -69,24 +66,21 @@ MUTATIONS = (
         name="centre left out",
         what_is_wrong="Rows are scaled, but nothing is subtracted from them.",
         touches=CENTRED,
-        changes={"dperm.row_map.RowMap.features": without_centre},
+        changes={"dperm.engine.table.Table._moves": without_centre},
         probe=lambda: held(0.1),
     ),
     Mutation(
         name="rows moved before they are bounded",
         what_is_wrong="The centre is subtracted from rows of any length.",
         touches=CENTRED,
-        changes={"dperm.row_map.RowMap.features": without_first_bound},
+        changes={"dperm.engine._kernels.bound_rows": moved_by(without_first_bound)},
         probe=lambda: held(50.0),
     ),
     Mutation(
         name="moved rows not bounded again",
         what_is_wrong="Rows are bounded before they are moved and scaled, and not after.",
         touches=CENTRED,
-        changes={
-            "dperm.row_map.RowMap.features": without_second_bound,
-            "dperm.engine.table.Table._bounded": trusting,
-        },
+        changes={"dperm.engine._kernels.bound_rows": moved_by(without_second_bound)},
         probe=lambda: held(1.0),
     ),
 )
