@@ -86,12 +86,10 @@ class DenseEngine(StoredEngine):
         if not alone or (self._threads > 1 and len(batch_parts) > 1):
             super().descend(loss, W, batches, steps, l2, iterate_sum)
             return
-        assert isinstance(batches, Ranges)
-        for j in range(len(batches)):
-            self._range(1, batches.only(j))
+        edges = self._edges(1, batches)
         w = np.ascontiguousarray(W[:, 0])
         total = np.zeros(len(w)) if iterate_sum is None else np.ascontiguousarray(iterate_sum[:, 0])
-        cuts = np.ascontiguousarray(batches.edges[:, 0], np.int64)
+        cuts = np.ascontiguousarray(edges[:, 0], np.int64)
         schedule = (cuts, np.ascontiguousarray(decay[:, 0]), np.ascontiguousarray(rate[:, 0]))
         keep = iterate_sum is not None
         _kernels.one_model_epoch(*self._columns(), w, *schedule, kind, parameters(loss), keep, total)

@@ -148,12 +148,19 @@ class StoredEngine(Engine):
     def _range(self, n_models: int, batch: Batches | None) -> tuple[Integers, Integers]:
         if batch is None:
             return np.zeros(n_models, np.int64), np.full(n_models, self.n_rows, np.int64)
-        if not isinstance(batch, Ranges) or len(batch) != 1 or batch.edges.shape != (2, n_models):
-            raise InvalidInput(f"batch must be a single batch of these rows, for {n_models} models.")
-        first, last = batch.edges
-        if first.min() < 0 or (first > last).any() or last.max() > self.n_rows:
-            raise InvalidInput("the batch is not one of these rows.")
+        if len(batch) != 1:
+            raise InvalidInput("batch must be a single batch.")
+        first, last = self._edges(n_models, batch)
         return first, last
+
+    def _edges(self, n_models: int, batches: Batches) -> Integers:
+        """Where batches of these rows begin and end, ``(m + 1, K)``."""
+        if not isinstance(batches, Ranges) or batches.edges.shape != (len(batches) + 1, n_models):
+            raise InvalidInput(f"batch must be a batch of these rows, for {n_models} models.")
+        edges = batches.edges
+        if edges.min() < 0 or (edges[1:] < edges[:-1]).any() or edges.max() > self.n_rows:
+            raise InvalidInput("the batch is not one of these rows.")
+        return edges
 
     def _row_sums(self) -> Floats:
         return self._power_sums(1)

@@ -162,7 +162,7 @@ def _stride(problem: Problem) -> int:
 
 @dataclass(frozen=True)
 class EveryNth:
-    """The rows at every n-th position."""
+    """A sample that nobody draws: the rows at every n-th position."""
 
     n: int
 

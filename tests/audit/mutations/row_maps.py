@@ -8,53 +8,53 @@ from dperm.engine import _kernels
 from dperm.row_map import RowMap, bounded
 
 STANDARDISED = every_private(but=("objective-pure",))
-UNBOUNDED = 1e300
+UNBOUNDED, NONE = 1e300, np.empty(0)
 
 
 def not_mapped(mapped):
     return lambda self, row_map: self
 
 
-def without_centre(features):
-    return lambda self, X: features(RowMap(x_norm=self.x_norm, scale=self.scale), X)
-
-
-def moved(row_map, rows):
-    return (rows if row_map.centre is None else rows - row_map.centre) / row_map.scale
-
-
-def without_first_bound(features):
-    def broken(self, X):
-        return bounded(moved(self, X), self.x_norm) if self.moves else features(self, X)
+def without_centre(moves):
+    def broken(self):
+        centre, spread = moves(self)
+        return np.zeros_like(centre), spread
 
     return broken
 
 
-def without_second_bound(features):
-    def broken(self, X):
-        return moved(self, bounded(X, self.x_norm)) if self.moves else features(self, X)
+def moved_by(move):
+    """Rows that a map moves are moved so, and stored."""
 
-    return broken
+    def change(bound_rows):
+        def broken(block, position, centre, spread, bounds, *stored):
+            if centre.size > 0:
+                block, bounds = move(block, centre, spread, bounds)
+                block.flags.writeable = False
+            return bound_rows(block, position, NONE, NONE, bounds, *stored)
+
+        return broken
+
+    return change
 
 
-def linear_without_bound(features):
+def without_first_bound(block, centre, spread, bounds):
+    return (block - centre) / spread, bounds
+
+
+def without_second_bound(block, centre, spread, bounds):
+    return (bounded(block, bounds[0]) - centre) / spread, (UNBOUNDED, *bounds[1:])
+
+
+def linear_without_bound(make_rows):
     """What a linear map is in prediction is taken for what it is in training."""
 
-    def broken(self, X):
-        return moved(self, bounded(X, self.x_norm)) if self.linear else features(self, X)
-
-    return broken
-
-
-def trusting(make_rows):
-    """Stores rows that the map has moved as they are."""
-
-    def broken(self, dtype, position):
+    def broken(self, *more):
         sound = _kernels.bound_rows
-        if self._map.moves:
-            _kernels.bound_rows = lambda block, place, x_norm, *more: sound(block, place, UNBOUNDED, *more)
+        if self._map.linear:
+            _kernels.bound_rows = moved_by(without_second_bound)(sound)
         try:
-            return make_rows(self, dtype, position)
+            return make_rows(self, *more)
         finally:
             _kernels.bound_rows = sound
 
@@ -84,24 +84,21 @@ MUTATIONS = (
         name="centre left out",
         what_is_wrong="Rows are scaled, but nothing is subtracted from them.",
         touches=STANDARDISED,
-        changes={"dperm.row_map.RowMap.features": without_centre},
+        changes={"dperm.engine.table.Table._moves": without_centre},
         probe=lambda: held(0.1),
     ),
     Mutation(
         name="rows moved before they are bounded",
         what_is_wrong="The centre is subtracted from rows of any length.",
         touches=STANDARDISED,
-        changes={"dperm.row_map.RowMap.features": without_first_bound},
+        changes={"dperm.engine._kernels.bound_rows": moved_by(without_first_bound)},
         probe=lambda: held(50.0),
     ),
     Mutation(
         name="moved rows not bounded again",
         what_is_wrong="Rows are bounded before they are moved and scaled, and not after.",
         touches=STANDARDISED,
-        changes={
-            "dperm.row_map.RowMap.features": without_second_bound,
-            "dperm.engine.table.Table._bounded": trusting,
-        },
+        changes={"dperm.engine._kernels.bound_rows": moved_by(without_second_bound)},
         probe=lambda: held(1.0),
     ),
     Mutation(
@@ -109,8 +106,7 @@ MUTATIONS = (
         what_is_wrong="A map that is linear in prediction leaves rows unbounded in training too.",
         touches=STANDARDISED,
         changes={
-            "dperm.row_map.RowMap.features": linear_without_bound,
-            "dperm.engine.table.Table._bounded": trusting,
+            "dperm.engine.table.Table._bounded": linear_without_bound,
         },
         probe=lambda: held(1.0, linear=True),
     ),

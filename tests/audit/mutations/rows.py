@@ -14,7 +14,10 @@ GRADIENTS = tuple(
 
 
 def any_length(bound_rows):
-    return lambda block, position, x_norm, *more: bound_rows(block, position, UNBOUNDED, *more)
+    def broken(block, position, centre, spread, bounds, *stored):
+        return bound_rows(block, position, centre, spread, (UNBOUNDED, *bounds[1:]), *stored)
+
+    return broken
 
 
 def last_row_twice(sums):
