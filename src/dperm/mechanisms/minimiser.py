@@ -131,7 +131,9 @@ def minimise_by_newton(
     stride = _stride(problems[0]) if len(problems) == 1 else 1
     if stride >= WORTHWHILE:
         few, limit = engine.sample([EveryNth(stride)]), float(np.min(tolerance))
-        near = _from_few_rows(batch, few, replace(problems[0], n_rows=few.n_rows), limit)
+        near = _from_few_rows(
+            batch, few, replace(problems[0], n_rows=-(-problems[0].n_rows // stride)), limit
+        )
         if near.reached <= limit:
             return near
         start = near.points
