@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -37,9 +38,8 @@ CLIP_LEVEL, CLIP_GROWTH, CLIP_RANGE = 0.0015, 0.25, (0.35, 0.5)
 KNEE = 0.7
 # Regression: the largest slope, for targets in [-1, 1].
 RESIDUAL_BOUND, RESIDUAL_KNEE = 0.2, 0.5
-# Several classes: steps, the bound on a row's gradient in x_norm, and how far descent goes, over the noise level.
-STEPS, GRADIENT_CLIP, MOMENTUM = 100, 0.4, 0.5
-PATH = 6.0  # for each class
+# Several classes: steps, the bound on a row's gradient in x_norm, and how far descent goes: PATH n mu.
+STEPS, GRADIENT_CLIP, MOMENTUM, PATH = 100, 0.4, 0.5, 1.5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -138,7 +138,7 @@ def choose(problem: Problem, budget: Budget, standardise: bool | str = LINEAR) -
             Objective(standardise=standardise),
             f"one margin: a perturbed objective on {rows} costs least for its accuracy",
         )
-    path = PATH * problem.loss.outputs / noise_level(problem, budget) / problem.x_norm**2
+    path = PATH * math.sqrt(problem.dimension) / noise_level(problem, budget) / problem.x_norm**2
     descent = DPGD(
         steps=STEPS,
         step_size=(1 - MOMENTUM) * path / STEPS,

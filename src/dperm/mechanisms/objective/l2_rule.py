@@ -5,7 +5,7 @@ from dperm.planning.penalty import SMALLEST
 from dperm.problem import Problem
 
 # Chosen by leaving one of many public tables out (docs/defaults.md); no guarantee rests on them.
-COUPLED = 2.3  # in units of coupling r^2 / (n epsilon) under replace-one: the log-determinant costs 2 to 4 %
+COUPLED = 2.0  # in units of coupling r^2 / (n epsilon) under replace-one: the log-determinant costs 1 to 5 %
 TWO_SIDED = 8.0  # the same for a loss whose slope has both signs
 CURVED = (
     12.0  # in units of the Hessian's trace over n epsilon, for other losses: it costs about 8 % of epsilon
