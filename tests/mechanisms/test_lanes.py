@@ -13,7 +13,7 @@ from dperm.privacy import Budget, Gate, GaussianNoise, ReleaseRecord, SeededEntr
 from dperm.privacy.noisy_min import NoisyMin
 
 # Those of a kind are not next to each other.
-BUDGETS = [Budget(epsilon, 1e-6) for epsilon in (0.5, 0.05, 0.2, 0.5, 0.05)]
+BUDGETS = [Budget(epsilon, 1e-6) for epsilon in (0.5, 0.15, 0.2, 0.5, 0.15)]
 RELEASE_THEIR_WEIGHTS = {
     "rsgd-ar", "rsgd", "nsgd", "output-gd", "bolt-on", "output", "objective", "objective-kst", "amp", "noisy-sgd",
 }  # fmt: skip
