@@ -5,52 +5,95 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dperm import PrivateLogisticRegression
+from dperm import PrivateLinearRegression, PrivateLogisticRegression
 from dperm.engine import open_rows
 from dperm.errors import InvalidInput
-from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
-from dperm.mechanisms import Auto, Job
-from dperm.mechanisms.auto import choose
+from dperm.losses import (
+    ClippedSquared,
+    HuberHinge,
+    Logistic,
+    SoftClippedLogistic,
+    SoftClippedSquared,
+    Softmax,
+)
+from dperm.mechanisms import Auto, Job, Objective
+from dperm.mechanisms.auto import CLIP_RANGE, choose, loss_for
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 
-WIDE = Problem(loss=Logistic(), l2=1e-3, x_norm=1.0, n_rows=40_000, n_features=100, intercept=0.3)
+WIDE = Problem(loss=Logistic(), l2=0.0, x_norm=1.0, n_rows=40_000, n_features=100, intercept=0.3)
+LOSSES = [Logistic(), HuberHinge(), ClippedSquared(), Softmax(3)]
 
 
-def chosen(problem: Problem, epsilon: float) -> tuple[str, bool]:
-    mechanism, why = choose(problem, Budget(epsilon, 1e-8))
-    assert why
-    return mechanism.name, bool(mechanism.standardise)
+def planned(problem: Problem, epsilon: float, mechanism: Auto | None = None):
+    mechanism, budget = mechanism or Auto(), Budget(epsilon, 1e-8)
+    return mechanism.plan(mechanism.regularised(problem, budget), budget)
 
 
 def test_the_rule() -> None:
-    assert chosen(WIDE, 0.1) == ("ssp", True)
-    assert chosen(WIDE, 2.0) == ("objective", True)
-    assert chosen(dataclasses.replace(WIDE, n_features=8), 0.1) == ("objective", False)
-    assert chosen(dataclasses.replace(WIDE, intercept=0.0), 0.1) == ("objective", False)
-    assert chosen(dataclasses.replace(WIDE, n_features=1000), 0.1) == ("dp-gd", True)
-    assert chosen(dataclasses.replace(WIDE, loss=HuberHinge()), 0.1) == ("dp-gd", True)
-    assert chosen(dataclasses.replace(WIDE, loss=ClippedSquared()), 0.1) == ("dp-gd", False)
-    assert chosen(dataclasses.replace(WIDE, loss=Softmax(5)), 0.1)[0] == "dp-gd"
+    for loss, name, trained in (
+        (Logistic(), "objective", SoftClippedLogistic),
+        (HuberHinge(), "objective", HuberHinge),
+        (ClippedSquared(), "objective", SoftClippedSquared),
+        (Softmax(5), "dp-gd", Softmax),
+    ):
+        for epsilon in (0.1, 2.0):
+            plan = planned(dataclasses.replace(WIDE, loss=loss), epsilon)
+            assert plan.settings["mechanism"] == plan.chosen.mechanism.name == name
+            assert plan.settings["why"]
+            assert type(plan.problem.loss) is trained
+            assert plan.standardisation.variant == "linear"
+
+
+def test_the_clip_grows_as_the_noise_falls_within_its_range() -> None:
+    clips = [loss_for(WIDE, Budget(epsilon, 1e-8)).clip for epsilon in (0.01, 0.1, 0.3, 0.5, 1.0, 4.0)]
+    assert clips == sorted(clips)
+    assert clips[0] == CLIP_RANGE[0] < clips[3] < clips[-1] == CLIP_RANGE[1]
+
+
+@pytest.mark.parametrize(
+    "loss", [SoftClippedLogistic(0.2, 0.5), ClippedSquared(0.7), HuberHinge(0.1)], ids=repr
+)
+def test_a_loss_with_settings_of_its_own_is_kept(loss) -> None:
+    problem = dataclasses.replace(WIDE, loss=loss)
+    assert loss_for(problem, Budget(1.0, 1e-8)) == loss
+    assert planned(problem, 1.0).problem.loss == loss
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
-@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(), ClippedSquared(), Softmax(3)], ids=repr)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 50.0])
-@pytest.mark.parametrize(("n_rows", "n_features"), [(30, 2), (1000, 50), (40_000, 100)])
+@pytest.mark.parametrize(("n_rows", "n_features"), [(30, 2), (1000, 50), (40_000, 100), (1_000_000, 120)])
 def test_its_choice_can_always_be_planned_and_meets_the_budget(
     neighbours, loss, epsilon, n_rows, n_features
 ) -> None:
     problem = dataclasses.replace(
         WIDE, loss=loss, neighbours=neighbours, n_rows=n_rows, n_features=n_features
     )
-    plan = Auto().plan(problem, Budget(epsilon, 1e-8))
+    plan = planned(problem, epsilon)
     assert isinstance(plan.mechanism, Auto)
-    assert plan.settings["mechanism"] == plan.chosen.mechanism.name
     assert plan.profile is not None
     assert plan.profile.delta(epsilon) <= 1e-8
     assert plan.not_certified is None
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_planning_again_from_the_resolved_problem_gives_the_same_plan(loss) -> None:
+    budget = Budget(0.3, 1e-6)
+    plan = planned(dataclasses.replace(WIDE, loss=loss), 0.3)
+    again = Auto().plan(plan.problem, plan.budget)
+    assert Auto().l2_rule(plan.problem, plan.budget) == plan.problem.l2
+    assert (again.problem, again.settings) == (plan.problem, plan.settings)
+    assert Auto().plan(plan.problem, budget).settings != plan.settings  # another budget, another plan
+
+
+@pytest.mark.parametrize("variant", [False, "linear", "bounded"])
+def test_rows_may_be_standardised_or_not(variant) -> None:
+    plan = planned(WIDE, 1.0, Auto(standardise=variant))
+    assert plan.chosen.mechanism == Objective(standardise=variant)
+    assert (plan.standardisation is None) == (variant is False)
+    assert choose(plan.problem, plan.budget, variant)[0] == plan.chosen.mechanism
 
 
 def test_jobs_with_different_choices_come_back_in_order() -> None:
@@ -58,14 +101,13 @@ def test_jobs_with_different_choices_come_back_in_order() -> None:
     problem = dataclasses.replace(WIDE, n_rows=2000, n_features=30)
     X = rng.normal(size=(2000, 30)) / 10
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    budgets = [Budget(epsilon, 1e-6) for epsilon in (50.0, 0.5, 50.0, 0.5)]
-    jobs = [Job(plan=Auto().plan(problem, budget)) for budget in budgets]
-    assert len({job.plan.chosen.mechanism for job in jobs}) == 2
+    jobs = [Job(plan=planned(problem, epsilon)) for epsilon in (50.0, 0.5, 50.0, 0.5)]
+    assert len({job.plan.problem.loss for job in jobs}) == 2
     outcomes = Auto().run(jobs, open_rows(X, y, problem), Gate.system())
     found = [np.append(*outcome.row_map.coefficients(outcome.weights)) for outcome in outcomes]
     spread = [np.linalg.norm(model - found[0]) for model in found]
     assert spread[2] < min(spread[1], spread[3])
-    assert [len(outcome.records) for outcome in outcomes] == [4, 3, 4, 3]
+    assert [len(outcome.records) for outcome in outcomes] == [4, 4, 4, 4]
 
 
 def test_the_report_names_the_choice_and_the_reason() -> None:
@@ -73,12 +115,27 @@ def test_the_report_names_the_choice_and_the_reason() -> None:
     X = rng.normal(size=(500, 30)) / 10
     model = PrivateLogisticRegression().fit(X, X[:, 0] > 0)
     text = str(model.privacy_)
-    assert "ssp, chosen by auto: the noise is large" in text
+    assert "objective, chosen by auto: one margin" in text
+    assert "soft-clipped-logistic" in text
     assert "mean of the rows" in text
-    assert model.privacy_.settings["mechanism"] == "ssp"
+    assert model.privacy_.settings["mechanism"] == "objective"
 
 
-def test_it_takes_no_accounting_or_standardising() -> None:
-    for bad in ({"standardise": True}, {"accounting": "paper"}):
-        with pytest.raises(InvalidInput):
-            Auto(**bad)
+def test_the_default_is_linear_in_the_rows_as_they_came() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(800, 5))  # mostly longer than x_norm
+    model = PrivateLogisticRegression(epsilon=4.0).fit(X, X[:, 0] > 0)
+    assert np.array_equal(model.decision_function(X), X @ model.coef_[0] + model.intercept_[0])
+    regression = PrivateLinearRegression(epsilon=4.0, y_range=(-3, 3)).fit(X, X[:, 0])
+    assert np.array_equal(regression.predict(X), X @ regression.coef_ + regression.intercept_)
+    classes = PrivateLogisticRegression(epsilon=4.0).fit(X, np.digitize(X[:, 0], [-1, 1]))
+    assert np.allclose(classes.decision_function(X), X @ classes.coef_.T + classes.intercept_)
+    bounded = PrivateLogisticRegression(epsilon=4.0, mechanism=Auto(standardise="bounded")).fit(
+        X, X[:, 0] > 0
+    )
+    assert not np.allclose(bounded.decision_function(X), X @ bounded.coef_[0] + bounded.intercept_[0])
+
+
+def test_it_takes_no_accounting() -> None:
+    with pytest.raises(InvalidInput):
+        Auto(accounting="paper")
