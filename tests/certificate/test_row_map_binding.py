@@ -15,8 +15,8 @@ from dperm.certificate.statement import model_digest
 from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
 
-STANDARDISED = ["rsgd-ar, standardised", "adassp, removable, standardised", "objective, standardised"]
-PLAIN = ["output", "auto, svm", "output, no intercept", "auto, three classes"]
+STANDARDISED = ["auto", "auto, three classes", "adassp, removable, standardised", "objective, standardised"]
+PLAIN = ["output", "output, no intercept", "objective, removable"]
 
 
 def nudged(values):

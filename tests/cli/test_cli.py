@@ -344,7 +344,7 @@ REFUSED = {
     "delta of one": (FIT.replace("--delta 1e-5", "--delta 1"), 1, "delta must be"),
     "epsilon too large": (FIT.replace("--epsilon 2", "--epsilon 51"), 1, "epsilon"),
     "unknown mechanism": (f"{FIT} --mechanism magic", 1, "choose from auto"),
-    "unknown loss": (f"{FIT} --loss hinge", 2, "'logistic', 'svm'"),
+    "unknown loss": (f"{FIT} --loss hinge", 2, "'logistic', 'soft-clip', 'margin', 'hard-clip', 'svm'"),
     "capacity missing": (f"{FIT} --neighbours add-remove", 2, "give --max-rows"),
     "capacity of zero": (f"{FIT} --neighbours add-remove --max-rows 0", 2, "--max-rows"),
     "capacity of counted rows": (f"{FIT} --max-rows 300", 2, "belongs to --neighbours add-remove"),

@@ -92,7 +92,7 @@ def test_bank():
 
 def test_ipums_br():
     data = loaded_or_skipped(load_ipums_br)
-    assert data.X.shape == (38_000, 208)
+    assert data.X.shape == (38_000, 52)
     assert _shares(data) == {0: 0.4937, 1: 0.5063}
     assert _longest_row(data.X) <= 1
 

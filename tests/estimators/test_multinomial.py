@@ -73,13 +73,13 @@ def test_the_noise_is_that_of_the_softmax_constants(blobs):
     assert exact <= report.sensitivity <= 1.001 * exact
 
 
-def test_two_classes_keep_the_logistic_loss_and_its_shapes(blobs):
+def test_two_classes_keep_a_loss_of_one_margin_and_its_shapes(blobs):
     X, y = blobs
     for model in (
         PrivateLogisticRegression().fit(X, y > 1),
         PrivateLogisticRegression(classes=["a", "b"]).fit(X, np.where(y > 1, "a", "b")),
     ):
-        assert model.privacy_.loss == "logistic"
+        assert model.privacy_.loss == "soft-clipped-logistic"  # what auto trains a logistic model with
         assert (model.coef_.shape, model.intercept_.shape) == ((1, FEATURES), (1,))
         assert model.decision_function(X).shape == (N,)
 

@@ -97,7 +97,8 @@ def test_a_ledger_needs_declared_classes_and_no_seed_in_a_plan_too(tmp_path):
 
 
 def test_two_classes_unless_told_otherwise():
-    assert PrivateLogisticRegression().plan(400, 3).problem.loss == Logistic()
+    assert PrivateLogisticRegression(mechanism="objective").plan(400, 3).problem.loss == Logistic()
+    assert PrivateLogisticRegression().plan(400, 3).problem.loss.labels == "binary"
     assert PrivateLogisticRegression().plan(400, 3, n_classes=3).problem.loss == Softmax(3)
     with pytest.raises(InvalidInput, match="declares 2 classes and n_classes is 3"):
         PrivateLogisticRegression(classes=[0, 1]).plan(400, 3, n_classes=3)

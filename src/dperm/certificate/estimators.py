@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from dperm.certificate import older
 from dperm.certificate.document import describe_loss
-from dperm.certificate.statement import loss_of
+from dperm.certificate.statement import loss_of, problem_of
 from dperm.errors import InvalidInput
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, SoftClippedSquared, resolve_loss
+from dperm.mechanisms import Auto
+from dperm.mechanisms.auto import loss_for
+from dperm.privacy import Budget
 
 
 @dataclass(frozen=True)
@@ -37,9 +41,19 @@ def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Non
     parameters = document["parameters"]
     asked = kind.loss or parameters.get("loss", ClippedSquared.name)  # older files have no such parameter
     if isinstance(asked, str):
-        asked = describe_loss(_named(asked, parameters, targets))
+        loss = _named(asked, parameters, targets)
+        chosen = (
+            statement["mechanism"]["asked"]["name"] == Auto.name
+            and statement["version"] not in older.VERSIONS
+        )
+        asked = describe_loss(_by_rule(loss, statement) if chosen else loss)
     if asked != stated:
         raise InvalidInput("the loss is not that of the estimator.")
+
+
+def _by_rule(loss: Loss, statement: Mapping[str, Any]) -> Loss:
+    """The loss that ``auto`` trains with in place of the one that was asked for, by its public rule."""
+    return loss_for(replace(problem_of(statement), loss=loss), Budget(**statement["budget"]))
 
 
 def _named(name: str, parameters: Mapping[str, Any], targets: Mapping[str, Any]) -> Loss:

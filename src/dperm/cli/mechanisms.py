@@ -54,9 +54,10 @@ def _show_list(entries: Sequence[Entry], wide: bool) -> None:
     screen = console()
     table, left_out = fitting(screen, COLUMNS, COLUMNS[1:], lambda columns: _table(entries, columns), wide)
     screen.print(table)
+    kinds = [f"{kind}: {', '.join(names)}" for kind, names in _kinds().items()]
     screen.print(
-        f"all: {', '.join(loss.name for loss in model_losses())}. both: {' and '.join(Neighbours)}. "
-        "NAME:paper uses the noise of the paper's own accounting. dperm mechanisms NAME tells its settings."
+        f"{'. '.join(kinds)}. both: {' and '.join(Neighbours)}. NAME:paper uses the noise of the paper's own "
+        "accounting. dperm mechanisms NAME tells its settings."
     )
     screen.print(f"Engines: {', '.join(engine_names())}.")
     if left_out:
@@ -81,11 +82,30 @@ def _cells(entry: Entry) -> dict[str, str]:
     return {
         "name": f"  {entry.name}",
         "accounting": _accountings(entry),
-        "losses": "all" if len(entry.losses) == len(model_losses()) else ", ".join(entry.losses),
+        "losses": ", ".join(_covered(entry)),
         "relations": "both" if len(entry.relations) == len(Neighbours) else ", ".join(entry.relations),
         "released": entry.released,
         "source": entry.source,
     }
+
+
+def _covered(entry: Entry) -> list[str]:
+    """The kinds of labels all of whose losses are covered, and other losses by name."""
+    if len(entry.losses) == len(model_losses()):
+        return ["all"]
+    shown = []
+    for kind, names in _kinds().items():
+        mine = [name for name in names if name in entry.losses]
+        shown += [kind] if len(names) > 1 and mine == names else mine
+    return shown
+
+
+def _kinds() -> dict[str, list[str]]:
+    """The names of the losses by the labels that they are for."""
+    found: dict[str, list[str]] = {}
+    for loss in model_losses():
+        found.setdefault(loss.labels, []).append(loss.name)
+    return found
 
 
 def _accountings(entry: Entry) -> str:

@@ -35,6 +35,7 @@ class HardClippedLogistic(Loss):
 
     clip: float = 0.35
     name: ClassVar[str] = "hard-clipped-logistic"
+    aliases: ClassVar[tuple[str, ...]] = ("hard-clip",)
     sign_definite: ClassVar[bool] = True
     falls_to_zero: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = True

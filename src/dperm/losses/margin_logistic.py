@@ -28,6 +28,7 @@ class MarginLogistic(Loss):
 
     shift: float = 1.0
     name: ClassVar[str] = "margin-logistic"
+    aliases: ClassVar[tuple[str, ...]] = ("margin",)
     sign_definite: ClassVar[bool] = True
     falls_to_zero: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = True

@@ -42,6 +42,7 @@ class SoftClippedLogistic(Loss):
     clip: float = 0.35
     knee: float = 0.7
     name: ClassVar[str] = "soft-clipped-logistic"
+    aliases: ClassVar[tuple[str, ...]] = ("soft-clip",)
     sign_definite: ClassVar[bool] = True
     falls_to_zero: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = True

@@ -36,6 +36,7 @@ class SoftClippedSquared(Loss):
     residual_bound: float = 1.0
     knee: float = 0.5
     name: ClassVar[str] = "soft-clipped-squared"
+    aliases: ClassVar[tuple[str, ...]] = ("soft-clip-squared",)
     labels: ClassVar[Labels] = "real"
     kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value)
 
