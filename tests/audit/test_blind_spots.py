@@ -48,7 +48,7 @@ BUDGET = Budget(1.0, 1e-2)
         ("scale past the gate", "ssp", "outcome"),
         ("standardisation by the private count", "output-gd", "distance"),
         ("linear rows not bounded in training", "output-gd", "rows"),
-        ("adaptive dp-gd at zero weights", "auto", "distance"),
+        ("adaptive dp-gd at zero weights", "dp-gd", "distance"),
         ("standardised by the exact moments", "output-gd", "map"),
         ("iterates not projected", "noisy-sgd", "ball"),
         ("values off the grid", "rsgd", "grid"),
