@@ -117,7 +117,7 @@ def proved(attack, runs, failure=1e-6):
 
 
 def test_an_attack_finds_that_the_hessian_is_not_paid_for():
-    attack = attack_on("objective", "exact likelihood")
+    attack = attack_on("objective", "weak l2, exact likelihood")
     assert attack.sees == WEIGHTS
     assert not proved(attack, 15_000, 1e-3).refuted
     with MUTATIONS["no log-determinant"].apply():
