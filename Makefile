@@ -6,8 +6,8 @@ BIN = $(VENV)/bin
 .PHONY: demo test test-slow coverage check lint types docs graph bench tables names locked lock clean
 
 demo: $(VENV)/.installed
-	$(BIN)/dperm compare --loss logistic --out demo \
-		$(foreach name,auto ssp objective dp-gd rsgd-ar rsgd-ar:paper rsgd nsgd output-gd bolt-on output none majority,--mechanism $(name))
+	$(BIN)/dperm compare adult --loss logistic --delta 1e-8 --repeats 2 --out demo --metric accuracy --metric log_loss \
+		$(foreach name,auto objective ssp dp-gd dp-sgd output rsgd-ar rsgd-ar:paper none majority,--mechanism $(name))
 
 # One thread of linear algebra in each of two processes: more of them wait for each other on two cores.
 test coverage: export OMP_NUM_THREADS = 1

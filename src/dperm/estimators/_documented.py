@@ -25,8 +25,8 @@ PARAMETERS: Entries = {
     "mechanism": (
         "str or mechanism object",
         """
-        How to train: "auto" chooses by a public rule; or a name that ``dperm mechanisms`` lists, or an object such as
-        ``RSGDAR(epochs=20, batch_size=4000)`` to choose its settings.
+        How to train. "auto" standardises rows privately and chooses loss, mechanism and settings by a public rule; or a
+        name that ``dperm mechanisms`` lists, or an object such as ``RSGDAR(epochs=20, batch_size=4000)``.
         """,
     ),
     "l2": (
@@ -40,8 +40,8 @@ PARAMETERS: Entries = {
     "x_norm": (
         "float",
         """
-        Public bound on the Euclidean norm of a row of features. Longer rows are scaled down to it, in ``fit`` and in
-        ``predict`` alike.
+        Public bound on the Euclidean norm of a row of features. Longer rows are scaled down to it in ``fit``, and in
+        ``predict`` unless the map of the rows is linear, as that of "auto" is.
         """,
     ),
     "classes": (

@@ -28,8 +28,9 @@ _PARAMETERS = {
     "mechanism": (
         "str or mechanism object",
         """
-        How to train. "auto" follows noisy gradients; "adassp" solves from noisy moments; the mechanisms that
-        follow gradients or perturb the minimiser train with the squared loss and clipped residuals.
+        How to train. "auto" standardises rows privately and minimises one noisy objective with softly clipped
+        residuals; "adassp" solves from noisy moments; the mechanisms that follow gradients or perturb the minimiser
+        train with the squared loss and clipped residuals.
         """,
     ),
     "loss": (
@@ -58,8 +59,8 @@ _PARAMETERS = {
         "float",
         """
         Residuals count squared up to this size and linearly beyond it, in units of half the range. A
-        smaller bound means less noise and less influence of outliers. "adassp" does not use it, and other losses
-        than "squared" do not take it.
+        smaller bound means less noise and less influence of outliers. "auto" takes one of its own in place of the
+        default. "adassp" does not use it, and other losses than "squared" do not take it.
         """,
     ),
     "fit_intercept": (

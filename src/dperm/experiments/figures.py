@@ -15,6 +15,7 @@ from dperm.errors import InvalidInput
 from dperm.experiments.results import Curve, Study, curves, separate
 from dperm.experiments.series import (
     SHARES,
+    TIGHT,
     USUAL_METRICS,
     Line,
     Look,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#882255")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES: dict[str, Any] = {
+    "default": "-",
     "private": "-",
     "paper": (0, (2, 1.5)),
     "oracle": (0, (6, 2)),
@@ -157,11 +159,7 @@ def _is_named(look: Look) -> bool:
 
 
 def _label_height(curve: Curve) -> float:
-    return _LABEL_GAP + (_REMARK_GAP if _spelt_out(curve) else 0.0)
-
-
-def _spelt_out(curve: Curve) -> str:
-    return remark(curve) if curve.tuning != "rule" else ""
+    return _LABEL_GAP + (_REMARK_GAP if remark(curve) else 0.0)
 
 
 def _name(curve: Curve) -> str:
@@ -173,7 +171,7 @@ def _label_width(figure: Figure, found: Sequence[Curve]) -> float:
     """Inches that the longest label takes."""
     widest = 0.0
     for curve in found:
-        for text, size in ((_name(curve), 9.5), (_spelt_out(curve), 7.5)):
+        for text, size in ((_name(curve), 9.5), (remark(curve), 7.5)):
             drawn = figure.text(0, 0, text, fontsize=size)
             widest = max(widest, drawn.get_window_extent().width / figure.dpi)
             drawn.remove()
@@ -201,8 +199,11 @@ def _style(look: Look) -> dict[str, Any]:
             "zorder": 1,
             **({} if look.kind == "baseline" else {"marker": "."}),
         }
-    marker = {"marker": _MARKERS[look.colour], "markerfacecolor": ink if look.kind == "private" else "white"}
-    return {**style, **marker, "zorder": 3 if look.kind == "private" else 2.5}
+    tight = look.kind in TIGHT
+    style |= {"marker": _MARKERS[look.colour], "markerfacecolor": ink if tight else "white"}
+    if look.kind == "default":
+        style |= {"linewidth": 3.0, "markersize": 7.0}
+    return {**style, "zorder": {"default": 4.0, "private": 3.0}.get(look.kind, 2.5)}
 
 
 def _panel(axes: Axes, found: Sequence[Curve], look: Sequence[Look], metric: str) -> None:
@@ -231,7 +232,7 @@ def _panel(axes: Axes, found: Sequence[Curve], look: Sequence[Look], metric: str
                 _band(axes, points.epsilons, mean, error, _ink(some))
             axes.plot(points.epsilons, mean, **style)
         if _is_named(some):
-            ends.append((float(mean[-1]), curve, style))
+            ends.append((float(mean[-1]), curve, some, style))
     _axes(axes, np.unique(np.concatenate([curve.epsilons for curve in found])))
     _label_ends(axes, ends)
 
@@ -270,7 +271,7 @@ def _axes(axes: Axes, epsilons: NDArray[np.float64]) -> None:
     axes.set_xlabel("ε (more privacy to the left)")
 
 
-def _label_ends(axes: Axes, ends: Sequence[tuple[float, Curve, dict[str, Any]]]) -> None:
+def _label_ends(axes: Axes, ends: Sequence[tuple[float, Curve, Look, dict[str, Any]]]) -> None:
     """Markers and names in a column right of the lines, pushed apart, each with a thin line to its end."""
     from matplotlib.transforms import blended_transform_factory
 
@@ -278,12 +279,12 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[float, Curve, dict[str, Any]]])
     points = 72 / axes.figure.dpi
     height, inch = box.height * points, axes.figure.dpi / box.width  # of the panel in points; in panel widths
     to_axes = axes.transData + axes.transAxes.inverted()
-    wanted = np.array([to_axes.transform((1.0, value))[1] * height for value, _, _ in ends])
-    sizes = np.array([_label_height(curve) for _, curve, _ in ends])
+    wanted = np.array([to_axes.transform((1.0, value))[1] * height for value, _, _, _ in ends])
+    sizes = np.array([_label_height(curve) for _, curve, _, _ in ends])
     placed = spread(wanted, gap=sizes, low=0.0, high=height)
-    mu_spent = blended_transform_factory(axes.transAxes, axes.transAxes)
-    for (_, curve, style), at, target in zip(ends, placed / height, wanted / height, strict=True):
-        free: dict[str, Any] = {"clip_on": False, "transform": mu_spent}
+    in_panel = blended_transform_factory(axes.transAxes, axes.transAxes)
+    for (_, curve, look, style), at, target in zip(ends, placed / height, wanted / height, strict=True):
+        free: dict[str, Any] = {"clip_on": False, "transform": in_panel}
         axes.plot(
             [1.0, 1 + 0.13 * inch, 1 + 0.2 * inch],
             [target, at, at],
@@ -292,9 +293,12 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[float, Curve, dict[str, Any]]])
             **free,
         )
         axes.plot([1 + 0.17 * inch], [at], **{**style, "linestyle": ""}, **free)
-        name, more = _name(curve), _spelt_out(curve)
-        text: dict[str, Any] = {"transform": mu_spent, "fontsize": 9.5}
-        axes.text(1 + _LABELS_FROM * inch, at, name, va="bottom" if more else "center", **text)
+        name, more = _name(curve), remark(curve)
+        text: dict[str, Any] = {"transform": in_panel, "fontsize": 9.5}
+        weight = "bold" if look.kind == "default" else "normal"
+        axes.text(
+            1 + _LABELS_FROM * inch, at, name, va="bottom" if more else "center", fontweight=weight, **text
+        )
         if more:
             axes.text(1 + _LABELS_FROM * inch, at, more, va="top", **{**text, "fontsize": 7.5}, color=_GREY)
 

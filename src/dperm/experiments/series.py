@@ -17,8 +17,12 @@ SHARES = ("accuracy", "auc")
 """Metrics between 0 and 1, of which a logarithm says nothing."""
 
 MINIMISER = "none"
+DEFAULT = "auto"
 COLOURS = 8
 """So many contenders are told apart by colour and name; of more, the most accurate ones."""
+
+TIGHT = ("default", "private")
+"""Kinds of look of a model that is private at the exact price."""
 
 _SMALLEST_EXCESS = 1e-7  # float32 rows do not resolve less
 
@@ -27,7 +31,7 @@ Values = list[NDArray[np.float64]]
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """``colour`` counts from 0 and is None for grey; ``kind`` is private, paper, oracle or baseline."""
+    """``colour`` counts from 0 and is None for grey; ``kind`` is default, private, paper, oracle or baseline."""
 
     colour: int | None
     kind: str
@@ -127,6 +131,7 @@ def remark(curve: Curve) -> str:
         "oracle": "chosen on test, not private",
         "baseline": "not private",
         "paper": "the paper's accounting",
+        "default": "the default",
         "private": "settings chosen privately" if curve.tuning == "search" else "",
     }[_kind(curve)]
 
@@ -136,14 +141,16 @@ def _kind(curve: Curve) -> str:
         return "baseline"
     if curve.tuning == "oracle":
         return "oracle"
+    if curve.label == DEFAULT:
+        return "default"
     return "paper" if curve.accounting == "paper" else "private"
 
 
 def _family(curve: Curve, found: Sequence[Curve]) -> str:
     """The label of the curve that this one shares its colour with."""
-    if _kind(curve) == "private":
+    if _kind(curve) in TIGHT:
         return curve.label
-    same = (one.label for one in found if one.mechanism == curve.mechanism and _kind(one) == "private")
+    same = (one.label for one in found if one.mechanism == curve.mechanism and _kind(one) in TIGHT)
     return next(same, curve.label)
 
 

@@ -26,6 +26,7 @@
     fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 
   const study = () => studies[state.study];
+  const isPrivate = (contender) => ["default", "private", "paper"].includes(contender.kind);
   const isPale = (contender) => contender.colour === null && contender.kind !== "baseline";
   const visible = () => study().contenders.filter((contender) => !state.hidden.has(contender.label));
   const look = (contender) => [
@@ -302,7 +303,7 @@
       });
     }
     const best = (epsilon) => {
-      const values = contenders.filter((one) => one.kind === "private" || one.kind === "paper")
+      const values = contenders.filter(isPrivate)
         .map((one) => cell(one, epsilon)?.mean).filter((value) => value !== undefined);
       return better && values.length ? better * Math.max(...values.map((value) => better * value)) : null;
     };
@@ -324,7 +325,7 @@
       ...epsilons.map((epsilon) => {
         const pair = cell(contender, epsilon);
         if (!pair) return h("td", { title: "no result: skipped, or not defined for this contender" }, "–");
-        const wins = (contender.kind === "private" || contender.kind === "paper") && pair.mean === bests.get(epsilon);
+        const wins = isPrivate(contender) && pair.mean === bests.get(epsilon);
         return h("td", { class: wins ? "best" : null }, number(pair.mean, metric), h("small", {}, errorText(pair, metric)));
       }),
       h("td", {}, time(contender.seconds))));

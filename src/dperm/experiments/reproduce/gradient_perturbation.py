@@ -108,7 +108,6 @@ def contenders(size: Size, binary: bool) -> dict[str, Entrant]:
         f"{DP_SGD}, public rule": "dp-sgd",
         f"{DP_GD}, public rule": "dp-gd",
         f"{DP_GD}, public rule, printed noise": "dp-gd:paper",
-        "auto": "auto",
         NON_PRIVATE: "none",
     }
     return found
