@@ -3,6 +3,7 @@
     python -m benchmarks.rivals prepare FOLDER        with this library: rows, records, folds
     PYTHON benchmarks/rivals.py ebm FOLDER            where interpret is installed
     PYTHON benchmarks/rivals.py diffprivlib FOLDER    where diffprivlib 0.6.6 and scikit-learn < 1.6 are
+    python -m benchmarks.rivals ours FOLDER           the default of this library
     python -m benchmarks.rivals show FOLDER           the figures side by side
 
 Folds are those of ``dperm compare``. δ = 1e-8; diffprivlib spends none. What is best of several settings is chosen on
@@ -161,6 +162,34 @@ def diffprivlib(folder: Path) -> None:
                 _keep(folder, "diffprivlib", done)
 
 
+def ours(folder: Path) -> None:
+    from dperm.experiments.compare import compare
+    from dperm.experiments.reproduce.development import read
+
+    done: list[dict] = []
+    for name in LINEAR_SETS:
+        some = read(name)
+        for encoding in ("plain", "spline"):
+            records = some.records(plain=encoding == "plain")
+            found = compare(
+                records.X,
+                records.y,
+                dataset=records.name,
+                mechanisms={"default": "auto"},
+                epsilons=EBM_EPSILONS if name in EBM_SETS else (LINEAR_EPSILON,),
+                delta=DELTA,
+                folds=FOLDS,
+                repeats=1,
+            )
+            columns = ("epsilon", "fold", "seconds", "accuracy", "auc", "log_loss")
+            done += [
+                {"rival": f"default, {encoding}", "set": name, "setting": "{}"}
+                | {column: row[column] for column in columns}
+                for row in found.to_pylist()
+            ]
+            _keep(folder, "ours", done)
+
+
 def show(folder: Path) -> None:
     """For every set, rival and epsilon the setting with the best mean accuracy on the test rows."""
     cells: dict[tuple, dict[str, list[dict]]] = {}
@@ -191,4 +220,6 @@ def show(folder: Path) -> None:
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
-    {"prepare": prepare, "ebm": ebm, "diffprivlib": diffprivlib, "show": show}[sys.argv[1]](Path(sys.argv[2]))
+    {"prepare": prepare, "ebm": ebm, "diffprivlib": diffprivlib, "ours": ours, "show": show}[sys.argv[1]](
+        Path(sys.argv[2])
+    )
