@@ -76,7 +76,7 @@ def test_the_whole_study(folder, monkeypatch, capsys):
     files = {path.name for path in out.iterdir()}
     assert files == {
         "results.parquet", "candidates.parquet", "regression.parquet", "calibration.parquet", "pair.png",
-        "triple.png", "figure.png", "report.md",
+        "triple.png", "figure.png", "regret.png", "report.md",
     }  # fmt: skip
     for words in ("two classes, accuracy, %", "several classes, AUC", "regression, R²", "calibration error"):
         assert words in shown

@@ -23,7 +23,7 @@ SMALLEST = 0.1
 MOST = {"accuracy": 0.6, "log_loss": 0.02}
 """How much regret there may be on average, in points of accuracy and of log loss."""
 
-_METRICS = {
+METRICS = {
     "accuracy": ("points of accuracy", 100.0, 2),
     "auc": ("AUC", 1.0, 4),
     "log_loss": ("log loss", 1.0, 4),
@@ -47,24 +47,24 @@ def binary(entries: Sequence[Entry], sets: Mapping[str, str], epsilons: Sequence
 
 def possible_rules(entries: Sequence[Entry]) -> list[str]:
     """The default and the candidates that have every metric wherever the default has: one that was refused has not."""
-    cells = {metric: set(means_of(entries, DEFAULT, metric)) for metric in _METRICS}
+    cells = {metric: set(means_of(entries, DEFAULT, metric)) for metric in METRICS}
     return [
         label
         for label in (DEFAULT, DEFAULT_PLAIN, *CANDIDATES)
-        if all(cells[metric] == set(means_of(entries, label, metric)) != set() for metric in _METRICS)
+        if all(cells[metric] == set(means_of(entries, label, metric)) != set() for metric in METRICS)
     ]
 
 
 def choices(entries: Sequence[Entry], labels: Sequence[str]) -> dict[str, str]:
     """For every set the rule that is best on all the others; empty where there are not two sets."""
-    means = {(label, metric): means_of(entries, label, metric) for label in labels for metric in _METRICS}
+    means = {(label, metric): means_of(entries, label, metric) for label in labels for metric in METRICS}
     cells = list(means_of(entries, DEFAULT, "accuracy"))
     if len({dataset for dataset, _ in cells}) < 2:
         return {}
     table = pa.Table.from_pylist(
         [
             {"dataset": cell[0], "epsilon": cell[1], "candidate": label}
-            | {metric: means[label, metric][cell] for metric in _METRICS}
+            | {metric: means[label, metric][cell] for metric in METRICS}
             for label in labels
             for cell in cells
         ]
@@ -100,7 +100,7 @@ def sections(
 
 def _in_short(entries: Sequence[Entry], chosen: Mapping[str, str]) -> Section:
     rows = []
-    for metric, (name, factor, digits) in _METRICS.items():
+    for metric, (name, factor, digits) in METRICS.items():
         best, ours = everyone(entries, metric), means_of(entries, DEFAULT, metric)
         none, majority = means_of(entries, NONE, metric), means_of(entries, MAJORITY, metric)
         found = (
@@ -140,7 +140,7 @@ def _rules(entries: Sequence[Entry], labels: Sequence[str]) -> Section:
     rows = []
     for label in labels:
         cells = []
-        for metric, (_, factor, digits) in _METRICS.items():
+        for metric, (_, factor, digits) in METRICS.items():
             found = regrets(means_of(entries, label, metric), everyone(entries, metric), metric)
             worst = _worst_set(found)
             cells += [
@@ -148,7 +148,7 @@ def _rules(entries: Sequence[Entry], labels: Sequence[str]) -> Section:
                 f"{factor * worst[1]:.{digits}f} ({short_name(worst[0])})",
             ]
         rows.append((label, *cells))
-    names = [part for name, _, _ in _METRICS.values() for part in (name, "worst set")]
+    names = [part for name, _, _ in METRICS.values() for part in (name, "worst set")]
     return Section(
         title=f"two classes, ε ≥ {SMALLEST:g}: mean regret of what the rule could be, against the best of all entrants",
         columns=("rule", *names),
@@ -163,19 +163,19 @@ def _left_out(entries: Sequence[Entry], chosen: Mapping[str, str]) -> Section:
             _by_set(regrets(chosen_means(entries, chosen, metric), everyone(entries, metric), metric)),
             _by_set(regrets(means_of(entries, DEFAULT, metric), everyone(entries, metric), metric)),
         )
-        for metric in _METRICS
+        for metric in METRICS
     }
     for dataset, label in chosen.items():
         cells = [
             f"{factor * left_out[dataset]:.{digits}f} / {factor * default[dataset]:.{digits}f}"
             for (left_out, default), (_, factor, digits) in zip(
-                by_metric.values(), _METRICS.values(), strict=True
+                by_metric.values(), METRICS.values(), strict=True
             )
         ]
         rows.append((short_name(dataset), label, *cells))
     return Section(
         title="two classes: the rule that is best on all other sets, and the regret of it / of the default on this one",
-        columns=("left out", "chosen", *(name for name, _, _ in _METRICS.values())),
+        columns=("left out", "chosen", *(name for name, _, _ in METRICS.values())),
         rows=tuple(rows),
     )
 
@@ -187,7 +187,7 @@ def checks(entries: Sequence[Entry], sets: Mapping[str, str], epsilons: Sequence
     chosen = choices(entries, labels) if labels else {}
     found = []
     for metric, most in MOST.items():
-        name, factor, digits = _METRICS[metric]
+        name, factor, digits = METRICS[metric]
         best = everyone(entries, metric)
         rules = {
             "the default": means_of(entries, DEFAULT, metric),

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from dperm.errors import DataUnavailable
 from dperm.experiments.figures import draw_curves
-from dperm.experiments.reproduce import calibration, constants_tables, regression_runs
+from dperm.experiments.reproduce import calibration, constants_drawing, constants_tables, regression_runs
 from dperm.experiments.reproduce.candidates import CANDIDATES
 from dperm.experiments.reproduce.data import Records
 from dperm.experiments.reproduce.defaults_tables import (
@@ -138,9 +138,9 @@ def _run(bench: Bench) -> Report:
         *sections(entries, bins, found.sets, size.epsilons, calibrated),
     )
     files = _write(found, bench.folder)
-    figure = bench.folder / "figure.png"
-    if draw(entries, found.sets, size.epsilons, figure):
-        files.append(figure)
+    for name, drawn in (("figure.png", draw), ("regret.png", constants_drawing.draw)):
+        if drawn(entries, found.sets, size.epsilons, bench.folder / name):
+            files.append(bench.folder / name)
     return Report(
         sections=shown,
         checks=(
