@@ -29,6 +29,11 @@ EBM_SETTINGS = (
 )
 LINEAR_SETS, LINEAR_EPSILON = ("adult", "bank", "ipums-br", "credit_risk", "hotel_bookings"), 4.0
 PENALTIES = (0.1, 0.3, 1.0, 3.0)
+OURS = (
+    *((name, EBM_EPSILONS if name in EBM_SETS else (LINEAR_EPSILON,), {}) for name in LINEAR_SETS),
+    *((name, (0.05, 0.1, 0.5, 1.0), {"neighbours": "add-remove"}) for name in EBM_SETS),
+    ("adult", (0.05, 0.1, 0.5, 1.0, 2.0), {"delta": 1e-5}),
+)
 MOST_ROWS = {"hotel_bookings": 60_000}
 
 
@@ -167,7 +172,7 @@ def ours(folder: Path) -> None:
     from dperm.experiments.reproduce.development import read
 
     done: list[dict] = []
-    for name in LINEAR_SETS:
+    for name, epsilons, setting in OURS:
         some = read(name)
         for encoding in ("plain", "spline"):
             records = some.records(plain=encoding == "plain")
@@ -176,15 +181,16 @@ def ours(folder: Path) -> None:
                 records.y,
                 dataset=records.name,
                 mechanisms={"default": "auto"},
-                epsilons=EBM_EPSILONS if name in EBM_SETS else (LINEAR_EPSILON,),
-                delta=DELTA,
+                epsilons=epsilons,
                 folds=FOLDS,
                 repeats=1,
+                **{"delta": DELTA, **setting},
             )
             columns = ("epsilon", "fold", "seconds", "accuracy", "auc", "log_loss")
+            rival = ", ".join(["default", encoding, *map(str, setting.values())])
             done += [
-                {"rival": f"default, {encoding}", "set": name, "setting": "{}"}
-                | {column: row[column] for column in columns}
+                {"rival": rival, "set": name, "setting": json.dumps(setting)}
+                | {key: row[key] for key in columns}
                 for row in found.to_pylist()
             ]
             _keep(folder, "ours", done)
