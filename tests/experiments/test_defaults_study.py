@@ -66,6 +66,10 @@ def test_sets_are_tables_with_a_schema_beside_them(folder):
     assert (part.name, part.table.num_rows) == ("pair, 100 rows", 100)
     assert part.table.equals(development.read("pair", 100).table)
     assert not part.table.equals(development.read("pair").table.slice(0, 100))  # not the first ones
+    assert development.read("pair", 100, 1e12).name == "pair, 100 rows"
+    assert (
+        development.read("pair", most_work=1.0).name == "pair"
+    )  # a thousand rows at least, and it has fewer
     assert part.records().X.shape[0] == part.records(plain=True).X.shape[0] == 100
 
 
@@ -76,7 +80,7 @@ def test_the_whole_study(folder, monkeypatch, capsys):
     files = {path.name for path in out.iterdir()}
     assert files == {
         "results.parquet", "candidates.parquet", "regression.parquet", "calibration.parquet", "pair.png",
-        "triple.png", "figure.png", "regret.png", "report.md",
+        "triple.png", "figure.png", "others.png", "regret.png", "report.md",
     }  # fmt: skip
     for words in ("two classes, accuracy, %", "several classes, AUC", "regression, R²", "calibration error"):
         assert words in shown

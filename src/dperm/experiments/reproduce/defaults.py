@@ -19,6 +19,7 @@ from dperm.experiments.reproduce.defaults_tables import (
     NONE,
     checks,
     draw,
+    draw_others,
     sections,
 )
 from dperm.experiments.reproduce.development import DevelopmentSet, development_sets, read
@@ -62,15 +63,21 @@ PLAIN_REGRESSION = {
     "DP-GD": "dp-gd",
 }
 
+DRAWN = {"figure.png": draw, "others.png": draw_others, "regret.png": constants_drawing.draw}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """``calibrated`` are the epsilons at which probabilities are looked at, ``without`` the methods that do not run."""
+    """``most_work`` limits the rows of wide tables: rows times columns squared, what a Newton step costs.
+
+    ``calibrated`` are the epsilons at which probabilities are looked at, ``without`` the methods that do not run.
+    """
 
     epsilons: tuple[float, ...]
     repeats: int
     folds: int = 5
     most_rows: int | None = None
+    most_work: float | None = None
     calibrated: tuple[float, ...] | None = None
     without: tuple[str, ...] = ()
 
@@ -84,6 +91,7 @@ MIDDLE = Size(
     repeats=1,
     folds=3,
     most_rows=60_000,
+    most_work=2e9,
     calibrated=(0.1, 1.0),
     without=(
         "none, plain rows",
@@ -120,7 +128,7 @@ def _run(bench: Bench) -> Report:
     found = _Found()
     for name in bench.datasets or development_sets():
         try:
-            some = read(name, bench.most_rows or size.most_rows)
+            some = read(name, bench.most_rows or size.most_rows, size.most_work)
         except DataUnavailable as error:
             found.skipped.append(f"{name}: {error}")
             continue
@@ -138,7 +146,7 @@ def _run(bench: Bench) -> Report:
         *sections(entries, bins, found.sets, size.epsilons, calibrated),
     )
     files = _write(found, bench.folder)
-    for name, drawn in (("figure.png", draw), ("regret.png", constants_drawing.draw)):
+    for name, drawn in DRAWN.items():
         if drawn(entries, found.sets, size.epsilons, bench.folder / name):
             files.append(bench.folder / name)
     return Report(

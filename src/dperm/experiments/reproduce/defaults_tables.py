@@ -184,20 +184,40 @@ def checks(entries: Sequence[Entry], sets: Mapping[str, str], epsilons: Sequence
 
 
 def draw(entries: Sequence[Entry], sets: Mapping[str, str], epsilons: Sequence[float], path: Path) -> bool:
-    """Means over the sets of each kind, a panel for each metric; False where there is nothing to draw."""
+    """Means over the sets with two classes, a panel for each metric; False where there is nothing to draw."""
+    return _draw(entries, sets, epsilons, path, ("binary",))
+
+
+def draw_others(
+    entries: Sequence[Entry], sets: Mapping[str, str], epsilons: Sequence[float], path: Path
+) -> bool:
+    """Means over the sets of each other kind, a panel for each; False where there is nothing to draw."""
+    return _draw(entries, sets, epsilons, path, ("classes", "regression"))
+
+
+def _draw(
+    entries: Sequence[Entry],
+    sets: Mapping[str, str],
+    epsilons: Sequence[float],
+    path: Path,
+    kinds: Sequence[str],
+) -> bool:
     panels = []
-    for kind, (words, metrics) in _KINDS.items():
+    for kind in kinds:
+        words, metrics = _KINDS[kind]
         mine = [entry for entry in entries if sets[entry.dataset] == kind]
         for metric in metrics if kind == "binary" else metrics[:1]:
             lines = _lines(mine, metric, epsilons)
             if lines:
-                panels.append((f"{words}: {_SHOWN[metric][0]}", lines))
+                panels.append(
+                    (f"{len({entry.dataset for entry in mine})} sets, {words}: {_SHOWN[metric][0]}", lines)
+                )
     if not panels:
         return False
     draw_lines(
         panels,
         path,
-        title="The default over all development sets",
+        title=f"The default over the development sets, {' and '.join(_KINDS[kind][0] for kind in kinds)}",
         x_label="ε (more privacy to the left)",
         y_label="mean over the sets",
         note="The best of the papers' methods is chosen on the test rows of each set and ε: an oracle, not private.",
