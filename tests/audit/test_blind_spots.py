@@ -48,7 +48,7 @@ BUDGET = Budget(1.0, 1e-2)
         ("scale past the gate", "ssp", "outcome"),
         ("standardisation by the private count", "output-gd", "distance"),
         ("linear rows not bounded in training", "output-gd", "rows"),
-        ("adaptive dp-gd at zero weights", "auto", "distance"),
+        ("adaptive dp-gd at zero weights", "dp-gd", "distance"),
         ("standardised by the exact moments", "output-gd", "map"),
         ("iterates not projected", "noisy-sgd", "ball"),
         ("values off the grid", "rsgd", "grid"),
@@ -117,7 +117,7 @@ def proved(attack, runs, failure=1e-6):
 
 
 def test_an_attack_finds_that_the_hessian_is_not_paid_for():
-    attack = attack_on("objective", "exact likelihood")
+    attack = attack_on("objective", "weak l2, exact likelihood")
     assert attack.sees == WEIGHTS
     assert not proved(attack, 15_000, 1e-3).refuted
     with MUTATIONS["no log-determinant"].apply():

@@ -245,7 +245,9 @@ def test_other_constants_are_noticed(case, change):
         return
     verdict = verify(everywhere(document_of(case), change))
     assert not verdict.accepted
-    by_rule = {STRUCTURE} if case == "auto, removable" else set()  # the loss itself follows the number of rows
+    by_rule = (
+        {STRUCTURE} if case == "auto, removable" else set()
+    )  # the loss itself follows the number of rows
     assert {check.route for check in verdict.checks if not check.passed} <= {FORMULA, REPLANNED} | by_rule
     if case in ("output", "rsgd-ar", "noisy-sgd", "bolt-on", "objective", "objective, standardised"):
         assert {check.route for check in verdict.checks if not check.passed} == {FORMULA}

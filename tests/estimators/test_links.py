@@ -44,7 +44,7 @@ def test_probabilities_are_calibrated_and_the_margins_alone_are_not(loss, tmp_pa
 
 def test_the_logistic_loss_keeps_its_plain_link():
     X, y, _ = table(2000)
-    model = PrivateLogisticRegression(epsilon=20.0, l2=1e-2, classes=[0, 1]).fit(X, y)
+    model = PrivateLogisticRegression(epsilon=20.0, mechanism="objective", l2=1e-2, classes=[0, 1]).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X)[:, 1], expit(model.decision_function(X)))
 
 

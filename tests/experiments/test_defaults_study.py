@@ -1,6 +1,7 @@
 """The study of the defaults runs on tables with a schema beside them, goes on after a stop, and counts right."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,7 @@ def folder(tmp_path, monkeypatch):
     pq.write_table(pa.table({"a": a}), more / "alone.parquet")
     monkeypatch.setenv("DPERM_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(defaults, "QUICK", SIZE)
+    monkeypatch.setattr(defaults, "CANDIDATES", dict(list(defaults.CANDIDATES.items())[:2]))
     kept = (defaults.DEFAULT_PLAIN, defaults.MAJORITY, "OutPert", "AMP")
     monkeypatch.setattr(defaults, "PLAIN", {label: defaults.PLAIN[label] for label in kept})
     some = (defaults.DEFAULT_PLAIN, "AdaSSP")
@@ -64,6 +66,10 @@ def test_sets_are_tables_with_a_schema_beside_them(folder):
     assert (part.name, part.table.num_rows) == ("pair, 100 rows", 100)
     assert part.table.equals(development.read("pair", 100).table)
     assert not part.table.equals(development.read("pair").table.slice(0, 100))  # not the first ones
+    assert development.read("pair", 100, 1e12).name == "pair, 100 rows"
+    assert (
+        development.read("pair", most_work=1.0).name == "pair"
+    )  # a thousand rows at least, and it has fewer
     assert part.records().X.shape[0] == part.records(plain=True).X.shape[0] == 100
 
 
@@ -73,8 +79,8 @@ def test_the_whole_study(folder, monkeypatch, capsys):
     out = folder / "out" / "defaults"
     files = {path.name for path in out.iterdir()}
     assert files == {
-        "results.parquet", "regression.parquet", "calibration.parquet", "pair.png", "triple.png", "figure.png",
-        "report.md",
+        "results.parquet", "candidates.parquet", "regression.parquet", "calibration.parquet", "pair.png",
+        "triple.png", "figure.png", "others.png", "regret.png", "report.md",
     }  # fmt: skip
     for words in ("two classes, accuracy, %", "several classes, AUC", "regression, R²", "calibration error"):
         assert words in shown
@@ -82,6 +88,9 @@ def test_the_whole_study(folder, monkeypatch, capsys):
     by_set = {Study.of(table).dataset: table for table in separate(pq.read_table(out / "results.parquet"))}
     assert set(by_set) == {"pair", "triple"}
     assert set(by_set["pair"]["label"].to_pylist()) == {"default", "none", *defaults.PLAIN}
+    candidates = pq.read_table(out / "candidates.parquet")
+    assert set(candidates["label"].to_pylist()) == set(defaults.CANDIDATES)
+    assert "mean regret of what the rule could be" in shown
     regression = pq.read_table(out / "regression.parquet").to_pylist()
     none = {(row["epsilon"], row["fold"]): row["r2"] for row in regression if row["label"] == "none"}
     assert len(none) == 4
@@ -111,6 +120,21 @@ def test_rows_are_limited(folder, monkeypatch, capsys):
     assert {study.n_rows for study in Study.all_of(results)} == {120}
     assert "OutPert" not in results["label"].to_pylist()
     assert "pair, 120 rows: OutPert: it takes minutes" in capsys.readouterr().out
+
+
+def test_the_middle_size(folder, monkeypatch):
+    monkeypatch.setattr(
+        defaults,
+        "MIDDLE",
+        replace(defaults.MIDDLE, epsilons=(1.0, 4.0), folds=2, calibrated=(4.0,), without=("AMP",)),
+    )
+    out = folder / "out"
+    assert run(["reproduce", "defaults", "--middle", "--out", str(out), "--data", "pair"]) == 0
+    results = pq.read_table(out / "defaults" / "results.parquet")
+    assert set(results["label"].to_pylist()) == {"default", "none", *defaults.PLAIN} - {"AMP"}
+    bins = pq.read_table(out / "defaults" / "calibration.parquet")
+    assert set(bins["epsilon"].to_pylist()) == {4.0}
+    assert "reproduce defaults --middle`: middle sizes" in (out / "defaults" / "report.md").read_text()
 
 
 def test_bins_are_true_to_the_rows():

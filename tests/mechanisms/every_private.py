@@ -17,7 +17,6 @@ Array = NDArray[np.float64]
 BUDGET = Budget(0.5, 1e-6)
 STANDARDISED = {"standardise": True, "accounting": "tight"}
 NOT_STANDARDISED = {
-    "auto": "chooses standardisation itself",
     "objective-pure": "is for delta = 0, which Gaussian noise on moments is not",
 }
 

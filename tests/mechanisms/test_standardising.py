@@ -14,7 +14,15 @@ from dperm.losses import Logistic
 from dperm.mechanisms import RSGDAR, Job, Objective, Output, OutputGD
 from dperm.mechanisms import standardising as rules
 from dperm.mechanisms.baselines import NoPrivacy
-from dperm.mechanisms.standardising import COUNT_COLUMN, FIRST_BOUND, SHARE, plan_standardisation, scale_by
+from dperm.mechanisms.standardising import (
+    COUNT_COLUMN,
+    FIRST_BOUND,
+    POWER,
+    SHARE,
+    plan_standardisation,
+    scale_by,
+    typical_norm,
+)
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.problem import Problem
@@ -149,15 +157,14 @@ def test_a_hidden_branch_that_costs_nothing_pays_for_the_releases_too():
     assert (plan.profile.mu >= plan.standardisation.mu).all()
 
 
-def by_hand(X, problem, variant, noise_scale):
+def by_hand(X, problem, rho, noise_scale):
     """Centre and scale without noise, in plain NumPy."""
     x = bounded(X, problem.x_norm)
     centre = x.mean(axis=0) if problem.intercept else np.zeros(3)
     v = (bounded(x - centre, (0.8 if problem.intercept else 1.0) * problem.x_norm) ** 2).mean(axis=0)
     v = np.maximum(v, max(0.05 * v.mean(), 2 * noise_scale))
-    scale = np.sqrt(v)
-    rho = {"linear": 1.0, "bounded": 2.0}[variant] * problem.x_norm
-    return centre, scale * math.sqrt((v / scale**2).sum()) / rho
+    scale = v ** (POWER / 2)
+    return centre, scale * math.sqrt((v / scale**2).sum()) / (rho * problem.x_norm)
 
 
 @with_and_without
@@ -175,7 +182,9 @@ def test_a_run_is_moments_then_training_on_the_rows_seen_through_them(relation, 
     assert [record.name for record in outcome.records] == names
     assert outcome.certified
     found, unit = outcome.row_map, (FIRST_BOUND if intercept else 1.0) ** 2 * (1.25 if removable else 1.0)
-    centre, scale = by_hand(X, problem, variant, unit * plan.standardisation.noises[-1].scale)
+    rho = plan.standardisation.rho
+    assert rho == (2.5 if variant == "bounded" else typical_norm(problem, BUDGET, variant))
+    centre, scale = by_hand(X, problem, rho, unit * plan.standardisation.noises[-1].scale)
     np.testing.assert_allclose(found.scale, scale, rtol=1e-6)
     if intercept:
         np.testing.assert_allclose(found.centre, centre, rtol=1e-6)
@@ -184,7 +193,7 @@ def test_a_run_is_moments_then_training_on_the_rows_seen_through_them(relation, 
     assert found.linear is (variant == "linear")
     seen = bounded((bounded(X, 2.0) - centre) / scale, 2.0)
     lengths = np.sqrt((((bounded(X, 2.0) - centre) / scale) ** 2).sum(axis=1))
-    assert np.sqrt((lengths**2).mean()) == pytest.approx(2.0 * (1 + (variant == "bounded")), rel=0.3)
+    assert np.sqrt((lengths**2).mean()) == pytest.approx(2.0 * rho, rel=0.3)
     plain = replace(mechanism, standardise=False)
     left = replace(plain.plan(problem, BUDGET), noise=plan.noise)
     (expected,) = plain.run([Job(plan=left)], open_rows(seen, y, problem), SilentGate())
@@ -257,7 +266,7 @@ def test_floors_and_length_of_the_scale():
     moments = np.array([1.0, 0.2, 0.0, -3.0])
     scale = scale_by(moments, 1e-4, 2.0)
     floored = np.array([1.0, 0.2, 0.015, 0.015])  # a twentieth of the mean of the positive parts
-    np.testing.assert_allclose(scale / scale[0], np.sqrt(floored), rtol=1e-12)
+    np.testing.assert_allclose(scale / scale[0], floored ** (POWER / 2), rtol=1e-12)
     assert math.sqrt((floored / scale**2).sum()) == pytest.approx(2.0, rel=1e-12)
     noisy = scale_by(moments, 0.5, 2.0)  # twice the noise is above all of them
     np.testing.assert_allclose(noisy, noisy[0], rtol=1e-12)
@@ -276,7 +285,7 @@ def test_no_two_copies_of_the_rows_are_held_at_once():
     """Every engine is let go before the rows are opened again."""
     import weakref
 
-    problem = task()
+    problem = task(l2=0.5)
     held = []
 
     class Counting(type(open_rows(*rows(), problem))):

@@ -38,6 +38,9 @@ NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private relea
     help="Folder for DIR/NAME/.",
 )
 @click.option("--quick", is_flag=True, help="Fewer repeats, ε and rows, which still show the shape.")
+@click.option(
+    "--middle", is_flag=True, help="defaults: three folds, at most 60,000 rows, fewer methods and ε."
+)
 @click.option("--html", is_flag=True, help="Also write DIR/NAME/report.html, interactive and self-contained.")
 @click.option(
     "--seed",
@@ -68,6 +71,7 @@ def reproduce(
     listed: bool,
     folder: str,
     quick: bool,
+    middle: bool,
     html: bool,
     seed: int,
     most_rows: int | None,
@@ -109,6 +113,7 @@ def reproduce(
         folder=out,
         parts=out / "parts",
         quick=quick,
+        middle=middle,
         seed=seed,
         fresh=fresh,
         most_rows=most_rows,
@@ -132,7 +137,7 @@ def _reproduce(item: Item, bench: Bench, html: bool) -> float:
 
         report = item.run(replace(bench, folder=own, progress=stages))
     seconds = time.perf_counter() - started
-    files = [*report.files, _write_markdown(item, report, bench.quick, seconds, own / "report.md")]
+    files = [*report.files, _write_markdown(item, report, bench, seconds, own / "report.md")]
     if html and any(len(table) for table in report.results):
         from dperm.experiments.html import write_html
 
@@ -167,14 +172,15 @@ def _table(section: Section) -> Table:
     return table
 
 
-def _write_markdown(item: Item, report: Report, quick: bool, seconds: float, path: Path) -> Path:
+def _write_markdown(item: Item, report: Report, bench: Bench, seconds: float, path: Path) -> Path:
     from dperm.models.atomic import atomic_path
 
-    size = "quick sizes" if quick else "full sizes"
+    size = "quick" if bench.quick else "middle" if bench.middle else "full"
+    flag = "" if size == "full" else f" --{size}"
     parts = [
         f"# {item.name}: {item.title}",
         f"{item.paper}. {item.published} {NOT_A_RELEASE}",
-        f"`dperm reproduce {item.name}{' --quick' if quick else ''}`: {size}, {_duration(seconds)}, of which batches "
+        f"`dperm reproduce {item.name}{flag}`: {size} sizes, {_duration(seconds)}, of which batches "
         "that were finished before took none.",
         *(section.as_markdown() for section in report.sections),
         _listed("Checks", [str(check) for check in report.checks]),

@@ -95,7 +95,7 @@ MUTATIONS = (
     Mutation(
         name="adaptive dp-gd at zero weights",
         what_is_wrong="The distance of logistic gradients is always taken at zero weights, where it is smallest.",
-        touches=("dp-gd", "auto"),  # auto: beyond 400 columns
+        touches=("dp-gd",),
         changes={"dperm.planning.sensitivity.gradient_gap": at_zero_weights},
         probe=later_scale,
     ),

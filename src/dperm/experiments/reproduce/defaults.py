@@ -1,6 +1,6 @@
 """The default against the papers' methods and the model without noise, on all development sets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,7 +9,9 @@ import pyarrow.parquet as pq
 
 from dperm.errors import DataUnavailable
 from dperm.experiments.figures import draw_curves
-from dperm.experiments.reproduce import calibration, regression_runs
+from dperm.experiments.reproduce import calibration, constants_drawing, constants_tables, regression_runs
+from dperm.experiments.reproduce.candidates import CANDIDATES
+from dperm.experiments.reproduce.data import Records
 from dperm.experiments.reproduce.defaults_tables import (
     DEFAULT,
     DEFAULT_PLAIN,
@@ -17,6 +19,7 @@ from dperm.experiments.reproduce.defaults_tables import (
     NONE,
     checks,
     draw,
+    draw_others,
     sections,
 )
 from dperm.experiments.reproduce.development import DevelopmentSet, development_sets, read
@@ -24,6 +27,7 @@ from dperm.experiments.reproduce.item import Bench, Item, Report
 from dperm.experiments.reproduce.regret import Entry
 from dperm.experiments.reproduce.studies import Comparison, as_one, refusals
 from dperm.experiments.results import Study, combine, curves
+from dperm.experiments.spec import Entrant
 from dperm.models.atomic import atomic_path
 
 DELTA = 1e-8
@@ -59,16 +63,43 @@ PLAIN_REGRESSION = {
     "DP-GD": "dp-gd",
 }
 
+DRAWN = {"figure.png": draw, "others.png": draw_others, "regret.png": constants_drawing.draw}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
+    """``most_work`` limits the rows of wide tables: rows times columns squared, what a Newton step costs.
+
+    ``calibrated`` are the epsilons at which probabilities are looked at, ``without`` the methods that do not run.
+    """
+
     epsilons: tuple[float, ...]
     repeats: int
     folds: int = 5
     most_rows: int | None = None
+    most_work: float | None = None
+    calibrated: tuple[float, ...] | None = None
+    without: tuple[str, ...] = ()
+
+    def entrants(self, entrants: Mapping[str, Entrant]) -> dict[str, Entrant]:
+        return {label: entrant for label, entrant in entrants.items() if label not in self.without}
 
 
 FULL = Size(epsilons=(0.05, 0.1, 0.25, 0.5, 1.0, 4.0), repeats=2)
+MIDDLE = Size(
+    epsilons=(0.1, 0.25, 0.5, 1.0, 4.0),
+    repeats=1,
+    folds=3,
+    most_rows=60_000,
+    most_work=2e9,
+    calibrated=(0.1, 1.0),
+    without=(
+        "none, plain rows",
+        "DP-AGD",
+        "DP-SGD",
+        *(one.label for one in CANDIDATES.values() if one.clip in (0.25, 0.75) and one.l2_times != 1),
+    ),
+)
 QUICK = Size(epsilons=(0.1, 1.0), repeats=1, folds=2, most_rows=4_000)
 
 
@@ -77,6 +108,7 @@ class _Found:
     """What was gathered so far, set by set."""
 
     tables: list[pa.Table] = field(default_factory=list)
+    candidates: list[pa.Table] = field(default_factory=list)
     regressions: list[pa.Table] = field(default_factory=list)
     bins: list[pa.Table] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -84,17 +116,19 @@ class _Found:
 
     def entries(self) -> list[Entry]:
         classified = [
-            Entry.of(Study.of(table).dataset, curve) for table in self.tables for curve in curves(table)
+            Entry.of(Study.of(table).dataset, curve)
+            for table in (*self.tables, *self.candidates)
+            for curve in curves(table)
         ]
         return [*classified, *(one for table in self.regressions for one in regression_runs.entries(table))]
 
 
 def _run(bench: Bench) -> Report:
-    size = QUICK if bench.quick else FULL
+    size = QUICK if bench.quick else MIDDLE if bench.middle else FULL
     found = _Found()
     for name in bench.datasets or development_sets():
         try:
-            some = read(name, bench.most_rows or size.most_rows)
+            some = read(name, bench.most_rows or size.most_rows, size.most_work)
         except DataUnavailable as error:
             found.skipped.append(f"{name}: {error}")
             continue
@@ -106,14 +140,21 @@ def _run(bench: Bench) -> Report:
     if not found.sets:
         return Report(skipped=tuple(found.skipped))
     entries, bins = found.entries(), [row for table in found.bins for row in table.to_pylist()]
-    shown = sections(entries, bins, found.sets, size.epsilons)
+    calibrated = size.calibrated or size.epsilons
+    shown = (
+        *constants_tables.sections(entries, found.sets, size.epsilons),
+        *sections(entries, bins, found.sets, size.epsilons, calibrated),
+    )
     files = _write(found, bench.folder)
-    figure = bench.folder / "figure.png"
-    if draw(entries, found.sets, size.epsilons, figure):
-        files.append(figure)
+    for name, drawn in DRAWN.items():
+        if drawn(entries, found.sets, size.epsilons, bench.folder / name):
+            files.append(bench.folder / name)
     return Report(
         sections=shown,
-        checks=checks(entries, found.sets, size.epsilons),
+        checks=(
+            *constants_tables.checks(entries, found.sets, size.epsilons),
+            *checks(entries, found.sets, size.epsilons),
+        ),
         skipped=tuple(found.skipped),
         results=tuple(found.tables),
         files=tuple(files),
@@ -121,26 +162,32 @@ def _run(bench: Bench) -> Report:
 
 
 def _classify(some: DevelopmentSet, size: Size, bench: Bench, found: _Found) -> None:
-    tables = []
-    for entrants, plain in ((AS_DECLARED, False), (PLAIN, True)):
-        records = some.records(plain=plain)
-        slow = [label for label in entrants if len(records.X) > SLOW.get(label, len(records.X))]
-        found.skipped += [
-            f"{records.name}: {label}: it takes minutes a model on so many rows" for label in slow
-        ]
-        comparison = Comparison(
-            records=records,
-            contenders={label: name for label, name in entrants.items() if label not in slow},
-            epsilons=size.epsilons,
-            delta=DELTA,
-            folds=size.folds,
-            repeats=size.repeats,
-        )
-        tables.append(comparison.run(bench))
-        if some.kind == "binary" and not plain:
-            found.bins.append(calibration.run(records, size.epsilons, DELTA, size.folds, bench))
-    found.tables.append(as_one(tables))
+    records, plain = some.records(), some.records(plain=True)
+    taking_part = size.entrants(PLAIN)
+    slow = [label for label in taking_part if len(plain.X) > SLOW.get(label, len(plain.X))]
+    found.skipped += [f"{plain.name}: {label}: it takes minutes a model on so many rows" for label in slow]
+    not_slow = {label: entrant for label, entrant in taking_part.items() if label not in slow}
+    found.tables.append(
+        as_one([_compare(records, AS_DECLARED, size, bench), _compare(plain, not_slow, size, bench)])
+    )
     found.skipped += refusals(found.tables[-1])
+    if some.kind == "binary":
+        found.candidates.append(_compare(records, size.entrants(CANDIDATES), size, bench))
+        found.skipped += refusals(found.candidates[-1])
+        calibrated = size.calibrated or size.epsilons
+        found.bins.append(calibration.run(records, calibrated, DELTA, size.folds, bench))
+
+
+def _compare(records: Records, entrants: Mapping[str, Entrant], size: Size, bench: Bench) -> pa.Table:
+    comparison = Comparison(
+        records=records,
+        contenders=entrants,
+        epsilons=size.epsilons,
+        delta=DELTA,
+        folds=size.folds,
+        repeats=size.repeats,
+    )
+    return comparison.run(bench)
 
 
 def _regress(some: DevelopmentSet, size: Size, bench: Bench, found: _Found) -> None:
@@ -166,6 +213,7 @@ def _write(found: _Found, folder: Path) -> list[Path]:
     files = []
     combined: Sequence[tuple[str, Sequence[pa.Table]]] = (
         ("results.parquet", [combine(found.tables)] if found.tables else []),
+        ("candidates.parquet", [combine(found.candidates)] if found.candidates else []),
         ("regression.parquet", found.regressions),
         ("calibration.parquet", found.bins),
     )

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from dperm.experiments.reproduce.calibration import expected_error, pooled
+from dperm.experiments.reproduce.candidates import CANDIDATES
 from dperm.experiments.reproduce.drawing import Line, draw_lines
 from dperm.experiments.reproduce.item import Check, Section
 from dperm.experiments.reproduce.regret import Cell, Entry, Summary, best_of, means_of, regrets, summarise
 
 DEFAULT, DEFAULT_PLAIN, NONE, MAJORITY = "default", "default, plain rows", "none", "majority"
-OURS = (DEFAULT, DEFAULT_PLAIN)
+OURS = (DEFAULT, DEFAULT_PLAIN, *CANDIDATES)
 PAPERS = "best of the papers' methods"
 
 # What is shown of a metric: its name, a factor and decimal places.
@@ -36,6 +37,7 @@ def sections(
     bins: Sequence[Mapping[str, Any]],
     sets: Mapping[str, str],
     epsilons: Sequence[float],
+    calibrated: Sequence[float],
 ) -> tuple[Section, ...]:
     """By kind and metric what each set reached, and the regrets; then calibration. ``sets`` has the kind of each."""
     found = []
@@ -44,7 +46,7 @@ def sections(
         for metric in metrics if mine else ():
             found += [_reached(mine, metric, words, epsilons), _regrets(mine, metric, words, epsilons)]
     if bins:
-        found += [_pooled_bins(bins, epsilons), _errors(bins, epsilons)]
+        found += [_pooled_bins(bins, calibrated), _errors(bins, calibrated)]
     return tuple(found)
 
 
@@ -73,7 +75,7 @@ def _reached(entries: Sequence[Entry], metric: str, words: str, epsilons: Sequen
             " / ".join(_number(group.get((dataset, epsilon)), factor, digits) for group in groups)
             for epsilon in epsilons
         ]
-        rows.append((_short(dataset), *cells, _number(none.get((dataset, epsilons[-1])), factor, digits)))
+        rows.append((short_name(dataset), *cells, _number(none.get((dataset, epsilons[-1])), factor, digits)))
     return Section(
         title=f"{words}, {name} on held-out rows: default / default on plain rows / {PAPERS}, and without privacy",
         columns=("set", *(f"ε = {epsilon:g}" for epsilon in epsilons), "none"),
@@ -107,11 +109,11 @@ def _summary(found: Summary | None, factor: float, digits: int) -> tuple[str, st
         return ("", "")
     return (
         f"{factor * found.mean:+.{digits}f}",
-        f"{factor * found.worst:+.{digits}f} ({_short(found.dataset)})",
+        f"{factor * found.worst:+.{digits}f} ({short_name(found.dataset)})",
     )
 
 
-def _short(dataset: str) -> str:
+def short_name(dataset: str) -> str:
     """The name without the number of rows that were drawn."""
     return dataset.partition(",")[0]
 
@@ -143,7 +145,7 @@ def _errors(bins: Sequence[Mapping[str, Any]], epsilons: Sequence[float]) -> Sec
         for epsilon in epsilons:
             mine = [row for row in bins if (row["dataset"], row["epsilon"]) == (dataset, epsilon)]
             cells.append(f"{expected_error(mine):.3f}" if mine else "-")
-        rows.append((_short(dataset), *cells))
+        rows.append((short_name(dataset), *cells))
     return Section(
         title="expected calibration error of the default",
         columns=("set", *(f"ε = {epsilon:g}" for epsilon in epsilons)),
@@ -182,20 +184,40 @@ def checks(entries: Sequence[Entry], sets: Mapping[str, str], epsilons: Sequence
 
 
 def draw(entries: Sequence[Entry], sets: Mapping[str, str], epsilons: Sequence[float], path: Path) -> bool:
-    """Means over the sets of each kind, a panel for each metric; False where there is nothing to draw."""
+    """Means over the sets with two classes, a panel for each metric; False where there is nothing to draw."""
+    return _draw(entries, sets, epsilons, path, ("binary",))
+
+
+def draw_others(
+    entries: Sequence[Entry], sets: Mapping[str, str], epsilons: Sequence[float], path: Path
+) -> bool:
+    """Means over the sets of each other kind, a panel for each; False where there is nothing to draw."""
+    return _draw(entries, sets, epsilons, path, ("classes", "regression"))
+
+
+def _draw(
+    entries: Sequence[Entry],
+    sets: Mapping[str, str],
+    epsilons: Sequence[float],
+    path: Path,
+    kinds: Sequence[str],
+) -> bool:
     panels = []
-    for kind, (words, metrics) in _KINDS.items():
+    for kind in kinds:
+        words, metrics = _KINDS[kind]
         mine = [entry for entry in entries if sets[entry.dataset] == kind]
         for metric in metrics if kind == "binary" else metrics[:1]:
             lines = _lines(mine, metric, epsilons)
             if lines:
-                panels.append((f"{words}: {_SHOWN[metric][0]}", lines))
+                panels.append(
+                    (f"{len({entry.dataset for entry in mine})} sets, {words}: {_SHOWN[metric][0]}", lines)
+                )
     if not panels:
         return False
     draw_lines(
         panels,
         path,
-        title="The default over all development sets",
+        title=f"The default over the development sets, {' and '.join(_KINDS[kind][0] for kind in kinds)}",
         x_label="ε (more privacy to the left)",
         y_label="mean over the sets",
         note="The best of the papers' methods is chosen on the test rows of each set and ε: an oracle, not private.",

@@ -13,6 +13,7 @@ from dperm.datasets import (
     dataset_names,
     encode,
     encode_target,
+    feature_names,
     load_dataset,
     read_table,
 )
@@ -58,8 +59,8 @@ def development_sets() -> tuple[str, ...]:
     return (*dataset_names(), *sorted(_pairs()))
 
 
-def read(name: str, most_rows: int | None = None) -> DevelopmentSet:
-    """The set of that name, with at most so many rows.
+def read(name: str, most_rows: int | None = None, most_work: float | None = None) -> DevelopmentSet:
+    """The set of that name, with at most so many rows; ``most_work`` limits rows times columns squared.
 
     Raises
     ------
@@ -72,6 +73,9 @@ def read(name: str, most_rows: int | None = None) -> DevelopmentSet:
     else:
         schema, table = _read_pair(name)
     most = min(most_rows or LARGEST, OWN_LARGEST.get(name, LARGEST))
+    if most_work is not None:
+        thousands = int(most_work / len(feature_names(schema)) ** 2) // 1_000
+        most = min(most, 1_000 * max(1, thousands))
     label = name
     if table.num_rows > most:
         table = table.take(np.random.default_rng(text_code(name)).permutation(table.num_rows)[:most])

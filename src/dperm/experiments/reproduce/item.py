@@ -56,12 +56,14 @@ class Bench:
 
     ``folder`` is the item's own; ``parts`` keeps finished batches and is shared, so that items with a run in common
     do it once. ``most_rows`` and ``datasets`` limit the items that take data sets of any number: at most so many rows
-    of each, and only those named. ``progress`` makes, from the name of a stage, what is told of its finished batches.
+    of each, and only those named; ``middle`` asks them for a size between the quick and the full one. ``progress``
+    makes, from the name of a stage, what is told of its finished batches.
     """
 
     folder: Path
     parts: Path
     quick: bool = False
+    middle: bool = False
     seed: int = 0
     fresh: bool = False
     most_rows: int | None = None

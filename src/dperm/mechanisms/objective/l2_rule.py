@@ -2,7 +2,7 @@
 
 from dperm.mechanisms.objective.profile import hessian_trace
 from dperm.planning.penalty import SMALLEST
-from dperm.problem import Problem
+from dperm.problem import LARGEST, Problem
 
 # Chosen by leaving one of many public tables out (docs/defaults.md); no guarantee rests on them.
 COUPLED = 2.0  # in units of coupling r^2 / (n epsilon) under replace-one: the log-determinant costs 1 to 5 %
@@ -21,13 +21,11 @@ def l2_of_noise(problem: Problem, epsilon: float) -> float:
     if loss.coupling is None:
         return l2_of_curvature(problem, epsilon)
     units = (COUPLED if loss.sign_definite else TWO_SIDED) * share
-    return (
-        max(units * loss.coupling / (problem.n_rows * epsilon), SMALLEST * loss.lipschitz)
-        * problem.row_norm**2
-    )
+    rule = max(units * loss.coupling / (problem.n_rows * epsilon), SMALLEST * loss.lipschitz)
+    return min(rule * problem.row_norm**2, LARGEST)
 
 
 def l2_of_curvature(problem: Problem, epsilon: float) -> float:
     """At which the general bound on the log-determinant takes about a twelfth of epsilon."""
     least = SMALLEST * max(problem.loss.lipschitz, problem.loss.smoothness) * problem.row_norm**2
-    return max(CURVED * hessian_trace(problem) / (problem.n_rows * epsilon), least)
+    return min(max(CURVED * hessian_trace(problem) / (problem.n_rows * epsilon), least), LARGEST)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dperm.errors import NotCertified
 from dperm.losses import HuberHinge, Logistic, SoftClippedLogistic
 from dperm.mechanisms.objective.family import (
     ObjectiveMechanism,
@@ -91,7 +92,12 @@ class Objective(ObjectiveMechanism):
 
 def _published_scale(problem: Problem, budget: Budget) -> float:
     """Noise by the paper's bound for the exact minimiser, with nothing set aside for other releases."""
+    start = problem.gradient_gap * math.sqrt(-2 * math.log(budget.delta)) / budget.epsilon
+    if published_profile_delta(problem, 1e9 * start, budget.epsilon) > budget.delta:
+        raise NotCertified(
+            f"No noise brings the bound of {Objective.source} to epsilon = {budget.epsilon:g}: the Hessian alone costs "
+            "that much. Raise l2 or epsilon, or use accounting='tight'."
+        )
     return smallest_safe(
-        lambda scale: published_profile_delta(problem, scale, budget.epsilon) - budget.delta,
-        start=problem.gradient_gap * math.sqrt(-2 * math.log(budget.delta)) / budget.epsilon,
+        lambda scale: published_profile_delta(problem, scale, budget.epsilon) - budget.delta, start=start
     )
