@@ -209,9 +209,7 @@ def _draw(
         for metric in metrics if kind == "binary" else metrics[:1]:
             lines = _lines(mine, metric, epsilons)
             if lines:
-                panels.append(
-                    (f"{len({entry.dataset for entry in mine})} sets, {words}: {_SHOWN[metric][0]}", lines)
-                )
+                panels.append((f"{words}: {_SHOWN[metric][0]}", lines))
     if not panels:
         return False
     draw_lines(
