@@ -252,7 +252,7 @@ def test_progress_is_reported_for_every_mechanism_and_group(rows, monkeypatch):
         ({"folds": 1}, "folds"),
         ({"folds": N + 1}, "folds"),
         ({"repeats": 0}, "repeats"),
-        ({"loss": "hinge"}, "logistic, svm"),
+        ({"loss": "hinge"}, "logistic, soft-clip, margin, hard-clip, svm"),
         ({"mechanisms": []}, "at least one mechanism"),
         ({"epsilons": []}, "one epsilon"),
         ({"epsilons": [-1.0]}, "epsilon"),
