@@ -51,8 +51,8 @@ def changed(**changes):
 
 def test_the_library_s_own_losses():
     assert loss_names() == OURS
-    assert loss_choices("binary") == (*OURS[:4], "svm")
-    assert loss_choices("real") == ("squared", "soft-clipped-squared")
+    assert loss_choices("binary") == ("logistic", "soft-clip", "margin", "hard-clip", "svm")
+    assert loss_choices("real") == ("squared", "soft-clip-squared")
     assert {Logistic(), HuberHinge(0.5), ClippedSquared(0.7), Softmax(3), Linear()} <= set(example_losses())
     assert [loss.name for loss in example_losses() if not loss.is_model] == ["linear"]
 

@@ -88,6 +88,20 @@ def test_planning_again_from_the_resolved_problem_gives_the_same_plan(loss) -> N
     assert Auto().plan(plan.problem, budget).settings != plan.settings  # another budget, another plan
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("l2", [0.0, 1e-6, 1e-3, 1.0])
+def test_any_given_l2_is_used_as_it_is(l2, loss) -> None:
+    problem, budget = (
+        dataclasses.replace(WIDE, l2=l2, loss=loss, n_rows=1000, n_features=20),
+        Budget(0.1, 1e-8),
+    )
+    plan = Auto().plan(problem, budget)
+    assert plan.problem.l2 == l2 == plan.settings["l2_used"]
+    small = l2 < Auto().l2_rule(problem, budget) / 2
+    assert plan.settings["mechanism"] == ("dp-gd" if small or loss.outputs > 1 else "objective")
+    assert Auto().plan(plan.problem, budget).settings == plan.settings
+
+
 @pytest.mark.parametrize("variant", [False, "linear", "bounded"])
 def test_rows_may_be_standardised_or_not(variant) -> None:
     plan = planned(WIDE, 1.0, Auto(standardise=variant))

@@ -36,6 +36,7 @@ Vector = NDArray[np.float64]
 # Two classes: the largest slope grows as the noise falls, because a smaller one biases probabilities.
 CLIP_LEVEL, CLIP_GROWTH, CLIP_RANGE = 0.0015, 0.25, (0.35, 0.5)
 KNEE = 0.7
+LEAST_L2 = 0.5  # of the rule's: with less the log-determinant costs too much
 # Regression: the largest slope, for targets in [-1, 1].
 RESIDUAL_BOUND, RESIDUAL_KNEE = 0.2, 0.5
 # Several classes: steps, the bound on a row's gradient in x_norm, and how far descent goes: PATH n mu.
@@ -134,9 +135,12 @@ def choose(problem: Problem, budget: Budget, standardise: bool | str = LINEAR) -
     """The mechanism for a task and a budget, and the reason in words."""
     rows = "standardised rows" if standardise else "rows as they came"
     if problem.loss.labels != "classes":
+        objective = Objective(standardise=standardise)
+        if problem.l2 >= LEAST_L2 * objective.l2_rule(problem, budget):
+            return objective, f"one margin: a perturbed objective on {rows} costs least for its accuracy"
         return (
-            Objective(standardise=standardise),
-            f"one margin: a perturbed objective on {rows} costs least for its accuracy",
+            DPGD(standardise=standardise),
+            f"the given l2 is too small for a perturbed objective: noisy gradients on {rows} need none",
         )
     path = PATH * math.sqrt(problem.dimension) / noise_level(problem, budget) / problem.x_norm**2
     descent = DPGD(
