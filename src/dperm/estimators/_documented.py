@@ -92,7 +92,7 @@ ATTRIBUTES: Entries = {
         """
         What every row passes through before the model sees it, in training as in prediction: the bound, and where rows
         are standardised the centre and the scale made of what was released. A map that is ``linear`` bounds rows in
-        training only, and margins are X @ coef_.T + intercept_ for rows as they came.
+        training only, and margins are ``X @ coef_.T + intercept_`` for rows as they came.
         """,
     ),
     "privacy_": (
