@@ -90,6 +90,9 @@ def check_noise(
 ) -> NoiseCheck:
     """Run ``runs`` times, one by one, and look at nothing but noise."""
     source = SystemEntropy() if entropy is None else entropy
+    problem = replace(
+        problem, l2=max(problem.l2, mechanism.l2_rule(problem, budget))
+    )  # as much as a theorem may need
     plan = mechanism.plan(problem, budget)
     if plan.standardisation is None:
         plan = mechanism.plan(replace(problem, intercept=0.0), budget)
