@@ -62,7 +62,9 @@ def test_the_second_accountant_agrees_on_samples(case):
     document = document_of(case)
     budget = document["certificate"]["budget"]
     reached = verify(document).price.delta(budget["epsilon"])
-    assert budget["delta"] * (1 - 2e-3) <= reached <= budget["delta"] * (1 + 1e-5)
+    # Sampled steps after a standardisation are planned with a little more noise than needed.
+    spare = 2e-3 if case == "psgd, standardised, removable" else 1e-3
+    assert budget["delta"] * (1 - spare) <= reached <= budget["delta"] * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("mu", [1e-3, 0.05, 0.3, 1.0, 6.0, 40.0])
