@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from dperm.arithmetic import Arithmetic
-from dperm.engine._threads import Part, available_processors, in_order, split
+from dperm.engine._threads import Part, in_order, split
 from dperm.engine.base import Engine, Floats, Integers, Order, Rows
 from dperm.engine.reference import ReferenceEngine
 from dperm.engine.stored import Stored
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
 from dperm.problem import Problem
+from dperm.processors import available_processors
 from dperm.row_map import RowMap
 
 _ROWS_AT_ONCE = 4096

@@ -162,3 +162,29 @@ def fill_gaussians(out, done, last, each, columns, digits):
         done += 1
         at = after
     return done, at
+
+
+# The exponential mechanism, by rejection.
+
+
+@compiled()
+def one_choice(digits, at, wholes, parts, scale, width, mask):
+    """i with weight exp(-wholes[i] - parts[i] / scale), 0 <= parts[i] < scale <= 2**56, or -1 if the bytes end.
+
+    Also returns the next byte to read: that of the proposal which the bytes did not suffice for, if they end.
+    """
+    bound = U(wholes.size)
+    while True:
+        begun = at
+        place, at = below(digits, at, bound, width, mask)
+        kept = at <= digits.size
+        for _ in range(2 * wholes[place]):
+            if not kept:
+                break
+            kept, at = coin_root_e(digits, at)
+        if kept:
+            kept, at = coin_exp(digits, at, parts[place], scale)
+        if at > digits.size:
+            return np.int64(-1), begun
+        if kept:
+            return np.int64(place), at

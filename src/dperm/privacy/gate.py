@@ -17,7 +17,7 @@ from dperm.privacy.noise import ROUNDING_ALLOWANCE, FloatArray, GaussianNoise, a
 from dperm.privacy.noisy_min import NoisyMin, noisy_min
 from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch, SecretOrder
 
-FLOAT_GRID = -1074  # scores are compared as the floats they are, and every float is a multiple of 2**-1074
+FLOAT_GRID = -1074  # a choice declares no grid: the rounding of its scores is part of the allowance
 
 Noise = GaussianNoise | GammaNormNoise
 

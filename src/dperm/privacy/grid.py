@@ -34,13 +34,19 @@ def added_on_grid(columns: FloatArray, noise: Integers, exponents: Integers) -> 
 
 def _exact_sum(value: float, noise: int, exponent: int) -> float:
     """The same in whole numbers of any size, for values that are large beside their noise."""
-    numerator, denominator = value.as_integer_ratio()
     up, down = 1 << max(0, -exponent), 1 << max(0, exponent)
-    steps = _nearest(numerator * up, denominator * down)
-    return (steps + noise) * down / up
+    return (exact_steps(value, exponent) + noise) * down / up
 
 
-def _nearest(numerator: int, denominator: int) -> int:
-    """Nearest whole number to a ratio, the even one of two."""
+def exact_steps(value: float, exponent: int) -> int:
+    """The nearest whole number of steps of 2**exponent, the even one of two."""
+    numerator, denominator = value.as_integer_ratio()
+    numerator, denominator = numerator << max(0, -exponent), denominator << max(0, exponent)
     whole, rest = divmod(numerator, denominator)
     return whole + (2 * rest > denominator or (2 * rest == denominator and whole % 2 == 1))
+
+
+def steps_up(value: float, exponent: int) -> int:
+    """A positive number in steps of 2**exponent, rounded up."""
+    numerator, denominator = value.as_integer_ratio()
+    return -(-(numerator << max(0, -exponent)) // (denominator << max(0, exponent)))

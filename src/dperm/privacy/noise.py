@@ -1,7 +1,6 @@
 """Gaussian noise on a grid: how the grid widens a sensitivity, and what adds the noise."""
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload
@@ -10,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.privacy.discrete_gaussian import LARGEST_SCALE, discrete_gaussian
+from dperm.privacy.discrete_gaussian import by_opendp, discrete_gaussian
 from dperm.privacy.entropy import Entropy, seeded
-from dperm.privacy.grid import added_on_grid
+from dperm.privacy.grid import added_on_grid, steps_up
 
 FloatArray = NDArray[np.float64]
 
@@ -81,9 +80,7 @@ class GaussianNoise:
     @property
     def steps(self) -> int:
         """The scale in steps of the grid, rounded up: more noise by a part of at most 1e-5, never less."""
-        numerator, denominator = self.scale.as_integer_ratio()
-        shift = self.grid_exponent
-        return -(-(numerator << max(0, -shift)) // (denominator << max(0, shift)))
+        return steps_up(self.scale, self.grid_exponent)
 
     def padded(self, sensitivity: float) -> float:
         """``padded`` on the grid of this noise, for the sensitivity of one hidden branch."""
@@ -123,21 +120,13 @@ def add_noises(columns: FloatArray, noises: Sequence[GaussianNoise], entropy: En
     if not entropy.secure:
         return _seeded(columns, noises, seeded(entropy))
     scales = [noise.steps for noise in noises]
-    if sampler() == "opendp" or max(scales, default=1) > LARGEST_SCALE:
+    if by_opendp(max(scales, default=1)):
         from dperm.privacy.opendp_noise import opendp_gaussian
 
         noisy = [opendp_gaussian(values, noise) for values, noise in zip(columns.T, noises, strict=True)]
         return np.stack(noisy, axis=1)
     drawn = discrete_gaussian(len(columns), scales, entropy)
     return added_on_grid(columns, drawn, np.array([noise.grid_exponent for noise in noises]))
-
-
-def sampler() -> str:
-    """Who draws exact noise: "compiled", or "opendp" where the environment variable DPERM_SAMPLER says so."""
-    chosen = os.environ.get("DPERM_SAMPLER", "compiled")
-    if chosen not in ("compiled", "opendp"):
-        raise InvalidInput(f'DPERM_SAMPLER must be "compiled" or "opendp"; got {chosen!r}.')
-    return chosen
 
 
 def _seeded(

@@ -1,4 +1,4 @@
-"""The discrete Gaussian as OpenDP draws it: the oracle of tests, and a choice (``DPERM_SAMPLER=opendp``)."""
+"""Exact noise and choices as OpenDP draws them: the oracle of tests, and an option (``DPERM_SAMPLER=opendp``)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dperm.errors import NotCertified
 
 if TYPE_CHECKING:
     from dperm.privacy.noise import GaussianNoise
+    from dperm.privacy.noisy_min import NoisyMin
 
 Vector = NDArray[np.float64]
 
@@ -51,3 +52,35 @@ def _input_space(dimension: int) -> tuple[Any, Any]:
 
     enable_features("contrib")
     return vector_domain(atom_domain(T=float, nan=False), size=dimension), l2_distance(T=float)
+
+
+@lru_cache(maxsize=1024)
+def opendp_chooser(choice: NoisyMin) -> Any:
+    """OpenDP's comparison of scores plus Gumbel noise, in arithmetic as exact as the comparison needs.
+
+    Raises
+    ------
+    NotCertified
+        If OpenDP's own account of the choice exceeds ours.
+    """
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_noisy_max
+    from opendp.measures import zero_concentrated_divergence
+    from opendp.metrics import linf_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    measurement = make_noisy_max(
+        vector_domain(atom_domain(T=float, nan=False)),
+        linf_distance(T=float, monotonic=choice.one_sided),
+        zero_concentrated_divergence(),
+        scale=choice.scale,
+        negate=True,
+    )
+    claimed = measurement.map(choice.sensitivity)
+    if not claimed <= choice.rho:
+        raise NotCertified(
+            f"OpenDP prices this choice at rho = {claimed:g}, we at {choice.rho:g}. Nothing is chosen; the "
+            "installed version of OpenDP may round differently."
+        )
+    return measurement

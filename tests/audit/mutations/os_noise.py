@@ -72,7 +72,10 @@ def of_the_passage_before(add):
 
 
 def half_gumbel(sampler):
-    return lambda choice: sampler(NoisyMin(sensitivity=choice.sensitivity / 2, epsilon=choice.epsilon))
+    def broken(scores, choice, entropy):
+        return sampler(scores, NoisyMin(sensitivity=choice.sensitivity / 2, epsilon=choice.epsilon), entropy)
+
+    return broken
 
 
 def half_gamma(draw):
@@ -145,7 +148,7 @@ MUTATIONS = (
         name="system choice halved",
         what_is_wrong="A private choice draws Gumbel noise for half of the declared sensitivity.",
         touches=("frank-wolfe", "dp-agd"),
-        changes={"dperm.privacy.noisy_min._gumbel_min": half_gumbel},
+        changes={"dperm.privacy.noisy_min.lowest": half_gumbel},
         probe=lowest_chosen,
     ),
     Mutation(
