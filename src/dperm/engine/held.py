@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import Arithmetic
-from dperm.engine._threads import available_processors
 from dperm.engine.base import Engine, Floats, Integers, Order, Rows
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
 from dperm.problem import Problem
+from dperm.processors import available_processors
 from dperm.row_map import RowMap
 
 
