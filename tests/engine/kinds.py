@@ -8,7 +8,7 @@ A kind is a file ``kind_<name>.py`` beside this one with
 ``features(n, seed)``                          optional: a dense X that suits the kind better than ``plain_features``;
 ``native(X)``                                  optional: a dense X in the form that ``fit`` is given, to predict for;
 ``finite``                                     optional: True where rows cannot hold NaN or infinity;
-``slow``                                       optional: True for a kind of which a pass takes long, tested on fewer losses.
+``slow``                                       optional: True where a pass takes long: fewer losses then.
 """
 
 from __future__ import annotations
