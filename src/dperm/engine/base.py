@@ -23,6 +23,8 @@ from dperm.row_map import RowMap
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+_COLUMNS_AT_ONCE = 256
+
 
 class Order(Protocol):
     """A random order of rows that is drawn once, where the rows are."""
@@ -199,6 +201,22 @@ class Engine(ABC):
         """Both sums in one pass."""
         self._begin(loss, W)
         return self._sums(loss, W, None, None, True, True)
+
+    def values_between(self, loss: Loss, begin: Floats, end: Floats, shares: Floats) -> Floats:
+        """Sum of the loss over each model's own rows at points of a segment, ``(len(shares), K)``.
+
+        The points are ``begin + shares[s] (end - begin)``, with shares from 0 to 1. A margin is as precise as that of
+        the longer of the two ends.
+        """
+        total = np.empty((len(shares), begin.shape[1]))
+        at_once = max(1, _COLUMNS_AT_ONCE // len(shares))
+        for first in range(0, begin.shape[1], at_once):
+            models = range(begin.shape[1])[first : first + at_once]
+            one, other = begin[:, models, None], end[:, models, None]
+            points = np.ascontiguousarray((one + (other - one) * shares).reshape(len(begin), -1))
+            many = self.select(np.repeat(models, len(shares)).tolist())
+            total[:, models] = many.value_sum(loss, points).reshape(len(models), -1).T
+        return total
 
     def curvature_sum(self, loss: Loss, W: Floats) -> Floats:
         """Hessian of the summed loss, ``(K, n_columns, n_columns)``: curvature * x x^T over own rows."""
