@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from dperm.audit.gates import SilentGate
 from dperm.engine import Engine, Table, open_rows
-from dperm.engine.stored import Stored
+from dperm.engine.stored import StoredDense
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
 from dperm.mechanisms import RSGDAR, Job, Output
@@ -226,9 +226,9 @@ class OpenedTable(Table):
 
     def __init__(self, *rows: object, **facts: object) -> None:
         super().__init__(*rows, **facts)  # type: ignore[arg-type]
-        self.opened: list[Stored] = []
+        self.opened: list[StoredDense] = []
 
-    def _engine(self, rows: Stored, *how: Any) -> Engine:
+    def _engine(self, rows: StoredDense, *how: Any) -> Engine:
         self.opened.append(rows)
         return super()._engine(rows, *how)
 

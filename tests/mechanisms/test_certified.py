@@ -9,7 +9,7 @@ from every_private import BUDGET, NOT_STANDARDISED, each_case, planned, rows_for
 
 from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
 from dperm.engine import Engine, ReferenceEngine, Rows, Table, open_rows
-from dperm.engine.stored import Stored
+from dperm.engine.stored import StoredDense
 from dperm.errors import DpermError
 from dperm.losses import Logistic
 from dperm.mechanisms import AMP, DPGD, Job, Majority, NoPrivacy, OutputGD, Plan, resolve
@@ -32,7 +32,7 @@ class CoarseEngine(ReferenceEngine):
 class CoarseTable(Table):
     """Rows whose sums are said to be as precise as float32 ones."""
 
-    def _engine(self, rows: Stored, *how: object) -> Engine:
+    def _engine(self, rows: StoredDense, *how: object) -> Engine:
         return CoarseEngine(rows, self._used)
 
 
@@ -44,7 +44,7 @@ class UnwatchedEngine(ReferenceEngine):
 class UnwatchedTable(Table):
     """Rows of which no pass is noted."""
 
-    def _engine(self, rows: Stored, *how: object) -> Engine:
+    def _engine(self, rows: StoredDense, *how: object) -> Engine:
         return UnwatchedEngine(rows, self._used)
 
 
@@ -55,7 +55,7 @@ class PartlyCoarseTable(Table):
         super().__init__(*rows, **facts)  # type: ignore[arg-type]
         self.turns, self.coarse = count(), coarse
 
-    def _engine(self, rows: Stored, *how: object) -> Engine:
+    def _engine(self, rows: StoredDense, *how: object) -> Engine:
         kind = CoarseEngine if next(self.turns) in self.coarse else ReferenceEngine
         return kind(rows, self._used)
 

@@ -88,6 +88,16 @@ class Rows(ABC):
         that their gradient is zero. ``mask``, 0/1 of shape (n_rows, K), says which rows each of K models trains on.
         """
 
+    @classmethod
+    def shape_of(cls, X: Any) -> tuple[int, int]:
+        """Rows and features of what this engine accepts, without a look at a value."""
+        return int(X.shape[0]), int(X.shape[1])
+
+    @classmethod
+    def margins_of(cls, X: Any, row_map: RowMap, coefficients: Floats, constant: Floats | float) -> Floats:
+        """Margins of rows as they came, for prediction: as ``RowMap.margins`` of the same rows in an array."""
+        raise Unsupported(f"a model cannot predict for {cls.name} rows; give them as an array.")
+
     @property
     @abstractmethod
     def n_rows(self) -> int:

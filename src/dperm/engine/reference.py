@@ -13,7 +13,7 @@ class ReferenceEngine(StoredEngine):
 
     @property
     def _X(self) -> Floats:
-        return self._rows.X.astype(np.float64)
+        return self._rows.densely(0, self.n_rows)
 
     def arithmetic(self, n_models: int) -> Arithmetic:
         return FLOAT64

@@ -1,8 +1,8 @@
-"""Rows that lie in one array in memory, with a mask that says which of them each model may see."""
+"""Rows that one process holds, in whatever form, with a mask that says which of them each model may see."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -19,22 +19,60 @@ from dperm.losses import Loss
 _ROWS_AT_ONCE = 4096
 
 
-@dataclass(frozen=True, repr=False)
-class Stored:
-    """Opened rows: mapped, in their final order, intercept column included.
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Stored(ABC):
+    """Opened rows: mapped, in their final order, intercept column included. A subclass says in what form.
 
-    ``X``             C-ordered ``(n_rows, n_columns)``, float32 or float64;
     ``y``             encoded labels;
     ``inverse_norm``  a lower bound on 1 / norm of each stored row, finite for zero rows too;
     ``mask``          1 where a row trains a model, ``(n_rows, K)``, or None: every row trains every model;
     ``radius``        the declared bound on the norm of a whole row.
     """
 
-    X: NDArray[np.floating[Any]]
     y: Floats
     inverse_norm: Floats
     mask: NDArray[np.uint8] | None
     radius: float
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.y)
+
+    @property
+    @abstractmethod
+    def n_columns(self) -> int:
+        """With that of the intercept."""
+
+    @abstractmethod
+    def densely(self, first: int, last: int) -> Floats:
+        """Some of the rows as a float64 array."""
+
+    def take(self, index: Integers, mask: NDArray[np.uint8] | None) -> Self:
+        """A copy of these rows alone, with another mask."""
+        return replace(
+            self, y=self.y[index], inverse_norm=self.inverse_norm[index], mask=mask, **self._taken(index)
+        )
+
+    @abstractmethod
+    def _taken(self, index: Integers) -> dict[str, Any]:
+        """The fields that a subclass adds, of these rows alone."""
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class StoredDense(Stored):
+    """``X`` is C-ordered ``(n_rows, n_columns)``, float32 or float64."""
+
+    X: NDArray[np.floating[Any]]
+
+    @property
+    def n_columns(self) -> int:
+        return int(self.X.shape[1])
+
+    def densely(self, first: int, last: int) -> Floats:
+        return self.X[first:last].astype(np.float64, copy=False)
+
+    def _taken(self, index: Integers) -> dict[str, Any]:
+        return {"X": self.X[index]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +99,11 @@ class StoredEngine(Engine):
 
     @property
     def n_rows(self) -> int:
-        return int(self._rows.X.shape[0])
+        return self._rows.n_rows
 
     @property
     def n_columns(self) -> int:
-        return int(self._rows.X.shape[1])
+        return self._rows.n_columns
 
     def select(self, models: Sequence[int]) -> Self:
         if self._rows.mask is None:
@@ -89,9 +127,7 @@ class StoredEngine(Engine):
         if 2 * len(used) > self.n_rows:
             part._rows = replace(self._rows, mask=members)
             return part
-        rows = self._rows
-        mask = None if len(draws) == 1 else members[used]
-        part._rows = Stored(rows.X[used], rows.y[used], rows.inverse_norm[used], mask, rows.radius)
+        part._rows = self._rows.take(used, None if len(draws) == 1 else members[used])
         return part
 
     def batches(self, sizes: ArrayLike) -> Ranges:
@@ -173,7 +209,7 @@ class StoredEngine(Engine):
         total = np.zeros((self.n_columns, mask.shape[1]))
         for first in range(0, self.n_rows, _ROWS_AT_ONCE):
             block = slice(first, first + _ROWS_AT_ONCE)
-            rows = self._rows.X[block].T.astype(np.float64)
+            rows = self._rows.densely(block.start, min(block.stop, self.n_rows)).T
             total += (rows if power == 1 else rows * rows) @ mask[block].astype(np.float64)
         return total
 

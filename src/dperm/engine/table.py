@@ -1,21 +1,17 @@
 """Dense rows as they came in, and the one pass that makes them safe to compute with."""
 
-import math
-from collections.abc import Iterator, Sequence
-from copy import copy
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from dperm.arithmetic import Arithmetic
-from dperm.engine._threads import Part, available_processors, in_order, split
-from dperm.engine.base import Engine, Floats, Integers, Order, Rows
+from dperm.engine._threads import Part, in_order, split
+from dperm.engine.base import Engine, Floats, Integers
+from dperm.engine.held import HeldRows
 from dperm.engine.reference import ReferenceEngine
-from dperm.engine.stored import Stored
+from dperm.engine.stored import StoredDense
 from dperm.errors import InvalidInput
-from dperm.losses import Loss
-from dperm.problem import Problem
 from dperm.row_map import RowMap
 
 _ROWS_AT_ONCE = 4096
@@ -26,131 +22,61 @@ _UNIT = 2.0**-53
 _EXPONENT_LIMIT = {np.dtype(np.float32): 100, np.dtype(np.float64): 400}
 
 
-class Table(Rows):
+class Table(HeldRows):
     """Rows in an array, of any real dtype and memory layout, or in what NumPy makes one of.
 
     Parameters
     ----------
     X : array of shape (rows, features)
-        It may hold fewer rows than ``n_rows``: the missing ones are empty rows, all zero (the intercept column too)
-        with label +1, so their gradient is zero.
-    y : array of shape (rows,)
-        Encoded labels: -1/+1, real numbers, or 0..C-1.
-    row_map : RowMap
-        Longer rows than its public bound are scaled down.
-    n_rows : int
-        Public number of rows, or capacity.
-    mask : bool or 0/1 array of shape (n_rows, K), optional
-        Which rows each of K models trains on.
+        It may hold fewer rows than ``n_rows``.
+    y, row_map, n_rows, mask
+        As for all ``HeldRows``.
     """
 
     name: ClassVar[str] = "dense"
 
     def __init__(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        row_map: RowMap,
-        n_rows: int,
-        mask: ArrayLike | None = None,
+        self, X: ArrayLike, y: ArrayLike, *, row_map: RowMap, n_rows: int, mask: ArrayLike | None = None
     ) -> None:
-        self._X, self._y = np.asarray(X), np.asarray(y)
-        self._declared = self._map = row_map
-        self._n_rows = int(n_rows)
-        self._mask = None if mask is None else np.asarray(mask)
-        self._used: set[Arithmetic] = set()
-        self._check_shapes()
-        self._rows_of_model = None if self._mask is None else self._mask.sum(axis=0, dtype=np.int64)
+        self._X = np.asarray(X)
+        if self._X.ndim != 2 or self._X.shape[1] < 1 or self._X.dtype.kind not in "biuf":
+            raise InvalidInput(
+                f"X must be a 2-D array of real numbers; got {self._X.dtype} in {self._X.ndim} dimensions. "
+                "Encode text and categories first."
+            )
+        super().__init__(self._X.shape, y, row_map=row_map, n_rows=n_rows, mask=mask)
 
     @classmethod
     def accepts(cls, X: Any) -> bool:
         return True
 
-    @classmethod
-    def of(cls, X: Any, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> Self:
-        return cls(X, y, row_map=row_map, n_rows=n_rows, mask=mask)
-
-    @property
-    def n_rows(self) -> int:
-        return self._n_rows
-
-    def noting(self, used: set[Arithmetic]) -> Self:
-        part = copy(self)
-        part._used = used
-        return part
-
-    def check_matches(self, problem: Problem, model: int) -> None:
-        rows = self._n_rows if self._rows_of_model is None else int(self._rows_of_model[model])
-        declared = (problem.x_norm, problem.intercept, problem.n_features, problem.n_rows)
-        mine = (self._declared.x_norm, self._declared.intercept, self._X.shape[1], rows)
-        if declared != mine:
-            raise InvalidInput(
-                "the table's bounds, features or rows are not those of the plan; make both from the same Problem."
-            )
-
-    def check_labels(self, loss: Loss) -> None:
-        if loss.labels == "binary":
-            known = np.abs(self._y) == 1
-        elif loss.labels == "classes":
-            known = (self._y >= 0) & (self._y < loss.outputs) & (self._y == np.floor(self._y))
-        else:
-            known = np.isfinite(self._y)
-        if not known.all():
-            raise InvalidInput(f"y holds labels that the {loss.name} loss does not know; encode them first.")
-
-    def select(self, models: Sequence[int]) -> Self:
-        if self._mask is None:
-            return self
-        part = copy(self)
-        part._mask = self._mask[:, models]
-        part._rows_of_model = part._mask.sum(axis=0, dtype=np.int64)
-        return part
-
-    def mapped(self, row_map: RowMap) -> Self:
-        part = copy(self)
-        part._map = row_map
-        return part
-
-    def open(
+    def _opened(  # type: ignore[override]  # its own options by name
         self,
-        order: Order | None = None,
+        position: Integers,
+        common: dict[str, Any],
+        precise: bool,
+        threads: int,
         *,
-        precise: bool = False,
         storage: DTypeLike | None = None,
         engine: str = "dense",
-        threads: int | None = None,
     ) -> Engine:
         """Copy the rows, mapped and in the given order, into an engine.
 
         Parameters
         ----------
-        order, precise
-            As for all ``Rows``. Precise asks for float64 arithmetic, whatever rows are stored as.
+        precise : bool
+            Asks for float64 arithmetic, whatever rows are stored as.
         storage : float32 or float64, optional
             By default float32: rounding a row is a function of that row alone. Precise rows are stored as float64 where
             that costs little, below two million numbers, and where the public bounds are beyond float32.
         engine : "dense" or "reference"
-        threads : int, optional
-            Threads of the dense engine, by default one per available processor. Results do not depend on it.
         """
-        if threads is not None and threads < 1:
-            raise InvalidInput(f"threads must be at least 1; got {threads}.")
-        threads = threads or available_processors()
         dtype = self._storage(precise) if storage is None else np.dtype(storage)
         self._check_storage(dtype)
-        position = self._positions(order)
         X, inverse_norm = self._bounded(dtype, position, threads)
-        y = np.ones(self._n_rows)
-        y[position[: len(self._y)]] = self._labels()
-        mask = None
-        if self._mask is not None:
-            mask = np.empty(self._mask.shape, np.uint8)
-            mask[position] = self._mask
-        radius = math.nextafter(math.hypot(self._map.x_norm, self._map.intercept), math.inf)
-        return self._engine(Stored(X, y, inverse_norm, mask, radius), engine, precise, threads)
+        return self._engine(StoredDense(X=X, inverse_norm=inverse_norm, **common), engine, precise, threads)
 
-    def _engine(self, rows: Stored, engine: str, precise: bool, threads: int) -> Engine:
+    def _engine(self, rows: StoredDense, engine: str, precise: bool, threads: int) -> Engine:
         if engine == "reference":
             return ReferenceEngine(rows, self._used)
         if engine == "dense":
@@ -158,28 +84,6 @@ class Table(Rows):
 
             return DenseEngine(rows, self._used, precise=precise, threads=threads)
         raise InvalidInput(f"engine must be 'dense' or 'reference'; got {engine!r}.")
-
-    def _check_shapes(self) -> None:
-        if self._X.ndim != 2 or self._X.shape[1] < 1 or self._X.dtype.kind not in "biuf":
-            raise InvalidInput(
-                f"X must be a 2-D array of real numbers; got {self._X.dtype} in {self._X.ndim} dimensions. "
-                "Encode text and categories first."
-            )
-        if self._y.shape != self._X.shape[:1] or self._y.dtype.kind not in "biuf":
-            raise InvalidInput("y must hold one number per row of X.")
-        if self._n_rows < 1 or len(self._X) > self._n_rows:
-            raise InvalidInput(
-                f"X has more rows than the declared n_rows = {self._n_rows}. Declare a larger n_rows, "
-                "chosen without looking at the data."
-            )
-        if self._mask is not None:
-            shape_ok = self._mask.ndim == 2 and len(self._mask) == self._n_rows and self._mask.shape[1] > 0
-            if (
-                not shape_ok
-                or self._mask.dtype.kind not in "biu"
-                or ((self._mask != 0) & (self._mask != 1)).any()
-            ):
-                raise InvalidInput(f"mask must hold 0 and 1 in shape ({self._n_rows}, models).")
 
     def _storage(self, precise: bool) -> np.dtype[Any]:
         """By public numbers alone."""
@@ -204,25 +108,6 @@ class Table(Rows):
                 f"intercept must be 0 or lie between {1 / limit:.3g} and {limit:.3g} with {dtype} storage; "
                 f"got {intercept!r}."
             )
-
-    def _positions(self, order: Order | None) -> Integers:
-        """Where each row goes: the inverse of the order."""
-        everyone = np.arange(self._n_rows, dtype=np.int64)
-        if order is None:
-            return everyone
-        drawn = np.asarray(order.permutation(self._n_rows))
-        position = np.full(self._n_rows, -1, np.int64)
-        if drawn.shape == (self._n_rows,) and drawn.dtype.kind in "iu" and drawn.min() >= 0:
-            position[drawn[drawn < self._n_rows]] = everyone[drawn < self._n_rows]
-        if position.min() < 0:
-            raise InvalidInput(f"order must be a permutation of range({self._n_rows}).")
-        return position
-
-    def _labels(self) -> Floats:
-        y = self._y.astype(np.float64, copy=False)
-        if not np.isfinite(y).all():
-            raise InvalidInput("y holds NaN or infinite values. Drop those rows or repair the labels first.")
-        return y
 
     def _bounded(
         self, dtype: np.dtype[Any], position: Integers, threads: int
@@ -269,17 +154,6 @@ class Table(Rows):
         X[empty] = 0
         inverse_norm[empty] = 1 / floor
         return X, inverse_norm
-
-    def _moves(self) -> tuple[Floats, Floats]:
-        """What the map subtracts and divides by, empty where it only bounds."""
-        if not self._map.moves:
-            return np.empty(0), np.empty(0)
-        n_features = self._X.shape[1]
-        centre = np.zeros(n_features) if self._map.centre is None else np.array(self._map.centre)
-        spread = np.ones(n_features) if self._map.scale is None else np.array(self._map.scale)
-        if not len(centre) == len(spread) == n_features:
-            raise InvalidInput(f"the row map must have one number for each of the {n_features} features.")
-        return centre, spread
 
     def _blocks(self, part: Part) -> Iterator[tuple[int, NDArray[np.floating[Any]]]]:
         """The rows as C-ordered float32 or float64 blocks; a view where they are that already."""

@@ -11,7 +11,6 @@ from sklearn.utils.validation import validate_data
 
 from dperm.engine import Table, engine_for
 from dperm.errors import DpermError, InvalidInput, InvalidType
-from dperm.estimators._paying import shape_of
 
 _SHAPE = r"\((?:\d+(?:, ?|,?(?=\))))*\)"
 _CLASS = r"[A-Za-z_][\w.]*"
@@ -112,5 +111,14 @@ def checked_rows(estimator: Any, X: Any, y: Any, **form: Any) -> tuple[Any, Any]
         return rows, targets
     form.pop("ensure_min_samples", None)
     targets = checked(estimator, y=y, **form)
-    estimator.n_features_in_ = shape_of(X, True)[1]
+    estimator.n_features_in_ = engine_for(X).shape_of(X)[1]
     return X, targets
+
+
+def check_features(estimator: Any, n_features: int) -> None:
+    """Refuse to predict for rows with another number of features than those of the fit."""
+    if n_features != estimator.n_features_in_:
+        raise InvalidInput(
+            f"X has {n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )

@@ -23,7 +23,7 @@ from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
 from dperm.estimators._paying import check_purse, check_shape, paid, shape_of
-from dperm.estimators._rows import checked, unquoted
+from dperm.estimators._rows import check_features, checked, unquoted
 from dperm.estimators._surroundings import surroundings
 from dperm.estimators.report import PrivacyReport
 from dperm.ledger import Ledger
@@ -163,14 +163,20 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _margins(self, X: ArrayLike) -> Vector:
         """The linear function of every row, mapped as in training."""
         check_is_fitted(self)
-        rows = checked(self, X, dtype=[np.float64, np.float32], reset=False)
-        return self.row_map_.margins(rows, self.coef_.T, self.intercept_)
+        kind = engine_for(X)
+        if kind is Table:
+            rows = checked(self, X, dtype=[np.float64, np.float32], reset=False)
+            return self.row_map_.margins(rows, self.coef_.T, self.intercept_)
+        with unquoted():
+            check_features(self, kind.shape_of(X)[1])
+            return kind.margins_of(X, self.row_map_, self.coef_.T, self.intercept_)
 
     def _table_shape(self, X: Any, y: Any, paying: bool) -> tuple[int, int]:
         """Rows and features, before a value is looked at. What is no table is refused in scikit-learn's words."""
         with unquoted():
-            shape = shape_of(X, paying)
-            sparse = issparse(X) and engine_for(X) is Table
+            kind = engine_for(X)
+            shape = shape_of(X, paying) if kind is Table else kind.shape_of(X)
+            sparse = issparse(X) and kind is Table
             if y is None or sparse or len(shape) != 2 or shape[1] == 0 or shape[0] < self._fewest_rows():
                 table = X if y is None or sparse else np.broadcast_to(0.0, shape)
                 validate_data(self, table, y)
