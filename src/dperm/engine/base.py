@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dperm.arithmetic import Arithmetic
+from dperm.engine.walk import GradientWalk, Walk
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss
 from dperm.problem import Problem
@@ -227,6 +228,12 @@ class Engine(ABC):
             many = self.select(np.repeat(models, len(shares)).tolist())
             total[:, models] = many.value_sum(loss, points).reshape(len(models), -1).T
         return total
+
+    def walk(self, loss: Loss, W: Floats) -> Walk:
+        """A walk from W, for a loss with one output, that changes one coordinate of the weights at a time."""
+        if loss.outputs != 1:
+            raise Unsupported(f"a walk needs a loss with one output; {loss.name} has {loss.outputs}.")
+        return GradientWalk(self, loss, W)
 
     def curvature_sum(self, loss: Loss, W: Floats) -> Floats:
         """Hessian of the summed loss, ``(K, n_columns, n_columns)``: curvature * x x^T over own rows."""
