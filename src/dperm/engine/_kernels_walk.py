@@ -39,7 +39,7 @@ def step(old, new, y, mask, margins, change, first, last, kind, a, total):
 def add_values_between(Z, count, models, shares, y, mask, first, kind, a, total):
     """Add each model's own losses at points of a segment to ``total``, (models, shares).
 
-    Row i of Z holds the margins of row first + i of the table at the beginnings of all models, then at the ends.
+    Row i of Z holds the margins of row first + i of the table, for each model at the beginning and at the end.
     """
     n = shares.size
     product = np.empty(n)
@@ -50,7 +50,7 @@ def add_values_between(Z, count, models, shares, y, mask, first, kind, a, total)
             for i in range(b, min(b + _AT_ONCE, count)):
                 if masked and mask[first + i, k] == 0:
                     continue
-                begin, end, label = np.float64(Z[i, k]), np.float64(Z[i, models + k]), y[first + i]
+                begin, end, label = np.float64(Z[i, 2 * k]), np.float64(Z[i, 2 * k + 1]), y[first + i]
                 for s in range(n):
                     margin = begin * (1.0 - shares[s]) + end * shares[s]
                     total[k, s] += value(kind, margin, label, 1.0, a)

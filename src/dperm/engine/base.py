@@ -124,6 +124,10 @@ class Rows(ABC):
     def mapped(self, row_map: RowMap) -> Self:
         """The same rows, seen through another map from now on. Nothing is copied; ``open`` applies it."""
 
+    def mapped_each(self, maps: Sequence[RowMap]) -> Rows | None:
+        """The same rows, seen by model k through ``maps[k]``; None where that cannot be done in common passes."""
+        return None
+
     @abstractmethod
     def open(self, order: Order | None = None, *, precise: bool = False) -> Engine:
         """The rows, mapped and in the given order, ready for passes.

@@ -121,7 +121,8 @@ class BlockedEngine(StoredEngine):
         if kind is None or end.shape != begin.shape:
             return super().values_between(loss, begin, end, shares)
         self._begin(loss, end)
-        weights = np.hstack([begin, end]).astype(self._dtype(n_models))
+        ends = np.stack([begin, end], axis=2).reshape(len(begin), -1)
+        weights = ends.astype(self._dtype(n_models))
         padded = np.pad(shares, (0, -len(shares) % 8), mode="edge")  # whole vectors of numbers
         mask = no_mask(n_models) if self._rows.mask is None else self._rows.mask
 

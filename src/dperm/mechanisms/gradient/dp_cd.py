@@ -68,6 +68,7 @@ class DPCD(Mechanism):
     route: ClassVar[str] = "coordinates"
     released: ClassVar[str] = "noise on one coordinate at every step"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+    side_by_side: ClassVar[bool] = False  # the walk through one column at a time is for rows of one map
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"passes": 3}, share=0.7),)
 
     def __post_init__(self) -> None:
