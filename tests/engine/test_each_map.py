@@ -19,7 +19,7 @@ def maps(intercept=0.4, models=MODELS, apart=0.01):
     """Centres about a common one, scales by which about half of the rows are cut."""
     rng = np.random.default_rng(5)
     centre = 0.1 + apart * rng.normal(size=(models, P))
-    scale = rng.uniform(0.7, 1.4, size=(models, P))
+    scale = rng.uniform(0.62, 1.3, size=(models, P))
     return [
         RowMap(x_norm=X_NORM, intercept=intercept, centre=c if intercept else None, scale=s)
         for c, s in zip(centre, scale, strict=True)

@@ -7,6 +7,8 @@ first + i of the table.
 
 import math
 
+import numpy as np
+
 from dperm.engine._formulas import FREE_ORDER
 from dperm.engine._kernels import FIXED_ORDER, compiled
 
@@ -66,3 +68,27 @@ def clip_each(Z, norms, first, bound, column, clip):
             if size > allowed:
                 for m in range(k * outputs, (k + 1) * outputs):
                     row[m] *= allowed / size
+
+
+@compiled(FREE_ORDER)
+def add_seen(X, mask, norms, shift, spread, bound, model, squared, first, last, total):
+    """Add the rows [first, last) that train a model, as it sees them, to ``total``, or the squares of their entries.
+
+    ``shift`` and ``spread`` are those of the model.
+    """
+    features = shift.size
+    seen = np.empty(X.shape[1])
+    for i in range(first, last):
+        if mask.shape[0] > 0 and mask[i, model] == 0:
+            continue
+        row, factor = X[i], bound / max(norms[i, model], bound)
+        for j in range(features):
+            seen[j] = factor * (np.float64(row[j]) - shift[j]) / spread[j]
+        for j in range(features, row.size):
+            seen[j] = np.float64(row[j])
+        if squared:
+            for j in range(seen.size):
+                total[j] += seen[j] * seen[j]
+        else:
+            for j in range(seen.size):
+                total[j] += seen[j]

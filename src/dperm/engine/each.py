@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT64, UNIT_ROUNDOFF, Arithmetic
-from dperm.engine._kernels_each import bend, clip_each, fold
-from dperm.engine._stages import Block, Stage, safe_clip
-from dperm.engine._threads import one_blas_thread
+from dperm.engine._kernels_each import add_seen, bend, clip_each, fold
+from dperm.engine._stages import Block, Stage, no_mask, safe_clip
+from dperm.engine._threads import Part, one_blas_thread
 from dperm.engine.base import Engine, Floats, Integers
 from dperm.engine.blocked import FEWEST_ROWS, MOST_ROWS, BlockedEngine
 from dperm.engine.dense import DenseEngine
@@ -211,10 +211,20 @@ class EachEngine(BlockedEngine):
         return self._masked_moments(self._rows.norms.shape[1])
 
     def _power_sums(self, power: int) -> Floats:
-        def sums(alone: Engine) -> Floats:
-            return (alone.row_sum() if power == 1 else alone.square_sum())[:, 0]
+        rows, n_models = self._rows, self._rows.norms.shape[1]
+        mask = no_mask(n_models) if rows.mask is None else rows.mask
 
-        return np.stack([self._of_one(k, sums) for k in range(self._rows.norms.shape[1])], axis=1)
+        def pass_over(part: Part) -> tuple[Floats]:
+            total = np.zeros((n_models, self.n_columns))
+            for cut in self._cuts(part, 1, _DOUBLE):
+                for k in range(n_models):
+                    shift, spread = (np.ascontiguousarray(of[:, k]) for of in (rows.shift, rows.spread))
+                    how = (shift, spread, rows.bound, k, power == 2)
+                    add_seen(rows.X, mask, rows.norms, *how, *cut, total[k])
+            return (total,)
+
+        (sums,) = self._add_up(pass_over, 0, self.n_rows, n_models)
+        return np.ascontiguousarray(sums.T)
 
     def _of_one(self, model: int, sums: Callable[[Engine], Floats]) -> Floats:
         """Sums over the rows as one model sees them, a part of the rows after the other."""
