@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dperm.arithmetic import Arithmetic
+from dperm.engine._kernels_walk import add_values_between
 from dperm.engine._stages import (
     Block,
     CompiledStage,
@@ -17,6 +18,8 @@ from dperm.engine._stages import (
     Stage,
     compiled_kind,
     has_compiled_softmax,
+    no_mask,
+    parameters,
 )
 from dperm.engine._threads import Part, in_order, one_blas_thread, split
 from dperm.engine.base import Floats, Integers
@@ -112,6 +115,26 @@ class BlockedEngine(StoredEngine):
 
         value, gradient = self._add_up(pass_over, int(start.min()), int(stop.max()), weights.shape[1])
         return value, np.ascontiguousarray(gradient[:, : W[0].size]).reshape(W.shape)
+
+    def values_between(self, loss: Loss, begin: Floats, end: Floats, shares: Floats) -> Floats:
+        kind, n_models = compiled_kind(loss), self._begin(loss, begin)
+        if kind is None or end.shape != begin.shape:
+            return super().values_between(loss, begin, end, shares)
+        self._begin(loss, end)
+        ends = np.stack([begin, end], axis=2).reshape(len(begin), -1)
+        weights = ends.astype(self._dtype(n_models))
+        padded = np.pad(shares, (0, -len(shares) % 8), mode="edge")  # whole vectors of numbers
+        mask = no_mask(n_models) if self._rows.mask is None else self._rows.mask
+
+        def pass_over(part: Part) -> tuple[Floats]:
+            total = np.zeros((n_models, len(padded)))
+            for first, _, Z in self._margin_blocks(part, weights):
+                rows = (self._rows.y, mask, first)
+                add_values_between(Z, len(Z), n_models, padded, *rows, kind, parameters(loss), total)
+            return (total,)
+
+        (values,) = self._add_up(pass_over, 0, self.n_rows, weights.shape[1] + len(padded))
+        return np.ascontiguousarray(values[:, : len(shares)].T)
 
     def _curvatures(self, loss: Loss, W: Floats) -> Floats:
         mask = self._rows.mask

@@ -69,6 +69,7 @@ class DPCD(Mechanism):
     whole_sums: ClassVar[bool] = True
     released: ClassVar[str] = "noise on one coordinate at every step"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+    side_by_side: ClassVar[bool] = False  # the walk through one column at a time is for rows of one map
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"passes": 3}, share=0.7),)
 
     def __post_init__(self) -> None:
@@ -111,19 +112,20 @@ class DPCD(Mechanism):
         problems = [plan.problem for plan in plans]
         n_rows, l2 = (np.array([getattr(problem, name) for problem in problems]) for name in ("n_rows", "l2"))
         steps = np.stack([plan.step_sizes for plan in plans], axis=1)
-        weights, total = np.zeros((2, engine.n_columns, len(plans)))
+        walk = engine.walk(problems[0].loss, np.zeros((engine.n_columns, len(plans))))
+        total, longest = np.zeros_like(walk.weights), np.zeros(len(plans))
         order = [j for _ in range(self.passes) for j in gate.permutation(engine.n_columns)]
         tail = -(-len(order) // 2)
         for t, j in enumerate(order):
-            derivative = engine.gradient_sum(problems[0].loss, weights)[j]
-            norms = np.sqrt(np.sum(weights * weights, axis=0))
+            derivative = walk.derivative(j)
+            longest = np.maximum(longest, np.sqrt(np.sum(walk.weights * walk.weights, axis=0)))
             noises = [
-                coordinate_noise(plan.problem, j, float(norms[k]), plan.mu) for k, plan in enumerate(plans)
+                coordinate_noise(plan.problem, j, float(longest[k]), plan.mu) for k, plan in enumerate(plans)
             ]
             noisy = gate.release(derivative[None, :], noises, "dp-cd coordinate")
-            weights[j] -= steps[j] * (noisy[0] / n_rows + l2 * weights[j])
+            walk.move(j, -steps[j] * (noisy[0] / n_rows + l2 * walk.weights[j]))
             if t >= len(order) - tail:
-                total += weights
+                total += walk.weights
         return [total[:, k] / tail for k in range(len(plans))]
 
 
@@ -142,7 +144,7 @@ def coordinate_smoothness(problem: Problem) -> Vector:
 
 
 def coordinate_noise(problem: Problem, j: int, weight_norm: float, mu: float) -> GaussianNoise:
-    """Noise with which coordinate j of the gradient sum costs ``mu``.
+    """Noise with which coordinate j of the gradient sum costs ``mu``; no weights so far were longer than the norm.
 
     It moves by R_j when a row is added or removed and by 2 R_j when one is replaced; a coordinate may change
     sign, so it does not help that the loss is monotone.
