@@ -11,6 +11,7 @@ from dperm.engine._threads import in_order, one_blas_thread, split
 from dperm.engine.base import Engine
 from dperm.losses import Logistic, Softmax
 from dperm.privacy import Gate
+from dperm.processors import available_processors
 from dperm.row_map import RowMap
 
 LOSS = Logistic()
