@@ -13,6 +13,7 @@ from dperm.engine._formulas import FREE_ORDER, slope
 from dperm.engine._kernels import BLOCK as LOG_ROWS
 from dperm.engine._kernels import FIXED_ORDER, compiled, value_of_rows
 
+TILE = 16  # blocks of rows whose margins stay in the L1 cache
 COPIES = 4  # neighbouring rows add to different copies of a table, so that none waits for the one before it
 
 
@@ -103,54 +104,57 @@ def fold_table(fields, entries, sums, numbers, total, gradient):
 
 
 @compiled(FREE_ORDER)
-def add_products(fields, entries, codes, floats, block, table, base, w, z):
-    """Products of 64 rows, before their own factors, with the weights of a table."""
-    for i in range(BLOCK):
-        z[i] = base
-    for m in range(fields.number.size):
-        factor = entries.on[fields.number[m]] * w[fields.number[m]]
-        for i in range(BLOCK):
-            z[i] += np.float64(floats[block, m, i]) * factor
-    for c in range(codes.shape[1]):
-        part = table[fields.group_start[c] :]
-        for i in range(BLOCK):
-            z[i] += part[np.uint64(codes[block, c, i])]
-    for s in range(fields.linear.size):
-        part = table[fields.spline_start[s] :]
-        m = fields.number.size + s
-        for i in range(BLOCK):
-            place = np.float64(floats[block, m, i])
-            left = np.uint64(place)
-            share = place - np.float64(left)
-            z[i] += (1.0 - share) * part[left] + share * part[left + np.uint64(1)]
+def add_products(fields, entries, codes, floats, first, last, table, base, w, z):
+    """Products of the rows of blocks [first, last), before their own factors, with the weights of a table."""
+    z[: (last - first) * BLOCK] = base
+    for block in range(first, last):
+        out = z[(block - first) * BLOCK :]
+        for m in range(fields.number.size):
+            factor = entries.on[fields.number[m]] * w[fields.number[m]]
+            for i in range(BLOCK):
+                out[i] += np.float64(floats[block, m, i]) * factor
+        for c in range(codes.shape[1]):
+            part = table[fields.group_start[c] :]
+            for i in range(BLOCK):
+                out[i] += part[np.uint64(codes[block, c, i])]
+        for s in range(fields.linear.size):
+            part = table[fields.spline_start[s] :]
+            m = fields.number.size + s
+            for i in range(BLOCK):
+                place = np.float64(floats[block, m, i])
+                left = np.uint64(np.int64(place))
+                share = place - np.float64(np.int64(place))
+                out[i] += (1.0 - share) * part[left] + share * part[left + np.uint64(1)]
 
 
 @compiled(FREE_ORDER)
-def add_sums(fields, codes, floats, block, z, sums, numbers):
-    """Add z, one number for each of 64 rows, to the sums per code: the transpose of ``add_products``."""
-    for m in range(fields.number.size):
-        along = 0.0
-        for i in range(BLOCK):
-            along += z[i] * np.float64(floats[block, m, i])
-        numbers[m] += along
-    for c in range(codes.shape[1]):
-        s0, s1 = sums[0, fields.group_start[c] :], sums[1, fields.group_start[c] :]
-        s2, s3 = sums[2, fields.group_start[c] :], sums[3, fields.group_start[c] :]
-        for i in range(0, BLOCK, COPIES):
-            s0[np.uint64(codes[block, c, i])] += z[i]
-            s1[np.uint64(codes[block, c, i + 1])] += z[i + 1]
-            s2[np.uint64(codes[block, c, i + 2])] += z[i + 2]
-            s3[np.uint64(codes[block, c, i + 3])] += z[i + 3]
-    for s in range(fields.linear.size):
-        m = fields.number.size + s
-        for i in range(0, BLOCK, COPIES):
-            for copy in range(COPIES):
-                place = np.float64(floats[block, m, i + copy])
-                left = np.uint64(place)
-                share = place - np.float64(left)
-                own = sums[copy, fields.spline_start[s] :]
-                own[left] += (1.0 - share) * z[i + copy]
-                own[left + np.uint64(1)] += share * z[i + copy]
+def add_sums(fields, codes, floats, first, last, z, sums, numbers):
+    """Add z, one number for each row, to the sums per code: the transpose of ``add_products``."""
+    for block in range(first, last):
+        own = z[(block - first) * BLOCK :]
+        for m in range(fields.number.size):
+            along = 0.0
+            for i in range(BLOCK):
+                along += own[i] * np.float64(floats[block, m, i])
+            numbers[m] += along
+        for c in range(codes.shape[1]):
+            start = fields.group_start[c]
+            s0, s1, s2, s3 = sums[0, start:], sums[1, start:], sums[2, start:], sums[3, start:]
+            for i in range(0, BLOCK, COPIES):
+                s0[np.uint64(codes[block, c, i])] += own[i]
+                s1[np.uint64(codes[block, c, i + 1])] += own[i + 1]
+                s2[np.uint64(codes[block, c, i + 2])] += own[i + 2]
+                s3[np.uint64(codes[block, c, i + 3])] += own[i + 3]
+        for s in range(fields.linear.size):
+            m, start = fields.number.size + s, fields.spline_start[s]
+            for i in range(0, BLOCK, COPIES):
+                for copy in range(COPIES):
+                    place = np.float64(floats[block, m, i + copy])
+                    left = np.int64(place)
+                    share = place - np.float64(left)
+                    right = share * own[i + copy]
+                    sums[copy, np.uint64(start + left)] += own[i + copy] - right
+                    sums[copy, np.uint64(start + left + 1)] += right
 
 
 @compiled(FREE_ORDER)
@@ -180,49 +184,51 @@ def one_model(
     codes, floats, y, inverse_norm, inner, outer = rows
     table, base, w, shift, intercept = weights
     masked, clipped = mask.shape[0] > 0, clip < np.inf
-    z, weight, spare = np.empty(BLOCK), np.ones(BLOCK), np.empty(BLOCK)
+    z, weight = np.empty(TILE * BLOCK), np.ones(TILE * BLOCK)
+    stop = (last + BLOCK - 1) // BLOCK
     total = 0.0
-    for block in range(first // BLOCK, (last + BLOCK - 1) // BLOCK):
-        origin = block * BLOCK
-        low, high = max(first - origin, 0), min(last - origin, BLOCK)
-        add_products(fields, entries, codes, floats, block, table, base, w, z)
-        for i in range(low, high):
-            f = np.float64(outer[origin + i])
-            there = intercept if f > 0.0 else 0.0
-            z[i] = z[i] * np.float64(inner[origin + i]) + (shift * f + there)
+    for tile in range(first // BLOCK, stop, TILE):
+        end = min(tile + TILE, stop)
+        origin = tile * BLOCK
+        begin, stop_at = max(first, origin), min(last, end * BLOCK)
+        n = stop_at - begin
+        add_products(fields, entries, codes, floats, tile, end, table, base, w, z)
+        margin, f, g = z[begin - origin :], outer[begin:stop_at], inner[begin:stop_at]
+        for i in range(n):
+            there = intercept if f[i] > 0.0 else 0.0
+            margin[i] = margin[i] * np.float64(g[i]) + (shift * np.float64(f[i]) + there)
         if masked:
-            for i in range(low, high):
-                weight[i] = mask[origin + i, 0]
+            for i in range(n):
+                weight[i] = mask[begin + i, 0]
         if want_value:
-            for i in range(low, high, LOG_ROWS):
-                count = min(LOG_ROWS, high - i)
-                total += value_of_rows(kind, a, z[i:], y, weight[i:], origin + i, count)
+            for i in range(0, n, LOG_ROWS):
+                count = min(LOG_ROWS, n - i)
+                total += value_of_rows(kind, a, margin[i:], y, weight[i:], begin + i, count)
         if not want_gradient:
             continue
-        for i in range(low, high):
-            z[i] = slope(kind, z[i], y[origin + i], 1.0, a)
+        label = y[begin:stop_at]
+        for i in range(n):
+            margin[i] = slope(kind, margin[i], label[i], 1.0, a)
         if clipped:
-            for i in range(low, high):
-                bound = clip * inverse_norm[origin + i]
-                z[i] = min(max(z[i], -bound), bound)
+            inverse = inverse_norm[begin:stop_at]
+            for i in range(n):
+                bound = clip * inverse[i]
+                margin[i] = min(max(margin[i], -bound), bound)
         if masked:
-            for i in range(low, high):
-                z[i] *= weight[i]
-        for i in range(low):
-            z[i] = 0.0
-        for i in range(high, BLOCK):
-            z[i] = 0.0
+            for i in range(n):
+                margin[i] *= weight[i]
+        z[: begin - origin] = 0.0
+        z[stop_at - origin : (end - tile) * BLOCK] = 0.0
         there, second, along = 0.0, 0.0, 0.0
-        for i in range(low, high):
-            f = np.float64(outer[origin + i])
-            there += z[i] if f > 0.0 else 0.0
-            second += z[i] * f
-            z[i] *= np.float64(inner[origin + i])
-            along += z[i]
+        for i in range(n):
+            there += margin[i] if f[i] > 0.0 else 0.0
+            second += margin[i] * np.float64(f[i])
+            margin[i] *= np.float64(g[i])
+            along += margin[i]
         totals[0] += along
         totals[1] += second
         totals[2] += there
-        add_sums(fields, codes, floats, block, z, sums, numbers)
+        add_sums(fields, codes, floats, tile, end, z, sums, numbers)
     return total
 
 
@@ -230,21 +236,27 @@ def one_model(
 def count_rows(fields, rows, mask, model, first, last, sums, numbers, totals):
     """As the sums of ``one_model`` with a slope of 1 for every row that trains the model."""
     codes, floats, _, _, inner, outer = rows
-    z = np.empty(BLOCK)
-    for block in range(first // BLOCK, (last + BLOCK - 1) // BLOCK):
-        origin = block * BLOCK
-        low, high = max(first - origin, 0), min(last - origin, BLOCK)
+    z = np.empty(TILE * BLOCK)
+    stop = (last + BLOCK - 1) // BLOCK
+    for tile in range(first // BLOCK, stop, TILE):
+        end = min(tile + TILE, stop)
+        origin = tile * BLOCK
         z[:] = 0.0
-        for i in range(low, high):
-            own = 1.0
+        begin, stop_at = max(first, origin), min(last, end * BLOCK)
+        own, f, g = z[begin - origin :], outer[begin:stop_at], inner[begin:stop_at]
+        there, second, along = 0.0, 0.0, 0.0
+        for i in range(stop_at - begin):
+            weight = 1.0
             if mask.shape[0] > 0:
-                own = np.float64(mask[origin + i, model])
-            f = np.float64(outer[origin + i])
-            z[i] = own * np.float64(inner[origin + i])
-            totals[0] += z[i]
-            totals[1] += own * f
-            totals[2] += own if f > 0.0 else 0.0
-        add_sums(fields, codes, floats, block, z, sums, numbers)
+                weight = np.float64(mask[begin + i, model])
+            own[i] = weight * np.float64(g[i])
+            along += own[i]
+            second += weight * np.float64(f[i])
+            there += weight if f[i] > 0.0 else 0.0
+        totals[0] += along
+        totals[1] += second
+        totals[2] += there
+        add_sums(fields, codes, floats, tile, end, z, sums, numbers)
 
 
 @compiled(FREE_ORDER)
@@ -252,24 +264,28 @@ def margins(fields, entries, rows, weights, first, last, out):
     """Margins of the rows [first, last) for one model."""
     codes, floats, _, _, inner, outer = rows
     table, base, w, shift, intercept = weights
-    z = np.empty(BLOCK)
-    for block in range(first // BLOCK, (last + BLOCK - 1) // BLOCK):
-        origin = block * BLOCK
-        add_products(fields, entries, codes, floats, block, table, base, w, z)
-        for i in range(max(first - origin, 0), min(last - origin, BLOCK)):
-            f = np.float64(outer[origin + i])
-            there = intercept if f > 0.0 else 0.0
-            out[origin + i - first] = z[i] * np.float64(inner[origin + i]) + (shift * f + there)
+    z = np.empty(TILE * BLOCK)
+    stop = (last + BLOCK - 1) // BLOCK
+    for tile in range(first // BLOCK, stop, TILE):
+        end = min(tile + TILE, stop)
+        origin = tile * BLOCK
+        add_products(fields, entries, codes, floats, tile, end, table, base, w, z)
+        begin, stop_at = max(first, origin), min(last, end * BLOCK)
+        margin, f, g = z[begin - origin :], outer[begin:stop_at], inner[begin:stop_at]
+        own = out[begin - first :]
+        for i in range(stop_at - begin):
+            there = intercept if f[i] > 0.0 else 0.0
+            own[i] = margin[i] * np.float64(g[i]) + (shift * np.float64(f[i]) + there)
 
 
 @compiled(FREE_ORDER)
 def products(fields, entries, codes, floats, table, base, w, out):
     """Products of all rows, before their factors, with the weights of a table."""
-    z = np.empty(BLOCK)
-    for block in range(codes.shape[0]):
-        add_products(fields, entries, codes, floats, block, table, base, w, z)
-        for i in range(min(BLOCK, out.size - block * BLOCK)):
-            out[block * BLOCK + i] = z[i]
+    z = np.empty(TILE * BLOCK)
+    for tile in range(0, codes.shape[0], TILE):
+        add_products(fields, entries, codes, floats, tile, min(tile + TILE, codes.shape[0]), table, base, w, z)
+        part = out[tile * BLOCK : (tile + TILE) * BLOCK]
+        part[:] = z[: part.size]
 
 
 @compiled(FREE_ORDER)
