@@ -1,6 +1,7 @@
 """Passes over private rows: the only package that touches them."""
 
 from dperm.engine.base import Batches, Engine, Evaluation, Order, Rows, Sample
+from dperm.engine.lazy import MappedRows
 from dperm.engine.reference import ReferenceEngine
 from dperm.engine.registry import engine_for, engine_names, open_rows, register_engine
 from dperm.engine.table import Table
@@ -9,6 +10,7 @@ __all__ = [
     "Batches",
     "Engine",
     "Evaluation",
+    "MappedRows",
     "Order",
     "ReferenceEngine",
     "Rows",
