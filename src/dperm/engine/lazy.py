@@ -3,79 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.engine._threads import in_order, split
 from dperm.engine.base import Engine, Floats, Integers
 from dperm.engine.held import HeldRows
 from dperm.engine.reference import ReferenceEngine
 from dperm.engine.registry import register_engine
-from dperm.engine.stored import Stored
+from dperm.engine.stored_lazily import LARGEST, StoredLazily
 from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
-
-LARGEST = 2.0**128
-"""No number of a row may be larger in size, so that margins of rows as they lie cannot overflow."""
 
 _LIMIT = 2.0**100  # of x_norm and the intercept, either way
 _FARTHEST = 256.0  # of x_norm: the longest centre, in units of the scale
 _AT_ONCE = 2**20  # numbers, at least, in the part of a thread
 _PREDICTED_AT_ONCE = 4096
 _UNIT = 2.0**-53
-
-
-@dataclass(frozen=True, repr=False, kw_only=True)
-class StoredLazily(Stored):
-    r"""Rows as they lie in ``X``, and per position what makes them mapped ones.
-
-    The row at position i is :math:`z = (a_i x - f_i c)/s` with x row ``index[i]`` of ``X``, and the intercept. It is
-    empty where :math:`a_i` = 0.
-
-    ``length``    a, positive unless the position is empty;
-    ``lift``      f, or no number where nothing is subtracted;
-    ``index``     which row of X stands at a position, or no number where all keep their order;
-    ``centre``, ``spread``  c and s, or no number;
-    ``constant``  the intercept column.
-    """
-
-    X: NDArray[Any]
-    length: Floats
-    lift: Floats
-    index: Integers
-    centre: Floats
-    spread: Floats
-    constant: float
-
-    @property
-    def n_columns(self) -> int:
-        return int(self.X.shape[1]) + (self.constant > 0)
-
-    @property
-    def lies(self) -> tuple[NDArray[Any], ...]:
-        """What every compiled loop takes first."""
-        return self.X, self.index, self.length, self.lift
-
-    def block(self, first: int, last: int, dtype: np.dtype[Any]) -> NDArray[np.floating[Any]]:
-        """Positions [first, last) as the model sees them."""
-        from dperm.engine._kernels_lazy import map_rows
-
-        out = np.empty((last - first, self.n_columns), dtype)
-        map_rows(*self.lies, self.centre, self.spread, self.constant, first, out)
-        return out
-
-    def densely(self, first: int, last: int) -> Floats:
-        return self.block(first, last, np.dtype(np.float64))
-
-    def _taken(self, index: Integers) -> dict[str, Any]:
-        return {
-            "length": self.length[index],
-            "lift": self.lift[index] if self.lift.size else self.lift,
-            "index": self.index[index] if self.index.size else np.asarray(index, np.int64),
-        }
 
 
 @register_engine
@@ -176,14 +121,15 @@ class MappedRows(HeldRows):
         r"""a, f and a lower bound on 1 / norm for every position.
 
         Why z = (a x - f c) / s keeps the bound. Let v be the moved row as computed in float64, S the computed sum of
-        its p squares, u = 2^-53, r = ``rounding`` and C = ||c / s|| / x_norm <= 256. Each number of v takes three roundings,
-        so v is within 4 u (||v|| + 2 C x_norm) of the exact moved row, and S >= (1 - gamma_p) ||v||^2.
+        its p squares, u = 2^-53, r = ``rounding`` and C = ||c / s|| / x_norm <= 256. Each number of v takes three
+        roundings, so v is within 4 u (||v|| + 2 C x_norm) of the exact moved row, and S >= (1 - gamma_p) ||v||^2.
 
-        - A row keeps its length only if S slack <= x_norm^2 as computed, slack = 1 + 4 r + 4 (p + 8) u + 16 (1 + 2 C) u.
+        - A row keeps its length only if S slack <= x_norm^2 as computed,
+          slack = 1 + 4 r + 4 (p + 8) u + 16 (1 + 2 C) u.
         - Any other is multiplied by x_norm / sqrt(S) shrink, shrink = 1 - 2 r - (p + 16) u - 8 (1 + 2 C) u. Then
           a and f are products of two factors, each with a rounding more, which moves z by u (1 + 2 C) x_norm each.
 
-        Both leave ||z|| (1 + r) <= x_norm, so that rounding a row to float32 keeps the bound too where r = 2^-24; precise rows are not rounded.
+        Both leave ||z|| (1 + r) <= x_norm, so that a row rounded to float32 keeps the bound where r = 2^-24; precise rows are not rounded.
         """
         from dperm.engine._kernels_lazy import row_factors
 

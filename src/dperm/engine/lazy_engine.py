@@ -12,12 +12,12 @@ from dperm.engine._stages import Block, compiled_kind, no_mask, parameters, safe
 from dperm.engine._threads import Part, in_order, split
 from dperm.engine.base import Floats
 from dperm.engine.blocked import BlockedEngine
-from dperm.engine.lazy import LARGEST, StoredLazily
+from dperm.engine.stored_lazily import LARGEST, StoredLazily
 from dperm.losses import Loss
 
 _FUSED_WORK = 2**20  # multiply-adds, as for rows in memory
 _FOLDED = 8.0
-"""Longest c / s, in row bounds, up to which the centre is taken out of sums: a longer one would magnify their rounding."""
+"""Longest c / s, in row bounds, for which the centre is taken out of sums; a longer one magnifies their rounding."""
 
 
 class LazyEngine(BlockedEngine):
