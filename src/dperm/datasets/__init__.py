@@ -1,5 +1,7 @@
 """Public schemas, bounded encoding and named data sets. Nothing here is learned from records."""
 
+from dperm.codes import CodedTable
+from dperm.datasets.codes import code_layout, encode_codes
 from dperm.datasets.dataset import Dataset
 from dperm.datasets.effects import Effect, effects
 from dperm.datasets.encoding import encode, encode_target, feature_names
@@ -19,14 +21,17 @@ from dperm.datasets.registry import (
 from dperm.datasets.schema import Schema
 
 __all__ = [
+    "CodedTable",
     "Dataset",
     "Effect",
     "Schema",
+    "code_layout",
     "dataset_names",
     "dataset_rows",
     "dataset_schema",
     "effects",
     "encode",
+    "encode_codes",
     "encode_target",
     "feature_names",
     "load_adult",
