@@ -129,7 +129,8 @@ class MappedRows(HeldRows):
         - Any other is multiplied by x_norm / sqrt(S) shrink, shrink = 1 - 2 r - (p + 16) u - 8 (1 + 2 C) u. Then
           a and f are products of two factors, each with a rounding more, which moves z by u (1 + 2 C) x_norm each.
 
-        Both leave ||z|| (1 + r) <= x_norm, so that a row rounded to float32 keeps the bound where r = 2^-24; precise rows are not rounded.
+        Both leave ||z|| (1 + r) <= x_norm: with r = 2^-24 a row rounded to float32 keeps the bound.
+        Precise rows are not rounded.
         """
         from dperm.engine._kernels_lazy import row_factors
 
