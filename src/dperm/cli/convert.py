@@ -61,14 +61,14 @@ def convert(
       dperm fit people.shards --epsilon 1 --delta 1e-8 --output model.json
       dperm convert people.shards --check
     """
-    from dperm.data import open_shards, write_shards
+    from dperm.data import FolderShards, write_shards
 
     if folder is None:
         if not check:
             raise click.UsageError(
                 "--out is needed: the folder to write to. Or give --check for a folder of shards."
             )
-        _tell(open_shards(source, check=True), source, True, as_json)
+        _tell(FolderShards(source, check=True), source, True, as_json)
         return
     from dperm.cli.data import declared, is_named
     from dperm.datasets import load_dataset
@@ -77,7 +77,7 @@ def convert(
     table: Any = load_dataset(source).table if is_named(source) else source
     with _bar() as progress:
         written = write_shards(table, schema, folder, rows_per_shard=rows_per_shard, progress=progress)
-    _tell(open_shards(folder, check=True) if check else written, folder, check, as_json)
+    _tell(FolderShards(folder, check=True) if check else written, folder, check, as_json)
 
 
 class _bar:

@@ -189,16 +189,29 @@ def numbers_of(frame: Any, target: str | None, names: list[str]) -> tuple[Any, A
     return X, None if target is None else columns[target].to_numpy()
 
 
-def number_feed(feed: Feed, target: str | None) -> tuple[list[str], Feed]:
+def number_feed(source: Any, target: str | None) -> tuple[list[str], Feed]:
     """Tables of numbers as pieces of (X, y); and the names of the columns of X."""
-    first, feed = peeked(feed)
-    if first is None:
-        raise InvalidInput("there are no rows, so nothing says which columns there are; give a schema.")
-    held = list(first.schema.names)
+    feed = table_feed(source, None)
+    held = _column_names(source)
+    if held is None:
+        first, feed = peeked(feed)
+        if first is None:
+            raise InvalidInput("there are no rows, so nothing says which columns there are; give a schema.")
+        held = list(first.schema.names)
     if target is not None and target not in held:
         raise InvalidInput(f"the table has no column named {target!r}, which y asks for.")
     names = [name for name in held if name != target]
     convert = partial(numbers_of, target=target, names=names)
     return names, Feed(
         pieces=lambda skip: map(convert, feed.pieces(skip)), identity=feed.identity, total=feed.total
+    )
+
+
+def _column_names(source: Any) -> list[str] | None:
+    """The columns of a table whose names are known before its rows are read."""
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        return look_at(path)[0] if path.is_file() else None
+    return (
+        list(source.schema.names) if hasattr(source, "schema") and hasattr(source.schema, "names") else None
     )

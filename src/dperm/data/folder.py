@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,11 @@ from dperm.data.kinds import LABELS
 from dperm.data.manifest import Manifest
 from dperm.engine.shards import ShardSource
 
+MAPPED_BYTES = 512 * 2**20
+"""Bytes of shards that may stay mapped between passes."""
+
+_MAPS: dict[tuple[str, int], list[weakref.ref[mmap.mmap]]] = {}
+
 
 class FolderShards(ShardSource):
     """Rows in a folder that ``write_shards`` has written. They are mapped, not read into memory.
@@ -21,13 +28,13 @@ class FolderShards(ShardSource):
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, check: bool = False) -> None:
-        self._folder = Path(folder).absolute()
-        self._manifest = Manifest.read(self._folder, content=check)
+        self.folder = Path(folder).absolute()
+        self._manifest = Manifest.read(self.folder, content=check)
         kind = self._manifest.kind
         self.sizes = tuple(shard.rows for shard in self._manifest.shards)
         self.n_features, self.feature_names = kind.n_features, kind.feature_names
         self.classes = kind.classes
-        self.has_labels = getattr(kind, "has_labels", True)
+        self.has_labels = kind.has_labels
         self.key = self._manifest.digest
 
     @property
@@ -47,25 +54,28 @@ class FolderShards(ShardSource):
             return places
         return np.asarray(np.asarray(self.classes)[places])
 
+    def rest(self, shard: int) -> None:
+        """Let the system have back the memory of a shard's maps, where all shards together are more than a share of it.
+
+        What is mapped stays in the cache of the file system; the next pass takes it from there.
+        """
+        if self._manifest.n_bytes > MAPPED_BYTES:
+            for reference in _MAPS.get((self.key, shard), []):
+                mapped = reference()
+                if mapped is not None:
+                    mapped.madvise(mmap.MADV_DONTNEED)
+
     def _array(self, shard: int, name: str) -> NDArray[Any] | None:
-        path = self._manifest.shards[shard].path(self._folder, name)
-        return None if path is None else np.load(path, mmap_mode="r", allow_pickle=False)
+        path = self._manifest.shards[shard].path(self.folder, name)
+        if path is None:
+            return None
+        array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+        maps = [reference for reference in _MAPS.get((self.key, shard), []) if reference() is not None]
+        _MAPS[self.key, shard] = [*maps, weakref.ref(array._mmap)]
+        return np.asarray(array) if name == LABELS else array
 
     def __repr__(self) -> str:
-        return f"FolderShards({str(self._folder)!r})"
+        return f"FolderShards({str(self.folder)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FolderShards, (self._folder,)
-
-
-def open_shards(folder: str | os.PathLike[str], *, check: bool = False) -> FolderShards:
-    """Rows of a folder of shards, for ``fit``.
-
-    Parameters
-    ----------
-    folder : path
-        What ``write_shards`` or ``dperm convert`` has written.
-    check : bool
-        Whether to read every byte and compare it with its checksum. The sizes of the files are compared in any case.
-    """
-    return FolderShards(folder, check=check)
+        return FolderShards, (self.folder,)

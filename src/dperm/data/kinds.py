@@ -22,6 +22,7 @@ class Kind(ABC):
     """How the rows of a set of shards are kept. ``stated`` is what a manifest says of it."""
 
     name: ClassVar[str]
+    has_labels: bool = True
     classes: tuple[Any, ...] | None
     n_features: int
     feature_names: tuple[str, ...] | None

@@ -73,6 +73,10 @@ class Manifest:
         return sum(shard.rows for shard in self.shards)
 
     @property
+    def n_bytes(self) -> int:
+        return sum(told["bytes"] for shard in self.shards for told in shard.files.values())
+
+    @property
     def digest(self) -> str:
         """Names the content: the sum of everything that is stated, the sums of the files among it."""
         return digest_of(self._stated())

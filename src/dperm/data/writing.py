@@ -74,9 +74,14 @@ def write_shards(
     A folder with a manifest is complete. Every row depends on its own record and on the schema only. An error names a
     column and a rule, never a value, and leaves no file behind.
     """
-    kind, feed = _read_as(source, None if schema is None else Schema.parse(schema), y, classes)
-    size = _rows_of_a_shard(kind, rows_per_shard)
-    folder = Path(folder)
+    kind, feed = read_as(source, None if schema is None else Schema.parse(schema), y, classes)
+    return write_feed(kind, feed, rows_of_a_shard(kind, rows_per_shard), Path(folder), progress)
+
+
+def write_feed(
+    kind: Kind, feed: Feed, size: int, folder: Path, progress: Progress | None = None
+) -> FolderShards:
+    """Shards of ``size`` rows of what a feed gives."""
     is_new = make_private(folder)
     check_usable(folder)
     journal = Journal(folder, {"rows_as": kind.stated(), "size": size, "identity": feed.identity})
@@ -86,7 +91,7 @@ def write_shards(
             warnings.warn(
                 f"{folder.name}: the conversion starts anew: what an earlier run left is not of the same files and "
                 "settings, or not whole.",
-                stacklevel=2,
+                stacklevel=3,
             )
         _write(kind, feed, size, folder, journal, progress)
     except Exception as error:
@@ -100,35 +105,35 @@ def write_shards(
     return FolderShards(folder)
 
 
-def _read_as(source: Any, schema: Schema | None, y: Any, classes: Sequence[Any] | None) -> tuple[Kind, Feed]:
+def read_as(source: Any, schema: Schema | None, y: Any, classes: Sequence[Any] | None) -> tuple[Kind, Feed]:
+    """How rows are to be kept, and the feed of them. No row is looked at unless they come in pairs of arrays."""
     if schema is not None:
         if y is not None or classes is not None:
             raise InvalidInput("with a schema the labels are those of its target; leave y and classes out.")
         return CodedKind(schema), table_feed(source, schema)
-    names = None
     if isinstance(source, np.ndarray):
         feed = array_feed(source, None if y is None else np.asarray(y))
-    elif isinstance(y, str) or _is_table(source):
-        names, feed = number_feed(table_feed(source, None), y)
-    elif isinstance(source, Iterable) and y is None:
-        feed = pair_feed(source)
-    else:
+        return DenseKind(source.shape[1], classes=classes, names=None, has_labels=y is not None), feed
+    if isinstance(y, str) or _is_table(source):
+        names, feed = number_feed(source, y)
+        return DenseKind(len(names), classes=classes, names=names, has_labels=y is not None), feed
+    if not isinstance(source, Iterable) or y is not None:
         raise InvalidInput(
             "without a schema give an array and y, a table and the name of its target, or pairs (X, y)."
         )
-    first, feed = peeked(feed)
+    first, feed = peeked(pair_feed(source))
     if first is None:
         raise InvalidInput("there are no rows; only a table with a schema may be empty.")
     X, labels = first
-    n_features = np.asarray(X).shape[1]
-    return DenseKind(n_features, classes=classes, names=names, has_labels=labels is not None), feed
+    return DenseKind(X.shape[1], classes=classes, names=None, has_labels=labels is not None), feed
 
 
 def _is_table(source: Any) -> bool:
     return isinstance(source, str | os.PathLike) or hasattr(source, "schema") or hasattr(source, "columns")
 
 
-def _rows_of_a_shard(kind: Kind, asked: int | None) -> int:
+def rows_of_a_shard(kind: Kind, asked: int | None) -> int:
+    """As many as were asked for, up to whole blocks, or about ``SHARD_BYTES``."""
     if asked is None:
         return max(1, SHARD_BYTES // (kind.row_bytes * _ALIGNED)) * _ALIGNED
     if isinstance(asked, bool) or not isinstance(asked, int) or asked < 1:

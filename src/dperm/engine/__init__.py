@@ -1,23 +1,33 @@
 """Passes over private rows: the only package that touches them."""
 
+from dperm.engine.adapters import register_adapter, source_of
 from dperm.engine.base import Batches, Engine, Evaluation, Order, Rows, Sample
+from dperm.engine.executors import Executor, LocalExecutor
 from dperm.engine.lazy import MappedRows
 from dperm.engine.reference import ReferenceEngine
 from dperm.engine.registry import engine_for, engine_names, open_rows, register_engine
+from dperm.engine.sharded import ShardedRows
+from dperm.engine.shards import ShardSource
 from dperm.engine.table import Table
 
 __all__ = [
     "Batches",
     "Engine",
     "Evaluation",
+    "Executor",
+    "LocalExecutor",
     "MappedRows",
     "Order",
     "ReferenceEngine",
     "Rows",
     "Sample",
+    "ShardSource",
+    "ShardedRows",
     "Table",
     "engine_for",
     "engine_names",
     "open_rows",
+    "register_adapter",
     "register_engine",
+    "source_of",
 ]

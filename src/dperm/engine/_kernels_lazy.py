@@ -8,12 +8,12 @@ import math
 
 import numpy as np
 
+from dperm.compiling import compiled
 from dperm.engine._formulas import FREE_ORDER, slope
 from dperm.engine._kernels import (
     BLOCK,
     CACHE_LINE,
     FIXED_ORDER,
-    compiled,
     prefetch,
     squares_of_row,
     value_of_rows,
