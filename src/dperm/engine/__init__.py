@@ -2,6 +2,7 @@
 
 from dperm.engine.adapters import register_adapter, source_of
 from dperm.engine.base import Batches, Engine, Evaluation, Order, Rows, Sample
+from dperm.engine.dask_shards import dask_shards
 from dperm.engine.executors import Executor, LocalExecutor
 from dperm.engine.lazy import MappedRows
 from dperm.engine.reference import ReferenceEngine
@@ -24,6 +25,7 @@ __all__ = [
     "ShardSource",
     "ShardedRows",
     "Table",
+    "dask_shards",
     "engine_for",
     "engine_names",
     "open_rows",
