@@ -19,5 +19,8 @@ def memory_map(X: Any) -> np.memmap:
         return np.load(Path(folder, "X.npy"), mmap_mode="r")
 
 
+native = memory_map
+
+
 def rows(X: Any, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> MappedRows:
     return MappedRows.of(memory_map(X), y, row_map=row_map, n_rows=n_rows, mask=mask)

@@ -75,7 +75,7 @@ def _count(table: Any, feed: Feed) -> int:
         total = look_at(table)[1]
     if total is None:
         raise InvalidInput(
-            "nothing says how many rows there are before they are read; write them to a folder first, with write_shards."
+            "nothing says how many rows there are before they are read; write them to a folder first: write_shards."
         )
     return total
 
