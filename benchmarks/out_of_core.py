@@ -56,7 +56,9 @@ def make(folder: Path, n: int) -> None:
             values = rng.normal(size=size).astype(np.float32)
             margin += slopes[k] * values
             columns[f"x{k}"] = values
-        columns["label"] = pa.DictionaryArray.from_arrays((margin > 0).astype(np.int8), pa.array(["no", "yes"]))
+        columns["label"] = pa.DictionaryArray.from_arrays(
+            (margin > 0).astype(np.int8), pa.array(["no", "yes"])
+        )
         table = pa.table(columns)
         if writer is not None and first % FILE_ROWS == 0:
             writer.close()

@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from dperm.errors import InvalidInput
+
 UNFINISHED = ".unfinished"
 _AT_ONCE = 2**20
 
@@ -19,6 +21,26 @@ def make_private(folder: Path) -> bool:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.chmod(folder, 0o700)
     return is_new
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Nobody else writes to the folder meanwhile, where the system has such locks; they end with the process."""
+    try:
+        import fcntl
+    except ImportError:  # pragma: no cover - not on this system
+        yield
+        return
+    descriptor, taken = os.open(folder, os.O_RDONLY), False
+    try:
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken = True
+        if not taken:
+            raise InvalidInput(f"{folder.name}: another process is writing to this folder.")
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from dperm.data.folder import FolderShards
 from dperm.data.journal import Journal, check_usable
 from dperm.data.kinds import Arrays, CodedKind, DenseKind, Kind
 from dperm.data.manifest import Manifest, Shard
-from dperm.data.private_files import Summed, make_private, new_file
+from dperm.data.private_files import Summed, make_private, new_file, only_writer
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 
@@ -83,25 +83,26 @@ def write_feed(
 ) -> FolderShards:
     """Shards of ``size`` rows of what a feed gives."""
     is_new = make_private(folder)
-    check_usable(folder)
-    journal = Journal(folder, {"rows_as": kind.stated(), "size": size, "identity": feed.identity})
-    try:
-        journal.begin()
-        if journal.started_anew:
-            warnings.warn(
-                f"{folder.name}: the conversion starts anew: what an earlier run left is not of the same files and "
-                "settings, or not whole.",
-                stacklevel=3,
-            )
-        _write(kind, feed, size, folder, journal, progress)
-    except Exception as error:
-        if not isinstance(error, OSError):  # a full disk may be made room on
-            journal.undo()
-            if is_new:
-                folder.rmdir()
-        raise
-    Manifest(kind=kind, shards=tuple(journal.shards)).write(folder)
-    journal.end()
+    with only_writer(folder):
+        check_usable(folder)
+        journal = Journal(folder, {"rows_as": kind.stated(), "size": size, "identity": feed.identity})
+        try:
+            journal.begin()
+            if journal.started_anew:
+                warnings.warn(
+                    f"{folder.name}: the conversion starts anew: what an earlier run left is not of the same files and "
+                    "settings, or not whole.",
+                    stacklevel=3,
+                )
+            _write(kind, feed, size, folder, journal, progress)
+        except Exception as error:
+            if not isinstance(error, OSError):  # a full disk may be made room on
+                journal.undo()
+                if is_new:
+                    folder.rmdir()
+            raise
+        Manifest(kind=kind, shards=tuple(journal.shards)).write(folder)
+        journal.end()
     return FolderShards(folder)
 
 

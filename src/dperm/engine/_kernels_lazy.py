@@ -1,7 +1,7 @@
 """Compiled loops over rows that are read as they lie and mapped on the way: z = (a x - f c) / s, and b where a > 0.
 
 ``length`` holds a and ``lift`` f, one number per position; ``lift`` is empty where nothing is subtracted. ``index``
-says which row of X stands at a position, and is empty where rows keep their order. A position with a = 0 is empty.
+says which row of X stands at a position, and is None where rows keep their order. A position with a = 0 is empty.
 """
 
 import math
@@ -20,6 +20,13 @@ from dperm.engine._kernels import (
 )
 
 FLUSH = 4 * BLOCK  # rows whose terms are added up before they join the total: short chains round less
+
+
+@compiled(FREE_ORDER)
+def row_at(index, position):
+    if index is None:  # known when a pass is compiled
+        return position
+    return index[position]
 
 
 @compiled(FREE_ORDER)
@@ -62,23 +69,23 @@ def one_lazy_model(
     columns = X.shape[1]
     row_bytes = columns * X.itemsize
     address = X.ctypes.data
-    scattered, moved, masked = index.size > 0, lift.size > 0, mask.shape[0] > 0
-    margin, weight, row = np.empty(BLOCK), np.ones(BLOCK), np.empty(2 * BLOCK, np.int64)
+    moved, masked = lift.size > 0, mask.shape[0] > 0
+    margin, weight = np.empty(BLOCK), np.ones(BLOCK)
     own = np.zeros(columns)
     total = 0.0
     for b in range(first, last, BLOCK):
         count = min(BLOCK, last - b)
         paired = count - count % 2
-        for i in range(2 * BLOCK):  # this block, and the next one to be fetched meanwhile
-            row[i] = index[min(b + i, last - 1)] if scattered else b + i
+        ahead = b + BLOCK  # rows of the next block are asked for meanwhile
         for i in range(0, paired, 2):
-            ahead = address + row[BLOCK + i // 2] * row_bytes
+            start = address + row_at(index, min(ahead, last - 1)) * row_bytes
             for byte in range(0, row_bytes, CACHE_LINE):
-                prefetch(ahead + byte)
+                prefetch(start + byte)
+            ahead += 1
             m0 = 0.0
             m1 = 0.0
-            r0 = row[i]
-            r1 = row[i + 1]
+            r0 = row_at(index, b + i)
+            r1 = row_at(index, b + i + 1)
             for j in range(columns):
                 m0 += np.float64(X[r0, j]) * w[j]
                 m1 += np.float64(X[r1, j]) * w[j]
@@ -86,7 +93,7 @@ def one_lazy_model(
             margin[i + 1] = m1
         if paired < count:
             m0 = 0.0
-            r0 = row[paired]
+            r0 = row_at(index, b + paired)
             for j in range(columns):
                 m0 += np.float64(X[r0, j]) * w[j]
             margin[paired] = m0
@@ -110,18 +117,19 @@ def one_lazy_model(
             sums[columns + 1] += margin[i] if length[b + i] > 0 else 0.0
             margin[i] *= length[b + i]
         for i in range(0, paired, 2):
-            ahead = address + row[BLOCK + (paired + i) // 2] * row_bytes
+            start = address + row_at(index, min(ahead, last - 1)) * row_bytes
             for byte in range(0, row_bytes, CACHE_LINE):
-                prefetch(ahead + byte)
+                prefetch(start + byte)
+            ahead += 1
             s0 = margin[i]
             s1 = margin[i + 1]
-            r0 = row[i]
-            r1 = row[i + 1]
+            r0 = row_at(index, b + i)
+            r1 = row_at(index, b + i + 1)
             for j in range(columns):
                 own[j] += s0 * np.float64(X[r0, j]) + s1 * np.float64(X[r1, j])
         if paired < count:
             s0 = margin[paired]
-            r0 = row[paired]
+            r0 = row_at(index, b + paired)
             for j in range(columns):
                 own[j] += s0 * np.float64(X[r0, j])
         if (b + BLOCK - first) % FLUSH == 0 or b + BLOCK >= last:
@@ -137,7 +145,7 @@ def map_rows(X, index, length, lift, centre, spread, constant, first, out):
     columns = X.shape[1]
     for i in range(out.shape[0]):
         position = first + i
-        row = index[position] if index.size > 0 else position
+        row = row_at(index, position)
         for j in range(columns):
             z = np.float64(X[row, j]) * length[position]
             if lift.size > 0:

@@ -155,10 +155,10 @@ class MappedRows(HeldRows):
             )
         return found
 
-    def _index(self, position: Integers) -> Integers:
+    def _index(self, position: Integers) -> Integers | None:
         rows = self._shape[0]
         if rows == self._n_rows and (position == np.arange(rows)).all():
-            return np.empty(0, np.int64)
+            return None
         index = np.zeros(self._n_rows, np.int64)  # an empty position reads row 0 and multiplies it by 0
         index[position[:rows]] = np.arange(rows)
         return index

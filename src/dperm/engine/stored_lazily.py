@@ -24,7 +24,7 @@ class StoredLazily(Stored):
 
     ``length``    a, positive unless the position is empty;
     ``lift``      f, or no number where nothing is subtracted;
-    ``index``     which row of X stands at a position, or no number where all keep their order;
+    ``index``     which row of X stands at a position, or None where all keep their order;
     ``centre``, ``spread``  c and s, or no number;
     ``constant``  the intercept column.
     """
@@ -32,7 +32,7 @@ class StoredLazily(Stored):
     X: NDArray[Any]
     length: Floats
     lift: Floats
-    index: Integers
+    index: Integers | None
     centre: Floats
     spread: Floats
     constant: float
@@ -42,7 +42,7 @@ class StoredLazily(Stored):
         return int(self.X.shape[1]) + (self.constant > 0)
 
     @property
-    def lies(self) -> tuple[NDArray[Any], ...]:
+    def lies(self) -> tuple[Any, ...]:
         """What every compiled loop takes first."""
         return self.X, self.index, self.length, self.lift
 
@@ -61,5 +61,5 @@ class StoredLazily(Stored):
         return {
             "length": self.length[index],
             "lift": self.lift[index] if self.lift.size else self.lift,
-            "index": self.index[index] if self.index.size else np.asarray(index, np.int64),
+            "index": np.asarray(index, np.int64) if self.index is None else self.index[index],
         }
