@@ -118,8 +118,8 @@ def test_a_bad_line_of_a_csv_file_is_not_quoted(line, tmp_path):
 def test_a_missing_column_is_named(tmp_path):
     with pytest.raises(InvalidInput, match="'town'"):
         write_shards(people().drop_columns(["town"]), SCHEMA, tmp_path / "shards")
+    source = ds.dataset(people().drop_columns(["town"]))
     with pytest.raises(InvalidInput, match="'town'"):
-        source = ds.dataset(people().drop_columns(["town"]))
         write_shards(source, SCHEMA, tmp_path / "shards")
 
 
