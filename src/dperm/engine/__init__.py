@@ -7,7 +7,7 @@ from dperm.engine.executors import Executor, LocalExecutor
 from dperm.engine.lazy import MappedRows
 from dperm.engine.reference import ReferenceEngine
 from dperm.engine.registry import engine_for, engine_names, open_rows, register_engine
-from dperm.engine.sharded import ShardedRows
+from dperm.engine.sharded import ShardedRows, labels_in
 from dperm.engine.shards import ShardSource
 from dperm.engine.table import Table
 
@@ -28,6 +28,7 @@ __all__ = [
     "dask_shards",
     "engine_for",
     "engine_names",
+    "labels_in",
     "open_rows",
     "register_adapter",
     "register_engine",
