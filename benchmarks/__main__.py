@@ -9,6 +9,7 @@ import numpy as np
 import sklearn
 
 from benchmarks import fits, kernels, large, noise, others
+from benchmarks import fits, kernels, large, others, out_of_core
 from benchmarks.timing import HEADER
 
 
@@ -22,6 +23,7 @@ def main() -> int:
     print(HEADER)
     missed = False
     for part in (kernels, fits, noise, large, others):
+    for part in (kernels, fits, large, out_of_core, others):
         for result in part.run():
             print(result, flush=True)
             missed |= result.missed

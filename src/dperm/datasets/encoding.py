@@ -119,6 +119,12 @@ def encode_target(table: Any, schema: Schema) -> NDArray[Any]:
 
     A missing or undeclared label is an error, since neither a class nor a row can be made up for it.
     """
+    numbers = target_numbers(table, schema)
+    return np.asarray(schema.classes)[numbers] if schema.classes else numbers
+
+
+def target_numbers(table: Any, schema: Schema) -> NDArray[Any]:
+    """The labels as numbers: the place of each in ``schema.classes``, or what a numeric target was clipped to."""
     target = schema.target
     column = arrow_columns(table, [target.name])[target.name]
     if not target.classes:
@@ -129,7 +135,7 @@ def encode_target(table: Any, schema: Schema) -> NDArray[Any]:
                 f"Column {target.name!r}: the target must not be missing. Leave such rows out."
             )
         if target.threshold is not None:
-            return np.asarray(target.labels)[(values > target.threshold).astype(np.intp)]
+            return (values > target.threshold).astype(np.int64)
         assert target.range is not None
         return np.clip(values, *target.range)
     listed = target.classes[: -1 if target.rest else None]
@@ -142,4 +148,4 @@ def encode_target(table: Any, schema: Schema) -> NDArray[Any]:
             f"Column {target.name!r}: every label must be one of the declared classes. Leave other rows out "
             "or declare their class."
         )
-    return np.asarray(target.classes)[codes]
+    return codes
