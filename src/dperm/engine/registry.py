@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from dperm.engine.base import Rows
 from dperm.engine.table import Table
+from dperm.engine.torch_rows import TorchRows
 from dperm.errors import InvalidInput
 from dperm.installed import register_installed
 from dperm.problem import Problem
@@ -31,6 +32,7 @@ def register_engine(engine: Kind) -> Kind:
 
 
 register_engine(Table)
+register_engine(TorchRows)
 
 
 @cache
