@@ -10,6 +10,7 @@ from dperm.engine.registry import engine_for, engine_names, open_rows, register_
 from dperm.engine.sharded import ShardedRows, labels_in
 from dperm.engine.shards import ShardSource
 from dperm.engine.table import Table
+from dperm.engine.tensors import on_host
 
 __all__ = [
     "Batches",
@@ -29,6 +30,7 @@ __all__ = [
     "engine_for",
     "engine_names",
     "labels_in",
+    "on_host",
     "open_rows",
     "register_adapter",
     "register_engine",

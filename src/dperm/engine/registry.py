@@ -10,6 +10,7 @@ from dperm.engine.base import Rows
 from dperm.engine.coded import CodedRows
 from dperm.engine.sparse_rows import SparseRows
 from dperm.engine.table import Table
+from dperm.engine.torch_rows import TorchRows
 from dperm.errors import InvalidInput
 from dperm.installed import register_installed
 from dperm.problem import Problem
@@ -35,6 +36,7 @@ def register_engine(engine: Kind) -> Kind:
 register_engine(Table)
 register_engine(CodedRows)
 register_engine(SparseRows)
+register_engine(TorchRows)
 
 
 @cache
