@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.filterwarnings(f"ignore::dperm.errors.{kind}")
     for kind in ("UtilityWarning", "PrivacyWarning")
 ]
-gate_module = importlib.import_module("dperm.privacy.gate")
+sampler = importlib.import_module("dperm.privacy.discrete_gaussian")
 
 TINY = 1e-9
 ROWS, FEATURES, STREAMS = 24, 400, 6
@@ -206,8 +206,9 @@ def test_jobs_of_one_run(mechanism, masked, source):
 # Threads.
 
 
-def test_threads_of_a_batch():
-    assert gate_module._FEWEST_COLUMNS <= STREAMS  # so that there are threads at all
+def test_threads_of_a_batch(monkeypatch):
+    monkeypatch.setattr(sampler, "_FEWEST_FOR_A_THREAD", 1)  # so that there are threads at all
+    monkeypatch.setattr(sampler, "available_processors", lambda: 3)
     for gate in (Gate.system(), Gate.seeded(7)):
         released = gate.lanes(STREAMS).release(np.zeros((FEATURES, STREAMS)), [NOISE] * STREAMS, "zero")
         check(released.T, gate.source.name)

@@ -76,7 +76,6 @@ def _fill(out: Integers, first: int, last: int, each: int, columns: Words, entro
     done, unread = first, np.empty(0, np.uint8)
     while done < last:
         wanted = min(LONGEST_BUFFER, _BYTES_EACH * (last - done) + _BYTES_MORE)
-        fresh = entropy.words(-(-wanted // 8)).view(np.uint8)
-        digits = np.concatenate([unread, fresh]) if unread.size else fresh
+        digits = np.concatenate([unread, entropy.words(-(-wanted // 8)).view(np.uint8)])
         done, used = fill_gaussians(out, done, last, each, columns, digits)
         unread = digits[used:]
