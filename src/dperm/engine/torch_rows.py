@@ -26,8 +26,8 @@ _SMALL = 2.0**-600  # times any number it has a square
 class TorchRows(HeldRows):
     """Rows in a torch tensor of any real dtype, or in any array with DLPack on a device; labels may be either too.
 
-    They are mapped, bounded and stored on the device where they are, in a copy: in float32, or in float64 where rows are
-    to be ``precise`` and few.
+    They are mapped, bounded and stored on the device where they are, in a copy: in float32, or in float64 where
+    rows are to be ``precise`` and few.
 
     Parameters
     ----------
