@@ -39,7 +39,7 @@ _MOST_LAUNCHES = 20_000  # that are recorded
 
 
 @cache
-def gpugpu_kernels() -> Any:
+def gpu_kernels() -> Any:
     """None without Triton, which torch brings on Linux."""
     try:
         from dperm.engine import _triton_kernels
@@ -145,7 +145,7 @@ class FusedPass:
                 self._there_and_back(*what)
                 if what == self._last:
                     self._recorded, self._recorded_as = torch.cuda.CUDAGraph(), what
-                    with torch.cuda.graph(self._recorded):
+                    with torch.cuda.graph(self._recorded, capture_error_mode="thread_local"):
                         self._there_and_back(*what)
             else:
                 self._recorded.replay()
@@ -242,7 +242,7 @@ class FusedEpochs:
             self._epochs += 1
             if self._epochs == 2 and 2 * len(self._places) <= _MOST_LAUNCHES:
                 self._recorded = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(self._recorded):
+                with torch.cuda.graph(self._recorded, capture_error_mode="thread_local"):
                     self._steps()
             if self._recorded is None:
                 self._steps()
