@@ -121,13 +121,6 @@ class Rows(ABC):
     def mapped(self, row_map: RowMap) -> Self:
         """The same rows, seen through another map from now on. Nothing is copied; ``open`` applies it."""
 
-    def at_public_weights(self) -> Self:
-        """The same rows, for passes at weights that are public by then: one model may be computed less precisely.
-
-        How precisely, its passes note as all do.
-        """
-        return self
-
     @abstractmethod
     def open(self, order: Order | None = None, *, precise: bool = False) -> Engine:
         """The rows, mapped and in the given order, ready for passes.

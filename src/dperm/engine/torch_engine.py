@@ -24,8 +24,8 @@ from dperm.losses import Loss
 class TorchEngine(StoredEngine):
     """One model on a GPU: a single compiled read of X. Otherwise matrix products over blocks of rows.
 
-    One model computes in float64, unless it was opened for public weights, and so do several if they were asked to be
-    ``precise``. All others compute in float32. Curvatures, moments, sums of rows and margins are in float64.
+    ``precise`` passes compute in float64, whatever rows are stored as, others in float32. Curvatures, moments, sums of
+    rows and margins are in float64 in any case.
 
     Guarantee
     ---------
@@ -42,24 +42,20 @@ class TorchEngine(StoredEngine):
 
     _rows: StoredTorch
 
-    def __init__(
-        self, rows: StoredTorch, used: set[Arithmetic] | None, *, precise: bool = False, tiles: bool = False
-    ) -> None:
+    def __init__(self, rows: StoredTorch, used: set[Arithmetic] | None, *, precise: bool = False) -> None:
         super().__init__(rows, used)
-        self._precise, self._tiles = precise, tiles
+        self._precise = precise
 
     def arithmetic(self, n_models: int) -> Arithmetic:
-        return FLOAT64 if self._double(n_models) else FLOAT32
+        return FLOAT64 if self._precise else FLOAT32
 
-    def _double(self, n_models: int) -> bool:
-        return self._precise or (n_models == 1 and not self._tiles)
-
-    def _dtype(self, n_models: int) -> Any:
+    @property
+    def _dtype(self) -> Any:
         torch = load_torch()
-        return torch.float64 if self._double(n_models) else torch.float32
+        return torch.float64 if self._precise else torch.float32
 
     def _largest_number(self, n_models: int) -> float:
-        return float(np.finfo(np.float64 if self._double(n_models) else np.float32).max)
+        return float(np.finfo(np.float64 if self._precise else np.float32).max)
 
     def descend(
         self,
@@ -74,7 +70,7 @@ class TorchEngine(StoredEngine):
         decay, rate = self._check_schedule(loss, W, batches, steps, l2, iterate_sum)
         edges = self._edges(W.shape[1], batches)
         if self._alone(loss, W):
-            fused = FusedPass.of(self._rows, loss, None, self._double(1))
+            fused = FusedPass.of(self._rows, loss, None, self._precise)
             FusedEpochs.of(self._rows, fused, edges, iterate_sum is not None).run(W, iterate_sum, decay, rate)
         else:
             with plain_products(self._rows.device):
@@ -89,7 +85,7 @@ class TorchEngine(StoredEngine):
         each = loss.outputs
         shrink, pace = (self._rows.placed(np.repeat(part, each, axis=1)) for part in (decay, rate))
         for j in range(len(edges) - 1):
-            stage = TorchStage(self._rows, loss, edges[j], edges[j + 1], None, self._dtype(W.shape[1]))
+            stage = TorchStage(self._rows, loss, edges[j], edges[j + 1], None, self._dtype)
             gradient = self._block_sums(stage, w, False, True)[1]
             w = w * shrink[j] - pace[j] * gradient
             if total is not None:
@@ -108,14 +104,15 @@ class TorchEngine(StoredEngine):
         want_value: bool,
         want_gradient: bool,
     ) -> tuple[Floats, Floats]:
-        double = self._double(W.shape[1])
-        safe = None if clip is None else safe_clip(clip, loss.outputs, np.dtype("f8" if double else "f4"))
+        safe = (
+            None if clip is None else safe_clip(clip, loss.outputs, np.dtype("f8" if self._precise else "f4"))
+        )
         if self._alone(loss, W):
-            fused = FusedPass.of(self._rows, loss, None if safe is None else float(safe[0]), double)
+            fused = FusedPass.of(self._rows, loss, None if safe is None else float(safe[0]), self._precise)
             value, gradient = fused.sums(W[:, 0], int(start[0]), int(stop[0]), want_value, want_gradient)
             return value, gradient[:, None]
         with plain_products(self._rows.device):
-            stage = TorchStage(self._rows, loss, start, stop, safe, self._dtype(W.shape[1]))
+            stage = TorchStage(self._rows, loss, start, stop, safe, self._dtype)
             totals = self._block_sums(stage, self._flat(W), want_value, want_gradient)
             value, gradient = (total.cpu().numpy() for total in totals)
         return value, np.ascontiguousarray(gradient[: self.n_columns]).reshape(W.shape)
@@ -205,7 +202,7 @@ class TorchEngine(StoredEngine):
     def _counted(self, loss: Loss, W: Floats) -> tuple[Floats, Integers, Integers]:
         with plain_products(self._rows.device):
             start, stop = self._range(W.shape[1], None)
-            stage = TorchStage(self._rows, loss, start, stop, None, self._dtype(W.shape[1]))
+            stage = TorchStage(self._rows, loss, start, stop, None, self._dtype)
             weights = self._flat(W).to(stage.dtype)
             value = weights.new_zeros(stage.models, dtype=load_torch().float64)
             inside, outside = (value.long() for _ in range(2))

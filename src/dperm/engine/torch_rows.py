@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,7 +41,6 @@ class TorchRows(HeldRows):
 
     def __init__(self, X: Any, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> None:
         self._X = as_tensor(X)
-        self._public_weights = False
         if self._X.ndim != 2 or self._X.shape[1] < 1:
             raise InvalidInput(f"X must be a 2-D tensor; got one of {self._X.ndim} dimensions.")
         shape = int(self._X.shape[0]), int(self._X.shape[1])
@@ -63,15 +62,6 @@ class TorchRows(HeldRows):
                     raise InvalidInput("X holds NaN or infinite values.")
                 parts.append(_margins(torch, block, row_map, factors).cpu().numpy())
         return np.asarray(np.concatenate(parts) + constant)
-
-    def at_public_weights(self) -> Self:
-        """The same rows, for passes at weights that are public by then.
-
-        Passes for one model then sum float32 tiles too, which is faster; otherwise they are in float64.
-        """
-        part = self.mapped(self._map)
-        part._public_weights = True
-        return part
 
     def _opened(  # type: ignore[override]  # its own options by name
         self,
@@ -95,7 +85,7 @@ class TorchRows(HeldRows):
             return ReferenceEngine(rows, self._used)
         if engine != "torch":
             raise InvalidInput(f"engine must be 'torch' or 'reference'; got {engine!r}.")
-        return TorchEngine(rows, self._used, precise=precise, tiles=self._public_weights)
+        return TorchEngine(rows, self._used, precise=precise)
 
     def _bounded(self, dtype: np.dtype[Any], position: Integers) -> tuple[Any, Floats]:
         """One pass: convert, map, bound, append the intercept, reject what is not finite.

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.statement import DECLARED, TAKEN, loss_of
+from dperm.engine import on_host
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classes, has_link
 from dperm.estimators._rows import checked_rows, unquoted
@@ -107,6 +108,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             Refused: ``sample_weight`` with the reason why.
         """
         refuse_weights(unsupported)
+        y = on_host(y)
         paying = self.ledger is not None
         shape = self._table_shape(X, y, paying)
         classes = self._label_set(y, paying)
@@ -158,7 +160,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         """Share of the rows that are predicted right. It is not private."""
         check_is_fitted(self)
         with unquoted():
-            return float(super().score(X, y, sample_weight))
+            return float(super().score(X, on_host(y), sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -13,6 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.statement import DECLARED
+from dperm.engine import on_host
 from dperm.errors import InvalidInput
 from dperm.estimators._documented import documented
 from dperm.estimators._losses import LossLike, regression_loss
@@ -164,6 +165,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
             Refused: ``sample_weight`` with the reason why.
         """
         refuse_weights(unsupported)
+        y = on_host(y)
         middle, half = self._scale()
         loss = self._loss()
         plan = self._plan(*self._table_shape(X, y, self.ledger is not None), loss)
@@ -190,7 +192,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         """R squared on these rows. It is not private."""
         check_is_fitted(self)
         with unquoted():
-            return float(super().score(X, y, sample_weight))
+            return float(super().score(X, on_host(y), sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
