@@ -9,7 +9,7 @@ from dperm.engine.torch_fused import fused_kind, gpu_kernels, settings_of
 from dperm.engine.torch_stored import StoredTorch
 from dperm.losses import Loss
 
-_ROWS, _MODELS, _COLUMNS = 128, 128, 16  # of the tiles in which margins are computed
+_ROWS, _MODELS, _COLUMNS = 64, 64, 16  # of the tiles in which margins are computed
 
 
 class SlopeKernels:
@@ -87,6 +87,6 @@ def add_blocks(total: Any, products: Any) -> bool:
     size = total.numel()
     with load_torch().cuda.device(total.device):
         gpu_kernels().add_blocks[(-(-size // 32),)](
-            products, total, len(products), size, ROWS=32, COLUMNS=32, num_warps=4
+            products, total, len(products), size, ROWS=128, COLUMNS=32, num_warps=4
         )
     return True
