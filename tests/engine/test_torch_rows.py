@@ -1,7 +1,9 @@
 """Rows in tensors: what is accepted, what is stored, how sums are rounded. The laws of all engines hold besides."""
 
 import os
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -266,3 +268,13 @@ def test_a_regression_on_tensors():
     given = torch.as_tensor(X).to(DEVICE), torch.as_tensor(y).to(DEVICE)
     model.fit(*given)
     assert model.score(*given) == model.score(X, y) > 0.3
+
+
+def test_the_page_runs(capsys):
+    pytest.importorskip("opendp", reason="exact noise needs it")
+    page = (Path(__file__).parents[2] / "docs" / "gpu.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    names = {}
+    exec(code, names)
+    assert names["model"].score(names["X"], names["y"]) > 0.8
+    assert "epsilon" in capsys.readouterr().out

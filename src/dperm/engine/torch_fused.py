@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
+import gc
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -62,6 +64,25 @@ def settings_of(rows: StoredTorch, loss: Loss, clip: float = 0.0) -> Any:
     return torch.tensor((*numbers, clip), dtype=torch.float64).to(rows.device)
 
 
+def recorded(launches: Callable[[], None]) -> Any:
+    """A recording of these launches, which it does not run; None where the device takes none.
+
+    Nothing may be given back meanwhile, so garbage is left lying.
+    """
+    torch, collecting = load_torch(), gc.isenabled()
+    graph = torch.cuda.CUDAGraph()
+    gc.disable()
+    try:
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            launches()
+    except RuntimeError:
+        return None
+    finally:
+        if collecting:
+            gc.enable()
+    return graph
+
+
 def shape_of_tiles(width: int, double: bool) -> tuple[int, int, int]:
     """Rows of a tile, warps of a program, most programs of a pass; by public numbers, as measured on an H200."""
     if double:
@@ -103,6 +124,7 @@ class FusedPass:
         self._sent, self._received = here.numpy(), back.numpy()
         self._recorded: Any = None
         self._recorded_as: Any = None
+        self._may_record = True
         self._last: Any = None
 
     @classmethod
@@ -143,10 +165,10 @@ class FusedPass:
         with torch.cuda.device(self._rows.device):
             if what != self._recorded_as:
                 self._there_and_back(*what)
-                if what == self._last:
-                    self._recorded, self._recorded_as = torch.cuda.CUDAGraph(), what
-                    with torch.cuda.graph(self._recorded, capture_error_mode="thread_local"):
-                        self._there_and_back(*what)
+                if what == self._last and self._may_record:
+                    self._recorded = recorded(partial(self._there_and_back, *what))
+                    self._may_record = self._recorded is not None
+                    self._recorded_as = what if self._may_record else None
             else:
                 self._recorded.replay()
             torch.cuda.current_stream().synchronize()
@@ -241,9 +263,7 @@ class FusedEpochs:
                 self._iterates.copy_(self._fused.padded(iterate_sum[:, 0]))
             self._epochs += 1
             if self._epochs == 2 and 2 * len(self._places) <= _MOST_LAUNCHES:
-                self._recorded = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(self._recorded, capture_error_mode="thread_local"):
-                    self._steps()
+                self._recorded = recorded(self._steps)
             if self._recorded is None:
                 self._steps()
             else:
