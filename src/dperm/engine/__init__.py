@@ -4,7 +4,6 @@ from dperm.engine.base import Batches, Engine, Evaluation, Order, Rows, Sample
 from dperm.engine.reference import ReferenceEngine
 from dperm.engine.registry import engine_for, engine_names, open_rows, register_engine
 from dperm.engine.table import Table
-from dperm.engine.tensors import on_host
 
 __all__ = [
     "Batches",
@@ -17,7 +16,6 @@ __all__ = [
     "Table",
     "engine_for",
     "engine_names",
-    "on_host",
     "open_rows",
     "register_engine",
 ]

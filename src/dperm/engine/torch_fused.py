@@ -44,10 +44,10 @@ _MOST_LAUNCHES = 20_000  # that are recorded
 def gpu_kernels() -> Any:
     """None without Triton, which torch brings on Linux."""
     try:
-        from dperm.engine import _triton_kernels
+        from dperm.engine import _kernels_triton
     except ImportError:
         return None
-    return _triton_kernels
+    return _kernels_triton
 
 
 def fused_kind(rows: StoredTorch, loss: Loss) -> int | None:

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.statement import DECLARED, TAKEN, loss_of
-from dperm.engine import on_host
+from dperm.engine.tensors import on_host
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classes, has_link
 from dperm.estimators._rows import checked_rows, unquoted
