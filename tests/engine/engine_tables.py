@@ -7,6 +7,7 @@ import numpy as np
 
 from dperm.engine import Table
 from dperm.engine.stored import Ranges
+from dperm.privacy.shards import LocalSample, SplitOrder, cut_sample
 from dperm.row_map import RowMap
 
 
@@ -21,6 +22,9 @@ class FixedOrder:
     def permutation(self, n_rows: int) -> np.ndarray:
         return np.asarray(self.order)
 
+    def split(self, counts: Any) -> SplitOrder:
+        return SplitOrder.cut(self.permutation(sum(counts)), counts)
+
 
 @dataclass(frozen=True, eq=False)
 class FixedSample:
@@ -28,6 +32,9 @@ class FixedSample:
 
     def positions(self, n_rows: int) -> np.ndarray:
         return np.asarray(self.chosen, np.int64)
+
+    def split(self, counts: Any) -> list[LocalSample]:
+        return cut_sample(self.positions(sum(counts)), counts)
 
 
 def between(start: Any, stop: Any) -> Ranges:

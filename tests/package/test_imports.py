@@ -13,7 +13,7 @@ import names
 SOURCE = Path(dperm.__file__).parent
 
 
-def test_engine_is_the_only_part_that_compiles_or_opens_rows():
+def test_kernels_of_the_engine_alone_know_numba():
     users = {
         str(path.relative_to(SOURCE))
         for path in SOURCE.rglob("*.py")
@@ -22,7 +22,7 @@ def test_engine_is_the_only_part_that_compiles_or_opens_rows():
         )
     }
     assert users
-    assert all(user.startswith("engine/_") for user in users)
+    assert all(user == "compiling.py" or user.startswith("engine/_") for user in users)
 
 
 def test_import_is_light():

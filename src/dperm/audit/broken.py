@@ -22,6 +22,7 @@ from dperm.planning.pricing import price_branches
 from dperm.planning.schedule import Schedule, branch_sensitivities
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.gamma_norm import uniforms
+from dperm.privacy.shards import LocalSample, cut_sample
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
@@ -167,6 +168,9 @@ class PublicBatch:
 
     def positions(self, n_rows: int) -> NDArray[np.int64]:
         return np.arange(self.size)
+
+    def split(self, counts: Sequence[int]) -> list[LocalSample]:
+        return cut_sample(self.positions(sum(counts)), counts)
 
 
 # Something besides what passed the gate comes out.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.errors import InvalidInput
 from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch, SecretOrder
+from dperm.privacy.shards import LocalSample, SplitOrder, cut_sample, whole_sample
 
 if TYPE_CHECKING:
     from dperm.audit.watch import Watch
@@ -20,7 +22,7 @@ class WatchedSecret:
     """What an order or batch of the gate gives, by the names that rows have in the table at hand."""
 
     def __init__(self, watch: Watch, ask: Callable[[int], Names], is_order: bool) -> None:
-        self._watch, self._ask, self._is_order = watch, ask, is_order
+        self._watch, self.ask, self._is_order = watch, ask, is_order
         self._first: Names | None = None
         self._n_rows = 0
 
@@ -28,7 +30,7 @@ class WatchedSecret:
         """``some`` tells that rows may be left out, so that a draw of them hides something."""
         asked = self._watch.asked()
         with self._watch.drawing():
-            rows = self._watch.named(np.asarray(self._ask(n_rows)))
+            rows = self._watch.named(np.asarray(self.ask(n_rows)))
         if self._first is None:
             self._first, self._n_rows = rows, n_rows
             if some and (self._watch.asked() > asked or not self._watch.counts_draws):
@@ -40,26 +42,41 @@ class WatchedSecret:
         if self._first is None:
             return False
         with self._watch.drawing():
-            again = self._watch.named(np.asarray(self._ask(self._n_rows)))
+            again = self._watch.named(np.asarray(self.ask(self._n_rows)))
         return not np.array_equal(again, self._first)
 
 
 class WatchedOrder(SecretOrder):
     def __init__(self, watch: Watch, order: SecretOrder) -> None:
         super().__init__(watch.source)
+        self._order = order
         self.secret = WatchedSecret(watch, order.permutation, is_order=True)
 
     def permutation(self, n_rows: int) -> Names:
         return self.secret.rows(n_rows)
 
+    def split(self, counts: Sequence[int]) -> SplitOrder:
+        """The order that the gate draws for shards, cut anew by the names of its rows."""
+        self.secret.ask = lambda _: self._order.split(counts).permutation()
+        return SplitOrder.cut(self.permutation(sum(counts)), counts)
+
 
 class WatchedPoisson(PoissonBatch):
     def __init__(self, watch: Watch, batch: PoissonBatch) -> None:
         super().__init__(watch.source, batch.rate)
+        self._batch = batch
         self.secret = WatchedSecret(watch, batch.positions, is_order=False)
 
     def positions(self, n_rows: int) -> Names:
         return self.secret.rows(n_rows, some=self.rate < 1)
+
+    def split(self, counts: Sequence[int]) -> list[LocalSample]:
+        """The batch that the gate draws for shards, cut anew by the names of its rows."""
+        self.secret.ask = lambda _: whole_sample(self._batch.split(counts), counts)
+        return cut_sample(self.positions(sum(counts)), counts)
+
+    def part(self, shard: int) -> LocalSample:
+        raise InvalidInput("a batch that is watched is drawn for all shards at once: call split.")
 
 
 class WatchedFixedSize(FixedSizeBatch):

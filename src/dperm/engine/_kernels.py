@@ -9,27 +9,17 @@ import math
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
+from dperm.compiling import compiled
 from dperm.engine._formulas import FREE_ORDER, excess, has_excess, slope, value
 from dperm.losses.kernel import exponential
 
 FIXED_ORDER = {"contract"}
 BLOCK = 16  # rows that the one-model kernel reads twice, the second time from the L1 cache
 CACHE_LINE = 64
-
-
-def compiled(fastmath):
-    def decorate(function):
-        options = {"fastmath": fastmath, "error_model": "numpy", "nogil": True}
-        try:
-            return njit(cache=True, **options)(function)
-        except RuntimeError:  # no directory for the cache can be written: compile in every process
-            return njit(**options)(function)
-
-    return decorate
 
 
 @intrinsic

@@ -14,8 +14,9 @@ from numba.core import cgutils
 from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
+from dperm.compiling import compiled
 from dperm.engine._formulas import FREE_ORDER
-from dperm.engine._kernels import CACHE_LINE, FIXED_ORDER, compiled, prefetch
+from dperm.engine._kernels import CACHE_LINE, FIXED_ORDER, prefetch
 from dperm.losses.kernel import exponential
 
 # LLVM does not keep a tile of sums in registers on its own, so the two inner loops are written in its

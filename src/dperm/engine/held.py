@@ -4,88 +4,44 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from copy import copy
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.arithmetic import Arithmetic
 from dperm.engine._threads import available_processors
-from dperm.engine.base import Engine, Floats, Integers, Order, Rows
+from dperm.engine.base import Engine, Floats, Integers, Order
+from dperm.engine.declared import DeclaredRows
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
-from dperm.problem import Problem
 from dperm.row_map import RowMap
 
 
-class HeldRows(Rows):
+class HeldRows(DeclaredRows):
     """What all rows in one process share; a subclass says in what form the features are and how they are opened.
 
     Parameters
     ----------
-    shape : (int, int)
-        Rows that there are, and features. The rows up to ``n_rows`` are empty: all zero (the intercept column too)
-        with label +1, so their gradient is zero.
+    shape, row_map, n_rows, mask
+        As for all ``DeclaredRows``.
     y : array of shape (rows,)
         Encoded labels: -1/+1, real numbers, or 0..C-1.
-    row_map : RowMap
-        Longer rows than its public bound are scaled down.
-    n_rows : int
-        Public number of rows, or capacity.
-    mask : bool or 0/1 array of shape (n_rows, K), optional
-        Which rows each of K models trains on.
     """
 
     def __init__(
         self, shape: tuple[int, int], y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None
     ) -> None:
-        self._shape, self._y = shape, np.asarray(y)
-        self._declared = self._map = row_map
-        self._n_rows = int(n_rows)
-        self._mask = None if mask is None else np.asarray(mask)
-        self._used: set[Arithmetic] = set()
-        self._check_held()
-        self._rows_of_model = None if self._mask is None else self._mask.sum(axis=0, dtype=np.int64)
+        self._y = np.asarray(y)
+        if self._y.shape != (shape[0],) or self._y.dtype.kind not in "biuf":
+            raise InvalidInput("y must hold one number per row of X.")
+        super().__init__(shape, row_map=row_map, n_rows=n_rows, mask=mask)
 
     @classmethod
     def of(cls, X: Any, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> Self:
         return cls(X, y, row_map=row_map, n_rows=n_rows, mask=mask)
 
-    @property
-    def n_rows(self) -> int:
-        return self._n_rows
-
-    def noting(self, used: set[Arithmetic]) -> Self:
-        part = copy(self)
-        part._used = used
-        return part
-
-    def check_matches(self, problem: Problem, model: int) -> None:
-        rows = self._n_rows if self._rows_of_model is None else int(self._rows_of_model[model])
-        declared = (problem.x_norm, problem.intercept, problem.n_features, problem.n_rows)
-        mine = (self._declared.x_norm, self._declared.intercept, self._shape[1], rows)
-        if declared != mine:
-            raise InvalidInput(
-                "the table's bounds, features or rows are not those of the plan; make both from the same Problem."
-            )
-
     def check_labels(self, loss: Loss) -> None:
         check_labels(self._y, loss)
-
-    def select(self, models: Sequence[int]) -> Self:
-        if self._mask is None:
-            return self
-        part = copy(self)
-        part._mask = self._mask[:, models]
-        part._rows_of_model = part._mask.sum(axis=0, dtype=np.int64)
-        return part
-
-    def mapped(self, row_map: RowMap) -> Self:
-        part = copy(self)
-        part._map = row_map
-        return part
 
     def open(
         self,
@@ -124,24 +80,6 @@ class HeldRows(Rows):
         self, position: Integers, common: dict[str, Any], precise: bool, threads: int, **how: Any
     ) -> Engine:
         """The engine. Row i goes to ``position[i]``; ``common`` holds ``y``, ``mask`` and ``radius`` of ``Stored``."""
-
-    def _check_held(self) -> None:
-        rows = self._shape[0]
-        if self._y.shape != (rows,) or self._y.dtype.kind not in "biuf":
-            raise InvalidInput("y must hold one number per row of X.")
-        if self._n_rows < 1 or rows > self._n_rows:
-            raise InvalidInput(
-                f"X has more rows than the declared n_rows = {self._n_rows}. Declare a larger n_rows, "
-                "chosen without looking at the data."
-            )
-        if self._mask is not None:
-            shape_ok = self._mask.ndim == 2 and len(self._mask) == self._n_rows and self._mask.shape[1] > 0
-            if (
-                not shape_ok
-                or self._mask.dtype.kind not in "biu"
-                or ((self._mask != 0) & (self._mask != 1)).any()
-            ):
-                raise InvalidInput(f"mask must hold 0 and 1 in shape ({self._n_rows}, models).")
 
     def _positions(self, order: Order | None) -> Integers:
         """Where each row goes: the inverse of the order."""

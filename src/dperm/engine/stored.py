@@ -90,6 +90,19 @@ class Ranges(Batches):
         return Ranges(self.edges[batch : batch + 2], self.counts[batch : batch + 1])
 
 
+def check_sizes(counts: NDArray[Any], own_counts: Integers) -> None:
+    """Refuse sizes of batches that do not take every row of each model exactly once."""
+    if counts.ndim != 2 or counts.dtype.kind not in "iu" or counts.size == 0 or counts.min() < 1:
+        raise InvalidInput("batch sizes must be whole numbers of at least 1, of shape (batches, models).")
+    totals = counts.sum(axis=0)
+    if (totals != own_counts).any():
+        k = int(np.flatnonzero(totals != own_counts)[0])
+        raise InvalidInput(
+            f"batch sizes must sum to the number of rows of each model; model {k} has {own_counts[k]} rows "
+            f"and its batches hold {totals[k]}."
+        )
+
+
 class StoredEngine(Engine):
     """What the engines over rows in memory share: masks, samples, batches as ranges of positions."""
 
@@ -132,15 +145,7 @@ class StoredEngine(Engine):
 
     def batches(self, sizes: ArrayLike) -> Ranges:
         counts = np.asarray(sizes)
-        if counts.ndim != 2 or counts.dtype.kind not in "iu" or counts.size == 0 or counts.min() < 1:
-            raise InvalidInput("batch sizes must be whole numbers of at least 1, of shape (batches, models).")
-        totals, own_counts = counts.sum(axis=0), self._own_counts(counts.shape[1])
-        if (totals != own_counts).any():
-            k = int(np.flatnonzero(totals != own_counts)[0])
-            raise InvalidInput(
-                f"batch sizes must sum to the number of rows of each model; model {k} has {own_counts[k]} rows "
-                f"and its batches hold {totals[k]}."
-            )
+        check_sizes(counts, self._own_counts(counts.shape[1] if counts.ndim == 2 else 0))
         cuts = np.zeros((counts.shape[0] + 1, counts.shape[1]), np.int64)
         np.cumsum(counts, axis=0, out=cuts[1:])
         if self._rows.mask is not None:

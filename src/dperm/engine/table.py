@@ -48,6 +48,10 @@ class Table(HeldRows):
     def accepts(cls, X: Any) -> bool:
         return True
 
+    @classmethod
+    def margins_of(cls, X: Any, row_map: RowMap, coefficients: Floats, constant: Floats | float) -> Floats:
+        return row_map.margins(np.asarray(X), coefficients, constant)
+
     def _opened(  # type: ignore[override]  # its own options by name
         self,
         position: Integers,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import NotCertified
+from dperm.privacy.shards import LocalSample, cut_sample
 from dperm.problem import Problem
 from dperm.solvers import Known, Solution, certain, lbfgs, newton, steered
 
@@ -170,6 +171,9 @@ class EveryNth:
 
     def positions(self, n_rows: int) -> NDArray[np.int64]:
         return np.arange(0, n_rows, self.n, dtype=np.int64)
+
+    def split(self, counts: Sequence[int]) -> list[LocalSample]:
+        return cut_sample(self.positions(sum(counts)), counts)
 
 
 def minimise_by_lbfgs(

@@ -1,0 +1,34 @@
+"""From what a user passes to ``fit`` to shards: folders, memory maps, tables of other packages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dperm.engine.shards import ShardSource
+
+Adapter = Callable[[Any, Any], ShardSource | None]
+"""From X and y as they came to a source, or None where they are of another kind. It looks at types and public facts
+alone, never at a value, and imports the package that it is for only when X is of it."""
+
+_ADAPTERS: list[Adapter] = []
+
+
+def register_adapter(adapter: Adapter) -> Adapter:
+    """Make an adapter known; usable as a decorator. Those registered later are asked first."""
+    _ADAPTERS.insert(0, adapter)
+    return adapter
+
+
+def source_of(X: Any, y: Any = None) -> ShardSource | None:
+    """The shards that X and y are, or None for rows that are opened as they are.
+
+    ``y`` is the labels, in a form that fits X, the name of a column of X, or None where X has them or has none.
+    """
+    if isinstance(X, ShardSource):
+        return X
+    for adapter in _ADAPTERS:
+        source = adapter(X, y)
+        if source is not None:
+            return source
+    return None

@@ -1,0 +1,203 @@
+"""Dask arrays, frames and lists of delayed blocks as shards."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dperm.engine.adapters import register_adapter
+from dperm.engine.executors import Executor, LocalExecutor
+from dperm.engine.shards import ShardSource
+from dperm.errors import InvalidInput
+
+
+class DaskShards(ShardSource):
+    """Blocks that Dask computes; what is sent to a worker names them and holds none of their graphs."""
+
+    def __init__(
+        self,
+        blocks: Sequence[Any],
+        sizes: Sequence[int] | Callable[[], Sequence[int]],
+        n_features: int,
+        has_labels: bool,
+        feature_names: Sequence[str] | None = None,
+    ) -> None:
+        self._blocks: Sequence[Any] = blocks
+        self._sizes = sizes if callable(sizes) else tuple(int(n) for n in sizes)
+        self.n_features, self.has_labels = int(n_features), has_labels
+        self.feature_names = None if feature_names is None else tuple(feature_names)
+        self.key = uuid.uuid4().hex
+
+    @property
+    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Computed by Dask when they are first asked for, where they were not known."""
+        if callable(self._sizes):
+            self._sizes = tuple(int(n) for n in self._sizes())
+        return self._sizes
+
+    @property
+    def sizes_are_known(self) -> bool:  # type: ignore[override]
+        return not callable(self._sizes)
+
+    def load(self, shard: int) -> tuple[Any, Any]:
+        import dask
+
+        (block,) = dask.compute(self._blocks[shard], scheduler="threads")
+        return block  # type: ignore[no-any-return]
+
+    def executor(self) -> Executor:
+        """The active Dask client's workers, or this process where there is none."""
+        try:
+            from distributed import default_client
+
+            client = default_client()
+        except (ImportError, ValueError):
+            return LocalExecutor()
+        from dperm.engine.dask_executor import DaskExecutor
+
+        return DaskExecutor(client, self._blocks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_blocks": (), "_sizes": self.sizes}
+
+
+def dask_shards(
+    X: Any, y: Any = None, *, sizes: Sequence[int] | None = None, n_features: int | None = None
+) -> ShardSource:
+    """Shards of a Dask array, a Dask frame or a list of delayed blocks.
+
+    Parameters
+    ----------
+    X : dask array, dask DataFrame, or list of Delayed
+        An array has known chunks. Each delayed block is a table of rows.
+    y : dask array or Series, list of Delayed, name of a column, or an array
+        An array that this process holds is not part of the shards.
+    sizes, n_features
+        Of delayed blocks, where they are known; otherwise blocks, like the parts of a frame, are computed to ask them.
+    """
+    source = _source(X, y, sizes, n_features)
+    assert source.sizes  # computed now, before anyone pays for a fit
+    return source
+
+
+@register_adapter
+def _adapted(X: Any, y: Any) -> ShardSource | None:
+    listed = isinstance(X, list | tuple) and len(X) > 0 and _from_dask(X[0])
+    return _source(X, y) if listed or _from_dask(X) else None
+
+
+def _source(X: Any, y: Any, sizes: Sequence[int] | None = None, n_features: int | None = None) -> ShardSource:
+    if isinstance(X, list | tuple):
+        return _of_delayed(list(X), y, sizes, n_features)
+    return _of_array(X, y) if _is_array(X) else _of_frame(X, y, sizes)
+
+
+def _from_dask(X: Any) -> bool:
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
+def _is_array(X: Any) -> bool:
+    return type(X).__module__.startswith("dask.array")
+
+
+def _of_array(X: Any, y: Any) -> ShardSource:
+    if X.ndim != 2:
+        raise InvalidInput(f"X must have two dimensions, rows and features; got {X.ndim}.")
+    if any(math.isnan(n) for n in (*X.chunks[0], X.shape[1])):
+        raise InvalidInput(
+            "the chunks of X have unknown sizes; call X.compute_chunk_sizes() first, which reads X once."
+        )
+    rows = X.rechunk({1: -1})
+    blocks = rows.to_delayed().ravel().tolist()
+    targets = _labels_of(y, blocks, rows.chunks[0])
+    return DaskShards(_joined(blocks, targets), rows.chunks[0], X.shape[1], targets is not None)
+
+
+def _labels_of(y: Any, blocks: list[Any], sizes: Sequence[int]) -> list[Any] | None:
+    """A block of labels for each block of rows, or None where y is not Dask's."""
+    if isinstance(y, list | tuple) and len(y) > 0 and _from_dask(y[0]):
+        if len(y) != len(blocks):
+            raise InvalidInput(
+                f"X has {len(blocks)} blocks and y {len(y)}; give one block of labels for each."
+            )
+        return list(y)
+    if not _from_dask(y):
+        return None
+    if not _is_array(y):
+        y = y.to_dask_array(lengths=list(sizes)) if hasattr(y, "to_dask_array") else y
+    if y.ndim != 1:
+        raise InvalidInput("y must have one dimension: a label for each row.")
+    if any(math.isnan(n) for n in y.chunks[0]):
+        raise InvalidInput("the chunks of y have unknown sizes; call y.compute_chunk_sizes() first.")
+    if y.shape[0] != sum(sizes):
+        raise InvalidInput(f"X has {sum(sizes)} rows and y {y.shape[0]}.")
+    return y.rechunk((tuple(sizes),)).to_delayed().ravel().tolist()  # type: ignore[no-any-return]
+
+
+def _of_frame(X: Any, y: Any, told: Sequence[int] | None) -> ShardSource:
+    if not hasattr(X, "columns") or not hasattr(X, "to_delayed"):
+        raise InvalidInput(f"no shards can be made of a {type(X).__name__}; give a Dask array or DataFrame.")
+    names = [name for name in X.columns if not (isinstance(y, str) and name == y)]
+    if isinstance(y, str) and len(names) == len(X.columns):
+        raise InvalidInput("y names no column of X.")
+    other = [name for name in names if getattr(X.dtypes[name], "kind", "O") not in "biuf"]
+    if other:
+        raise InvalidInput(f"{len(other)} of {len(names)} columns hold no numbers; encode them first.")
+    import dask
+
+    parts = X.to_delayed()
+    sizes = told or partial(_lengths, parts)
+    if isinstance(y, str):
+        blocks = [dask.delayed(_table)(part, names, y) for part in parts]
+        return DaskShards(blocks, sizes, len(names), True, [str(name) for name in names])
+    tables = [dask.delayed(_table)(part, names) for part in parts]
+    same_parts = type(y).__module__.startswith("dask.dataframe") or type(y).__module__.startswith("dask_expr")
+    targets = y.to_delayed() if same_parts else y
+    labels = _labels_of(targets, tables, () if isinstance(targets, list | tuple) else _called(sizes))
+    return DaskShards(_joined(tables, labels), sizes, len(names), labels is not None, [str(n) for n in names])
+
+
+def _of_delayed(
+    blocks: list[Any], y: Any, sizes: Sequence[int] | None, n_features: int | None
+) -> ShardSource:
+    import dask
+
+    labels = _labels_of(y, blocks, sizes or ())
+    if n_features is None:
+        (first,) = dask.compute(dask.delayed(np.shape)(blocks[0]))
+        if len(first) != 2:
+            raise InvalidInput("every block must be a table of the same number of columns.")
+        n_features = first[1]
+    lengths = sizes or partial(_lengths, blocks)
+    return DaskShards(_joined(blocks, labels), lengths, n_features, labels is not None)
+
+
+def _lengths(blocks: Sequence[Any]) -> Sequence[int]:
+    import dask
+
+    return dask.compute(*(dask.delayed(len)(block) for block in blocks))  # type: ignore[no-any-return]
+
+
+def _called(sizes: Any) -> Sequence[int]:
+    return sizes() if callable(sizes) else sizes  # type: ignore[no-any-return]
+
+
+def _joined(blocks: list[Any], labels: list[Any] | None) -> list[Any]:
+    import dask
+
+    pair = dask.delayed(_pair)
+    return [pair(block, None if labels is None else labels[i]) for i, block in enumerate(blocks)]
+
+
+def _pair(X: Any, y: Any) -> tuple[Any, Any]:
+    return (X.to_numpy() if hasattr(X, "to_numpy") else X), None if y is None else np.asarray(y)
+
+
+def _table(part: Any, names: list[Any], y: str | None = None) -> Any:
+    X = part[names].to_numpy(dtype=np.float64)
+    return X if y is None else (X, part[y].to_numpy())
