@@ -277,4 +277,4 @@ def test_the_page_runs(capsys):
     names = {}
     exec(code, names)
     assert names["model"].score(names["X"], names["y"]) > 0.8
-    assert "epsilon" in capsys.readouterr().out
+    assert "(1, 1e-09)-differentially private" in capsys.readouterr().out

@@ -17,9 +17,9 @@ IN_SHARDS = "labels that lie in the shards, beside their rows"
 
 @contextmanager
 def in_shards(X: Any, y: Any = None) -> Iterator[tuple[Any, Any]]:
-    """X and y as they came, labels of a device on the host; or the shards that they are, and ``IN_SHARDS`` where these hold the labels.
+    """X and y as they came; or the shards that they are, and ``IN_SHARDS`` where these hold the labels.
 
-    What was made for these shards alone is given back in the end.
+    Labels on a device are brought to the host. What was made for these shards alone is given back in the end.
     """
     with unquoted():
         source = source_of(X, y)
