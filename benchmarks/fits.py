@@ -73,7 +73,7 @@ def first_call() -> str:
         for _ in range(3)
     ]
     first, later = np.median([[float(v) for v in run.stdout.split()] for run in runs], axis=0)
-    return f"first fit of a process: {first - later:.2f} s more than later ones (kernels from disk, OpenDP loaded)"
+    return f"first fit of a process: {first - later:.2f} s more than later ones (kernels from disk)"
 
 
 def study(separate_fits: int, seed: int | None) -> Result:

@@ -7,10 +7,11 @@ from numba import njit
 
 from benchmarks.timing import Result, interleaved
 from dperm.engine import Table
-from dperm.engine._threads import available_processors, in_order, one_blas_thread, split
+from dperm.engine._threads import in_order, one_blas_thread, split
 from dperm.engine.base import Engine
 from dperm.losses import Logistic, Softmax
 from dperm.privacy import Gate
+from dperm.processors import available_processors
 from dperm.row_map import RowMap
 
 LOSS = Logistic()

@@ -9,7 +9,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-MODULES = ("audit", "plot")
+MODULES = ("audit", "data", "plot")
 _HOME = {
     "Budget": "dperm.privacy",
     "Finding": "dperm.estimators.pipeline_check",

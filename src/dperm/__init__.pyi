@@ -1,5 +1,6 @@
 # Written by tools/names.py (make names).
 from dperm import audit as audit
+from dperm import data as data
 from dperm import plot as plot
 from dperm.engine import register_engine as register_engine
 from dperm.errors import PrivacyWarning as PrivacyWarning

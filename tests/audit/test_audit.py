@@ -252,12 +252,12 @@ def test_noise_checks_notice_repeats_and_shared_noise() -> None:
 
 
 def test_noise_that_is_not_as_declared_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = gate.add_noise
+    real = gate.add_noises
 
-    def smaller(values: np.ndarray, noise: GaussianNoise, entropy: SeededEntropy) -> np.ndarray:
-        return values + (real(values, noise, entropy) - values) / 2
+    def smaller(columns: np.ndarray, noises: list[GaussianNoise], entropy: SeededEntropy) -> np.ndarray:
+        return columns + (real(columns, noises, entropy) - columns) / 2
 
-    monkeypatch.setattr(gate, "add_noise", smaller)
+    monkeypatch.setattr(gate, "add_noises", smaller)
     found = check_noise(OutputGD(), replace(LINEAR, n_features=2), BUDGET, runs=300)
     assert "noise is not of the declared scale" in found.faults
 

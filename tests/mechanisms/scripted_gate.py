@@ -37,7 +37,11 @@ class ScriptedGate(Gate):
         self.choices: list[NoisyMin] = []
         self.picked: list[int] = []
 
-    def _noisy(self, values: Array, noise: Noise, name: str) -> Array:
+    def _noisy(self, columns: Array, noises: Sequence[Noise], name: str) -> Array:
+        noisy = [self._one(values, noise) for values, noise in zip(columns.T, noises, strict=True)]
+        return np.stack(noisy, axis=1)
+
+    def _one(self, values: Array, noise: Noise) -> Array:
         assert isinstance(noise, GaussianNoise)
         assert values.shape == (noise.dimension,)
         noisy = values + self.strength * noise.scale * self.rng.normal(size=values.shape)

@@ -1,6 +1,7 @@
 """Noisy SGD with hidden iterates: its run, its price and what it keeps to itself."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -29,15 +30,15 @@ class Frozen(Gate):
         self.hidden: list[np.ndarray] = []
         self.last: list[np.ndarray] = []
 
-    def _hidden(self, values: np.ndarray, noise: object) -> np.ndarray:
-        return self._kept(values, self.hidden)
+    def _hidden(self, columns: np.ndarray, noises: object) -> np.ndarray:
+        return self._kept(columns, self.hidden)
 
-    def _noisy(self, values: np.ndarray, noise: object, name: str) -> np.ndarray:
-        return self._kept(values, self.last)
+    def _noisy(self, columns: np.ndarray, noises: object, name: str) -> np.ndarray:
+        return self._kept(columns, self.last)
 
-    def _kept(self, values: np.ndarray, passed: list[np.ndarray]) -> np.ndarray:
-        passed.append(values.copy())
-        return values + self.strength * self.rng.normal(size=values.shape)
+    def _kept(self, columns: np.ndarray, passed: list[np.ndarray]) -> np.ndarray:
+        passed.extend(columns.T.copy())
+        return columns + self.strength * self.rng.normal(size=columns.T.shape).T
 
 
 def run(mechanism: NoisySGD, facts: Problem, X: np.ndarray, y: np.ndarray, gate: Gate) -> np.ndarray:
@@ -213,9 +214,10 @@ class Watching(Gate):
         super().__init__(SystemEntropy())
         self.drawn: list[np.ndarray] = []
 
-    def _hidden(self, values: np.ndarray, noise: Noise) -> np.ndarray:
-        self.drawn.append(super()._hidden(values, noise))
-        return self.drawn[-1]
+    def _hidden(self, columns: np.ndarray, noises: Sequence[Noise]) -> np.ndarray:
+        hidden = super()._hidden(columns, noises)
+        self.drawn.extend(hidden.T)
+        return hidden
 
 
 def test_secure_noise_at_every_step_comes_from_the_exact_sampler() -> None:

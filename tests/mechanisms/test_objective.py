@@ -267,8 +267,8 @@ def test_neighbours_stay_within_the_declared_sensitivity_at_the_gate(mechanism):
     )  # the noise with which the neighbour's minimiser is this point
 
     class Planted(SilentGate):
-        def _noisy(self, values, noise, name):
-            return implied if name == OBJECTIVE_NOISE else super()._noisy(values, noise, name)
+        def _noisy(self, columns, noises, name):
+            return implied[:, None] if name == OBJECTIVE_NOISE else super()._noisy(columns, noises, name)
 
     outcome = fit(mechanism, problem, other, gate=Planted())
     assert np.linalg.norm(outcome.weights - point) <= plan.perturbation.output.sensitivity

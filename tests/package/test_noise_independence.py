@@ -116,9 +116,10 @@ def test_classes_of_one_fit(mechanism, source):
 
 
 def test_classes_that_share_their_noise_are_found(monkeypatch):
-    def repeated(gate, values, noise, name):
-        narrow = GaussianNoise(noise.sensitivity, noise.scale, FEATURES)
-        return values + np.repeat(original(gate, np.zeros(FEATURES), narrow, name), STREAMS)
+    def repeated(gate, columns, noises, name):
+        narrow = [GaussianNoise(noise.sensitivity, noise.scale, FEATURES) for noise in noises]
+        drawn = original(gate, np.zeros((FEATURES, len(noises))), narrow, name)
+        return columns + np.repeat(drawn, STREAMS, axis=0)
 
     original = Gate._noisy
     monkeypatch.setattr(Gate, "_noisy", repeated)
@@ -141,9 +142,9 @@ def test_candidates_of_a_private_search(monkeypatch, source):
     released, scores = [], []
     original = Gate._noisy
 
-    def watched(gate, values, noise, name):
-        noisy = original(gate, values, noise, name)
-        (scores if "score" in name else released).append(noisy - values)
+    def watched(gate, columns, noises, name):
+        noisy = original(gate, columns, noises, name)
+        (scores if "score" in name else released).extend((noisy - columns).T)
         return noisy
 
     monkeypatch.setattr(Gate, "_noisy", watched)

@@ -185,8 +185,9 @@ def test_every_public_name_resolves():
 
 def test_heavy_packages_load_only_when_they_are_needed():
     code = """
-import sys, numpy as np
+import os, sys, numpy as np
 import dperm.privacy as p
+from dperm.privacy.noisy_min import NoisyMin
 heavy = ("opendp", "dp_accounting", "pandas", "polars", "sklearn")
 def loaded(): return [name for name in heavy if name in sys.modules]
 noise = p.GaussianNoise(1.0, 5.0, 2)
@@ -194,6 +195,11 @@ p.gaussian_mu(p.Budget(1, 1e-8)); p.Gate.seeded(0).release_one(np.zeros(2), nois
 print(loaded())
 p.Gate.system().release_one(np.zeros(2), noise, "w")
 print(loaded())
+p.Gate.system().choose(np.zeros(2), NoisyMin(sensitivity=1.0, epsilon=1.0), "c")
+print(loaded())
+os.environ["DPERM_SAMPLER"] = "opendp"
+p.Gate.system().release_one(np.zeros(2), noise, "w")
+print(loaded())
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert out.splitlines() == ["[]", "['opendp']"]
+    assert out.splitlines() == ["[]", "[]", "[]", "['opendp']"]

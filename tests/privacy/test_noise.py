@@ -11,6 +11,7 @@ from scipy.stats import chi2, kstest, norm
 from dperm.errors import InvalidInput, NotCertified
 from dperm.privacy import GaussianNoise, SeededEntropy, SystemEntropy, add_noise, grid_exponent, padded
 from dperm.privacy.noise import LARGEST_MU, ROUNDING_ALLOWANCE
+from dperm.privacy.opendp_noise import opendp_measurement
 from dperm.privacy.profile import RELATIVE_MARGIN
 
 TINY = 1e-9
@@ -257,16 +258,15 @@ def test_on_our_grid_the_lattice_is_paid_for_by_the_margins(mu, t, dimension):
     ("sensitivity", "scale", "dimension"), [(1.0, 5.1, 1), (2e-4, 1e-3, 124), (0.3, 0.01, 7)]
 )
 def test_opendp_prices_the_release_as_we_do(sensitivity, scale, dimension):
-    from dperm.privacy.noise import _discrete_gaussian
-
     noise = GaussianNoise(sensitivity, scale, dimension)
-    rho = _discrete_gaussian(noise).map(sensitivity)
+    rho = opendp_measurement(noise).map(sensitivity)
     ours = (noise.padded(sensitivity) / scale) ** 2 / 2
     assert (sensitivity / scale) ** 2 / 2 * (1 - 1e-12) <= rho <= ours
     assert rho == pytest.approx(ours, rel=1e-6)
 
 
 def test_a_disagreement_with_opendp_releases_nothing(monkeypatch):
+    monkeypatch.setenv("DPERM_SAMPLER", "opendp")
     monkeypatch.setattr(GaussianNoise, "padded", lambda self, sensitivity: 0.99 * sensitivity)
     with pytest.raises(NotCertified, match="OpenDP prices"):
         add_noise(np.zeros(5), GaussianNoise(1.0, 1.2345, 5), SystemEntropy())

@@ -8,6 +8,7 @@ from dperm.errors import InvalidInput, NotCertified
 from dperm.privacy import SeededEntropy, SystemEntropy
 from dperm.privacy import noisy_min as module
 from dperm.privacy.noisy_min import NoisyMin, noisy_min
+from dperm.privacy.opendp_noise import opendp_chooser
 
 CANDIDATES = 21
 ALPHA = 1e-9  # chance that a right mechanism fails a statistical test
@@ -120,8 +121,9 @@ def test_opendp_agrees_and_a_disagreement_chooses_nothing(monkeypatch):
     for epsilon in (1e-3, 0.1, 1.0, 10.0):
         for one_sided in (False, True):
             choice = NoisyMin(sensitivity=0.7, epsilon=epsilon, one_sided=one_sided)
-            claimed = module._gumbel_min(choice).map(choice.sensitivity)
+            claimed = opendp_chooser(choice).map(choice.sensitivity)
             assert claimed == pytest.approx(choice.rho, rel=1e-8)
+    monkeypatch.setenv("DPERM_SAMPLER", "opendp")
     monkeypatch.setattr(NoisyMin, "rho", property(lambda self: self.epsilon**2 / 9))
     with pytest.raises(NotCertified, match="OpenDP"):
         noisy_min(np.zeros(3), NoisyMin(sensitivity=0.123, epsilon=0.5), SystemEntropy())
@@ -142,3 +144,89 @@ def test_refusals():
         NoisyMin(sensitivity=0.0, epsilon=1.0)
     with pytest.raises(InvalidInput, match="epsilon"):
         NoisyMin(sensitivity=1.0, epsilon=math.nan)
+
+
+# Whole numbers.
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.03, 1.0])
+def test_many_candidates_have_the_law_of_opendp(monkeypatch, spread):
+    """Alike, a few scales apart, and so far apart that few have a chance; the counts in another order do not fit."""
+    choice = NoisyMin(sensitivity=1.0, epsilon=1.0)
+    scores = spread * np.random.default_rng(2).permutation(300) + 1e-3
+    cells, draws = np.argsort(scores).argsort() // 30, 1500
+
+    def counts(sampler):
+        monkeypatch.setenv("DPERM_SAMPLER", sampler)
+        chosen = [cells[noisy_min(scores, choice, SystemEntropy())] for _ in range(draws)]
+        return np.bincount(chosen, minlength=10)
+
+    expected = draws * np.bincount(cells, chances(scores, choice))
+    often = expected > 5
+    pooled = np.append(expected[often], expected[~often].sum() + 1e-9)
+    for sampler in ("compiled", "opendp"):
+        found = counts(sampler)
+        seen = np.append(found[often], found[~often].sum())
+        assert stats.chisquare(seen, pooled * draws / pooled.sum()).pvalue > ALPHA
+        assert stats.chisquare(seen[::-1], pooled * draws / pooled.sum()).pvalue < ALPHA
+
+
+class Tape:
+    name, secure = "tape", True
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+
+    def words(self, n):
+        return self.rng.integers(0, 2**64, size=n, dtype=np.uint64)
+
+
+def test_where_bytes_end_makes_no_difference(monkeypatch):
+    scores, choice = np.linspace(0, 40, 60), NoisyMin(sensitivity=1.0, epsilon=2.0)
+    found = []
+    for words in (1, 2, 5, 500):
+        monkeypatch.setattr(module, "FIRST_WORDS", words)
+        monkeypatch.setattr(module, "MOST_WORDS", words)
+        found.append([noisy_min(scores, choice, Tape(seed)) for seed in range(100)])
+    assert found[0] == found[1] == found[2] == found[3]
+    assert len(set(found[0])) > 3
+
+
+def test_scores_of_any_size_are_exact():
+    """Far beyond 64 bits of the grid the differences still count, and a common shift does not."""
+    choice = NoisyMin(sensitivity=1.0, epsilon=2.0)
+    plain, parts = module._above_lowest(np.array([3.0, 0.0, 1.5]), choice.grid_exponent, choice.steps)
+    shifted = module._above_lowest(2.0**40 + np.array([3.0, 0.0, 1.5]), choice.grid_exponent, choice.steps)
+    assert np.array_equal(plain, shifted[0])
+    assert np.array_equal(parts, shifted[1])
+    assert plain.tolist() == [2, 0, 1]
+    assert (plain + parts / choice.steps).tolist() == pytest.approx([3.0, 0.0, 1.5], rel=1e-8)
+    assert noisy_min(np.array([1e300, -1e300, 1e308]), choice, SystemEntropy()) == 1
+    for sensitivity in (1e-300, 1e300):
+        tiny = NoisyMin(sensitivity=sensitivity, epsilon=50.0)
+        assert noisy_min(sensitivity * np.array([5.0, 0.0]), tiny, SystemEntropy()) == 1
+
+
+def test_the_grid_is_within_the_allowance():
+    for sensitivity in (1e-9, 0.7, 1.0, 3e5):
+        for one_sided in (False, True):
+            choice = NoisyMin(sensitivity=sensitivity, epsilon=0.3, one_sided=one_sided)
+            grid = math.ldexp(1.0, choice.grid_exponent)
+            assert sensitivity * 2**-33 <= grid <= sensitivity * 2**-32
+            moved = sensitivity * (1 if one_sided else 2) + 2 * grid
+            assert moved / (choice.steps * grid) <= choice.epsilon
+            assert choice.scale <= choice.steps * grid <= choice.scale * (1 + 1e-8)
+
+
+def test_a_scale_of_too_many_steps_is_left_to_opendp(monkeypatch):
+    called = []
+
+    def chooser(choice):
+        called.append(choice)
+        return lambda scores: 1
+
+    monkeypatch.setattr("dperm.privacy.opendp_noise.opendp_chooser", chooser)
+    faint = NoisyMin(sensitivity=1.0, epsilon=1e-8)
+    assert faint.steps > 2**56
+    assert noisy_min(np.zeros(3), faint, SystemEntropy()) == 1
+    assert called == [faint]

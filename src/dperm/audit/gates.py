@@ -26,12 +26,12 @@ class SilentGate(Gate):
         super().__init__(_Silence(seed))
         self.exact: list[Vector] = []
 
-    def _noisy(self, values: Vector, noise: Noise, name: str) -> Vector:
-        self.exact.append(values.copy())
-        return values.copy()
+    def _noisy(self, columns: Vector, noises: Sequence[Noise], name: str) -> Vector:
+        self.exact.extend(columns.T.copy())
+        return columns.copy()
 
-    def _hidden(self, values: Vector, noise: Noise) -> Vector:
-        return values.copy()
+    def _hidden(self, columns: Vector, noises: Sequence[Noise]) -> Vector:
+        return columns.copy()
 
     def _chosen(self, scores: Vector, choice: NoisyMin, name: str) -> int:
         return int(np.argmin(scores))

@@ -182,21 +182,34 @@ class Watch(Gate):
         self._log.row_draws += 1
         self._log.order = self._log.order if order is None else order
 
-    def _noisy(self, values: Vector, noise: Noise, name: str) -> Vector:
-        def noisy() -> Vector:
-            return super(Watch, self)._noisy(values, noise, name)
+    def _noisy(self, columns: Vector, noises: Sequence[Noise], name: str) -> Vector:
+        def noisy(columns: Vector, noises: Sequence[Noise]) -> Vector:
+            return super(Watch, self)._noisy(columns, noises, name)
 
-        return noisy() if self._log.hiding else self._passed("release", name, values, noise, noisy)
+        hiding = self._log.hiding
+        return noisy(columns, noises) if hiding else self._apart("release", name, columns, noises, noisy)
 
-    def _hidden(self, values: Vector, noise: Noise) -> Vector:
-        def hidden() -> Vector:
+    def _hidden(self, columns: Vector, noises: Sequence[Noise]) -> Vector:
+        def hidden(columns: Vector, noises: Sequence[Noise]) -> Vector:
             self._log.hiding = True
             try:
-                return super(Watch, self)._hidden(values, noise)
+                return super(Watch, self)._hidden(columns, noises)
             finally:
                 self._log.hiding = False
 
-        return self._passed("hidden", "hidden noise", values, noise, hidden)
+        return self._apart("hidden", "hidden noise", columns, noises, hidden)
+
+    def _apart(
+        self, kind: Kind, name: str, columns: Vector, noises: Sequence[Noise], add: Callable[..., Vector]
+    ) -> Vector:
+        """Every column passes alone, and is seen with what was drawn for it."""
+
+        def passed(k: int) -> Vector:
+            one, noise = columns[:, [k]], noises[k]
+            return self._passed(kind, name, one[:, 0], noise, lambda: add(one, [noise])[:, 0])
+
+        seen = [passed(k) for k in range(len(noises))]
+        return np.stack(seen, axis=1) if seen else np.empty_like(columns)
 
     def _chosen(self, scores: Vector, choice: NoisyMin, name: str) -> int:
         def chosen() -> Vector:

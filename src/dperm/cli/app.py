@@ -14,6 +14,7 @@ from dperm import __version__
 from dperm.cli.account import account
 from dperm.cli.audit import audit
 from dperm.cli.compare import compare
+from dperm.cli.convert import convert
 from dperm.cli.curvature import curvature
 from dperm.cli.fit import fit
 from dperm.cli.groups import WithInstalled
@@ -65,6 +66,7 @@ for command in (
     plot,
     reproduce,
     account,
+    convert,
     fit,
     predict,
     verify,

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from dperm.cli import completion
-from dperm.cli.data import Announced
+from dperm.cli.beyond import announce
 from dperm.cli.grammar import read_entrant
 from dperm.cli.options import (
     check_capacity,
@@ -79,7 +79,7 @@ def fit(
 ) -> None:
     """Train one model with an (ε, δ) guarantee and save it with its schema and privacy report.
 
-    DATA is a CSV or Parquet file, or the name of a data set. Each run spends its budget anew: the budgets of
+    DATA is a CSV or Parquet file, a folder that dperm convert has written, or the name of a data set. Each run spends its budget anew: the budgets of
     several models on the same people add up. A ledger counts them and refuses a run that would exceed its cap. It is
     charged before a cell of DATA is read, and only if the model can be written to --output.
 
@@ -106,7 +106,7 @@ def fit(
     if expect is not None and ledger_path is None:
         raise click.UsageError("--expect is about the ledger; give --ledger too.")
     ledger = None if ledger_path is None else Ledger(ledger_path, expect=expect)
-    records = Announced(data, schema_path, target, max_rows, spline)
+    records = announce(data, schema_path, target, max_rows, spline)
     click.echo(f"Training on {records.summary}.", err=True)
     classes = list(records.schema.classes)
     model = classifier_for(

@@ -1,8 +1,10 @@
 """Public schemas, bounded encoding and named data sets. Nothing here is learned from records."""
 
+from dperm.codes import CodedTable
+from dperm.datasets.codes import code_layout, encode_codes
 from dperm.datasets.dataset import Dataset
 from dperm.datasets.effects import Effect, effects
-from dperm.datasets.encoding import encode, encode_target, feature_names
+from dperm.datasets.encoding import encode, encode_target, feature_names, target_numbers
 from dperm.datasets.files import look_at, read_table
 from dperm.datasets.registry import (
     dataset_names,
@@ -17,16 +19,20 @@ from dperm.datasets.registry import (
     load_mnist,
 )
 from dperm.datasets.schema import Schema
+from dperm.datasets.streams import stream_table
 
 __all__ = [
+    "CodedTable",
     "Dataset",
     "Effect",
     "Schema",
+    "code_layout",
     "dataset_names",
     "dataset_rows",
     "dataset_schema",
     "effects",
     "encode",
+    "encode_codes",
     "encode_target",
     "feature_names",
     "load_adult",
@@ -38,4 +44,6 @@ __all__ = [
     "load_mnist",
     "look_at",
     "read_table",
+    "stream_table",
+    "target_numbers",
 ]

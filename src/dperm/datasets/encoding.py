@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.datasets.columns import (
-    MISSING,
     NUMBERS,
     UNKNOWN,
     arrow_columns,
@@ -16,8 +15,16 @@ from dperm.datasets.columns import (
     check_kind,
     declared_kind,
 )
-from dperm.datasets.features import Block, Categorical, Cross, Feature
+from dperm.datasets.features import Block, Categorical
 from dperm.datasets.numeric import Numeric
+from dperm.datasets.places import (
+    bin_codes,
+    declared_columns,
+    hat_places,
+    level_codes,
+    moved_numbers,
+    pair_codes,
+)
 from dperm.datasets.schema import ROUNDING_SLACK, Schema
 from dperm.errors import InvalidInput
 
@@ -47,11 +54,7 @@ def encode(table: Any, schema: Schema) -> NDArray[np.float64]:
     ---------
     Every row has Euclidean norm at most 1 whatever the table holds, and depends on its own record only.
     """
-    columns = arrow_columns(table, [feature.name for feature in schema.features])
-    for feature in schema.features:
-        declared = NUMBERS if isinstance(feature, Numeric) else declared_kind(feature.categories)
-        check_kind(feature.name, columns[feature.name], declared, feature.missing)
-    n_rows = len(columns[schema.features[0].name])
+    columns, n_rows = declared_columns(table, schema)
     rows = np.empty((n_rows, schema.n_columns))
     for start in range(0, n_rows, BLOCK_ROWS):
         block = rows[start : start + BLOCK_ROWS]
@@ -71,39 +74,31 @@ def encode_block(block: Block, columns: Mapping[str, Any], scale: float, out: ND
     if isinstance(block, Numeric):
         _encode_numeric(block, columns[block.name], scale, out)
     elif isinstance(block, Categorical):
-        _encode_levels(_codes(block, columns[block.name]), scale, out)
+        _encode_levels(level_codes(block, columns[block.name]), scale, out)
     else:
-        _encode_levels(_pairs(block, columns), scale, out)
+        _encode_levels(pair_codes(block, columns), scale, out)
 
 
 def _encode_numeric(feature: Numeric, column: Any, scale: float, out: NDArray[np.float64]) -> None:
     values = as_numbers(feature.name, column, feature.missing)
     missing = np.isnan(values)
-    clipped = np.clip(values, *feature.range)
-    if feature.log:
-        np.log1p(clipped, out=clipped)
-    reach = feature.reach
-    moved = np.clip(clipped - feature.origin, -reach, reach)  # the logarithm may round past the ends
-    moved[missing] = 0.0
+    moved, reach = moved_numbers(feature, values), feature.reach
     out[:, 0] = moved * (scale * 0.5 / reach)
     if feature.indicator:
         out[:, 1] = np.where(missing, 0.5 * scale, -0.5 * scale)
     rest = out[:, 1 + feature.indicator :]
     if feature.n_hats:
-        _encode_hats(feature, moved * (0.5 / reach), scale, rest)
+        _encode_hats(feature, hat_places(feature, moved), scale, rest)
         rest[missing] = 0.0
     elif feature.bins:
-        _encode_levels(_bins(feature, values), scale, rest)
+        _encode_levels(bin_codes(feature, values), scale, rest)
 
 
 def _encode_hats(
-    feature: Numeric, moved: NDArray[np.float64], scale: float, out: NDArray[np.float64]
+    feature: Numeric, place: NDArray[np.float64], scale: float, out: NDArray[np.float64]
 ) -> None:
-    """Hats at places within [-1/2, 1/2]: two neighbours share each row, and all have 1/K taken off."""
-    last = feature.n_hats - 1
-    low, high = feature.ends
-    place = np.clip((moved - low) * (last / (high - low)), 0, last)
-    left = np.minimum(place.astype(np.intp), last - 1)
+    """Two neighbouring hats share each row, and all have 1/K taken off."""
+    left = np.minimum(place.astype(np.intp), feature.n_hats - 2)
     place -= left
     out[:] = -scale / feature.n_hats
     row = np.arange(len(out))
@@ -119,31 +114,17 @@ def _encode_levels(codes: NDArray[np.int64], scale: float, out: NDArray[np.float
     out[codes < 0] = 0.0
 
 
-def _codes(feature: Feature, column: Any) -> NDArray[np.int64]:
-    """The level of each value: its category or its bin; below 0 where it has none."""
-    if isinstance(feature, Numeric):
-        return _bins(feature, as_numbers(feature.name, column, feature.missing))
-    codes = as_codes(feature.name, column, feature.categories, feature.missing)
-    if feature.missing_as is not None:
-        codes[codes == MISSING] = feature.categories.index(feature.missing_as)
-    return codes
-
-
-def _bins(feature: Numeric, values: NDArray[np.float64]) -> NDArray[np.int64]:
-    codes = np.searchsorted(feature.bins, values, side="right")
-    return np.where(np.isnan(values), MISSING, codes)
-
-
-def _pairs(block: Cross, columns: Mapping[str, Any]) -> NDArray[np.int64]:
-    left, right = (_codes(part, columns[part.name]) for part in (block.left, block.right))
-    return np.where((left < 0) | (right < 0), UNKNOWN, left * len(block.right.levels) + right)
-
-
 def encode_target(table: Any, schema: Schema) -> NDArray[Any]:
     """The labels of a table: declared classes, the side of the threshold, or numbers clipped to the range.
 
     A missing or undeclared label is an error, since neither a class nor a row can be made up for it.
     """
+    numbers = target_numbers(table, schema)
+    return np.asarray(schema.classes)[numbers] if schema.classes else numbers
+
+
+def target_numbers(table: Any, schema: Schema) -> NDArray[Any]:
+    """The labels as numbers: the place of each in ``schema.classes``, or what a numeric target was clipped to."""
     target = schema.target
     column = arrow_columns(table, [target.name])[target.name]
     if not target.classes:
@@ -154,7 +135,7 @@ def encode_target(table: Any, schema: Schema) -> NDArray[Any]:
                 f"Column {target.name!r}: the target must not be missing. Leave such rows out."
             )
         if target.threshold is not None:
-            return np.asarray(target.labels)[(values > target.threshold).astype(np.intp)]
+            return (values > target.threshold).astype(np.int64)
         assert target.range is not None
         return np.clip(values, *target.range)
     listed = target.classes[: -1 if target.rest else None]
@@ -167,4 +148,4 @@ def encode_target(table: Any, schema: Schema) -> NDArray[Any]:
             f"Column {target.name!r}: every label must be one of the declared classes. Leave other rows out "
             "or declare their class."
         )
-    return np.asarray(target.classes)[codes]
+    return codes

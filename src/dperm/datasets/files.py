@@ -23,8 +23,8 @@ def read_table(path: str | os.PathLike[str], schema: Schema | None = None) -> An
     With a schema only the declared columns are read, and the columns of a CSV file take their declared
     kinds; without one PyArrow guesses the kinds from the values. A file may hold no rows.
     """
-    file = _existing(path)
-    return (_read_csv if _is_csv(file) else _read_parquet)(file, schema)
+    file = readable(path)
+    return (_read_csv if is_csv(file) else _read_parquet)(file, schema)
 
 
 def look_at(path: str | os.PathLike[str]) -> tuple[list[str], int]:
@@ -32,11 +32,12 @@ def look_at(path: str | os.PathLike[str]) -> tuple[list[str], int]:
 
     A CSV file has to be gone through to find where its rows end; nothing else is made of them. There may be none.
     """
-    file = _existing(path)
-    return (_csv_shape if _is_csv(file) else _parquet_shape)(file)
+    file = readable(path)
+    return (_csv_shape if is_csv(file) else _parquet_shape)(file)
 
 
-def _existing(path: str | os.PathLike[str]) -> Path:
+def readable(path: str | os.PathLike[str]) -> Path:
+    """The path of a file that there is and that ends as one of ours; it may still hold something else."""
     file = Path(path)
     if file.suffix.lower() not in (".csv", ".parquet"):
         raise InvalidInput(f"{file.name}: a file ending in .csv or .parquet was expected.")
@@ -47,7 +48,7 @@ def _existing(path: str | os.PathLike[str]) -> Path:
     return file
 
 
-def _is_csv(file: Path) -> bool:
+def is_csv(file: Path) -> bool:
     return file.suffix.lower() == ".csv"
 
 
@@ -59,7 +60,7 @@ def _parquet_shape(file: Path) -> tuple[list[str], int]:
     with suppress(pa.ArrowException, OSError, UnicodeDecodeError), pq.ParquetFile(file) as parquet:
         shape = parquet.schema_arrow.names, parquet.metadata.num_rows
     if shape is None:
-        raise InvalidInput(f"{file.name}: this is not a readable Parquet file.")
+        raise unreadable(file)
     _check_names(file, shape[0])
     return shape
 
@@ -80,35 +81,48 @@ def _read_parquet(file: Path, schema: Schema | None) -> Any:
 
     try:
         with pq.ParquetFile(file) as parquet:
-            names = parquet.schema_arrow.names
-            _check_names(file, names)
-            return parquet.read(
-                columns=None if schema is None else [n for n in names if n in _declared(schema)]
-            )
+            return parquet.read(columns=declared_names(file, parquet.schema_arrow.names, schema))
     except (pa.ArrowException, OSError, UnicodeDecodeError):  # the last for a column name
         pass  # its message may quote a cell, so it is left behind before another error is made
-    raise InvalidInput(f"{file.name}: this is not a readable Parquet file.")
+    raise unreadable(file)
+
+
+def unreadable(file: Path) -> InvalidInput:
+    return InvalidInput(f"{file.name}: this is not a readable Parquet file.")
+
+
+def declared_names(file: Path, names: list[str], schema: Schema | None) -> list[str] | None:
+    """The columns of a Parquet file to be read: those that the schema declares, or all."""
+    _check_names(file, names)
+    return None if schema is None else [name for name in names if name in _declared(schema)]
 
 
 def _read_csv(file: Path, schema: Schema | None) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    names = _header(file)
-    options = {}
-    if schema is not None:
-        kinds = {item.name: _csv_type(item) for item in (schema.target, *schema.features)}
-        options = {"column_types": kinds, "include_columns": [name for name in names if name in kinds]}
-    where = "a row"
+    names, options = csv_options(file, schema)
     try:
         return arrow_csv.read_csv(file, convert_options=arrow_csv.ConvertOptions(**options))
     except (pa.ArrowException, OSError) as error:
-        # It quotes a cell, so nothing but the number of the column is taken from it.
-        number = _COLUMN_NUMBER.match(str(error))
-        if number and int(number[1]) < len(names):
-            where = f"column {names[int(number[1])]!r}"
-        del number
-    raise InvalidInput(
+        told = unfit_row(file, names, str(error))
+    raise told
+
+
+def csv_options(file: Path, schema: Schema | None) -> tuple[list[str], dict[str, Any]]:
+    """The columns of a CSV file, and how PyArrow is to convert those that the schema declares."""
+    names = _header(file)
+    if schema is None:
+        return names, {}
+    kinds = {item.name: _csv_type(item) for item in (schema.target, *schema.features)}
+    return names, {"column_types": kinds, "include_columns": [name for name in names if name in kinds]}
+
+
+def unfit_row(file: Path, names: list[str], said: str) -> InvalidInput:
+    """The error about a row of a CSV file. PyArrow quotes a cell, so only the number of its column is taken from it."""
+    number = _COLUMN_NUMBER.match(said)
+    where = f"column {names[int(number[1])]!r}" if number and int(number[1]) < len(names) else "a row"
+    return InvalidInput(
         f"{file.name}: {where} does not fit the rest of the file or its declared kind. Every row needs "
         f"{len(names)} values separated by commas, and a column values of one kind."
     )

@@ -5,6 +5,7 @@ from dperm.engine.base import Batches, Engine, Evaluation, Order, Rows, Sample
 from dperm.engine.dask_executor import DaskExecutor
 from dperm.engine.dask_shards import dask_shards
 from dperm.engine.executors import Executor, LocalExecutor
+from dperm.engine.lazy import MappedRows
 from dperm.engine.reference import ReferenceEngine
 from dperm.engine.registry import engine_for, engine_names, open_rows, register_engine
 from dperm.engine.sharded import ShardedRows, labels_in
@@ -20,6 +21,7 @@ __all__ = [
     "Evaluation",
     "Executor",
     "LocalExecutor",
+    "MappedRows",
     "Order",
     "Placed",
     "ReferenceEngine",

@@ -28,7 +28,10 @@ def cache_bytes() -> int:
 
 
 class ShardCache:
-    """The least recently used shard goes first. One that is larger than all the room is not kept."""
+    """The least recently used shard of another opening goes first; those of the same opening stay.
+
+    Passes go over the shards in turn: were the oldest of them to go, it would be gone whenever its turn came.
+    """
 
     def __init__(self) -> None:
         self.begin()
@@ -46,11 +49,12 @@ class ShardCache:
         found = opened()
         size, room = bytes_of(found[0]), cache_bytes()
         with self._lock:
-            if size <= room:
+            total = size + sum(held for _, held in self._held.values())
+            for other in [other for other in self._held if other[2] != key[2]]:
+                if total > room:
+                    total -= self._held.pop(other)[1]
+            if total <= room:
                 self._held[key] = found, size
-            total = sum(size for _, size in self._held.values())
-            while total > room:
-                total -= self._held.popitem(last=False)[1][1]
         return found
 
     def forget(self, token: str) -> None:

@@ -55,6 +55,9 @@ class SafeTask(ABC):
                 "shards, has the memory for one and the same packages as the driver.",
                 True,
             )
+        finally:
+            if given is None and shard < len(self.source.sizes):
+                self.source.rest(shard)
 
     def part(self, shard: int) -> Self:
         return self

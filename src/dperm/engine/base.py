@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dperm.arithmetic import Arithmetic
+from dperm.engine.walk import GradientWalk, Walk
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss
 from dperm.problem import Problem
@@ -22,6 +23,8 @@ from dperm.row_map import RowMap
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+_COLUMNS_AT_ONCE = 256
 
 
 class Order(Protocol):
@@ -114,6 +117,8 @@ class Rows(ABC):
     @classmethod
     def shape_of(cls, X: Any) -> tuple[int, int]:
         """Rows and features of what this engine accepts, without a look at a value."""
+        if not hasattr(X, "shape"):
+            return len(X), len(X[0]) if len(X) else 0
         return int(X.shape[0]), int(X.shape[1])
 
     @classmethod
@@ -145,6 +150,10 @@ class Rows(ABC):
     @abstractmethod
     def mapped(self, row_map: RowMap) -> Self:
         """The same rows, seen through another map from now on. Nothing is copied; ``open`` applies it."""
+
+    def mapped_each(self, maps: Sequence[RowMap]) -> Rows | None:
+        """The same rows, seen by model k through ``maps[k]``; None where that cannot be done in common passes."""
+        return None
 
     @abstractmethod
     def open(self, order: Order | None = None, *, precise: bool = False) -> Engine:
@@ -234,6 +243,28 @@ class Engine(ABC):
         """Both sums in one pass."""
         self._begin(loss, W)
         return self._sums(loss, W, None, None, True, True)
+
+    def values_between(self, loss: Loss, begin: Floats, end: Floats, shares: Floats) -> Floats:
+        """Sum of the loss over each model's own rows at points of a segment, ``(len(shares), K)``.
+
+        The points are ``begin + shares[s] (end - begin)``, with shares from 0 to 1. A margin is as precise as that of
+        the longer of the two ends.
+        """
+        total = np.empty((len(shares), begin.shape[1]))
+        at_once = max(1, _COLUMNS_AT_ONCE // len(shares))
+        for first in range(0, begin.shape[1], at_once):
+            models = range(begin.shape[1])[first : first + at_once]
+            one, other = begin[:, models, None], end[:, models, None]
+            points = np.ascontiguousarray((one + (other - one) * shares).reshape(len(begin), -1))
+            many = self.select(np.repeat(models, len(shares)).tolist())
+            total[:, models] = many.value_sum(loss, points).reshape(len(models), -1).T
+        return total
+
+    def walk(self, loss: Loss, W: Floats) -> Walk:
+        """A walk from W, for a loss with one output, that changes one coordinate of the weights at a time."""
+        if loss.outputs != 1:
+            raise Unsupported(f"a walk needs a loss with one output; {loss.name} has {loss.outputs}.")
+        return GradientWalk(self, loss, W)
 
     def curvature_sum(self, loss: Loss, W: Floats) -> Floats:
         """Hessian of the summed loss, ``(K, n_columns, n_columns)``: curvature * x x^T over own rows."""

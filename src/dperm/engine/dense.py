@@ -1,5 +1,6 @@
 """The fast engine for dense rows in memory."""
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from dperm.engine._stages import (
 from dperm.engine._threads import Part, in_order, split
 from dperm.engine.base import Batches, Floats
 from dperm.engine.blocked import BlockedEngine
+from dperm.engine.columns import ColumnWalk
 from dperm.engine.stored import Ranges, StoredDense
+from dperm.engine.walk import Walk
 from dperm.losses import Loss
 
 # Multiply-adds that keep one thread busy for some tenths of a millisecond, far above the cost of waking it.
@@ -84,6 +87,14 @@ class DenseEngine(BlockedEngine):
         self._check_size(W)
         if iterate_sum is not None:
             iterate_sum[:, 0] = total
+
+    def walk(self, loss: Loss, W: Floats) -> Walk:
+        if compiled_kind(loss) is None:
+            return super().walk(loss, W)
+        precise = copy(self)
+        precise._precise = True  # several models too walk in float64
+        precise._begin(loss, W)
+        return ColumnWalk(precise, self._rows, loss, W, precise._check_size, self._threads)
 
     def _power_sums(self, power: int) -> Floats:
         X, _, _, mask = self._columns()

@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.engine._threads import available_processors
 from dperm.engine.base import Engine, Floats, Integers, Order
 from dperm.engine.declared import DeclaredRows
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
+from dperm.processors import available_processors
 from dperm.row_map import RowMap
 
 

@@ -7,6 +7,8 @@ from functools import cache
 from typing import Any, TypeVar
 
 from dperm.engine.base import Rows
+from dperm.engine.coded import CodedRows
+from dperm.engine.sparse_rows import SparseRows
 from dperm.engine.table import Table
 from dperm.engine.torch_rows import TorchRows
 from dperm.errors import InvalidInput
@@ -32,6 +34,8 @@ def register_engine(engine: Kind) -> Kind:
 
 
 register_engine(Table)
+register_engine(CodedRows)
+register_engine(SparseRows)
 register_engine(TorchRows)
 
 

@@ -46,6 +46,9 @@ class ShardSource(ABC):
         """The labels alone, where that is shorter."""
         return self.load(shard)[1]
 
+    def rest(self, shard: int) -> None:  # noqa: B027
+        """Called on the worker when a task on a shard is done: what can be had again at no great cost may go."""
+
     def executor(self) -> Executor:
         """Who runs tasks on these shards; asked where the fit runs, never on a worker."""
         return LocalExecutor()
@@ -75,6 +78,9 @@ class Placed(ShardSource):
 
     def labels(self, shard: int) -> Any:
         return self._source.labels(shard)
+
+    def rest(self, shard: int) -> None:
+        self._source.rest(shard)
 
     def executor(self) -> Executor:
         return self._executor

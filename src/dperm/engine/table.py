@@ -1,13 +1,13 @@
 """Dense rows as they came in, and the one pass that makes them safe to compute with."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from dperm.engine._threads import Part, in_order, split
-from dperm.engine.base import Engine, Floats, Integers
+from dperm.engine.base import Engine, Floats, Integers, Rows
 from dperm.engine.held import HeldRows
 from dperm.engine.reference import ReferenceEngine
 from dperm.engine.storage import check_storage, floor_of, storage_of
@@ -51,6 +51,11 @@ class Table(HeldRows):
     @classmethod
     def margins_of(cls, X: Any, row_map: RowMap, coefficients: Floats, constant: Floats | float) -> Floats:
         return row_map.margins(np.asarray(X), coefficients, constant)
+
+    def mapped_each(self, maps: Sequence[RowMap]) -> Rows | None:
+        from dperm.engine.each import EachTable
+
+        return EachTable.seen(self, maps)
 
     def _opened(  # type: ignore[override]  # its own options by name
         self,

@@ -14,11 +14,17 @@ from numpy.typing import NDArray
 from dperm.arithmetic import Arithmetic
 from dperm.errors import InvalidInput, Unsupported
 from dperm.mechanisms.plan_words import plan_summary
-from dperm.mechanisms.standardising import Standardisation, check_variant, plan_standardisation
+from dperm.mechanisms.standardising import (
+    Standardisation,
+    check_variant,
+    plan_standardisation,
+    release_maps,
+)
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import against_descent_noise
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
+from dperm.planning.sensitivity import rounds_alike
 from dperm.privacy import Budget, Gate, GaussianProfile, ReleaseRecord
 from dperm.privacy.cost import Cost
 from dperm.problem import Problem
@@ -28,6 +34,8 @@ if TYPE_CHECKING:
     from dperm.engine import Rows
 
 Vector = NDArray[np.float64]
+
+_NORMS_AT_ONCE = 2**26  # numbers of four bytes, one for each row and model
 
 
 class Noise(Protocol):
@@ -91,6 +99,12 @@ class Plan:
     @property
     def private(self) -> bool:
         return self.noise is not None
+
+    @property
+    def allows(self) -> tuple[Arithmetic, ...]:
+        """What passes over the rows may compute in; the sensitivities allow for each of these."""
+        coarser = rounds_alike(self.problem) if self.trained_by.mechanism.whole_sums else None
+        return (self.problem.arithmetic,) if coarser is None else (self.problem.arithmetic, coarser)
 
     @property
     def cost(self) -> Cost:
@@ -159,7 +173,11 @@ class Mechanism(ABC):
     route: ClassVar[str] = ""
     """The certificate's own formulas for it (certificate/routes); without them a verifier plans again."""
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(),)
+    side_by_side: ClassVar[bool] = True
+    """Whether standardised jobs are faster in common passes than one after the other."""
     """What an audit tries; the first is meant to reach the claim."""
+    whole_sums: ClassVar[bool] = False
+    """Whether all that it takes of the rows are sums over all of them at public weights."""
 
     accounting: str = field(default="tight", kw_only=True)
     standardise: bool | str = field(default=False, kw_only=True)
@@ -210,7 +228,7 @@ class Mechanism(ABC):
         used: set[Arithmetic] = set()
         lanes, noted = gate.lanes(len(jobs)), rows.noting(used)
         if self.standardise:
-            trained = [self._run_standardised(job, noted, lanes.part([k])) for k, job in enumerate(jobs)]
+            trained = self._run_all_standardised(jobs, noted, lanes)
         else:
             weights = self._run(jobs, noted, lanes)
             trained = [(w, job.plan.problem.row_map) for w, job in zip(weights, jobs, strict=True)]
@@ -224,14 +242,44 @@ class Mechanism(ABC):
             for k, (job, (w, row_map)) in enumerate(zip(jobs, trained, strict=True))
         ]
 
+    def _run_all_standardised(
+        self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate
+    ) -> list[tuple[Vector, RowMap]]:
+        """As many jobs at once as there is memory for: a number for each row and model."""
+        at_once = max(1, _NORMS_AT_ONCE // rows.n_rows) if self.side_by_side else 1
+        if len(jobs) == 1 or at_once == 1:
+            return [self._run_standardised(job, rows, gate.part([k])) for k, job in enumerate(jobs)]
+        lanes = [range(len(jobs))[first : first + at_once] for first in range(0, len(jobs), at_once)]
+        parts = [self._run_side_by_side([jobs[k] for k in some], rows, gate.part(some)) for some in lanes]
+        return [one for part in parts for one in part]
+
     def _run_standardised(self, job: Job[Any], rows: Rows, gate: Gate) -> tuple[Vector, RowMap]:
         """Release mean and moments and train on the rows seen through the map that they make."""
         standardisation = job.plan.standardisation
         assert standardisation is not None
         mine = rows.select([job.model])
         row_map = standardisation.row_map(mine, gate)
+        return self._run_mapped(job, mine, row_map, gate), row_map
+
+    def _run_mapped(self, job: Job[Any], mine: Rows, row_map: RowMap, gate: Gate) -> Vector:
         (weights,) = self._run([replace(job, model=0)], mine.mapped(row_map), gate)
-        return weights, row_map
+        return weights
+
+    def _run_side_by_side(
+        self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate
+    ) -> list[tuple[Vector, RowMap]]:
+        """The same for several jobs, in common passes where the rows can be seen through all their maps at once."""
+        mine = rows.select([job.model for job in jobs])
+        maps = release_maps([job.plan.standardisation for job in jobs], mine, gate)
+        together = mine.mapped_each(maps)
+        if together is not None:
+            weights = self._run([replace(job, model=k) for k, job in enumerate(jobs)], together, gate)
+        else:
+            weights = [
+                self._run_mapped(job, mine.select([k]), row_map, gate.part([k]))
+                for k, (job, row_map) in enumerate(zip(jobs, maps, strict=True))
+            ]
+        return list(zip(weights, maps, strict=True))
 
     @abstractmethod
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
@@ -258,8 +306,13 @@ def certified(plan: Plan, used: set[Arithmetic]) -> bool:
 
     A run that noted no pass over its rows is not believed.
     """
-    kept = bool(used) and all(arithmetic.within(plan.problem.arithmetic) for arithmetic in used)
+    kept = bool(used) and all(any(map(arithmetic.within, plan.allows)) for arithmetic in used)
     return plan.private and plan.not_certified is None and kept
+
+
+def tolerant(jobs: Sequence[Job[Any]]) -> bool:
+    """Whether all these plans allow for passes that are coarser than precise ones."""
+    return all(len(job.plan.allows) > 1 for job in jobs)
 
 
 def alike(keys: Sequence[Any]) -> list[list[int]]:

@@ -125,33 +125,38 @@ def minimise_by_newton(
 ) -> Solution:
     """Without linear terms models on nearly the same rows share a Hessian; with them they end far apart.
 
-    One model on many rows first goes as far as the Hessian of a part of them leads.
+    On many rows a model first goes as far as the Hessian of a part of them leads.
     """
     batch = _Objectives(engine, problems, linear)
     start = np.zeros((engine.n_columns, len(problems)))
-    stride = _stride(problems[0]) if len(problems) == 1 else 1
-    if stride >= WORTHWHILE:
-        few, limit = engine.sample([EveryNth(stride)]), float(np.min(tolerance))
-        near = _from_few_rows(
-            batch, few, replace(problems[0], n_rows=-(-problems[0].n_rows // stride)), limit
-        )
-        if near.reached <= limit:
+    stride = _stride(problems[0])
+    if stride >= WORTHWHILE and (len(problems) == 1 or linear is not None):
+        near = _from_few_rows(batch, problems, tolerance, stride)
+        if (near.gradient_norms <= tolerance).all():
             return near
         start = near.points
     groups = None if linear is None else range(len(problems))
     return newton(batch, batch.hessian, start, tolerance, groups=groups)
 
 
-def _from_few_rows(batch: _Objectives, few: Engine, problem: Problem, limit: float) -> Solution:
-    """The minimiser over a few of the rows, and from there towards that over all by the Hessian of the few.
+def _from_few_rows(
+    batch: _Objectives, problems: Sequence[Problem], tolerance: float | Vector, stride: int
+) -> Solution:
+    """The minimiser over a few rows of the first model, and from there all of them by the Hessian of the few.
 
-    How a point was found matters to no guarantee, so these rows may be any; that they are few enough and enough is
-    said by ``_stride``.
+    One model takes its linear term along; several have one each, and the Hessian in common, up to their l2. How a point
+    was found matters to no guarantee, so these rows may be any; that they are few enough and enough is said by
+    ``_stride``.
     """
+    first, K = problems[0], len(problems)
+    few = batch.engine.select([0]).sample([EveryNth(stride)])
+    problem = replace(first, n_rows=-(-first.n_rows // stride))
     rough = problem.gradient_bound / (10 * math.sqrt(problem.n_rows))  # the few tell no more of the others
-    start = minimise_by_newton(few, [problem], max(rough, limit), batch.linear).points
+    linear = batch.linear if K == 1 else None
+    start = minimise_by_newton(few, [problem], max(rough, float(np.min(tolerance))), linear).points
     guess = _Objectives(few, [problem]).hessian(0, start[:, 0])
-    return steered(batch, guess, start[:, 0], limit)
+    more = {l2: guess + (l2 - first.l2) * np.eye(len(guess)) for l2 in {one.l2 for one in problems}}
+    return steered(batch, [more[one.l2] for one in problems], np.repeat(start, K, axis=1), tolerance)
 
 
 def _stride(problem: Problem) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
 from dperm.planning.gaussian import gaussian_noise
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dperm.engine import Rows
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 
 MEAN, MOMENTS = "mean of the rows", "second moments of the columns"
 LINEAR, BOUNDED = "linear", "bounded"
@@ -82,18 +84,12 @@ class Standardisation:
 
     @property
     def words(self) -> str:
-        parts = zip(self._names, self.noises, strict=True)
+        parts = zip(self.names, self.noises, strict=True)
         return "; ".join(f"{name}, noise scale {noise.scale:.6g}" for name, noise in parts)
 
     def row_map(self, rows: Rows, gate: Gate) -> RowMap:
-        """Release what the map needs, one after the other; no two copies of the rows are held at once."""
-        released: list[Vector] = []
-        for name, noise in zip(self._names, self.noises, strict=True):
-            engine = rows.mapped(self.seen_through(released)).open(precise=True)
-            sums = (engine.row_sum() if name == MEAN else engine.square_sum())[: noise.dimension, 0]
-            del engine
-            released.append(gate.release_one(sums / self.problem.n_rows, noise, name))
-        return self.map_by(released)
+        """Release what the map of one model needs."""
+        return release_maps([self], rows, gate)[0]
 
     def seen_through(self, released: Sequence[Vector]) -> RowMap:
         """How the rows are seen by the pass that follows these releases."""
@@ -137,7 +133,7 @@ class Standardisation:
         return self.problem.neighbours is Neighbours.ADD_REMOVE
 
     @property
-    def _names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         return (MEAN, MOMENTS) if self._centres else (MOMENTS,)
 
     def _centre(self, released: Sequence[Vector]) -> Vector:
@@ -150,6 +146,39 @@ class Standardisation:
         column = COUNT_COLUMN * self.problem.x_norm
         counted = float(released[0][-1]) / (column if self._centres else column * column)
         return min(1.0, max(FEWEST, counted))
+
+
+def release_maps(plans: Sequence[Standardisation], rows: Rows, gate: Gate) -> list[RowMap]:
+    """Release what each model's map needs, one after the other; no two copies of the rows are held at once.
+
+    The rows have a model and the gate a lane for each plan.
+    """
+    released: list[list[Vector]] = [[] for _ in plans]
+    for step, name in enumerate(plans[0].names):
+        seen = [plan.seen_through(found) for plan, found in zip(plans, released, strict=True)]
+        sums = _sums_through(seen, rows, squared=name == MOMENTS)
+        for k, plan in enumerate(plans):
+            noise = plan.noises[step]
+            values = sums[: noise.dimension, k] / plan.problem.n_rows
+            released[k].append(gate.part([k]).release_one(values, noise, name))
+    return [plan.map_by(found) for plan, found in zip(plans, released, strict=True)]
+
+
+def _sums_through(maps: Sequence[RowMap], rows: Rows, squared: bool) -> Matrix:
+    """Sums of each model's own rows, or of their squares, as it sees them."""
+    parts: list[Rows | None] = [rows.mapped(maps[0])]
+    if any(one != maps[0] for one in maps):
+        parts = [rows.mapped_each(maps)]
+    if parts[0] is None:
+        parts = [rows.select([k]).mapped(one) for k, one in enumerate(maps)]
+    sums = []
+    for part in parts:
+        assert part is not None
+        engine = part.open(precise=True)
+        sums.append(engine.square_sum() if squared else engine.row_sum())
+        del engine
+    found = np.hstack(sums)
+    return np.broadcast_to(found, (len(found), len(maps)))  # one column where models share all rows
 
 
 def first_bound(problem: Problem) -> float:
@@ -193,8 +222,8 @@ def plan_standardisation(problem: Problem, budget: Budget, variant: str) -> Stan
         counted = counts and k == 0
         count = (column if problem.intercept > 0 else column * column) if counted else 0.0
         moved = math.hypot(reach, count) if counts else replaced
-        rounding = 2 * (n + 2) * problem.arithmetic.sum * (reach + count)
-        sensitivity = moved / n + problem.arithmetic.between_neighbours(rounding)
+        rounding = (problem.arithmetic.sum_error(n) + 4 * UNIT_ROUNDOFF) * (reach + count)
+        sensitivity = moved / n + 2 * rounding
         part = _PRIVATE_SIDE * mu / math.sqrt(len(sums))
         noises.append(gaussian_noise(sensitivity, problem.n_features + counted, part))
     return Standardisation(

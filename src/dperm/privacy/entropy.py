@@ -1,6 +1,6 @@
 """Where randomness comes from: the operating system, or a seed when that is asked for.
 
-No other module of the library asks the operating system for random bits; exact noise is drawn by OpenDP, which does.
+No other module of the library asks the operating system for random bits. OpenDP does, where it draws instead of us.
 """
 
 import os
@@ -26,7 +26,7 @@ class Entropy(Protocol):
     def secure(self) -> bool: ...
 
     def words(self, n: int) -> Words:
-        """Independent uniform numbers of 64 bits."""
+        """Independent uniform numbers of 64 bits. A secure source may be asked by several threads at a time."""
         ...
 
     def permutation(self, n: int) -> Integers:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -14,14 +13,11 @@ from numpy.typing import NDArray
 from dperm.errors import InvalidInput
 from dperm.privacy.entropy import Entropy, SeededEntropy, SystemEntropy, entropy_from
 from dperm.privacy.gamma_norm import GammaNormNoise
-from dperm.privacy.noise import ROUNDING_ALLOWANCE, FloatArray, GaussianNoise, add_noise
+from dperm.privacy.noise import ROUNDING_ALLOWANCE, FloatArray, GaussianNoise, add_noises
 from dperm.privacy.noisy_min import NoisyMin, noisy_min
 from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch, SecretOrder
 
-# OpenDP draws without holding the interpreter, so two threads help once there are a few columns.
-_THREADS = 2
-_FEWEST_COLUMNS = 4
-FLOAT_GRID = -1074  # scores are compared as the floats they are, and every float is a multiple of 2**-1074
+FLOAT_GRID = -1074  # a choice declares no grid: the rounding of its scores is part of the allowance
 
 Noise = GaussianNoise | GammaNormNoise
 
@@ -105,10 +101,10 @@ class Gate:
             If a value is not finite.
         """
         columns = self._columns(values, noises)
-        released = self._each(lambda k: self._noisy(columns[:, k], noises[k], name), len(noises))
+        released = self._noisy(columns, noises, name)
         for lane, noise in zip(self._records, noises, strict=True):
             lane.append(self._record(noise, name))
-        return np.stack(released, axis=1) if released else np.empty_like(columns)
+        return released
 
     def release_one(self, values: NDArray[Any], noise: Noise, name: str) -> FloatArray:
         """A vector, for a gate with one lane."""
@@ -130,9 +126,7 @@ class Gate:
 
     def hide(self, values: NDArray[Any], noises: Sequence[Noise]) -> FloatArray:
         """Noisy columns that stay inside the mechanism; nothing is written down because nothing is released."""
-        columns = self._columns(values, noises)
-        noisy = [self._hidden(columns[:, k], noise) for k, noise in enumerate(noises)]
-        return np.stack(noisy, axis=1) if noisy else np.empty_like(columns)
+        return self._hidden(self._columns(values, noises), noises)
 
     def choose(self, scores: FloatArray, choice: NoisyMin, name: str) -> int:
         """Index of a candidate with about the lowest score, for a gate with one lane.
@@ -175,25 +169,23 @@ class Gate:
         """A uniform integer of 64 bits for each word."""
         return int.from_bytes(self.source.words(words).tobytes(), "little")
 
-    def _noisy(self, values: FloatArray, noise: Noise, name: str) -> FloatArray:
-        """What leaves for one column; a gate that watches, or adds nothing, begins here."""
-        return (
-            noise.add(values, self.source)
-            if isinstance(noise, GammaNormNoise)
-            else add_noise(values, noise, self.source)
-        )
+    def _noisy(self, columns: FloatArray, noises: Sequence[Noise], name: str) -> FloatArray:
+        """What leaves, a column for each noise; a gate that watches, or adds nothing, begins here."""
+        noisy = np.empty_like(columns)
+        gaussian = [k for k, noise in enumerate(noises) if isinstance(noise, GaussianNoise)]
+        if gaussian:
+            drawn = [noise for noise in noises if isinstance(noise, GaussianNoise)]
+            noisy[:, gaussian] = add_noises(columns[:, gaussian], drawn, self.source)
+        for k, noise in enumerate(noises):
+            if isinstance(noise, GammaNormNoise):
+                noisy[:, k] = noise.add(columns[:, k], self.source)
+        return noisy
 
-    def _hidden(self, values: FloatArray, noise: Noise) -> FloatArray:
-        return self._noisy(values, noise, "hidden noise")
+    def _hidden(self, columns: FloatArray, noises: Sequence[Noise]) -> FloatArray:
+        return self._noisy(columns, noises, "hidden noise")
 
     def _chosen(self, scores: FloatArray, choice: NoisyMin, name: str) -> int:
         return noisy_min(scores, choice, self.source)
-
-    def _each(self, one: Any, n: int) -> list[FloatArray]:
-        if self.source.secure and n >= _FEWEST_COLUMNS:
-            with ThreadPoolExecutor(_THREADS) as threads:
-                return list(threads.map(one, range(n)))
-        return [one(k) for k in range(n)]
 
     def _columns(self, values: NDArray[Any], noises: Sequence[Noise]) -> FloatArray:
         values = np.asarray(values)

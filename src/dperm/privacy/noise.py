@@ -1,16 +1,17 @@
-"""Gaussian noise on a grid: how the grid widens a sensitivity, and the exact sampler."""
+"""Gaussian noise on a grid: how the grid widens a sensitivity, and what adds the noise."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
+from dperm.privacy.discrete_gaussian import by_opendp, discrete_gaussian
 from dperm.privacy.entropy import Entropy, seeded
+from dperm.privacy.grid import added_on_grid, steps_up
 
 FloatArray = NDArray[np.float64]
 
@@ -76,63 +77,67 @@ class GaussianNoise:
     def grid_exponent(self) -> int:
         return grid_exponent(self.sensitivity, self.dimension)
 
+    @property
+    def steps(self) -> int:
+        """The scale in steps of the grid, rounded up: more noise by a part of at most 1e-5, never less."""
+        return steps_up(self.scale, self.grid_exponent)
+
     def padded(self, sensitivity: float) -> float:
         """``padded`` on the grid of this noise, for the sensitivity of one hidden branch."""
         return padded(sensitivity, self.dimension, self.grid_exponent)
 
 
 def add_noise(values: FloatArray, noise: GaussianNoise, entropy: Entropy) -> FloatArray:
-    """Round ``values`` to the grid and add Gaussian noise that lives on the same grid.
+    """``add_noises`` for one vector."""
+    if values.ndim != 1:
+        raise InvalidInput(
+            f"The noise is for {noise.dimension} numbers; got an array of shape {values.shape}."
+        )
+    return add_noises(values[:, None], [noise], entropy)[:, 0]
+
+
+def add_noises(columns: FloatArray, noises: Sequence[GaussianNoise], entropy: Entropy) -> FloatArray:
+    """Round each column to the grid of its noise and add Gaussian noise that lives on the same grid.
 
     Guarantee
     ---------
-    With a secure source the noise is an exact discrete Gaussian (OpenDP, operating-system randomness):
-    no pattern of floating-point numbers gives the value away. A seeded source draws from numpy and
-    promises nothing.
+    With a secure source the noise is an exact discrete Gaussian drawn from that source: no pattern of floating-point
+    numbers gives the value away. Its scale is the declared one, rounded up to a whole number of steps of the grid.
+    A seeded source draws from numpy and promises nothing.
 
     Raises
     ------
     NotCertified
-        If a value is not finite, or OpenDP's own account of the release exceeds ours.
+        If a value is not finite.
     """
-    if values.shape != (noise.dimension,):
-        raise InvalidInput(
-            f"The noise is for {noise.dimension} numbers; got an array of shape {values.shape}."
-        )
-    if not np.isfinite(values).all():
+    for noise in noises:
+        if noise.dimension != len(columns):
+            raise InvalidInput(f"The noise is for {noise.dimension} numbers; got {len(columns)}.")
+    if not np.isfinite(columns).all():
         raise NotCertified(
             "A value to be released is not finite, so its sensitivity is unknown; nothing is released."
         )
-    if entropy.secure:
-        return np.array(_discrete_gaussian(noise)(np.ascontiguousarray(values)), dtype=np.float64)
-    grid = math.ldexp(1.0, noise.grid_exponent)
-    drawn = seeded(entropy).normal(scale=noise.scale, size=noise.dimension)
-    return (np.rint(values / grid) + np.rint(drawn / grid)) * grid
+    if not entropy.secure:
+        return _seeded(columns, noises, seeded(entropy))
+    scales = [noise.steps for noise in noises]
+    if by_opendp(max(scales, default=1)):
+        from dperm.privacy.opendp_noise import opendp_gaussian
+
+        noisy = [opendp_gaussian(values, noise) for values, noise in zip(columns.T, noises, strict=True)]
+        return np.stack(noisy, axis=1)
+    drawn = discrete_gaussian(len(columns), scales, entropy)
+    return added_on_grid(columns, drawn, np.array([noise.grid_exponent for noise in noises]))
 
 
-@lru_cache(maxsize=64)
-def _input_space(dimension: int) -> tuple[Any, Any]:
-    # The prelude of OpenDP would import pandas, polars and scikit-learn; these modules do not.
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.metrics import l2_distance
-    from opendp.mod import enable_features
-
-    enable_features("contrib")
-    return vector_domain(atom_domain(T=float, nan=False), size=dimension), l2_distance(T=float)
-
-
-@lru_cache(maxsize=1024)
-def _discrete_gaussian(noise: GaussianNoise) -> Callable[[FloatArray], list[float]]:
-    from opendp.measurements import make_gaussian
-
-    measurement = make_gaussian(*_input_space(noise.dimension), scale=noise.scale, k=noise.grid_exponent)
-    claimed = (noise.padded(noise.sensitivity) / noise.scale) ** 2 / 2
-    if not measurement.map(noise.sensitivity) <= claimed * (1 + 1e-6):
-        raise NotCertified(
-            f"OpenDP prices this release at rho = {measurement.map(noise.sensitivity):g}, we at {claimed:g}. "
-            "Nothing is released; the installed version of OpenDP may round differently."
-        )
-    return measurement  # type: ignore[no-any-return]
+def _seeded(
+    columns: FloatArray, noises: Sequence[GaussianNoise], generator: np.random.Generator
+) -> FloatArray:
+    noisy = np.empty_like(columns)
+    for k, noise in enumerate(noises):
+        grid = math.ldexp(1.0, noise.grid_exponent)
+        drawn = generator.normal(scale=noise.scale, size=noise.dimension)
+        noisy[:, k] = (np.rint(columns[:, k] / grid) + np.rint(drawn / grid)) * grid
+    return noisy
 
 
 def _check(sensitivity: float, dimension: int) -> None:

@@ -1,18 +1,22 @@
 """Choose the candidate with about the lowest score: the exponential mechanism."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.privacy.entropy import Entropy, seeded
+from dperm.privacy.discrete_gaussian import by_opendp, bytes_below
+from dperm.privacy.entropy import Entropy, Words, seeded
+from dperm.privacy.grid import exact_steps, steps_up
 from dperm.privacy.noise import ROUNDING_ALLOWANCE
 
 FloatArray = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_MOST_WHOLE = 2**61  # scales: to choose a candidate that far above the lowest would take as many random bytes
+FIRST_WORDS, MOST_WORDS = 64, 2**13
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +55,16 @@ class NoisyMin:
         return math.nextafter(moved / self.epsilon, math.inf)
 
     @property
+    def grid_exponent(self) -> int:
+        """Scores are rounded to multiples of 2**grid_exponent, at most 2**-32 of the sensitivity."""
+        return math.frexp(self.sensitivity)[1] - 33
+
+    @property
+    def steps(self) -> int:
+        """The scale in steps of the grid, rounded up."""
+        return steps_up(self.scale, self.grid_exponent)
+
+    @property
     def rho(self) -> float:
         return math.nextafter(self.epsilon * self.epsilon / 8, math.inf)
 
@@ -60,14 +74,13 @@ def noisy_min(scores: FloatArray, choice: NoisyMin, entropy: Entropy) -> int:
 
     Guarantee
     ---------
-    With a secure source the choice is made by OpenDP, which compares scores plus Gumbel noise in arithmetic
-    as exact as the comparison needs; no floating-point noise is drawn. A seeded source uses numpy and
-    promises nothing.
+    With a secure source the law is exact: scores are rounded to a fine grid and the choice is made by whole numbers
+    and random bytes of the source; no floating-point noise is drawn. A seeded source uses numpy and promises nothing.
 
     Raises
     ------
     NotCertified
-        If a score is not finite, or OpenDP's own account of the choice exceeds ours.
+        If a score is not finite.
     """
     scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim != 1 or scores.size == 0:
@@ -75,30 +88,39 @@ def noisy_min(scores: FloatArray, choice: NoisyMin, entropy: Entropy) -> int:
     if not np.isfinite(scores).all():
         raise NotCertified("A score is not finite, so its sensitivity is unknown; nothing is chosen.")
     if entropy.secure:
-        return int(_gumbel_min(choice)(scores.tolist()))
+        return lowest(scores, choice, entropy)
     return int(np.argmin(scores - seeded(entropy).gumbel(scale=choice.scale, size=scores.size)))
 
 
-@lru_cache(maxsize=1024)
-def _gumbel_min(choice: NoisyMin) -> Callable[[list[float]], int]:
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_noisy_max
-    from opendp.measures import zero_concentrated_divergence
-    from opendp.metrics import linf_distance
-    from opendp.mod import enable_features
+def lowest(scores: FloatArray, choice: NoisyMin, entropy: Entropy) -> int:
+    """A candidate in proportion to exp(-score / scale), by rejection; exact for scores on the grid."""
+    scale = choice.steps
+    if by_opendp(scale):
+        from dperm.privacy.opendp_noise import opendp_chooser
 
-    enable_features("contrib")
-    measurement = make_noisy_max(
-        vector_domain(atom_domain(T=float, nan=False)),
-        linf_distance(T=float, monotonic=choice.one_sided),
-        zero_concentrated_divergence(),
-        scale=choice.scale,
-        negate=True,
+        return int(opendp_chooser(choice)(scores.tolist()))
+    from dperm.privacy._integer_kernels import one_choice
+
+    wholes, parts = _above_lowest(scores, choice.grid_exponent, scale)
+    width, mask = bytes_below(len(scores))
+    unread, place, wanted = np.empty(0, np.uint8), -1, FIRST_WORDS
+    while place < 0:
+        digits = np.concatenate([unread, entropy.words(wanted).view(np.uint8)])
+        place, at = one_choice(digits, 0, wholes, parts, np.uint64(scale), width, np.uint64(mask))
+        unread, wanted = digits[at:], min(2 * wanted, MOST_WORDS)
+    return int(place)
+
+
+def _above_lowest(scores: FloatArray, exponent: int, scale: int) -> tuple[Integers, Words]:
+    """How far each score lies above the lowest: in whole scales, and the steps of the grid that remain."""
+    with np.errstate(over="ignore"):
+        steps = np.rint(np.ldexp(scores, -exponent))
+    if (np.abs(steps) < _MOST_WHOLE).all():
+        whole_steps = steps.astype(np.int64)
+        wholes, parts = np.divmod(whole_steps - whole_steps.min(), scale)
+        return wholes, parts.astype(np.uint64)
+    exact = [exact_steps(float(score), exponent) for score in scores]
+    above = [divmod(step - min(exact), scale) for step in exact]
+    return np.array([min(whole, _MOST_WHOLE) for whole, _ in above], np.int64), np.array(
+        [part for _, part in above], np.uint64
     )
-    claimed = measurement.map(choice.sensitivity)
-    if not claimed <= choice.rho:
-        raise NotCertified(
-            f"OpenDP prices this choice at rho = {claimed:g}, we at {choice.rho:g}. Nothing is chosen; the "
-            "installed version of OpenDP may round differently."
-        )
-    return measurement  # type: ignore[no-any-return]

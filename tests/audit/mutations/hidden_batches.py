@@ -93,7 +93,7 @@ MUTATIONS = (
         name="hidden noise forgotten by the gate",
         what_is_wrong="The gate gives values back as they came where their noise stays hidden.",
         touches=("noisy-sgd",),
-        changes={"dperm.privacy.gate.Gate._hidden": lambda hidden: lambda self, values, noise: values},
+        changes={"dperm.privacy.gate.Gate._hidden": lambda hidden: lambda self, columns, noises: columns},
         probe=last_iterate,
     ),
     Mutation(

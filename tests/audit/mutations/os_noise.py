@@ -16,17 +16,13 @@ GRID = math.ldexp(1.0, NOISE.grid_exponent)
 
 
 def changed(change):
-    """What makes a sampler whose noise, once drawn, is changed and put back on its grid."""
+    """What makes a sampler whose noise, once drawn, is changed column by column, in steps of its grid."""
 
     def make(sampler):
-        def broken(noise):
-            draw, grid = sampler(noise), math.ldexp(1.0, noise.grid_exponent)
-
-            def drawn(values):
-                rounded = np.rint(values / grid) * grid
-                added = change(np.asarray(draw(values)) - rounded, noise)
-                return rounded + np.rint(added / grid) * grid
-
+        def broken(size, scales, entropy):
+            drawn = sampler(size, scales, entropy).copy()
+            for k, scale in enumerate(scales):
+                drawn[:, k] = np.rint(change(drawn[:, k], scale))
             return drawn
 
         return broken
@@ -34,50 +30,52 @@ def changed(change):
     return make
 
 
-def first_again(drawn, noise):
+def first_again(drawn, scale):
     drawn[-1] = drawn[0]
     return drawn
 
 
-def of_one_byte(drawn, noise):
-    return np.random.default_rng(os.urandom(1)[0]).normal(scale=noise.scale, size=noise.dimension)
+def of_one_byte(drawn, scale):
+    return np.random.default_rng(os.urandom(1)[0]).normal(scale=scale, size=len(drawn))
 
 
-def without_tails(drawn, noise):
-    return np.clip(drawn, -2 * noise.scale, 2 * noise.scale)
+def without_tails(drawn, scale):
+    return np.clip(drawn, -2 * scale, 2 * scale)
 
 
-def off_the_grid(sampler):
+def off_the_grid(add):
     """Adds noise of the grid to values that were not rounded to it, whose last digits so come out."""
-
-    def broken(noise):
-        draw, grid = sampler(noise), math.ldexp(1.0, noise.grid_exponent)
-        return lambda values: values + (np.asarray(draw(values)) - np.rint(values / grid) * grid)
-
-    return broken
+    return lambda columns, noise, exponents: columns + noise * np.ldexp(1.0, exponents)
 
 
 def of_the_passage_before(add):
     """Adds to every second vector of a length the noise of the one before, in units of its scale."""
     kept = {}
 
-    def broken(self, values, noise, name):
-        noisy = add(self, values, noise, name)
-        if self.secure and isinstance(noise, GaussianNoise):
-            grid = math.ldexp(1.0, noise.grid_exponent)
-            rounded = np.rint(values / grid) * grid
-            before = kept.pop(noise.dimension, None)
-            if before is None:
-                kept[noise.dimension] = (noisy - rounded) / noise.scale
-            else:
-                noisy = rounded + np.rint(before * noise.scale / grid) * grid
+    def broken(self, columns, noises, name):
+        noisy = add(self, columns, noises, name)
+        for k, noise in enumerate(noises):
+            if self.secure and isinstance(noise, GaussianNoise):
+                noisy[:, k] = again(columns[:, k], noisy[:, k], noise)
         return noisy
+
+    def again(values, noisy, noise):
+        grid = math.ldexp(1.0, noise.grid_exponent)
+        rounded = np.rint(values / grid) * grid
+        before = kept.pop(noise.dimension, None)
+        if before is None:
+            kept[noise.dimension] = (noisy - rounded) / noise.scale
+            return noisy
+        return rounded + np.rint(before * noise.scale / grid) * grid
 
     return broken
 
 
 def half_gumbel(sampler):
-    return lambda choice: sampler(NoisyMin(sensitivity=choice.sensitivity / 2, epsilon=choice.epsilon))
+    def broken(scores, choice, entropy):
+        return sampler(scores, NoisyMin(sensitivity=choice.sensitivity / 2, epsilon=choice.epsilon), entropy)
+
+    return broken
 
 
 def half_gamma(draw):
@@ -104,35 +102,37 @@ MUTATIONS = (
         name="system noise halved",
         what_is_wrong="Noise of the operating system's sampler is halved after it was drawn.",
         touches=GAUSSIAN,
-        changes={"dperm.privacy.noise._discrete_gaussian": changed(lambda drawn, noise: drawn / 2)},
+        changes={
+            "dperm.privacy.discrete_gaussian.discrete_gaussian": changed(lambda drawn, scale: drawn / 2)
+        },
         probe=lambda: bool(gaussians(600).std() < 0.75),
     ),
     Mutation(
         name="system noise shared",
         what_is_wrong="The last number of every vector gets the noise of the first.",
         touches=GAUSSIAN,
-        changes={"dperm.privacy.noise._discrete_gaussian": changed(first_again)},
+        changes={"dperm.privacy.discrete_gaussian.discrete_gaussian": changed(first_again)},
         probe=lambda: bool((np.ptp(gaussians(10), axis=1) == 0).all()),
     ),
     Mutation(
         name="system noise of one byte",
         what_is_wrong="Noise comes from a generator with a seed of one byte: 256 vectors in all.",
         touches=GAUSSIAN,
-        changes={"dperm.privacy.noise._discrete_gaussian": changed(of_one_byte)},
+        changes={"dperm.privacy.discrete_gaussian.discrete_gaussian": changed(of_one_byte)},
         probe=lambda: len(np.unique(gaussians(600), axis=0)) <= 256,
     ),
     Mutation(
         name="system noise without tails",
         what_is_wrong="Noise is cut off at two standard deviations.",
         touches=GAUSSIAN,
-        changes={"dperm.privacy.noise._discrete_gaussian": changed(without_tails)},
+        changes={"dperm.privacy.discrete_gaussian.discrete_gaussian": changed(without_tails)},
         probe=lambda: bool(np.abs(gaussians(600)).max() < 2.001),
     ),
     Mutation(
         name="values off the grid",
         what_is_wrong="Values are not rounded to the grid of their noise, so their last digits are released.",
         touches=GAUSSIAN,
-        changes={"dperm.privacy.noise._discrete_gaussian": off_the_grid},
+        changes={"dperm.privacy.grid.added_on_grid": off_the_grid},
         probe=lambda: float(
             Gate(SYSTEM).release_one(np.full(2, 1 / 3), NOISE, "probe")[0] / GRID
         ).is_integer(),
@@ -148,7 +148,7 @@ MUTATIONS = (
         name="system choice halved",
         what_is_wrong="A private choice draws Gumbel noise for half of the declared sensitivity.",
         touches=("frank-wolfe", "dp-agd"),
-        changes={"dperm.privacy.noisy_min._gumbel_min": half_gumbel},
+        changes={"dperm.privacy.noisy_min.lowest": half_gumbel},
         probe=lowest_chosen,
     ),
     Mutation(

@@ -52,14 +52,17 @@ def same_noise(add):
     """Keeps the first noise of the mean, in units of its scale, and adds it ever after."""
     kept = {}
 
-    def broken(self, values, noise, name):
-        noisy = add(self, values, noise, name)
+    def broken(self, columns, noises, name):
+        noisy = add(self, columns, noises, name)
         if name == MEAN:
-            grid = math.ldexp(1.0, noise.grid_exponent)
-            rounded = np.rint(values / grid) * grid
-            first = kept.setdefault(noise.dimension, (noisy - rounded) / noise.scale)
-            noisy = rounded + np.rint(first * noise.scale / grid) * grid
+            noisy = np.stack([again(*one) for one in zip(columns.T, noisy.T, noises, strict=True)], axis=1)
         return noisy
+
+    def again(values, noisy, noise):
+        grid = math.ldexp(1.0, noise.grid_exponent)
+        rounded = np.rint(values / grid) * grid
+        first = kept.setdefault(noise.dimension, (noisy - rounded) / noise.scale)
+        return rounded + np.rint(first * noise.scale / grid) * grid
 
     return broken
 
@@ -88,8 +91,8 @@ def not_recorded(row_map):
 class Exact(Gate):
     """Lets the values through as they are."""
 
-    def _noisy(self, values, noise, name):
-        return values
+    def _noisy(self, columns, noises, name):
+        return columns
 
 
 def exact_map(job, rows):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput, NotCertified
+from dperm.losses import Loss
 from dperm.mechanisms.base import Job, Mechanism, Plan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
@@ -143,54 +144,118 @@ class DPAGD(Mechanism):
         return Cost.concentrated(plan.purse.rho + mu_spent * mu_spent / 2)
 
     def _run(self, jobs: Sequence[Job[AGDPlan]], rows: Rows, gate: Gate) -> list[Vector]:
-        engine = rows.open(precise=True)
-        return [self._descend(job, engine, gate.part([k])) for k, job in enumerate(jobs)]
+        """All jobs in lock step: one pass for the gradients that they want next, one for all their candidates."""
+        engine = rows.select([job.model for job in jobs]).open(precise=True)
+        courses = [Course(lane=k, plan=job.plan, mechanism=self) for k, job in enumerate(jobs)]
+        while active := [course for course in courses if course.goes_on]:
+            buying = [course for course in active if course.wants_gradient and course.pays_for_gradient()]
+            if buying:
+                sums = _of(engine, buying, courses).gradient_sum(*_weights(buying))
+                for k, course in enumerate(buying):
+                    course.exact = np.ascontiguousarray(sums[:, k])
+                _buy(buying, gate)
+            choosing = [course for course in active if course.goes_on and course.pays_for_choice()]
+            if choosing:
+                refining = self._choose(choosing, _of(engine, choosing, courses), gate)
+                _buy([course for course in refining if course.pays_for_more()], gate)
+        return [course.weights for course in courses]
 
-    def _descend(self, job: Job[AGDPlan], engine: Engine, gate: Gate) -> Vector:
-        problem, prices = job.plan.problem, job.plan.purse
-        own, many = engine.select([job.model]), engine.select([job.model] * (self.candidates + 1))
-        purse = ZcdpFilter(prices.rho)
-        chosen: list[float] = []
-        weights = np.zeros(problem.n_columns)
-        longest = self.largest_step / problem.row_norm
-        finished = False
+    def _choose(self, courses: Sequence[Course], engine: Engine, gate: Gate) -> list[Course]:
+        """Let every course choose its step, and return those that chose none."""
+        shares = np.arange(self.candidates + 1) / self.candidates
+        points = [course.points() for course in courses]
+        begin, end = (np.stack([found[:, k] for found in points], axis=1) for k in (0, -1))
+        values = engine.values_between(courses[0].plan.problem.loss, begin, end, shares)
+        still = []
+        for k, course in enumerate(courses):
+            problem, prices = course.plan.problem, course.plan.purse
+            choice = step_choice(problem, points[k], course.longest, prices.choice_epsilon)
+            scores = values[:, k] + penalties(problem, points[k])
+            index = gate.part([course.lane]).choose(scores, choice, "dp-agd step")
+            if index > 0:
+                course.take(points[k][:, index], course.longest * index / self.candidates)
+            else:
+                still.append(course)
+        return still
 
-        def buy_gradient(exact: Vector, cost: float) -> Vector:
-            noise = gradient_noise(problem, float(np.linalg.norm(weights)), cost)
-            return gate.release_one(exact, noise, "dp-agd gradient")
 
-        while not finished and purse.admit(prices.gradient):
-            exact = own.gradient_sum(problem.loss, weights[:, None])[:, 0]
-            estimate, precision = buy_gradient(exact, prices.gradient), prices.gradient
-            while True:
-                if not purse.admit(prices.choice):
-                    finished = True
-                    break
-                steps = longest * np.arange(self.candidates + 1) / self.candidates
-                points = self.points(problem, weights, estimate, steps)
-                choice = step_choice(problem, points, longest, prices.choice_epsilon)
-                index = gate.choose(scores(problem, many, points), choice, "dp-agd step")
-                if index > 0:
-                    weights = points[:, index].copy()
-                    chosen.append(float(steps[index]))
-                    break
-                extra = self.growth * precision
-                if not purse.admit(extra):
-                    finished = True
-                    break
-                fresh = buy_gradient(exact, extra)
-                estimate = (precision * estimate + extra * fresh) / (precision + extra)
-                precision += extra
-            if not finished and len(chosen) % ROUNDS_PER_REVIEW == 0:
-                longest = min(REVIEW_MARGIN * max(chosen[-ROUNDS_PER_REVIEW:]), longest)
-        return weights
+class Course:
+    """Where one job stands: its weights, its purse, and the gradient that it bought for them."""
 
-    def points(self, problem: Problem, weights: Vector, gradient_sum: Vector, steps: Vector) -> Vector:
+    def __init__(self, lane: int, plan: AGDPlan, mechanism: DPAGD) -> None:
+        self.lane, self.plan, self._mechanism = lane, plan, mechanism
+        self.weights: Vector = np.zeros(plan.problem.n_columns)
+        self.longest = mechanism.largest_step / plan.problem.row_norm
+        self.goes_on = self.wants_gradient = True
+        self.exact: Vector = np.zeros(0)
+        self.price = 0.0
+        self._purse = ZcdpFilter(plan.purse.rho)
+        self._chosen: list[float] = []
+        self._estimate: Vector = np.zeros(0)
+        self._precision = 0.0
+
+    def pays_for_gradient(self) -> bool:
+        self._precision, self.price = 0.0, self.plan.purse.gradient
+        return self._pays(self.price)
+
+    def pays_for_choice(self) -> bool:
+        return self._pays(self.plan.purse.choice)
+
+    def pays_for_more(self) -> bool:
+        self.price = self._mechanism.growth * self._precision
+        return self._pays(self.price)
+
+    def _pays(self, cost: float) -> bool:
+        """A payment that is refused ends the course."""
+        self.goes_on = self._purse.admit(cost)
+        return self.goes_on
+
+    @property
+    def noise(self) -> GaussianNoise:
+        return gradient_noise(self.plan.problem, float(np.linalg.norm(self.weights)), self.price)
+
+    def bought(self, noisy: Vector) -> None:
+        """The running mean of all that was bought of this gradient, by precision."""
+        if self._precision > 0:
+            total = self._precision + self.price
+            noisy = (self._precision * self._estimate + self.price * noisy) / total
+        self._estimate = noisy
+        self._precision += self.price
+        self.wants_gradient = False
+
+    def points(self) -> Vector:
         """Candidates along the unit vector against the regularised gradient, one column per step size."""
-        direction = gradient_sum / problem.n_rows + problem.l2 * weights
+        problem, candidates = self.plan.problem, self._mechanism.candidates
+        steps = self.longest * np.arange(candidates + 1) / candidates
+        direction = self._estimate / problem.n_rows + problem.l2 * self.weights
         length = float(np.linalg.norm(direction))
         direction = direction / length if length > 0 else direction
-        return np.ascontiguousarray(weights[:, None] - direction[:, None] * steps)
+        return np.ascontiguousarray(self.weights[:, None] - direction[:, None] * steps)
+
+    def take(self, point: Vector, step: float) -> None:
+        self.weights, self.wants_gradient = point.copy(), True
+        self._chosen.append(step)
+        if len(self._chosen) % ROUNDS_PER_REVIEW == 0:
+            self.longest = min(REVIEW_MARGIN * max(self._chosen[-ROUNDS_PER_REVIEW:]), self.longest)
+
+
+def _of(engine: Engine, some: Sequence[Course], all_of_them: Sequence[Course]) -> Engine:
+    return engine if len(some) == len(all_of_them) else engine.select([course.lane for course in some])
+
+
+def _weights(courses: Sequence[Course]) -> tuple[Loss, Vector]:
+    return courses[0].plan.problem.loss, np.stack([course.weights for course in courses], axis=1)
+
+
+def _buy(courses: Sequence[Course], gate: Gate) -> None:
+    """Release the gradient of each course with noise for its price."""
+    if not courses:
+        return
+    exact = np.stack([course.exact for course in courses], axis=1)
+    lanes = gate.part([course.lane for course in courses])
+    noisy = lanes.release(exact, [course.noise for course in courses], "dp-agd gradient")
+    for k, course in enumerate(courses):
+        course.bought(np.ascontiguousarray(noisy[:, k]))
 
 
 def purse_for(budget: Budget, mu_spent: float, bun_steinke: bool = False) -> float:
@@ -207,10 +272,9 @@ def gradient_noise(problem: Problem, weight_norm: float, rho: float) -> Gaussian
     return gaussian_noise(sensitivity, problem.dimension, math.sqrt(2 * rho) * (1 - 1e-12))
 
 
-def scores(problem: Problem, engine: Engine, points: Vector) -> Vector:
-    """The regularised loss of every candidate, summed over the rows."""
-    penalty = problem.n_rows * problem.l2 / 2 * np.sum(points * points, axis=0)
-    return np.asarray(engine.value_sum(problem.loss, points) + penalty)
+def penalties(problem: Problem, points: Vector) -> Vector:
+    """What the regulariser adds to the loss of every candidate, summed over the rows."""
+    return np.asarray(problem.n_rows * problem.l2 / 2 * np.sum(points * points, axis=0))
 
 
 def step_choice(problem: Problem, points: Vector, longest: float, epsilon: float) -> NoisyMin:
@@ -231,4 +295,4 @@ def score_error(problem: Problem, weight_norm: float) -> float:
     one_row = problem.loss.lipschitz * margin + precise.value * (1 + value)
     penalty = problem.l2 / 2 * weight_norm**2
     rest = 2 * (problem.n_columns + 8) * UNIT_ROUNDOFF * (value + penalty)
-    return n * one_row + n * (2 * n * precise.sum * value + rest)
+    return n * one_row + n * (precise.sum_error(n) * value + rest)

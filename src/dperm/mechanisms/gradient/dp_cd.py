@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import Unsupported
-from dperm.mechanisms.base import Job, Mechanism, Plan
+from dperm.mechanisms.base import Job, Mechanism, Plan, tolerant
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
 from dperm.planning.pricing import mu_left
 from dperm.planning.rules import path_length
-from dperm.planning.sensitivity import sum_error
+from dperm.planning.sensitivity import whole_sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.printed import mangold_cd_noise
 from dperm.problem import Problem
@@ -66,8 +66,10 @@ class DPCD(Mechanism):
     title: ClassVar[str] = "one noisy coordinate at a time"
     source: ClassVar[str] = "Mangold, Bellet, Salmon & Tommasi (2022)"
     route: ClassVar[str] = "coordinates"
+    whole_sums: ClassVar[bool] = True
     released: ClassVar[str] = "noise on one coordinate at every step"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+    side_by_side: ClassVar[bool] = False  # the walk through one column at a time is for rows of one map
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"passes": 3}, share=0.7),)
 
     def __post_init__(self) -> None:
@@ -106,23 +108,24 @@ class DPCD(Mechanism):
 
     def _run(self, jobs: Sequence[Job[CoordinatesPlan]], rows: Rows, gate: Gate) -> list[Vector]:
         plans = [job.plan for job in jobs]
-        engine = rows.select([job.model for job in jobs]).open()
+        engine = rows.select([job.model for job in jobs]).open(precise=not tolerant(jobs))
         problems = [plan.problem for plan in plans]
         n_rows, l2 = (np.array([getattr(problem, name) for problem in problems]) for name in ("n_rows", "l2"))
         steps = np.stack([plan.step_sizes for plan in plans], axis=1)
-        weights, total = np.zeros((2, engine.n_columns, len(plans)))
+        walk = engine.walk(problems[0].loss, np.zeros((engine.n_columns, len(plans))))
+        total, longest = np.zeros_like(walk.weights), np.zeros(len(plans))
         order = [j for _ in range(self.passes) for j in gate.permutation(engine.n_columns)]
         tail = -(-len(order) // 2)
         for t, j in enumerate(order):
-            derivative = engine.gradient_sum(problems[0].loss, weights)[j]
-            norms = np.sqrt(np.sum(weights * weights, axis=0))
+            derivative = walk.derivative(j)
+            longest = np.maximum(longest, np.sqrt(np.sum(walk.weights * walk.weights, axis=0)))
             noises = [
-                coordinate_noise(plan.problem, j, float(norms[k]), plan.mu) for k, plan in enumerate(plans)
+                coordinate_noise(plan.problem, j, float(longest[k]), plan.mu) for k, plan in enumerate(plans)
             ]
             noisy = gate.release(derivative[None, :], noises, "dp-cd coordinate")
-            weights[j] -= steps[j] * (noisy[0] / n_rows + l2 * weights[j])
+            walk.move(j, -steps[j] * (noisy[0] / n_rows + l2 * walk.weights[j]))
             if t >= len(order) - tail:
-                total += weights
+                total += walk.weights
         return [total[:, k] / tail for k in range(len(plans))]
 
 
@@ -141,11 +144,11 @@ def coordinate_smoothness(problem: Problem) -> Vector:
 
 
 def coordinate_noise(problem: Problem, j: int, weight_norm: float, mu: float) -> GaussianNoise:
-    """Noise with which coordinate j of the gradient sum costs ``mu``.
+    """Noise with which coordinate j of the gradient sum costs ``mu``; no weights so far were longer than the norm.
 
     It moves by R_j when a row is added or removed and by 2 R_j when one is replaced; a coordinate may change
     sign, so it does not help that the loss is monotone.
     """
     bound = problem.x_norm if j < problem.n_features else problem.intercept
     exact = problem.neighbours.rows_changed * problem.loss.lipschitz * bound
-    return gaussian_noise(exact + sum_error(problem, weight_norm), 1, mu)
+    return gaussian_noise(exact + whole_sum_error(problem, weight_norm), 1, mu)

@@ -1,0 +1,64 @@
+"""DATA beyond memory: a folder of shards, or a table that is converted to shards while it is fitted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dperm.cli.data import Announced, check_target, declared, is_named
+from dperm.datasets import Schema, look_at
+
+MANY_CELLS = 2**26
+"""Cells of a file from which on it is fitted through shards, by the public numbers of its rows and columns."""
+
+
+class AnnouncedShards:
+    """As ``Announced``, of rows that are never in memory at once. The labels are beside them, so y is None."""
+
+    y = None
+
+    def __init__(self, name: str, shards: Any, schema: Schema, max_rows: int | None) -> None:
+        self.schema, self.X = schema, shards
+        rows = f"{sum(shards.sizes):,}" if max_rows is None else f"at most {max_rows:,}"
+        self.summary = f"{name}: {rows} rows, {shards.n_features} features, in shards"
+
+
+def announce(
+    data: str, schema_path: str | None, target: str | None, max_rows: int | None, spline: int | None
+) -> Announced | AnnouncedShards:
+    """The public facts of DATA, and rows that are read when they are asked for."""
+    path = Path(data)
+    if path.is_dir() and any(path.glob("*.npy")):
+        return _folder(path, (schema_path, target, spline), max_rows)
+    if not is_named(data) and (path.is_dir() or _is_large(path)):
+        from dperm.data import open_shards
+
+        schema = declared(data, schema_path, target, spline)
+        if not path.is_dir():
+            check_target(look_at(path)[0], data, schema_path, target)
+        return AnnouncedShards(path.stem, open_shards(path, schema), schema, max_rows)
+    return Announced(data, schema_path, target, max_rows, spline)
+
+
+def _folder(path: Path, said: tuple[Any, ...], max_rows: int | None) -> AnnouncedShards:
+    from dperm.data import FolderShards
+
+    if any(option is not None for option in said):
+        raise click.UsageError(
+            f"{path.name} is a folder of shards, which have their schema: leave out --schema, --target and --spline."
+        )
+    shards = FolderShards(path)
+    if shards.schema is None or not shards.classes:
+        raise click.UsageError(
+            f"{path.name}: these shards have no schema with classes; fit them from Python."
+        )
+    return AnnouncedShards(path.stem, shards, shards.schema, max_rows)
+
+
+def _is_large(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    names, rows = look_at(path)
+    return rows * len(names) > MANY_CELLS

@@ -1,0 +1,126 @@
+"""``dperm convert``: a table of any size, written once to a folder of shards that ``dperm fit`` reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dperm.cli import completion
+from dperm.cli.options import json_option, schema_option, spline_option, target_option
+from dperm.cli.output import print_json
+
+if TYPE_CHECKING:
+    from dperm.data import FolderShards
+
+
+@click.command(short_help="Write a large table to shards, once.")
+@click.argument("source", shell_complete=completion.data)
+@target_option
+@schema_option
+@spline_option
+@click.option(
+    "--out",
+    "folder",
+    metavar="FOLDER",
+    show_default="none, with --check",
+    shell_complete=completion.folders,
+    help="New or empty folder for the shards.",
+)
+@click.option(
+    "--rows-per-shard",
+    type=click.IntRange(1),
+    metavar="ROWS",
+    show_default="32 MB",
+    help="How many rows a shard holds.",
+)
+@click.option("--check", is_flag=True, help="Compare every byte of the shards with its checksum.")
+@json_option
+def convert(
+    source: str,
+    target: str | None,
+    schema_path: str | None,
+    spline: int | None,
+    folder: str | None,
+    rows_per_shard: int | None,
+    check: bool,
+    as_json: bool,
+) -> None:
+    """Convert SOURCE to a folder of shards, in memory that does not grow with the number of rows.
+
+    SOURCE is a CSV or Parquet file, a folder of Parquet files, or the name of a data set. dperm fit and
+    PrivateLogisticRegression().fit take the folder in place of the table. An interrupted run goes on where it was when
+    it is started again. Shards hold every row: keep them as you keep the table.
+
+    With --check alone SOURCE is a folder of shards, and nothing is written.
+
+    \b
+    Examples:
+      dperm convert people.parquet --schema people.toml --out people.shards
+      dperm fit people.shards --epsilon 1 --delta 1e-8 --output model.json
+      dperm convert people.shards --check
+    """
+    from dperm.data import FolderShards, write_shards
+
+    if folder is None:
+        if not check:
+            raise click.UsageError(
+                "--out is needed: the folder to write to. Or give --check for a folder of shards."
+            )
+        _tell(FolderShards(source, check=True), source, True, as_json)
+        return
+    from dperm.cli.data import declared, is_named
+    from dperm.datasets import load_dataset
+
+    schema = declared(source, schema_path, target, spline)
+    table: Any = load_dataset(source).table if is_named(source) else source
+    with _bar() as progress:
+        written = write_shards(table, schema, folder, rows_per_shard=rows_per_shard, progress=progress)
+    _tell(FolderShards(folder, check=True) if check else written, folder, check, as_json)
+
+
+class _bar:
+    """A bar on a terminal; it is called with the rows that are done and with all."""
+
+    def __enter__(self) -> _bar:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        screen = Console(stderr=True)
+        columns = (
+            TextColumn("Converting"),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f} rows"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
+        self._bars = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
+        self._task = self._bars.add_task("", total=None)
+        self._bars.start()
+        return self
+
+    def __call__(self, done: int, total: int | None) -> None:
+        self._bars.update(self._task, completed=done, total=total)
+
+    def __exit__(self, *_error: object) -> None:
+        self._bars.stop()
+
+
+def _tell(shards: FolderShards, folder: str, checked: bool, as_json: bool) -> None:
+    rows, features = shards.shape
+    told = {
+        "folder": str(Path(folder)),
+        "rows": rows,
+        "features": features,
+        "shards": len(shards.sizes),
+        "checked": checked,
+    }
+    if as_json:
+        print_json(told)
+        return
+    state = "every checksum agrees" if checked else "as sensitive as the source"
+    click.echo(
+        f"{Path(folder).name}: {rows:,} rows, {features} features in {len(shards.sizes)} shards; {state}."
+    )

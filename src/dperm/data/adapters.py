@@ -1,0 +1,41 @@
+"""What ``fit`` takes beside tables in memory: a folder of shards, a PyArrow dataset."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from dperm.data.converted import ConvertedShards
+from dperm.data.folder import FolderShards
+from dperm.engine.adapters import register_adapter
+from dperm.engine.shards import ShardSource
+from dperm.errors import InvalidInput
+
+
+@register_adapter
+def folder_shards(X: Any, y: Any) -> ShardSource | None:
+    """X is the path of a folder that ``write_shards`` has written."""
+    if not isinstance(X, str | os.PathLike):
+        return None
+    shards = FolderShards(X)
+    if isinstance(y, str):
+        raise InvalidInput("a folder of shards knows its labels; leave y out.")
+    return shards
+
+
+@register_adapter
+def dataset_shards(X: Any, y: Any) -> ShardSource | None:
+    """X is a PyArrow dataset of numbers, and y the name of the column with the labels."""
+    if "pyarrow.dataset" not in sys.modules:
+        return None
+    import pyarrow.dataset as ds
+
+    if not isinstance(X, ds.Dataset):
+        return None
+    if not isinstance(y, str):
+        raise InvalidInput(
+            "a PyArrow dataset is fitted with y the name of its column of labels, if all other columns are numbers; "
+            "with a schema, fit open_shards(dataset, schema)."
+        )
+    return ConvertedShards(X, None, y)

@@ -1,0 +1,104 @@
+"""A table that is no folder of shards yet: converted to one, in a place of its own, when its rows are asked for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Any
+
+from dperm.data.feeds import Feed
+from dperm.data.folder import FolderShards
+from dperm.data.kinds import Kind
+from dperm.data.writing import read_as, rows_of_a_shard, write_feed
+from dperm.datasets import Schema, look_at
+from dperm.engine.shards import ShardSource
+from dperm.errors import InvalidInput
+
+
+class ConvertedShards(ShardSource):
+    """The rows of a table beyond memory. The first that are asked for make all of them be converted.
+
+    The shards lie in a private folder among the system's temporary files, until ``close`` or the end of the process.
+    To fit more than once, convert once: ``write_shards``.
+    """
+
+    def __init__(self, table: Any, schema: Schema | None, y: str | None = None) -> None:
+        kind, self._feed = read_as(table, schema, y, None)
+        self._kind: Kind = kind
+        self._size = rows_of_a_shard(kind, None)
+        total = _count(table, self._feed)
+        full, rest = divmod(total, self._size)
+        self.sizes = (*[self._size] * full, *([rest] if rest else []))
+        self.n_features, self.feature_names = kind.n_features, kind.feature_names
+        self.classes, self.has_labels = kind.classes, kind.has_labels
+        self.schema = schema
+        self._folder = Path(tempfile.mkdtemp(prefix="dperm-shards-"))
+        self.key = self._folder.name
+        self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._shards: FolderShards | None = None
+
+    def load(self, shard: int) -> tuple[Any, Any]:
+        return self._converted().load(shard)
+
+    def labels(self, shard: int) -> Any:
+        return self._converted().labels(shard)
+
+    def rest(self, shard: int) -> None:
+        self._converted().rest(shard)
+
+    def close(self) -> None:
+        self._shards = None
+        self._remove()
+
+    def _converted(self) -> FolderShards:
+        if self._shards is None:
+            if not self._remove.alive:
+                raise InvalidInput("these rows were closed; open them again.")
+            found = write_feed(self._kind, self._feed, self._size, self._folder)
+            if found.sizes != self.sizes:
+                raise InvalidInput(
+                    "the table has not the number of rows that was told before; leave it alone meanwhile."
+                )
+            self._shards = found
+        return self._shards
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FolderShards, (str(self._converted().folder),)
+
+
+def _count(table: Any, feed: Feed) -> int:
+    total = feed.total
+    if total is None and isinstance(table, str | Path) and Path(table).is_file():
+        total = look_at(table)[1]
+    if total is None:
+        raise InvalidInput(
+            "nothing says how many rows there are before they are read; write them to a folder first: write_shards."
+        )
+    return total
+
+
+def open_shards(
+    source: Any,
+    schema: Schema | str | os.PathLike[str] | dict[str, Any] | None = None,
+    *,
+    check: bool = False,
+) -> ShardSource:
+    """Rows beyond memory, for ``fit``.
+
+    Parameters
+    ----------
+    source
+        Without a schema, a folder that ``write_shards`` or ``dperm convert`` has written. With one, a table that says
+        how many rows it has: a PyArrow dataset or table, a CSV or Parquet file, a folder of Parquet files. It is
+        converted, when a fit reads it, to a private temporary folder.
+    schema : Schema, path or dictionary, optional
+    check : bool
+        Whether to read every byte of a folder of shards and compare it with its checksum. The sizes of the files are
+        compared in any case.
+    """
+    if schema is None:
+        return FolderShards(source, check=check)
+    return ConvertedShards(source, Schema.parse(schema))

@@ -1,0 +1,202 @@
+"""What a shard holds: coded rows of a schema, or plain numbers; how rows are made for it and read from it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.codes import CodedTable
+from dperm.datasets import Schema, code_layout, encode_codes, feature_names, target_numbers
+from dperm.errors import InvalidInput
+
+Arrays = dict[str, NDArray[Any]]
+LABELS = "labels"
+
+
+class Kind(ABC):
+    """How the rows of a set of shards are kept. ``stated`` is what a manifest says of it."""
+
+    name: ClassVar[str]
+    has_labels: bool = True
+    classes: tuple[Any, ...] | None
+    n_features: int
+    feature_names: tuple[str, ...] | None
+
+    @property
+    @abstractmethod
+    def row_bytes(self) -> int: ...
+
+    @abstractmethod
+    def stated(self) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def lines(self, frame: Any) -> Arrays:
+        """What is kept of some rows, one line for each row in every array."""
+
+    @abstractmethod
+    def arrays(self, lines: Arrays) -> Arrays:
+        """The arrays of a whole shard, as they are written."""
+
+    @abstractmethod
+    def rows(self, arrays: Mapping[str, NDArray[Any]], n_rows: int) -> Any:
+        """Rows that an engine opens, from arrays that were written; the arrays may be memory maps."""
+
+
+class CodedKind(Kind):
+    """Codes and a few floats, as a schema makes them of a table."""
+
+    name: ClassVar[str] = "coded"
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema.settled()
+        self.classes = self.schema.classes or None
+        self.n_features = self.schema.n_columns
+        self.feature_names = tuple(feature_names(self.schema))
+        self.layout = code_layout(self.schema)
+
+    @property
+    def row_bytes(self) -> int:
+        return self.layout.row_bytes + self._label_type.itemsize
+
+    def stated(self) -> dict[str, Any]:
+        layout = self.layout
+        packed = {"codes": layout.code_type.name, "sizes": list(layout.sizes), "floats": layout.n_floats}
+        return {"kind": self.name, "schema": self.schema.to_dict(), "layout": packed}
+
+    def lines(self, frame: Any) -> Arrays:
+        table = encode_codes(frame, self.schema)
+        codes, floats = table.rows(0, len(table))
+        return {
+            "codes": codes,
+            "floats": floats,
+            LABELS: target_numbers(frame, self.schema).astype(self._label_type),
+        }
+
+    def arrays(self, lines: Arrays) -> Arrays:
+        table = CodedTable.from_rows(self.layout, lines["codes"], lines["floats"])
+        return {**table.arrays(), LABELS: lines[LABELS]}
+
+    def rows(self, arrays: Mapping[str, NDArray[Any]], n_rows: int) -> CodedTable:
+        table = CodedTable.from_arrays(self.layout, arrays, n_rows)
+        sizes = np.asarray(self.layout.sizes)
+        if len(sizes) and (table.codes.max(axis=(0, 2), initial=0) >= sizes).any():
+            raise InvalidInput("the shards hold codes that their schema does not know; write them anew.")
+        return table
+
+    @cached_property
+    def _label_type(self) -> np.dtype[Any]:
+        return place_type(self.classes)
+
+
+class DenseKind(Kind):
+    """Plain float32 numbers, one for each feature."""
+
+    name: ClassVar[str] = "dense"
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        classes: Sequence[Any] | None,
+        names: Sequence[str] | None,
+        has_labels: bool,
+    ) -> None:
+        self.n_features, self.has_labels = n_features, has_labels
+        self.classes = None if classes is None else tuple(_plain(label) for label in classes)
+        self.feature_names = None if names is None else tuple(names)
+
+    @property
+    def row_bytes(self) -> int:
+        return 4 * self.n_features + place_type(self.classes).itemsize * self.has_labels
+
+    def stated(self) -> dict[str, Any]:
+        return {
+            "kind": self.name,
+            "features": self.n_features,
+            "classes": None if self.classes is None else list(self.classes),
+            "names": None if self.feature_names is None else list(self.feature_names),
+            "labels": self.has_labels,
+        }
+
+    def lines(self, frame: Any) -> Arrays:
+        X, y = frame
+        rows = np.asarray(X)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features or rows.dtype.kind not in "biuf":
+            raise InvalidInput(f"every piece of X must hold numbers in {self.n_features} columns.")
+        with np.errstate(over="ignore"):
+            kept: Arrays = {"X": rows.astype(np.float32)}
+        bad: NDArray[np.bool_] = np.asarray(~np.isfinite(kept["X"]).all(axis=0))
+        if bad.any():
+            raise InvalidInput(
+                f"X holds missing, infinite or too large values in {bad.sum()} of its {len(bad)} columns"
+                f"{self._named(bad)}. Fill or drop them first, by a rule that does not depend on the other rows."
+            )
+        if self.has_labels:
+            kept[LABELS] = self._labels(y, len(rows))
+        return kept
+
+    def arrays(self, lines: Arrays) -> Arrays:
+        return lines
+
+    def rows(self, arrays: Mapping[str, NDArray[Any]], n_rows: int) -> Any:
+        if arrays["X"].shape != (n_rows, self.n_features) or arrays["X"].dtype != np.float32:
+            raise InvalidInput("a shard has not the shape that its manifest tells; write the shards anew.")
+        return arrays["X"]
+
+    def _labels(self, y: Any, n_rows: int) -> NDArray[Any]:
+        labels = np.asarray(y)
+        if labels.shape != (n_rows,):
+            raise InvalidInput("y must hold one label for each row of X.")
+        if self.classes is None:
+            if labels.dtype.kind not in "biuf" or not np.isfinite(labels.astype(np.float64)).all():
+                raise InvalidInput("y must hold finite numbers; for labels of another kind declare classes=.")
+            return labels.astype(np.float64)
+        places = np.full(n_rows, -1, place_type(self.classes))
+        for place, label in enumerate(self.classes):
+            places[labels == label] = place
+        if (places < 0).any():
+            raise InvalidInput("y holds labels outside classes; declare every label that may occur.")
+        return places
+
+    def _named(self, bad: NDArray[np.bool_]) -> str:
+        if self.feature_names is None:
+            return ""
+        return ": " + ", ".join(repr(self.feature_names[j]) for j in np.flatnonzero(bad)[:5])
+
+
+def place_type(classes: Sequence[Any] | None) -> np.dtype[Any]:
+    """Of the place of a label among the classes, or of a number where there are none."""
+    if classes is None:
+        return np.dtype(np.float64)
+    return np.dtype(np.int8 if len(classes) < 128 else np.int16 if len(classes) < 2**15 else np.int32)
+
+
+def kind_of(stated: Mapping[str, Any]) -> Kind:
+    """The kind that a manifest states."""
+    kind: Kind
+    if stated.get("kind") == CodedKind.name:
+        kind = CodedKind(Schema.from_dict(stated["schema"], origin="the schema of the shards"))
+    elif stated.get("kind") == DenseKind.name:
+        kind = DenseKind(
+            int(stated["features"]),
+            classes=stated["classes"],
+            names=stated["names"],
+            has_labels=bool(stated["labels"]),
+        )
+    else:
+        raise InvalidInput("the shards are of a kind that this version does not know.")
+    if kind.stated() != dict(stated):
+        raise InvalidInput("the shards were written by a version that packs rows otherwise; write them anew.")
+    return kind
+
+
+def _plain(label: Any) -> Any:
+    value = label.item() if isinstance(label, np.generic) else label
+    if not isinstance(value, str | bool | int | float):
+        raise InvalidInput("classes must be text, truth values or numbers.")
+    return value

@@ -1,0 +1,61 @@
+"""Compiled loops over margins that are known already: a step of a coordinate walk, losses along a segment."""
+
+import math
+
+import numpy as np
+
+from dperm.engine._formulas import FREE_ORDER, excess, has_excess, slope, value
+from dperm.engine._kernels import compiled
+
+_AT_ONCE = 512  # rows that share a logarithm: each factor is at most 2
+
+
+@compiled(FREE_ORDER)
+def step(old, new, y, mask, margins, change, first, last, kind, a, total):
+    """Add ``change`` times a column to the margins of rows [first, last), then slope times another to ``total``.
+
+    ``margins`` and ``mask`` have a row for each model; an empty mask means every row.
+    """
+    masked = mask.shape[1] > 0
+    old, new, label = old[first:last], new[first:last], y[first:last]  # from 0, or no loop becomes vectors
+    for k in range(margins.shape[0]):
+        by, mine = change[k], margins[k, first:last]
+        added = 0.0
+        if masked:
+            own = mask[k, first:last]
+            for i in range(old.size):
+                margin = mine[i] + np.float64(old[i]) * by
+                mine[i] = margin
+                added += own[i] * (slope(kind, margin, label[i], 1.0, a) * np.float64(new[i]))
+        else:
+            for i in range(old.size):
+                margin = mine[i] + np.float64(old[i]) * by
+                mine[i] = margin
+                added += slope(kind, margin, label[i], 1.0, a) * np.float64(new[i])
+        total[k] += added
+
+
+@compiled(FREE_ORDER)
+def add_values_between(Z, count, models, shares, y, mask, first, kind, a, total):
+    """Add each model's own losses at points of a segment to ``total``, (models, shares).
+
+    Row i of Z holds the margins of row first + i of the table, for each model at the beginning and at the end.
+    """
+    n = shares.size
+    product = np.empty(n)
+    masked = mask.shape[0] > 0
+    for k in range(models):
+        for b in range(0, count, _AT_ONCE):
+            product[:] = 1.0
+            for i in range(b, min(b + _AT_ONCE, count)):
+                if masked and mask[first + i, k] == 0:
+                    continue
+                begin, end, label = np.float64(Z[i, 2 * k]), np.float64(Z[i, 2 * k + 1]), y[first + i]
+                for s in range(n):
+                    margin = begin * (1.0 - shares[s]) + end * shares[s]
+                    total[k, s] += value(kind, margin, label, 1.0, a)
+                    if has_excess(kind):
+                        product[s] *= 1.0 + excess(kind, margin, label, 1.0, a)
+            if has_excess(kind):
+                for s in range(n):
+                    total[k, s] += math.log(product[s])
