@@ -26,7 +26,7 @@ from dperm.losses import Logistic
 from dperm.row_map import RowMap
 
 LOSS, MODELS = Logistic(), 128
-LAWS = ("test_every_engine.py", "test_torch_rows.py", "test_torch_formulas.py")
+LAWS = ("test_every_engine.py", "test_mechanisms_on_kinds.py", "test_torch_rows.py", "test_torch_formulas.py")
 
 
 def rows(n: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:

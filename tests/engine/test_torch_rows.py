@@ -20,6 +20,7 @@ torch = pytest.importorskip("torch", reason="rows on a device need torch")
 
 from dperm.engine.tensors import as_tensor, is_tensor, on_host, plain_products  # noqa: E402
 from dperm.engine.torch_blocks import block_products  # noqa: E402
+from dperm.engine.torch_engine import TorchEngine  # noqa: E402
 from dperm.engine.torch_rows import TorchRows  # noqa: E402
 
 DEVICE = os.environ.get("DPERM_TORCH_DEVICE", "cpu")
@@ -252,13 +253,27 @@ def test_a_fit_on_tensors_is_the_fit_on_arrays(mechanism):
         model.predict(given * float("nan"))
 
 
-def test_a_release_on_tensors_is_certified():
-    pytest.importorskip("opendp", reason="exact noise needs it")
+@pytest.mark.parametrize(
+    ("mechanism", "arithmetic"),
+    [("auto", FLOAT64), ("rsgd-ar", FLOAT64), ("noisy-sgd", FLOAT64), ("dp-gd", FLOAT32)],
+)
+def test_a_release_on_tensors_is_certified(mechanism, arithmetic, monkeypatch):
+    """Float32 where the mechanism allows for it, float64 everywhere else."""
+    used = set()
+    monkeypatch.setattr(TorchEngine, "_note", _noting(TorchEngine._note, used))
     X, y = data(n=4000)
-    model = PrivateLogisticRegression(classes=[-1.0, 1.0]).fit(
-        torch.as_tensor(X).to(DEVICE), torch.as_tensor(y)
-    )
-    assert model.privacy_.statement["certified_arithmetic"] is True, model.privacy_
+    model = PrivateLogisticRegression(mechanism=mechanism, classes=[-1.0, 1.0], delta=1e-9)
+    model.fit(torch.as_tensor(X).to(DEVICE), torch.as_tensor(y))
+    assert model.privacy_.statement["certified_arithmetic"] is True
+    assert used == {arithmetic}
+
+
+def _noting(sound, used):
+    def note(engine, n_models):
+        used.add(engine.arithmetic(n_models))
+        sound(engine, n_models)
+
+    return note
 
 
 def test_a_regression_on_tensors():
@@ -271,7 +286,6 @@ def test_a_regression_on_tensors():
 
 
 def test_the_page_runs(capsys):
-    pytest.importorskip("opendp", reason="exact noise needs it")
     page = (Path(__file__).parents[2] / "docs" / "gpu.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     names = {}
