@@ -1,7 +1,9 @@
 """Rows in tensors: what is accepted, what is stored, how sums are rounded. The laws of all engines hold besides."""
 
+import gc
 import os
 import re
+import weakref
 from fractions import Fraction
 from pathlib import Path
 
@@ -220,6 +222,23 @@ def test_settings_of_torch_change_no_bit_and_are_left_as_they_were(precision):
         torch.set_float32_matmul_precision(before)
         torch.set_num_threads(threads)
     np.testing.assert_array_equal(found, expected)
+
+
+def test_rows_leave_the_device_with_their_engine():
+    """And not when garbage is collected next: they may fill it."""
+    X, y = data()
+    engine = rows_of(X, y).open()
+    W = np.zeros((FEATURES + 1, 1))
+    for _ in range(3):
+        engine.gradient_sum(Logistic(), W)
+        engine.descend(Logistic(), W, engine.batches([[N]]), [[0.1]], 0.0)
+    stored = weakref.ref(engine._rows)
+    gc.disable()
+    try:
+        del engine
+        assert stored() is None
+    finally:
+        gc.enable()
 
 
 def test_a_batch_of_nothing_is_zero():

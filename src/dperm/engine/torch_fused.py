@@ -94,7 +94,7 @@ class FusedPass:
     """The sums of one model over ranges of rows, and steps along them."""
 
     def __init__(self, rows: StoredTorch, loss: Loss, clip: float | None, double: bool) -> None:
-        torch, self._rows = load_torch(), rows
+        torch, self._device = load_torch(), rows.device
         stride = int(rows.X.shape[1])
         self.width = 1 << (stride - 1).bit_length()
         self._tile, self._warps, self._programs = shape_of_tiles(self.width, double)
@@ -144,13 +144,13 @@ class FusedPass:
 
     def _empty(self, *shape: int) -> Any:
         torch = load_torch()
-        return torch.empty(shape, dtype=torch.float64, device=self._rows.device)
+        return torch.empty(shape, dtype=torch.float64, device=self._device)
 
     def padded(self, weights: Floats) -> Any:
         """The weights of one model on the device, with zeros up to the kernels' width."""
         whole = np.zeros(self.width)
         whole[: len(weights)] = weights
-        return self._rows.placed(whole)
+        return load_torch().from_numpy(whole).to(self._device)
 
     def sums(
         self, weights: Floats, first: int, last: int, want_value: bool, want_gradient: bool
@@ -162,7 +162,7 @@ class FusedPass:
         torch = load_torch()
         what = (first, last, want_value, want_gradient)
         self._sent[: len(weights)] = weights
-        with torch.cuda.device(self._rows.device):
+        with torch.cuda.device(self._device):
             if what != self._recorded_as:
                 self._there_and_back(*what)
                 if what == self._last and self._may_record:

@@ -43,6 +43,10 @@ class TorchRows(HeldRows):
         self._X = as_tensor(X)
         if self._X.ndim != 2 or self._X.shape[1] < 1:
             raise InvalidInput(f"X must be a 2-D tensor; got one of {self._X.ndim} dimensions.")
+        if self._X.device.type == "mps":
+            raise InvalidInput(
+                "this device does not compute in float64; bring X to the host with X.cpu().numpy()."
+            )
         shape = int(self._X.shape[0]), int(self._X.shape[1])
         super().__init__(shape, on_host(y), row_map=row_map, n_rows=n_rows, mask=on_host(mask))
 
