@@ -155,13 +155,6 @@ class Rows(ABC):
         """The same rows, seen by model k through ``maps[k]``; None where that cannot be done in common passes."""
         return None
 
-    def at_public_weights(self) -> Self:
-        """The same rows, for passes at weights that are public by then: one model may be computed less precisely.
-
-        How precisely, its passes note as all do.
-        """
-        return self
-
     @abstractmethod
     def open(self, order: Order | None = None, *, precise: bool = False) -> Engine:
         """The rows, mapped and in the given order, ready for passes.

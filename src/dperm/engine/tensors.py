@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -56,11 +56,16 @@ def plain_products(device: Any) -> Iterator[None]:
     """
     torch = load_torch()
     threads = torch.get_num_threads() if device.type == "cpu" else 1
+    casts = (
+        torch.autocast(device.type, enabled=False)
+        if torch.is_autocast_enabled(device.type)
+        else nullcontext()
+    )
     restore = _in_full(torch)
     if threads > 1:
         torch.set_num_threads(1)
     try:
-        with torch.no_grad(), torch.autocast(device.type, enabled=False):
+        with torch.no_grad(), casts:
             yield
     finally:
         restore()

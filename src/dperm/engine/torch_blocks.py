@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from dperm.engine.tensors import load_torch
+from dperm.engine.torch_many import add_blocks
 
-_NUMBERS_AT_ONCE = 2**22  # margins that stay in the cache of a GPU
+_NUMBERS_AT_ONCE = 2**24  # margins: enough to keep a large GPU busy
 _ROWS = {4: 256, 8: 1024}  # in a block, by the bytes of a number
 
 
@@ -36,7 +37,8 @@ def block_products(X: Any, slopes: Any) -> Iterator[Any]:
 def add_products(total: Any, X: Any, slopes: Any) -> None:
     """Add X^T slopes to the float64 ``total``."""
     for products in block_products(X, slopes):
-        total += products.sum(dim=0, dtype=total.dtype)
+        if not add_blocks(total, products):
+            total += products.sum(dim=0, dtype=total.dtype)
 
 
 def gram(total: Any, X: Any) -> None:

@@ -15,7 +15,7 @@ from dperm.engine.base import Batches, Floats, Integers
 from dperm.engine.stored import StoredEngine
 from dperm.engine.tensors import load_torch, plain_products
 from dperm.engine.torch_blocks import add_products, cuts, gram
-from dperm.engine.torch_fused import FusedPass
+from dperm.engine.torch_fused import FusedEpochs, FusedPass
 from dperm.engine.torch_stage import TorchStage
 from dperm.engine.torch_stored import StoredTorch
 from dperm.losses import Loss
@@ -24,8 +24,8 @@ from dperm.losses import Loss
 class TorchEngine(StoredEngine):
     """One model on a GPU: a single compiled read of X. Otherwise matrix products over blocks of rows.
 
-    One model computes in float64, unless it was opened for public weights, and so do several if they were asked to be
-    ``precise``. All others compute in float32. Curvatures, moments, sums of rows and margins are in float64.
+    ``precise`` passes compute in float64, whatever rows are stored as, others in float32. Curvatures, moments, sums of
+    rows and margins are in float64 in any case.
 
     Guarantee
     ---------
@@ -42,24 +42,20 @@ class TorchEngine(StoredEngine):
 
     _rows: StoredTorch
 
-    def __init__(
-        self, rows: StoredTorch, used: set[Arithmetic] | None, *, precise: bool = False, tiles: bool = False
-    ) -> None:
+    def __init__(self, rows: StoredTorch, used: set[Arithmetic] | None, *, precise: bool = False) -> None:
         super().__init__(rows, used)
-        self._precise, self._tiles = precise, tiles
+        self._precise = precise
 
     def arithmetic(self, n_models: int) -> Arithmetic:
-        return FLOAT64 if self._double(n_models) else FLOAT32
+        return FLOAT64 if self._precise else FLOAT32
 
-    def _double(self, n_models: int) -> bool:
-        return self._precise or (n_models == 1 and not self._tiles)
-
-    def _dtype(self, n_models: int) -> Any:
+    @property
+    def _dtype(self) -> Any:
         torch = load_torch()
-        return torch.float64 if self._double(n_models) else torch.float32
+        return torch.float64 if self._precise else torch.float32
 
     def _largest_number(self, n_models: int) -> float:
-        return float(np.finfo(np.float64 if self._double(n_models) else np.float32).max)
+        return float(np.finfo(np.float64 if self._precise else np.float32).max)
 
     def descend(
         self,
@@ -73,40 +69,30 @@ class TorchEngine(StoredEngine):
         """The weights stay on the device from batch to batch."""
         decay, rate = self._check_schedule(loss, W, batches, steps, l2, iterate_sum)
         edges = self._edges(W.shape[1], batches)
-        with plain_products(self._rows.device):
-            walk = self._walk_alone if self._alone(loss, W) else self._walk_side_by_side
-            moved, total = walk(loss, W, edges, decay, rate, iterate_sum)
-        W[...] = moved[: self.n_columns].cpu().numpy().reshape(W.shape)
+        if self._alone(loss, W):
+            fused = FusedPass.of(self._rows, loss, None, self._precise)
+            FusedEpochs.of(self._rows, fused, edges, iterate_sum is not None).run(W, iterate_sum, decay, rate)
+        else:
+            with plain_products(self._rows.device):
+                self._walk(loss, W, edges, decay, rate, iterate_sum)
         self._check_size(W)
-        if iterate_sum is not None:
-            iterate_sum[...] = total[: self.n_columns].cpu().numpy().reshape(W.shape)
 
-    def _walk_alone(
+    def _walk(
         self, loss: Loss, W: Floats, edges: Integers, decay: Floats, rate: Floats, iterate_sum: Floats | None
-    ) -> tuple[Any, Any]:
-        fused = FusedPass(self._rows, loss, None, self._double(1))
-        w = fused.padded(self._flat(W)[:, 0])
-        total = None if iterate_sum is None else fused.padded(self._flat(iterate_sum)[:, 0])
-        schedule = self._rows.placed(decay[:, 0]), self._rows.placed(rate[:, 0])
-        places = edges[:, 0].tolist()
-        for j in range(len(places) - 1):
-            fused.step(w, total, places[j], places[j + 1], schedule, j)
-        return w, total
-
-    def _walk_side_by_side(
-        self, loss: Loss, W: Floats, edges: Integers, decay: Floats, rate: Floats, iterate_sum: Floats | None
-    ) -> tuple[Any, Any]:
+    ) -> None:
         w = self._flat(W)
         total = None if iterate_sum is None else self._flat(iterate_sum)
         each = loss.outputs
         shrink, pace = (self._rows.placed(np.repeat(part, each, axis=1)) for part in (decay, rate))
         for j in range(len(edges) - 1):
-            stage = TorchStage(self._rows, loss, edges[j], edges[j + 1], None, self._dtype(W.shape[1]))
+            stage = TorchStage(self._rows, loss, edges[j], edges[j + 1], None, self._dtype)
             gradient = self._block_sums(stage, w, False, True)[1]
             w = w * shrink[j] - pace[j] * gradient
             if total is not None:
                 total += w
-        return w, total
+        W[...] = w[: self.n_columns].cpu().numpy().reshape(W.shape)
+        if iterate_sum is not None and total is not None:
+            iterate_sum[...] = total[: self.n_columns].cpu().numpy().reshape(W.shape)
 
     def _range_sums(
         self,
@@ -118,18 +104,18 @@ class TorchEngine(StoredEngine):
         want_value: bool,
         want_gradient: bool,
     ) -> tuple[Floats, Floats]:
-        double = self._double(W.shape[1])
-        safe = None if clip is None else safe_clip(clip, loss.outputs, np.dtype("f8" if double else "f4"))
+        safe = (
+            None if clip is None else safe_clip(clip, loss.outputs, np.dtype("f8" if self._precise else "f4"))
+        )
+        if self._alone(loss, W):
+            fused = FusedPass.of(self._rows, loss, None if safe is None else float(safe[0]), self._precise)
+            value, gradient = fused.sums(W[:, 0], int(start[0]), int(stop[0]), want_value, want_gradient)
+            return value, gradient[:, None]
         with plain_products(self._rows.device):
-            if self._alone(loss, W):
-                fused = FusedPass(self._rows, loss, None if safe is None else float(safe[0]), double)
-                w = fused.padded(self._flat(W)[:, 0])
-                value, gradient = fused.sums(w, int(start[0]), int(stop[0]), want_value, want_gradient)
-            else:
-                stage = TorchStage(self._rows, loss, start, stop, safe, self._dtype(W.shape[1]))
-                value, gradient = self._block_sums(stage, self._flat(W), want_value, want_gradient)
-            found = gradient[: self.n_columns].cpu().numpy().reshape(W.shape)
-            return value.reshape(-1).cpu().numpy(), np.ascontiguousarray(found)
+            stage = TorchStage(self._rows, loss, start, stop, safe, self._dtype)
+            totals = self._block_sums(stage, self._flat(W), want_value, want_gradient)
+            value, gradient = (total.cpu().numpy() for total in totals)
+        return value, np.ascontiguousarray(gradient[: self.n_columns]).reshape(W.shape)
 
     def _alone(self, loss: Loss, W: Floats) -> bool:
         return bool(W.shape[1] == 1 and FusedPass.fits(self._rows, loss))
@@ -145,6 +131,11 @@ class TorchEngine(StoredEngine):
     ) -> tuple[Any, Any]:
         """Values and gradients of all models, in float64 on the device."""
         value, gradient = weights.new_zeros(stage.models), weights.new_zeros(weights.shape)
+        at_one_go = None if want_value else stage.slope_blocks(weights.to(stage.dtype))
+        for X, slopes in at_one_go or ():
+            add_products(gradient, X, slopes)
+        if at_one_go is not None:
+            return value, gradient
         for first, X, Z in self._margin_blocks(stage.span, weights.to(stage.dtype)):
             if want_value:
                 value += stage.values(Z, first)
@@ -167,7 +158,7 @@ class TorchEngine(StoredEngine):
             weights = self._flat(W)
             parts = [np.empty((0, weights.shape[1]))]
             parts += [(X @ weights).cpu().numpy() for _, _, X in self._double_blocks(weights.shape[1])]
-        return np.concatenate(parts).reshape(self.n_rows, *W.shape[1:])
+        return np.asarray(np.concatenate(parts).reshape(self.n_rows, *W.shape[1:]))
 
     def _curvatures(self, loss: Loss, W: Floats) -> Floats:
         formulas, members = tensor_formulas(loss), self._rows.members
@@ -196,8 +187,7 @@ class TorchEngine(StoredEngine):
     def _square(self, total: Any) -> Floats:
         """The sums between real columns, the same on both sides of the diagonal."""
         found = np.asarray(total[:, : self.n_columns, : self.n_columns].cpu().numpy())
-        upper = np.triu(found)
-        return upper + np.triu(found, 1).transpose(0, 2, 1)
+        return np.asarray(np.triu(found) + np.triu(found, 1).transpose(0, 2, 1))
 
     def _power_sums(self, power: int) -> Floats:
         members = self._rows.members
@@ -212,7 +202,7 @@ class TorchEngine(StoredEngine):
     def _counted(self, loss: Loss, W: Floats) -> tuple[Floats, Integers, Integers]:
         with plain_products(self._rows.device):
             start, stop = self._range(W.shape[1], None)
-            stage = TorchStage(self._rows, loss, start, stop, None, self._dtype(W.shape[1]))
+            stage = TorchStage(self._rows, loss, start, stop, None, self._dtype)
             weights = self._flat(W).to(stage.dtype)
             value = weights.new_zeros(stage.models, dtype=load_torch().float64)
             inside, outside = (value.long() for _ in range(2))

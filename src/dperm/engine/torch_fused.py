@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
+import gc
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
+import numpy as np
+
+from dperm.engine.base import Floats, Integers
 from dperm.engine.tensors import load_torch
 from dperm.engine.torch_stored import StoredTorch
 from dperm.losses import (
@@ -31,22 +36,23 @@ _KINDS: dict[type[Loss], int] = {
     Linear: 6,
 }
 _WIDEST = 4096
-_PROGRAMS = 1024
+_MOST_PREPARED = 32
+_MOST_LAUNCHES = 20_000  # that are recorded
 
 
 @cache
-def _kernels() -> Any:
+def gpu_kernels() -> Any:
     """None without Triton, which torch brings on Linux."""
     try:
-        from dperm.engine import _triton_kernels
+        from dperm.engine import _kernels_triton
     except ImportError:
         return None
-    return _triton_kernels
+    return _kernels_triton
 
 
 def fused_kind(rows: StoredTorch, loss: Loss) -> int | None:
     """The kernels' number of a loss, or None where they do not apply."""
-    if rows.device.type != "cuda" or _kernels() is None:
+    if rows.device.type != "cuda" or gpu_kernels() is None:
         return None
     return _KINDS.get(type(loss))
 
@@ -58,20 +64,40 @@ def settings_of(rows: StoredTorch, loss: Loss, clip: float = 0.0) -> Any:
     return torch.tensor((*numbers, clip), dtype=torch.float64).to(rows.device)
 
 
-def shape_of_tiles(width: int, double: bool) -> tuple[int, int]:
-    """Rows in a tile and warps of a program, by public numbers alone; measured on an H200."""
-    warps = 1 if width <= 256 else 4
-    return max(1, min(16, 2048 // width) // (2 if double else 1)), warps
+def recorded(launches: Callable[[], None]) -> Any:
+    """A recording of these launches, which it does not run; None where the device takes none.
+
+    Nothing may be given back meanwhile, so garbage is left lying.
+    """
+    torch, collecting = load_torch(), gc.isenabled()
+    graph = torch.cuda.CUDAGraph()
+    gc.disable()
+    try:
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            launches()
+    except RuntimeError:
+        return None
+    finally:
+        if collecting:
+            gc.enable()
+    return graph
+
+
+def shape_of_tiles(width: int, double: bool) -> tuple[int, int, int]:
+    """Rows of a tile, warps of a program, most programs of a pass; by public numbers, as measured on an H200."""
+    if double:
+        return max(1, min(32, (4096 if width <= 128 else 2048) // width)), 1, 1024
+    return max(1, min(64, 8192 // width)), 2, 512
 
 
 class FusedPass:
     """The sums of one model over ranges of rows, and steps along them."""
 
     def __init__(self, rows: StoredTorch, loss: Loss, clip: float | None, double: bool) -> None:
-        torch, self._rows = load_torch(), rows
-        self._stride = int(rows.X.shape[1])
-        self.width = 1 << (self._stride - 1).bit_length()
-        self._tile, self._warps = shape_of_tiles(self.width, double)
+        torch, self._device = load_torch(), rows.device
+        stride = int(rows.X.shape[1])
+        self.width = 1 << (stride - 1).bit_length()
+        self._tile, self._warps, self._programs = shape_of_tiles(self.width, double)
         dtype = torch.float64 if double else torch.float32
         unused = rows.X  # in place of what a pass does not read
         self._read = (
@@ -82,43 +108,96 @@ class FusedPass:
         )
         self._settings = settings_of(rows, loss, clip or 0.0)
         self._form = {
-            "STRIDE": self._stride,
+            "STRIDE": stride,
             "WIDTH": self.width,
             "TILE": self._tile,
             "KIND": _KINDS[type(loss)],
             "DOUBLE": double,
             "MASKED": rows.members is not None,
             "CLIPPED": clip is not None,
+            "num_warps": self._warps,
         }
-        shape = (_PROGRAMS, self.width)
-        self._sums = torch.empty(shape, dtype=torch.float64, device=rows.device)
-        self._values = torch.empty(_PROGRAMS, dtype=torch.float64, device=rows.device)
+        self._sums = self._empty(self._programs, self.width)
+        self._values = self._empty(self._programs)
+        here, back = (torch.zeros(n, dtype=torch.float64).pin_memory() for n in (self.width, self.width + 1))
+        self._buffers = here, self._empty(self.width), self._empty(self.width + 1), back
+        self._sent, self._received = here.numpy(), back.numpy()
+        self._recorded: Any = None
+        self._recorded_as: Any = None
+        self._may_record = True
+        self._last: Any = None
 
     @classmethod
     def fits(cls, rows: StoredTorch, loss: Loss) -> bool:
         return fused_kind(rows, loss) is not None and int(rows.X.shape[1]) <= _WIDEST
 
-    def padded(self, weights: Any) -> Any:
-        """The weights of one model, with zeros up to the kernels' width."""
-        out = weights.new_zeros(self.width)
-        out[: len(weights)] = weights
-        return out
+    @classmethod
+    def of(cls, rows: StoredTorch, loss: Loss, clip: float | None, double: bool) -> FusedPass:
+        """The pass for these rows, which keeps its buffers from call to call."""
+        key = (loss, clip, double)
+        if key not in rows.prepared:
+            if len(rows.prepared) >= _MOST_PREPARED:
+                rows.prepared.clear()
+            rows.prepared[key] = cls(rows, loss, clip, double)
+        found: FusedPass = rows.prepared[key]
+        return found
+
+    def _empty(self, *shape: int) -> Any:
+        torch = load_torch()
+        return torch.empty(shape, dtype=torch.float64, device=self._device)
+
+    def padded(self, weights: Floats) -> Any:
+        """The weights of one model on the device, with zeros up to the kernels' width."""
+        whole = np.zeros(self.width)
+        whole[: len(weights)] = weights
+        return load_torch().from_numpy(whole).to(self._device)
 
     def sums(
-        self, weights: Any, first: int, last: int, want_value: bool, want_gradient: bool
-    ) -> tuple[Any, Any]:
-        """The value and the gradient sum (with zeros up to the width) over rows [first, last)."""
-        count = self._launch(weights, first, last, want_value, want_gradient)
-        value = self._values[:count].sum() if want_value else weights.new_zeros(())
-        return value, self._sums[:count].sum(dim=0) if want_gradient else weights.new_zeros(self.width)
+        self, weights: Floats, first: int, last: int, want_value: bool, want_gradient: bool
+    ) -> tuple[Floats, Floats]:
+        """The value and the gradient sum over rows [first, last); what is not wanted as zeros.
+
+        A pass that is asked for again is recorded, and replayed from then on: for few rows launches cost more than it.
+        """
+        torch = load_torch()
+        what = (first, last, want_value, want_gradient)
+        self._sent[: len(weights)] = weights
+        with torch.cuda.device(self._device):
+            if what != self._recorded_as:
+                self._there_and_back(*what)
+                if what == self._last and self._may_record:
+                    self._recorded = recorded(partial(self._there_and_back, *what))
+                    self._may_record = self._recorded is not None
+                    self._recorded_as = what if self._may_record else None
+            else:
+                self._recorded.replay()
+            torch.cuda.current_stream().synchronize()
+        self._last = what
+        value, gradient = np.zeros(1), np.zeros(len(weights))
+        if want_value:
+            value[:] = self._received[-1]
+        if want_gradient:
+            gradient[:] = self._received[: len(weights)]
+        return value, gradient
+
+    def _there_and_back(self, first: int, last: int, want_value: bool, want_gradient: bool) -> None:
+        """Weights to the device, the pass, its sums to the host."""
+        here, weights, found, back = self._buffers
+        weights.copy_(here, non_blocking=True)
+        count = self.launch(weights, first, last, want_value, want_gradient)
+        if want_gradient:
+            load_torch().sum(self._sums[:count], dim=0, out=found[:-1])
+        if want_value:
+            load_torch().sum(self._values[:count], dim=0, out=found[-1])
+        back.copy_(found, non_blocking=True)
 
     def step(
         self, weights: Any, iterates: Any | None, first: int, last: int, schedule: tuple[Any, Any], j: int
     ) -> None:
-        """Move the weights along their gradient sum over rows [first, last), in place; ``schedule`` is (decay, rate)."""
-        count = self._launch(weights, first, last, False, True)
+        """Move the weights along their gradient sum over rows [first, last), in place; ``schedule``: decay and rate."""
+        count = self.launch(weights, first, last, False, True)
         group = 16
-        _kernels().move[(self.width // group,)](
+        gpu_kernels().move[(max(1, self.width // group),)](
             self._sums,
             weights,
             weights if iterates is None else iterates,
@@ -126,17 +205,17 @@ class FusedPass:
             count,
             j,
             WIDTH=self.width,
-            GROUP=group,
+            GROUP=min(group, self.width),
             SUM=iterates is not None,
             num_warps=4,
         )
 
-    def _launch(self, weights: Any, first: int, last: int, value: bool, gradient: bool) -> int:
+    def launch(self, weights: Any, first: int, last: int, value: bool, gradient: bool) -> int:
         """Start the pass; the number of programs whose sums make it up."""
         tiles = -(-max(last - first, 1) // self._tile)
-        each = -(-tiles // _PROGRAMS)
+        each = -(-tiles // self._programs)
         count = -(-tiles // each)
-        _kernels().one_model[(count,)](
+        gpu_kernels().one_model[(count,)](
             *self._read,
             weights,
             self._settings,
@@ -148,39 +227,53 @@ class FusedPass:
             VALUE=value,
             GRADIENT=gradient,
             **self._form,
-            num_warps=self._warps,
         )
         return count
 
 
-def slopes_in_place(
-    Z: Any,
-    rows: StoredTorch,
-    kind: int,
-    settings: Any,
-    first: int,
-    clip: Any | None,
-    ranges: tuple[Any, Any] | None,
-) -> None:
-    """Replace margins by slopes, clipped, masked and zero outside each range."""
-    height, breadth = 8, 128
-    grid = (-(-len(Z) // height), -(-Z.shape[1] // breadth))
-    _kernels().slopes_of_models[grid](
-        Z,
-        rows.labels(Z.dtype),
-        Z if clip is None else rows.inverse(Z.dtype),
-        Z if rows.members is None else rows.members,
-        Z if clip is None else clip,
-        *((Z, Z) if ranges is None else ranges),
-        settings,
-        first,
-        len(Z),
-        Z.shape[1],
-        KIND=kind,
-        MASKED=rows.members is not None,
-        CLIPPED=clip is not None,
-        RANGED=ranges is not None,
-        ROWS=height,
-        MODELS=breadth,
-        num_warps=4,
-    )
+class FusedEpochs:
+    """Epochs of one model over the same batches; from the second on their launches are replayed."""
+
+    def __init__(self, fused: FusedPass, edges: Integers, averaging: bool) -> None:
+        self._fused, self.edges = fused, edges
+        self._places = edges[:, 0].tolist()
+        batches = len(self._places) - 1
+        self._weights = fused.padded(np.zeros(0))
+        self._iterates = fused.padded(np.zeros(0)) if averaging else None
+        self._schedule = tuple(fused.padded(np.zeros(0)).new_zeros(batches) for _ in range(2))
+        self._recorded: Any = None
+        self._epochs = 0
+
+    @classmethod
+    def of(cls, rows: StoredTorch, fused: FusedPass, edges: Integers, averaging: bool) -> FusedEpochs:
+        key = (cls, id(fused), averaging)
+        found: FusedEpochs | None = rows.prepared.get(key)
+        if found is None or found.edges is not edges:
+            found = rows.prepared[key] = cls(fused, edges, averaging)
+        return found
+
+    def run(self, W: Floats, iterate_sum: Floats | None, decay: Floats, rate: Floats) -> None:
+        """One epoch on the weights of one model, in place."""
+        torch, device = load_torch(), self._weights.device
+        with torch.cuda.device(device):
+            for buffer, values in zip(self._schedule, (decay, rate), strict=True):
+                buffer.copy_(torch.from_numpy(np.ascontiguousarray(values[:, 0])))
+            self._weights.copy_(self._fused.padded(W[:, 0]))
+            if self._iterates is not None and iterate_sum is not None:
+                self._iterates.copy_(self._fused.padded(iterate_sum[:, 0]))
+            self._epochs += 1
+            if self._epochs == 2 and 2 * len(self._places) <= _MOST_LAUNCHES:
+                self._recorded = recorded(self._steps)
+            if self._recorded is None:
+                self._steps()
+            else:
+                self._recorded.replay()
+            W[:, 0] = self._weights[: len(W)].cpu().numpy()
+            if self._iterates is not None and iterate_sum is not None:
+                iterate_sum[:, 0] = self._iterates[: len(W)].cpu().numpy()
+
+    def _steps(self) -> None:
+        for j in range(len(self._places) - 1):
+            self._fused.step(
+                self._weights, self._iterates, self._places[j], self._places[j + 1], self._schedule, j
+            )

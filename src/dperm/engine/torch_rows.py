@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,8 +26,8 @@ _SMALL = 2.0**-600  # times any number it has a square
 class TorchRows(HeldRows):
     """Rows in a torch tensor of any real dtype, or in any array with DLPack on a device; labels may be either too.
 
-    They are mapped, bounded and stored on the device where they are, in a copy: in float32, or in float64 where rows are
-    to be ``precise`` and few.
+    They are mapped, bounded and stored on the device where they are, in a copy: in float32, or in float64 where
+    rows are to be ``precise`` and few.
 
     Parameters
     ----------
@@ -41,9 +41,12 @@ class TorchRows(HeldRows):
 
     def __init__(self, X: Any, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> None:
         self._X = as_tensor(X)
-        self._public_weights = False
         if self._X.ndim != 2 or self._X.shape[1] < 1:
             raise InvalidInput(f"X must be a 2-D tensor; got one of {self._X.ndim} dimensions.")
+        if self._X.device.type == "mps":
+            raise InvalidInput(
+                "this device does not compute in float64; bring X to the host with X.cpu().numpy()."
+            )
         shape = int(self._X.shape[0]), int(self._X.shape[1])
         super().__init__(shape, on_host(y), row_map=row_map, n_rows=n_rows, mask=on_host(mask))
 
@@ -63,15 +66,6 @@ class TorchRows(HeldRows):
                     raise InvalidInput("X holds NaN or infinite values.")
                 parts.append(_margins(torch, block, row_map, factors).cpu().numpy())
         return np.asarray(np.concatenate(parts) + constant)
-
-    def at_public_weights(self) -> Self:
-        """The same rows, for passes at weights that are public by then.
-
-        Passes for one model then sum float32 tiles too, which is faster; otherwise they are in float64.
-        """
-        part = self.mapped(self._map)
-        part._public_weights = True
-        return part
 
     def _opened(  # type: ignore[override]  # its own options by name
         self,
@@ -95,7 +89,7 @@ class TorchRows(HeldRows):
             return ReferenceEngine(rows, self._used)
         if engine != "torch":
             raise InvalidInput(f"engine must be 'torch' or 'reference'; got {engine!r}.")
-        return TorchEngine(rows, self._used, precise=precise, tiles=self._public_weights)
+        return TorchEngine(rows, self._used, precise=precise)
 
     def _bounded(self, dtype: np.dtype[Any], position: Integers) -> tuple[Any, Floats]:
         """One pass: convert, map, bound, append the intercept, reject what is not finite.

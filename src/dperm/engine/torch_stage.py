@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from dperm.engine._torch_formulas import tensor_formulas
 from dperm.engine.base import Integers
 from dperm.engine.tensors import load_torch
-from dperm.engine.torch_fused import fused_kind, settings_of, slopes_in_place
+from dperm.engine.torch_blocks import cuts
+from dperm.engine.torch_many import SlopeKernels
 from dperm.engine.torch_stored import StoredTorch
 from dperm.losses import Loss
 
@@ -31,10 +33,10 @@ class TorchStage:
         self.models = len(start)
         self.span = int(start.min()), int(stop.max())
         self._shared = int(start.max()), int(stop.min())
-        self._formulas, self._kind = tensor_formulas(loss), fused_kind(rows, loss)
-        self._settings = None if self._kind is None else settings_of(rows, loss)
+        self._formulas = tensor_formulas(loss)
         self._range = rows.placed(start), rows.placed(stop)
         self._clip = None if clip is None else rows.placed(clip)
+        self._kernels = SlopeKernels(rows, loss, self._clip)
 
     def values(self, Z: Any, first: int) -> Any:
         """The sums of each model's own losses, in float64; the range is that of all rows."""
@@ -42,12 +44,29 @@ class TorchStage:
         own = self._own(Z, first)
         return (value if own is None else value * own).sum(dim=0)
 
+    def slope_blocks(self, weights: Any) -> Iterator[tuple[Any, Any]] | None:
+        """Blocks of rows with their slopes, margins and slopes at one go; None where there is no kernel for that."""
+        X = self._rows.X
+        if not self._kernels or X.dtype != self.dtype or X.dtype.itemsize != 4:
+            return None
+        padded = self._kernels.padded(weights)
+        return (
+            (
+                X[first:last],
+                self._kernels.of_rows(padded, weights.shape[1], first, last, self._ranges(first, last)),
+            )
+            for first, last in cuts(*self.span, max(*weights.shape), self.dtype)
+        )
+
+    def _ranges(self, first: int, last: int) -> tuple[Any, Any] | None:
+        """Where each model's rows begin and end, unless all of these are in."""
+        return self._range if first < self._shared[0] or last > self._shared[1] else None
+
     def slopes(self, Z: Any, first: int) -> Any:
         """Slopes, clipped, masked and zero outside each model's range; the margins are used up."""
-        ranged = first < self._shared[0] or first + len(Z) > self._shared[1]
-        if self._kind is not None:
-            ranges = self._range if ranged else None
-            slopes_in_place(Z, self._rows, self._kind, self._settings, first, self._clip, ranges)
+        ranges = self._ranges(first, first + len(Z))
+        if self._kernels:
+            self._kernels.in_place(Z, first, ranges)
             return Z
         slope = self._formulas.slope(self._by_output(Z), self._labels(Z, first))
         weight = None
@@ -56,7 +75,7 @@ class TorchStage:
             allowed = self._clip * self._rows.inverse(self.dtype)[first : first + len(Z), None]
             allowed = allowed.clamp(max=float(np.finfo(f"f{self.dtype.itemsize}").max))
             weight = allowed / size.maximum(allowed)
-        for factor in (self._own(Z, first), self._inside(Z, first) if ranged else None):
+        for factor in (self._own(Z, first), None if ranges is None else self._inside(Z, first)):
             if factor is not None:
                 weight = factor.to(self.dtype) if weight is None else weight * factor
         if weight is not None:

@@ -15,7 +15,7 @@ from dperm.engine.tensors import load_torch
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class StoredTorch(Stored):
-    """``X`` is a float32 or float64 tensor; its first ``columns`` columns are the rows, the others are zero and only align them.
+    """``X`` is a tensor; its first ``columns`` columns are the rows, the others are zero and only align them.
 
     Labels, norms and mask are on the host, as for all ``Stored``; what a pass reads of them is copied once.
     """
@@ -45,6 +45,11 @@ class StoredTorch(Stored):
     def members(self) -> Any:
         """The mask on the device, or None."""
         return None if self.mask is None else self.placed(self.mask.view(np.uint8))
+
+    @cached_property
+    def prepared(self) -> dict[Any, Any]:
+        """What passes have prepared for these rows, to be used again."""
+        return {}
 
     @cached_property
     def _labels(self) -> dict[Any, Any]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dperm.engine import ShardSource, labels_in, source_of
+from dperm.engine.tensors import on_host
 from dperm.errors import InvalidInput
 from dperm.estimators._rows import unquoted
 
@@ -18,12 +19,12 @@ IN_SHARDS = "labels that lie in the shards, beside their rows"
 def in_shards(X: Any, y: Any = None) -> Iterator[tuple[Any, Any]]:
     """X and y as they came; or the shards that they are, and ``IN_SHARDS`` where these hold the labels.
 
-    What was made for these shards alone is given back in the end.
+    Labels on a device are brought to the host. What was made for these shards alone is given back in the end.
     """
     with unquoted():
         source = source_of(X, y)
     if source is None:
-        yield X, y
+        yield X, on_host(y)
         return
     try:
         yield source, IN_SHARDS if source.has_labels else y

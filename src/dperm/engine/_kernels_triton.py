@@ -4,6 +4,9 @@ Every program sums the tiles of its own rows in their order, into numbers of its
 The exponential of a float32 x is the fast one, with a relative error below 2^-22 (1 + |x|).
 """
 
+# mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False
+# mypy: disallow-untyped-calls=False, disallow-untyped-decorators=False
+
 import triton
 import triton.language as tl
 
@@ -160,6 +163,49 @@ def move(
         tl.store(iterates + columns, tl.load(iterates + columns) + moved)
 
 
+@triton.jit
+def slopes_of_tile(
+    margin,
+    y,
+    inverse,
+    mask,
+    clips,
+    starts,
+    stops,
+    settings,
+    place,
+    model,
+    known,
+    models,
+    KIND: tl.constexpr,
+    MASKED: tl.constexpr,
+    CLIPPED: tl.constexpr,
+    RANGED: tl.constexpr,
+):
+    """Slopes at the margins of some rows and models: clipped, masked, zero outside each model's range."""
+    number = margin.dtype
+    wanted = model < models
+    label = tl.load(y + place, mask=known, other=1.0)[:, None]
+    a = tl.load(settings).to(number)
+    b = tl.load(settings + 1).to(number)
+    c = tl.load(settings + 2).to(number)
+    d = tl.load(settings + 3).to(number)
+    g = slope_of(margin, label, a, b, c, d, KIND)
+    if CLIPPED:
+        most = tl.load(clips + model, mask=wanted, other=0.0)[None, :]
+        most = most * tl.load(inverse + place, mask=known, other=0.0)[:, None]
+        g = tl.minimum(tl.maximum(g, -most), most)
+    if MASKED:
+        both = known[:, None] & wanted[None, :]
+        member = tl.load(mask + place[:, None].to(tl.int64) * models + model[None, :], mask=both, other=0)
+        g = tl.where(member != 0, g, 0.0)
+    if RANGED:
+        begin = tl.load(starts + model, mask=wanted, other=0)[None, :]
+        end = tl.load(stops + model, mask=wanted, other=0)[None, :]
+        g = tl.where((place[:, None] >= begin) & (place[:, None] < end), g, 0.0)
+    return g
+
+
 @triton.jit(do_not_specialize=["first", "rows", "models"])
 def slopes_of_models(
     Z,
@@ -181,29 +227,76 @@ def slopes_of_models(
     MODELS: tl.constexpr,
 ):
     """Replace the margins Z of rows first, first + 1, ... by slopes: clipped, masked, zero outside each range."""
-    number = Z.dtype.element_ty
     here = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     model = tl.program_id(1) * MODELS + tl.arange(0, MODELS)
-    place = first + here
-    known, wanted = here < rows, model < models
-    both = known[:, None] & wanted[None, :]
+    known = here < rows
+    both = known[:, None] & (model < models)[None, :]
     cells = Z + here[:, None].to(tl.int64) * models + model[None, :]
     margin = tl.load(cells, mask=both, other=0.0)
-    label = tl.load(y + place, mask=known, other=1.0)[:, None]
-    a = tl.load(settings).to(number)
-    b = tl.load(settings + 1).to(number)
-    c = tl.load(settings + 2).to(number)
-    d = tl.load(settings + 3).to(number)
-    g = slope_of(margin, label, a, b, c, d, KIND)
-    if CLIPPED:
-        most = tl.load(clips + model, mask=wanted, other=0.0)[None, :]
-        most = most * tl.load(inverse + place, mask=known, other=0.0)[:, None]
-        g = tl.minimum(tl.maximum(g, -most), most)
-    if MASKED:
-        member = tl.load(mask + place[:, None].to(tl.int64) * models + model[None, :], mask=both, other=0)
-        g = tl.where(member != 0, g, 0.0)
-    if RANGED:
-        begin = tl.load(starts + model, mask=wanted, other=0)[None, :]
-        end = tl.load(stops + model, mask=wanted, other=0)[None, :]
-        g = tl.where((place[:, None] >= begin) & (place[:, None] < end), g, 0.0)
+    g = slopes_of_tile(
+        margin, y, inverse, mask, clips, starts, stops, settings, first + here, model, known, models,
+        KIND, MASKED, CLIPPED, RANGED,
+    )  # fmt: skip
     tl.store(cells, g, mask=both)
+
+
+@triton.jit(do_not_specialize=["first", "rows", "models"])
+def slopes_of_rows(
+    X,
+    W,
+    S,
+    y,
+    inverse,
+    mask,
+    clips,
+    starts,
+    stops,
+    settings,
+    first,
+    rows,
+    models,
+    STRIDE: tl.constexpr,
+    KIND: tl.constexpr,
+    MASKED: tl.constexpr,
+    CLIPPED: tl.constexpr,
+    RANGED: tl.constexpr,
+    ROWS: tl.constexpr,
+    MODELS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Margins of float32 rows first, first + 1, ... with weights W, and from them slopes into S, in float32.
+
+    W has zeros up to a multiple of COLUMNS rows and of MODELS columns.
+    """
+    here = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    model = tl.program_id(1) * MODELS + tl.arange(0, MODELS)
+    width = tl.cdiv(models, MODELS) * MODELS
+    known = here < rows
+    place = first + here
+    margin = tl.zeros((ROWS, MODELS), tl.float32)
+    for start in range(0, STRIDE, COLUMNS):
+        column = start + tl.arange(0, COLUMNS)
+        cells = X + place[:, None].to(tl.int64) * STRIDE + column[None, :]
+        x = tl.load(cells, mask=known[:, None] & (column < STRIDE)[None, :], other=0.0)
+        w = tl.load(W + column[:, None] * width + model[None, :])
+        margin = tl.dot(x, w, margin, input_precision="ieee")
+    g = slopes_of_tile(
+        margin, y, inverse, mask, clips, starts, stops, settings, place, model, known, models,
+        KIND, MASKED, CLIPPED, RANGED,
+    )  # fmt: skip
+    both = known[:, None] & (model < models)[None, :]
+    tl.store(S + here[:, None].to(tl.int64) * models + model[None, :], g, mask=both)
+
+
+@triton.jit(do_not_specialize=["blocks"])
+def add_blocks(products, total, blocks, size, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """total += the sum over the first axis of products, of shape (blocks, size), in float64."""
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    there = column < size
+    found = tl.zeros((ROWS, COLUMNS), tl.float64)
+    for first in range(0, blocks, ROWS):
+        block = first + tl.arange(0, ROWS)
+        places = products + block[:, None].to(tl.int64) * size + column[None, :]
+        found += tl.load(places, mask=(block < blocks)[:, None] & there[None, :], other=0.0).to(tl.float64)
+    before = tl.load(total + column, mask=there, other=0.0)
+    tl.store(total + column, before + tl.sum(found, axis=0), mask=there)
