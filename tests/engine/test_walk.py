@@ -7,7 +7,6 @@ from engine_tables import dense_table
 from dperm.arithmetic import FLOAT32, FLOAT64
 from dperm.engine import columns
 from dperm.engine.columns import ColumnWalk
-from dperm.engine.walk import GradientWalk
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.row_map import RowMap
