@@ -177,7 +177,9 @@ class EachEngine(BlockedEngine):
                 for k in range(n_models):
                     shift, spread = (np.ascontiguousarray(of[:, k]) for of in (rows.shift, rows.spread))
                     how = (shift, spread, rows.bound, k, power == 2)
-                    add_seen(rows.X, mask, rows.norms, *how, *cut, total[k])
+                    own = np.zeros(self.n_columns)
+                    add_seen(rows.X, mask, rows.norms, *how, *cut, own)
+                    total[k] += own
             return (total,)
 
         (sums,) = self._add_up(pass_over, 0, self.n_rows, n_models)
@@ -274,7 +276,7 @@ def _precise_enough(maps: Sequence[RowMap], common: RowMap, n_rows: int) -> bool
     p, factor = len(shift) + (common.intercept > 0), 1 + 2 * apart
     margin = (p + 8) * UNIT_ROUNDOFF * factor <= 2 * p * FLOAT64.margin
     chain = min(n_rows, MOST_ROWS) + n_rows / FEWEST_ROWS + 8
-    summed = chain * UNIT_ROUNDOFF * factor <= 2 * n_rows * FLOAT64.sum
+    summed = chain * factor <= 2 * min(n_rows, 2 * MOST_ROWS + n_rows / 64)
     farthest = (1 + float(np.abs(shift).max()) / common.x_norm) / float(spread.min())
     ordinary = farthest <= _LARGEST and 1 / _LARGEST <= common.x_norm <= _LARGEST
     return margin and summed and ordinary and apart <= _FARTHEST
