@@ -5,7 +5,8 @@ import pytest
 from engine_tables import FixedOrder, FixedSample, dense_table
 
 from dperm.arithmetic import FLOAT64
-from dperm.errors import InvalidInput, Unsupported
+from dperm.engine.each import EachEngine
+from dperm.errors import InvalidInput
 from dperm.losses import HuberHinge, Logistic, Softmax
 from dperm.row_map import RowMap
 
@@ -166,11 +167,12 @@ def test_maps_that_would_cost_precision_are_not_seen_together():
     assert rows.mapped_each([*maps()[:2], plain]) is None
 
 
-def test_refusals():
+def test_refusals_and_another_map():
     seen = table(Logistic()).mapped_each(maps())
     assert seen is not None
-    with pytest.raises(Unsupported, match="again"):
-        seen.mapped(maps()[0])
+    again = seen.mapped(maps()[0]).open(precise=True)  # one map for all of them, from now on
+    assert again.gradient_sum(Logistic(), weights(Logistic())).shape == (P + 1, MODELS)
+    assert not isinstance(again, EachEngine)
     for masked in (True, False):
         engine, _ = both(Logistic(), masked=masked)
         with pytest.raises(InvalidInput, match="models"):

@@ -7,6 +7,7 @@ import numpy as np
 from dperm.engine._formulas import FREE_ORDER, excess, has_excess, slope, value
 from dperm.engine._kernels import compiled
 
+_ADDED = 1024  # rows that are added among themselves first, so that no chain of additions is long
 _AT_ONCE = 512  # rows that share a logarithm: each factor is at most 2
 
 
@@ -17,22 +18,25 @@ def step(old, new, y, mask, margins, change, first, last, kind, a, total):
     ``margins`` and ``mask`` have a row for each model; an empty mask means every row.
     """
     masked = mask.shape[1] > 0
-    old, new, label = old[first:last], new[first:last], y[first:last]  # from 0, or no loop becomes vectors
     for k in range(margins.shape[0]):
-        by, mine = change[k], margins[k, first:last]
-        added = 0.0
-        if masked:
-            own = mask[k, first:last]
-            for i in range(old.size):
-                margin = mine[i] + np.float64(old[i]) * by
-                mine[i] = margin
-                added += own[i] * (slope(kind, margin, label[i], 1.0, a) * np.float64(new[i]))
-        else:
-            for i in range(old.size):
-                margin = mine[i] + np.float64(old[i]) * by
-                mine[i] = margin
-                added += slope(kind, margin, label[i], 1.0, a) * np.float64(new[i])
-        total[k] += added
+        by = change[k]
+        for b in range(first, last, _ADDED):
+            end = min(b + _ADDED, last)
+            mine, label = margins[k, b:end], y[b:end]  # slices count from 0, or no loop becomes vectors
+            before, after = old[b:end], new[b:end]
+            added = 0.0
+            if masked:
+                own = mask[k, b:end]
+                for i in range(label.size):
+                    margin = mine[i] + np.float64(before[i]) * by
+                    mine[i] = margin
+                    added += own[i] * (slope(kind, margin, label[i], 1.0, a) * np.float64(after[i]))
+            else:
+                for i in range(label.size):
+                    margin = mine[i] + np.float64(before[i]) * by
+                    mine[i] = margin
+                    added += slope(kind, margin, label[i], 1.0, a) * np.float64(after[i])
+            total[k] += added
 
 
 @compiled(FREE_ORDER)
@@ -42,20 +46,20 @@ def add_values_between(Z, count, models, shares, y, mask, first, kind, a, total)
     Row i of Z holds the margins of row first + i of the table, for each model at the beginning and at the end.
     """
     n = shares.size
-    product = np.empty(n)
+    product, added = np.empty(n), np.empty(n)
     masked = mask.shape[0] > 0
     for k in range(models):
         for b in range(0, count, _AT_ONCE):
             product[:] = 1.0
+            added[:] = 0.0
             for i in range(b, min(b + _AT_ONCE, count)):
                 if masked and mask[first + i, k] == 0:
                     continue
                 begin, end, label = np.float64(Z[i, 2 * k]), np.float64(Z[i, 2 * k + 1]), y[first + i]
                 for s in range(n):
                     margin = begin * (1.0 - shares[s]) + end * shares[s]
-                    total[k, s] += value(kind, margin, label, 1.0, a)
+                    added[s] += value(kind, margin, label, 1.0, a)
                     if has_excess(kind):
                         product[s] *= 1.0 + excess(kind, margin, label, 1.0, a)
-            if has_excess(kind):
-                for s in range(n):
-                    total[k, s] += math.log(product[s])
+            for s in range(n):
+                total[k, s] += added[s] + (math.log(product[s]) if has_excess(kind) else 0.0)

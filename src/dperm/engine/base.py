@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dperm.arithmetic import Arithmetic
-from dperm.engine.walk import GradientWalk, Walk
+from dperm.engine.walk import GradientWalk, Walk, losses_between
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss
 from dperm.problem import Problem
@@ -23,8 +23,6 @@ from dperm.row_map import RowMap
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-_COLUMNS_AT_ONCE = 256
 
 
 class Order(Protocol):
@@ -250,15 +248,7 @@ class Engine(ABC):
         The points are ``begin + shares[s] (end - begin)``, with shares from 0 to 1. A margin is as precise as that of
         the longer of the two ends.
         """
-        total = np.empty((len(shares), begin.shape[1]))
-        at_once = max(1, _COLUMNS_AT_ONCE // len(shares))
-        for first in range(0, begin.shape[1], at_once):
-            models = range(begin.shape[1])[first : first + at_once]
-            one, other = begin[:, models, None], end[:, models, None]
-            points = np.ascontiguousarray((one + (other - one) * shares).reshape(len(begin), -1))
-            many = self.select(np.repeat(models, len(shares)).tolist())
-            total[:, models] = many.value_sum(loss, points).reshape(len(models), -1).T
-        return total
+        return losses_between(self, loss, begin, end, shares)
 
     def walk(self, loss: Loss, W: Floats) -> Walk:
         """A walk from W, for a loss with one output, that changes one coordinate of the weights at a time."""

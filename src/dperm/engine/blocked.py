@@ -145,7 +145,7 @@ class BlockedEngine(StoredEngine):
             return super().values_between(loss, begin, end, shares)
         self._begin(loss, end)
         ends = np.stack([begin, end], axis=2).reshape(len(begin), -1)
-        weights = ends.astype(self._dtype(n_models))
+        _, weights = self._stage(loss, ends, *self._range(2 * n_models, None), None, self._dtype(n_models))
         padded = np.pad(shares, (0, -len(shares) % 8), mode="edge")  # whole vectors of numbers
         mask = no_mask(n_models) if self._rows.mask is None else self._rows.mask
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,8 +18,7 @@ from dperm.engine.base import Engine, Floats, Integers
 from dperm.engine.blocked import FEWEST_ROWS, MOST_ROWS, BlockedEngine
 from dperm.engine.dense import DenseEngine
 from dperm.engine.stored import StoredDense
-from dperm.engine.table import Table
-from dperm.errors import InvalidInput, Unsupported
+from dperm.errors import InvalidInput
 from dperm.losses import Loss
 from dperm.row_map import RowMap
 
@@ -73,48 +72,6 @@ class StoredEach(StoredDense):
         return StoredDense(
             X=X, y=self.y[here], inverse_norm=self.inverse_norm[here], mask=mask, radius=self.radius
         )
-
-
-class EachTable(Table):
-    """A table of which each model has a map of its own. Use ``Table.mapped_each``."""
-
-    _maps: tuple[RowMap, ...]
-
-    @classmethod
-    def seen(cls, table: Table, maps: Sequence[RowMap]) -> EachTable | None:
-        """The table through these maps, or None where passes for all models at once would not be precise enough."""
-        common = common_map(maps)
-        if common is None or not _precise_enough(maps, common, table.n_rows):
-            return None
-        mapped = cls.__new__(cls)
-        mapped.__dict__.update(table.mapped(common).__dict__)
-        mapped._maps = tuple(maps)
-        return mapped
-
-    def select(self, models: Sequence[int]) -> Self:
-        part = copy(super().select(models))
-        part._maps = tuple(self._maps[k] for k in models)
-        return part
-
-    def mapped(self, row_map: RowMap) -> Self:
-        raise Unsupported("rows that each model sees through a map of its own cannot be mapped again.")
-
-    def _opened(  # type: ignore[override]
-        self, position: Integers, common: dict[str, Any], precise: bool, threads: int
-    ) -> Engine:
-        X, inverse_norm = self._bounded(self._storage(precise), position, threads)
-        shift, spread = moves(self._maps, self._map)
-        stored = StoredEach(
-            **common,
-            X=X,
-            inverse_norm=inverse_norm,
-            shift=shift,
-            spread=spread,
-            norms=_norms(X[:, : len(shift)], shift, spread, self._map.x_norm * 2.0**-60),
-            bound=self._map.x_norm * _SHORTER,
-        )
-        stored.norms[position[len(self._X) :]] = np.inf
-        return EachEngine(stored, self._used, precise=True, threads=threads)
 
 
 class EachEngine(BlockedEngine):
@@ -220,7 +177,9 @@ class EachEngine(BlockedEngine):
                 for k in range(n_models):
                     shift, spread = (np.ascontiguousarray(of[:, k]) for of in (rows.shift, rows.spread))
                     how = (shift, spread, rows.bound, k, power == 2)
-                    add_seen(rows.X, mask, rows.norms, *how, *cut, total[k])
+                    own = np.zeros(self.n_columns)
+                    add_seen(rows.X, mask, rows.norms, *how, *cut, own)
+                    total[k] += own
             return (total,)
 
         (sums,) = self._add_up(pass_over, 0, self.n_rows, n_models)
@@ -255,8 +214,11 @@ class ClippedStage:
         clip_each(Z, rows.norms, first, rows.bound, rows.column(first, first + len(Z)), self._clip)
 
 
-def common_map(maps: Sequence[RowMap]) -> RowMap | None:
-    """Centre all rows by the mean of the centres and divide by one number, so that no bound cuts a second time."""
+def common_map(maps: Sequence[RowMap], n_rows: int) -> RowMap | None:
+    """Centre all rows by the mean of the centres and divide by one number, so that no bound cuts a second time.
+
+    None where passes for all models at once would not be precise enough, by public numbers alone.
+    """
     first = maps[0]
     if any((one.x_norm, one.intercept) != (first.x_norm, first.intercept) for one in maps):
         return None
@@ -265,12 +227,35 @@ def common_map(maps: Sequence[RowMap]) -> RowMap | None:
     given = next(values for values in (first.centre, first.scale) if values is not None)
     centre = np.mean([np.zeros(len(given)) if one.centre is None else one.centre for one in maps], axis=0)
     longest = (first.x_norm + float(np.linalg.norm(centre))) / first.x_norm * (1 + 1e-6)
-    return RowMap(
+    common = RowMap(
         x_norm=first.x_norm,
         intercept=first.intercept,
         centre=centre,
         scale=np.full(len(given), longest),
     )
+    return common if _precise_enough(maps, common, n_rows) else None
+
+
+def each_engine(
+    rows: StoredDense,
+    empty: Integers,
+    maps: Sequence[RowMap],
+    common: RowMap,
+    used: set[Arithmetic],
+    threads: int,
+) -> EachEngine:
+    """Rows that were stored through the common map, each model to see them through its own; ``empty`` are no rows."""
+    shift, spread = moves(maps, common)
+    norms = _norms(rows.X[:, : len(shift)], shift, spread, common.x_norm * 2.0**-60)
+    norms[empty] = np.inf
+    stored = StoredEach(
+        **{field.name: getattr(rows, field.name) for field in fields(rows)},
+        shift=shift,
+        spread=spread,
+        norms=norms,
+        bound=common.x_norm * _SHORTER,
+    )
+    return EachEngine(stored, used, precise=True, threads=threads)
 
 
 def moves(maps: Sequence[RowMap], common: RowMap) -> tuple[Floats, Floats]:
@@ -291,7 +276,7 @@ def _precise_enough(maps: Sequence[RowMap], common: RowMap, n_rows: int) -> bool
     p, factor = len(shift) + (common.intercept > 0), 1 + 2 * apart
     margin = (p + 8) * UNIT_ROUNDOFF * factor <= 2 * p * FLOAT64.margin
     chain = min(n_rows, MOST_ROWS) + n_rows / FEWEST_ROWS + 8
-    summed = chain * UNIT_ROUNDOFF * factor <= 2 * n_rows * FLOAT64.sum
+    summed = chain * factor <= 2 * min(n_rows, 2 * MOST_ROWS + n_rows / 64)
     farthest = (1 + float(np.abs(shift).max()) / common.x_norm) / float(spread.min())
     ordinary = farthest <= _LARGEST and 1 / _LARGEST <= common.x_norm <= _LARGEST
     return margin and summed and ordinary and apart <= _FARTHEST

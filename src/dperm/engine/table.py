@@ -1,7 +1,8 @@
 """Dense rows as they came in, and the one pass that makes them safe to compute with."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from copy import copy
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -37,6 +38,7 @@ class Table(HeldRows):
         self, X: ArrayLike, y: ArrayLike, *, row_map: RowMap, n_rows: int, mask: ArrayLike | None = None
     ) -> None:
         self._X = np.asarray(X)
+        self._each: tuple[RowMap, ...] = ()
         if self._X.ndim != 2 or self._X.shape[1] < 1 or self._X.dtype.kind not in "biuf":
             raise InvalidInput(
                 f"X must be a 2-D array of real numbers; got {self._X.dtype} in {self._X.ndim} dimensions. "
@@ -52,10 +54,25 @@ class Table(HeldRows):
     def margins_of(cls, X: Any, row_map: RowMap, coefficients: Floats, constant: Floats | float) -> Floats:
         return row_map.margins(np.asarray(X), coefficients, constant)
 
-    def mapped_each(self, maps: Sequence[RowMap]) -> Rows | None:
-        from dperm.engine.each import EachTable
+    def select(self, models: Sequence[int]) -> Self:
+        part = copy(super().select(models))
+        part._each = tuple(self._each[k] for k in models) if self._each else ()
+        return part
 
-        return EachTable.seen(self, maps)
+    def mapped(self, row_map: RowMap) -> Self:
+        part = super().mapped(row_map)
+        part._each = ()
+        return part
+
+    def mapped_each(self, maps: Sequence[RowMap]) -> Rows | None:
+        from dperm.engine.each import common_map
+
+        common = common_map(maps, self._n_rows)
+        if common is None:
+            return None
+        part = self.mapped(common)
+        part._each = tuple(maps)
+        return part
 
     def _opened(  # type: ignore[override]  # its own options by name
         self,
@@ -82,7 +99,13 @@ class Table(HeldRows):
         dtype = storage_of(self._map, size, precise) if storage is None else np.dtype(storage)
         check_storage(self._map, dtype)
         X, inverse_norm = self._bounded(dtype, position, threads)
-        return self._engine(StoredDense(X=X, inverse_norm=inverse_norm, **common), engine, precise, threads)
+        rows = StoredDense(X=X, inverse_norm=inverse_norm, **common)
+        if self._each:
+            from dperm.engine.each import each_engine
+
+            empty = position[len(self._X) :]
+            return each_engine(rows, empty, self._each, self._map, self._used, threads)
+        return self._engine(rows, engine, precise, threads)
 
     def _engine(self, rows: StoredDense, engine: str, precise: bool, threads: int) -> Engine:
         if engine == "reference":

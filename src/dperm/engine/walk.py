@@ -1,4 +1,4 @@
-"""A walk through weight space that changes one coordinate at a time."""
+"""Ways through weight space on any engine: one coordinate at a time, or along a segment."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dperm.engine.base import Engine
 
 Floats = NDArray[np.float64]
+
+_COLUMNS_AT_ONCE = 256
 
 
 class Walk(ABC):
@@ -48,3 +50,16 @@ class GradientWalk(Walk):
 
     def derivative(self, j: int) -> Floats:
         return np.asarray(self._engine.gradient_sum(self._loss, self.weights)[j])
+
+
+def losses_between(engine: Engine, loss: Loss, begin: Floats, end: Floats, shares: Floats) -> Floats:
+    """``Engine.values_between`` by the losses of all points as models of their own, with each model's rows."""
+    total = np.empty((len(shares), begin.shape[1]))
+    at_once = max(1, _COLUMNS_AT_ONCE // len(shares))
+    for first in range(0, begin.shape[1], at_once):
+        models = range(begin.shape[1])[first : first + at_once]
+        one, other = begin[:, models, None], end[:, models, None]
+        points = np.ascontiguousarray((one + (other - one) * shares).reshape(len(begin), -1))
+        many = engine.select(np.repeat(models, len(shares)).tolist())
+        total[:, models] = many.value_sum(loss, points).reshape(len(models), -1).T
+    return total

@@ -247,8 +247,6 @@ class Mechanism(ABC):
     ) -> list[tuple[Vector, RowMap]]:
         """As many jobs at once as there is memory for: a number for each row and model."""
         at_once = max(1, _NORMS_AT_ONCE // rows.n_rows) if self.side_by_side else 1
-        if len(jobs) == 1 or at_once == 1:
-            return [self._run_standardised(job, rows, gate.part([k])) for k, job in enumerate(jobs)]
         lanes = [range(len(jobs))[first : first + at_once] for first in range(0, len(jobs), at_once)]
         parts = [self._run_side_by_side([jobs[k] for k in some], rows, gate.part(some)) for some in lanes]
         return [one for part in parts for one in part]
@@ -269,6 +267,8 @@ class Mechanism(ABC):
         self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate
     ) -> list[tuple[Vector, RowMap]]:
         """The same for several jobs, in common passes where the rows can be seen through all their maps at once."""
+        if len(jobs) == 1:
+            return [self._run_standardised(jobs[0], rows, gate)]
         mine = rows.select([job.model for job in jobs])
         maps = release_maps([job.plan.standardisation for job in jobs], mine, gate)
         together = mine.mapped_each(maps)

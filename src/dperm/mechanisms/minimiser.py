@@ -156,7 +156,7 @@ def _from_few_rows(
     start = minimise_by_newton(few, [problem], max(rough, float(np.min(tolerance))), linear).points
     guess = _Objectives(few, [problem]).hessian(0, start[:, 0])
     more = {l2: guess + (l2 - first.l2) * np.eye(len(guess)) for l2 in {one.l2 for one in problems}}
-    return steered(batch, [more[one.l2] for one in problems], np.repeat(start, K, axis=1), tolerance)
+    return steered(batch.of, [more[one.l2] for one in problems], np.repeat(start, K, axis=1), tolerance)
 
 
 def _stride(problem: Problem) -> int:
@@ -202,7 +202,7 @@ class _Objectives:
     """Regularised mean losses of K models as one function of a weight matrix; several outputs are flattened."""
 
     def __init__(self, engine: Engine, problems: Sequence[Problem], linear: Matrix | None = None) -> None:
-        self.engine = engine
+        self.engine, self.problems = engine, problems
         self.loss = problems[0].loss
         self.n = np.array([problem.n_rows for problem in problems])
         self.l2 = np.array([problem.l2 for problem in problems])
@@ -218,6 +218,13 @@ class _Objectives:
         if self.linear is None:
             return values, gradients
         return values + np.sum(self.linear * W, axis=0), gradients + self.linear
+
+    def of(self, models: Sequence[int]) -> _Objectives:
+        """Some of them."""
+        if len(models) == len(self.problems):
+            return self
+        linear = None if self.linear is None else self.linear[:, models]
+        return _Objectives(self.engine.select(models), [self.problems[k] for k in models], linear)
 
     def hessian(self, k: int, w: Vector) -> Matrix:
         curvature = self.engine.select([k]).curvature_sum(self.loss, w[:, None])[0]

@@ -1,6 +1,6 @@
 """L-BFGS that starts from a Hessian: cheap steps where a rough Hessian is known and a true one is dear."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ HALVINGS = 5
 
 
 def steered(
-    objective: Objective,
+    objectives: Callable[[Sequence[int]], Objective],
     guesses: Sequence[Matrix],
     start: Matrix,
     tolerance: float | Vector,
@@ -21,44 +21,65 @@ def steered(
 ) -> Solution:
     r"""Step towards minima of K functions until each gradient norm is at most its ``tolerance`` or progress ends.
 
-    The direction of model k is :math:`B^{-1}g` with B its guess, symmetric and positive, corrected by what the
-    gradients on the way told of the true Hessian (BFGS, all steps kept). Steps are taken as in ``newton``. The guesses
-    matter to the number of steps alone.
+    ``objectives`` gives some of the functions: one that has arrived is not asked again. The direction of model k is
+    :math:`B^{-1}g` with B its guess, symmetric and positive, corrected by what the gradients on the way told of the
+    true Hessian (BFGS, all steps kept). Steps are taken as in ``newton``. The guesses matter to the number of steps
+    alone.
     """
-    points = start.copy()
-    values, gradients = objective(points)
-    norms = np.linalg.norm(gradients, axis=0)
-    known: dict[int, Any] = {id(guess): _factor(guess) for guess in guesses}
-    factors = [known[id(guess)] for guess in guesses]
-    pairs: list[list[tuple[Vector, Vector]]] = [[] for _ in guesses]
-    stuck = np.array([factor is None for factor in factors])
+    n_models = start.shape[1]
+    limits = np.broadcast_to(tolerance, (n_models,))
+    factors = {id(guess): _factor(guess) for guess in guesses}
+    values, gradients = objectives(range(n_models))(start)
+    courses = [
+        _Course(start[:, k], float(values[k]), gradients[:, k], factors[id(guesses[k])])
+        for k in range(n_models)
+    ]
+    moving = [k for k in range(n_models) if courses[k].factor is not None]
     for _ in range(max_iterations):
-        moving = (norms > tolerance) & ~stuck
-        if not moving.any():
-            break
-        step = np.zeros_like(points)
-        for k in np.flatnonzero(moving):
-            step[:, k] = _direction(factors[k], pairs[k], gradients[:, k])
-        descent, level = np.sum(step * gradients, axis=0), values + VALUE_ROUNDING * np.abs(values)
-        length = np.where(moving, 1.0, 0.0)
-        for _ in range(HALVINGS):
-            trial = points - length * step
-            trial_values, trial_gradients = objective(trial)
-            trial_norms = np.linalg.norm(trial_gradients, axis=0)
-            falls = trial_values <= values - SUFFICIENT * length * descent
-            good = ~moving | falls | ((trial_values <= level) & (trial_norms < norms))
-            if good.all():
+        moving = [k for k in moving if courses[k].norm > limits[k]]
+        for k in moving:
+            courses[k].aim()
+        trying = moving
+        for halving in range(HALVINGS):
+            if not trying:
                 break
-            length = np.where(good, length, length / 2)
-        stuck |= ~good
-        for k in np.flatnonzero(moving & good):
-            pair = trial[:, k] - points[:, k], trial_gradients[:, k] - gradients[:, k]
-            if pair[0] @ pair[1] > 0:
-                pairs[k].append(pair)
-        taken = moving & good
-        points, gradients = np.where(taken, trial, points), np.where(taken, trial_gradients, gradients)
-        values, norms = np.where(taken, trial_values, values), np.where(taken, trial_norms, norms)
-    return Solution(points=points, gradient_norms=norms)
+            trial = np.stack([courses[k].trial(0.5**halving) for k in trying], axis=1)
+            values, gradients = objectives(trying)(trial)
+            found = zip(trying, trial.T, values.tolist(), gradients.T, strict=True)
+            trying = [k for k, *there in found if not courses[k].takes(0.5**halving, *there)]
+        moving = [k for k in moving if k not in trying]
+    return Solution(
+        points=np.stack([course.point for course in courses], axis=1),
+        gradient_norms=np.array([course.norm for course in courses]),
+    )
+
+
+class _Course:
+    """Where one model stands, and what it learnt of its Hessian."""
+
+    def __init__(self, point: Vector, value: float, gradient: Vector, factor: Any) -> None:
+        self.point, self.value, self.gradient, self.factor = point, value, gradient, factor
+        self.norm = float(np.linalg.norm(gradient))
+        self._pairs: list[tuple[Vector, Vector]] = []
+
+    def aim(self) -> None:
+        self._step = _direction(self.factor, self._pairs, self.gradient)
+        self._descent = float(self._step @ self.gradient)
+
+    def trial(self, length: float) -> Vector:
+        return np.asarray(self.point - length * self._step)
+
+    def takes(self, length: float, point: Vector, value: float, gradient: Vector) -> bool:
+        """Go there if the value falls enough, or is level within its rounding where the gradient is smaller."""
+        norm = float(np.linalg.norm(gradient))
+        flatter = value <= self.value + VALUE_ROUNDING * abs(self.value) and norm < self.norm
+        if not (value <= self.value - SUFFICIENT * length * self._descent or flatter):
+            return False
+        pair = point - self.point, gradient - self.gradient
+        if pair[0] @ pair[1] > 0:
+            self._pairs.append(pair)
+        self.point, self.value, self.gradient, self.norm = point, value, gradient, norm
+        return True
 
 
 def _factor(guess: Matrix) -> Any:
