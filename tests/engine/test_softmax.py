@@ -8,7 +8,8 @@ import pytest
 from engine_tables import between, dense_table
 
 from dperm.arithmetic import FLOAT64
-from dperm.engine._kernels_softmax import BLOCK, CHUNK, LANES, ROWS, TILE, WIDTH
+from dperm.engine._kernels_softmax import BLOCK, CHUNK, ROWS, TILE, WIDTH
+from dperm.engine._tiles import VECTOR_BYTES
 from dperm.errors import InvalidInput
 from dperm.losses import Softmax
 
@@ -55,6 +56,7 @@ def allowed(engine, W, n):
 
 
 # Columns below, at and above the tiles of the kernel, with an intercept column; classes likewise.
+LANES = VECTOR_BYTES // 8
 COLUMNS = [1, LANES - 1, LANES, WIDTH * LANES - 1, WIDTH * LANES + LANES + 2, 2 * WIDTH * LANES]
 CLASSES = [2, TILE, TILE + 1, 2 * TILE]
 
