@@ -75,8 +75,9 @@ def test_one_model_equals_the_oracle_for_any_shape(columns, classes, storage):
             assert largest_error(engine, oracle, W, loss, **options(n, 1)) <= bound
             value, gradient = engine.value_and_gradient_sum(loss, W)
             np.testing.assert_array_equal(gradient, engine.gradient_sum(loss, W))
-            np.testing.assert_allclose(value, oracle.value_sum(loss, W), rtol=1e-12, atol=1e-12)
-    assert np.linalg.norm(gradient) > 1e5 * bound
+            rounding = 1e-12 if storage == "float64" else 1e-5
+            np.testing.assert_allclose(value, oracle.value_sum(loss, W), rtol=rounding, atol=rounding)
+    assert np.linalg.norm(gradient) > (1e5 if storage == "float64" else 10) * bound
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -205,7 +206,7 @@ def test_slopes_are_exact_to_the_stated_precision(classes):
         ]
         for storage, models in (("float64", 1), ("float32", 1), ("float64", 2)):
             engine = dense_table(0.5 * np.eye(n), y, x_norm=1.0, intercept=0.0, n_rows=n).open(
-                storage=storage
+                storage=storage, precise=True
             )
             found = 2 * engine.gradient_sum(loss, np.repeat(W, models, axis=1))[:, -1]
             for row, exact in zip(found, slopes, strict=True):

@@ -77,7 +77,7 @@ class DenseEngine(BlockedEngine):
         decay, rate = self._check_schedule(loss, W, batches, steps, l2, iterate_sum)
         batch_parts = self._fused_parts(0, self.n_rows // len(rate))
         alone = W.shape[1] == 1 and kind is not None and isinstance(batches, Ranges)
-        if not alone or (self._threads > 1 and len(batch_parts) > 1):
+        if not alone or len(batch_parts) > 1:
             super().descend(loss, W, batches, steps, l2, iterate_sum)
             return
         edges = self._edges(1, batches)
