@@ -104,7 +104,7 @@ class Facts:
     def whole_sum_error(self, step: int = 0, clip: float | None = None) -> float:
         """The same for a sum over all rows; replace-one allows for blocks of 256 rows in float32."""
         both = self.sum_error(step)
-        if self.one_by_one or self.rows == 1:
+        if self.one_by_one or self.rows == 1 or min(self.R, math.inf if clip is None else clip) < 1e-20:
             return both
         block = 2.01 * min(self.n, 256) ** 2 * 2.0**-24 + 4 * self.n * min(self.n, self.n / 64 + 1024) * U
         if clip is not None and clip <= self.R:

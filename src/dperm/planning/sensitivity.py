@@ -17,6 +17,7 @@ from dperm.problem import Problem
 # Each bound is computed in some ten roundings; the weights' norm in some n_columns of them.
 _ROUND_UP = 1 + 1e-14
 _NORM_ALLOWANCE = 1 + 1e-9
+SMALLEST_TERM = 1e-20  # bound on a row's gradient: below it underflow of float32 might matter
 _LARGE = 1e4  # norms above which the limit at infinity is close enough
 
 
@@ -189,7 +190,8 @@ def rounds_alike(problem: Problem) -> Arithmetic | None:
 
     Neighbours under replace-one hold their common rows at the same places. A removed row moves all that follow it.
     """
-    return problem.arithmetic.alike if problem.neighbours is Neighbours.REPLACE_ONE else None
+    replaced = problem.neighbours is Neighbours.REPLACE_ONE
+    return problem.arithmetic.alike if replaced and problem.gradient_bound >= SMALLEST_TERM else None
 
 
 def _rounded_up(problem: Problem, weight_norm: float) -> float:

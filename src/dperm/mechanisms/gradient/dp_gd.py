@@ -19,6 +19,7 @@ from dperm.planning.checks import check_flag, check_share
 from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
 from dperm.planning.pricing import TIGHT, mu_left
 from dperm.planning.sensitivity import (
+    SMALLEST_TERM,
     gradient_gap,
     label_statistic_gap,
     remainder_gap,
@@ -101,7 +102,7 @@ class DPGD(GradientMechanism):
 
     def whole_sums(self) -> bool:
         """Remainders are differences of sums: they may be so small that coarse sums would drown them."""
-        return self.split == 0
+        return self.split == 0 and (self.clip is None or self.clip >= SMALLEST_TERM)
 
     def _rounding(self, problem: Problem, weight_norm: float) -> float:
         if not self.whole_sums():
