@@ -81,9 +81,9 @@ def test_an_allowance_for_rounding_that_matters_is_said_not_to_be_checked():
     for weights in (0.0, 1e3, 1e6, 1e12):
         step = facts.step_at(weights)
         assert facts.sum_error(step) == pytest.approx(sum_error(problem, weights), rel=1e-12)
-        for clip in (None, 0.1, 1e3):
-            found_error = facts.whole_sum_error(step, clip)
-            assert found_error == pytest.approx(whole_sum_error(problem, weights, clip), rel=1e-12)
+        for clip, exact in ((None, True), (None, False), (0.1, False), (1e3, True)):
+            planned = whole_sum_error(problem, weights, clip, exact_margins=exact)
+            assert facts.whole_sum_error(step, clip, exact) == pytest.approx(planned, rel=1e-12)
     release = found.releases[0]
     check_rounding(found, release, facts.gap, 30.0, facts.whole_sum_error)
     assert (found.faults, found.not_checked) == ([], [])

@@ -104,10 +104,16 @@ class DPGD(GradientMechanism):
         """Remainders are differences of sums: they may be so small that coarse sums would drown them."""
         return self.split == 0 and (self.clip is None or self.clip >= SMALLEST_TERM)
 
+    def _follows_weights(self, problem: Problem) -> bool:
+        """Whether the sensitivity of a step is that at its weights."""
+        tight = self.clip is None and self.accounting == "tight"
+        return self.adaptive and tight and type(problem.loss) is Logistic
+
     def _rounding(self, problem: Problem, weight_norm: float) -> float:
         if not self.whole_sums():
             return sum_error(problem, weight_norm)
-        return whole_sum_error(problem, weight_norm, self.clip)
+        follows = self._follows_weights(problem)
+        return whole_sum_error(problem, weight_norm, self.clip, exact_margins=follows)
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> DPGDPlan:
         mu = mu_left(budget, mu_spent)
@@ -150,8 +156,7 @@ class DPGD(GradientMechanism):
             return gaussian_noise(
                 remainder_gap(problem, weight_norm) + 2 * rounding, problem.dimension, plan.step_mu
             )
-        fixed = not self.adaptive or self.clip is not None or self.accounting == "paper"
-        gap = self.gap(problem) if fixed else gradient_gap(problem, weight_norm)
+        gap = gradient_gap(problem, weight_norm) if self._follows_weights(problem) else self.gap(problem)
         return gaussian_noise(gap + rounding, problem.dimension, plan.step_mu)
 
     def _prepare(self, engine: Engine, plans: Sequence[DPGDPlan], gate: Gate) -> Matrix | None:
