@@ -44,9 +44,11 @@ class Arithmetic:
 
     def within(self, planned: Arithmetic) -> bool:
         """Whether every error is at most the one that was planned for; NaN is not."""
-        mine = (self.margin, self.slope, self.value, self.sum, self.block)
-        theirs = (planned.margin, planned.slope, planned.value, planned.sum, planned.block)
-        return all(used <= allowed for used, allowed in zip(mine, theirs, strict=True))
+        return all(used <= allowed for used, allowed in zip(self._errors, planned._errors, strict=True))
+
+    @property
+    def _errors(self) -> tuple[float, ...]:
+        return self.margin, self.slope, self.value, self.sum, self.block**2 * self.sum
 
     def sum_error(self, n_rows: float) -> float:
         r"""Error of a sum over n rows, in units of :math:`\sum_i |\phi'_i| \lVert x_i\rVert`."""

@@ -101,15 +101,16 @@ class Facts:
         """Twice the error of a gradient sum, for weights that make margins of at most the corner times 2**step."""
         return 2 * self.n * self.gradient_error(self.n, self._corner * 2.0**step / self.r)
 
-    def whole_sum_error(self, step: int = 0, clip: float | None = None) -> float:
+    def whole_sum_error(self, step: int = 0, clip: float | None = None, exact_margins: bool = False) -> float:
         """The same for a sum over all rows; replace-one allows for blocks of 256 rows in float32."""
         both = self.sum_error(step)
-        if self.one_by_one or self.rows == 1:
+        if self.one_by_one or self.rows == 1 or min(self.R, math.inf if clip is None else clip) < 1e-20:
             return both
         block = 2.01 * min(self.n, 256) ** 2 * 2.0**-24 + 4 * self.n * min(self.n, self.n / 64 + 1024) * U
         if clip is not None and clip <= self.R:
             return max(both, block * clip)
-        row = self._row_error(2.0**-24, 1e-6, self._corner * 2.0**step / self.r)
+        weights = self._corner * 2.0**step / self.r if exact_margins else 0.0
+        row = self._row_error(2.0**-24, 1e-6, weights)
         return max(both, 2 * row + block * self.R)
 
     def step_at(self, weights: float) -> int | None:

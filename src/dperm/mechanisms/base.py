@@ -103,7 +103,7 @@ class Plan:
     @property
     def allows(self) -> tuple[Arithmetic, ...]:
         """What passes over the rows may compute in; the sensitivities allow for each of these."""
-        coarser = rounds_alike(self.problem) if self.trained_by.mechanism.whole_sums else None
+        coarser = rounds_alike(self.problem) if self.trained_by.mechanism.whole_sums() else None
         return (self.problem.arithmetic,) if coarser is None else (self.problem.arithmetic, coarser)
 
     @property
@@ -176,8 +176,6 @@ class Mechanism(ABC):
     side_by_side: ClassVar[bool] = True
     """Whether standardised jobs are faster in common passes than one after the other."""
     """What an audit tries; the first is meant to reach the claim."""
-    whole_sums: ClassVar[bool] = False
-    """Whether all that it takes of the rows are sums over all of them at public weights."""
 
     accounting: str = field(default="tight", kw_only=True)
     standardise: bool | str = field(default=False, kw_only=True)
@@ -203,6 +201,10 @@ class Mechanism(ABC):
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
         """The l2 that ``l2="auto"`` stands for: a public rule of problem and budget, whatever l2 the problem has."""
         return against_descent_noise(problem, budget)
+
+    def whole_sums(self) -> bool:
+        """Whether it only needs sums over all rows at public weights, and allows for coarse ones."""
+        return False
 
     def regularised(self, problem: Problem, budget: Budget) -> Problem:
         """The problem with the l2 of the rule."""

@@ -17,6 +17,7 @@ from dperm.problem import Problem
 # Each bound is computed in some ten roundings; the weights' norm in some n_columns of them.
 _ROUND_UP = 1 + 1e-14
 _NORM_ALLOWANCE = 1 + 1e-9
+SMALLEST_TERM = 1e-20  # bound on a row's gradient: below it underflow of float32 might matter
 _LARGE = 1e4  # norms above which the limit at infinity is close enough
 
 
@@ -169,18 +170,21 @@ def sum_error(problem: Problem, weight_norm: float) -> float:
     return 2 * problem.n_rows * problem.gradient_error(problem.n_rows, allowance)
 
 
-def whole_sum_error(problem: Problem, weight_norm: float, clip: float | None = None) -> float:
+def whole_sum_error(
+    problem: Problem, weight_norm: float, clip: float | None = None, *, exact_margins: bool = False
+) -> float:
     """The same for sums over all rows, which ``rounds_alike`` allows to be coarser.
 
     Every row but the changed one adds the same computed number to both sums, so that only the changed row and its
     block differ (docs/proofs/arithmetic.md, Theorem 2). A clipped gradient is no longer than the clip, as computed.
+    ``exact_margins`` says that the exact gap is that of slopes at exact margins, not of the largest slopes there are.
     """
     apart, coarser = sum_error(problem, weight_norm), rounds_alike(problem)
     if coarser is None:
         return apart
     if clip is not None and clip <= problem.gradient_bound:
         return max(apart, coarser.block_error(problem.n_rows) * clip)
-    own = 2 * problem.row_error(coarser, _rounded_up(problem, weight_norm))
+    own = 2 * problem.row_error(coarser, _rounded_up(problem, weight_norm) if exact_margins else 0.0)
     return max(apart, own + coarser.block_error(problem.n_rows) * problem.gradient_bound)
 
 
@@ -189,7 +193,8 @@ def rounds_alike(problem: Problem) -> Arithmetic | None:
 
     Neighbours under replace-one hold their common rows at the same places. A removed row moves all that follow it.
     """
-    return problem.arithmetic.alike if problem.neighbours is Neighbours.REPLACE_ONE else None
+    replaced = problem.neighbours is Neighbours.REPLACE_ONE
+    return problem.arithmetic.alike if replaced and problem.gradient_bound >= SMALLEST_TERM else None
 
 
 def _rounded_up(problem: Problem, weight_norm: float) -> float:

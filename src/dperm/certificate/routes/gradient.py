@@ -38,7 +38,8 @@ def full_batches(evidence: Evidence) -> Price:
     )
 
     def allowance(step: int) -> float:
-        return facts.whole_sum_error(step, clip)
+        # The difference of two sums, which a split queries, is not computed in coarse ones.
+        return facts.sum_error(step) if used["split"] > 0 else facts.whole_sum_error(step, clip, adaptive)
 
     errors = at_all_steps(allowance)
     for release in steps:
@@ -80,7 +81,7 @@ def _follow_weights(evidence: Evidence, steps: list[Release], least: float, most
         return
     evidence.not_checked.append(FOLLOWS_WEIGHTS)
     split = used["split"] > 0
-    rounding = facts.whole_sum_error() * (2 if split else 1)
+    rounding = 2 * facts.sum_error() if split else facts.whole_sum_error(exact_margins=True)
     stated = np.array([release.sensitivity for release in in_order[1:]]) * (1 + CLOSE)
     margin_of = margin_of_remainder_gap if split else margin_of_gradient_gap
     near = margin_of(np.maximum(stated - rounding, 0.0) / facts.r, facts.rows) / facts.r

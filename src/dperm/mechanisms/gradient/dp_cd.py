@@ -66,7 +66,6 @@ class DPCD(Mechanism):
     title: ClassVar[str] = "one noisy coordinate at a time"
     source: ClassVar[str] = "Mangold, Bellet, Salmon & Tommasi (2022)"
     route: ClassVar[str] = "coordinates"
-    whole_sums: ClassVar[bool] = True
     released: ClassVar[str] = "noise on one coordinate at every step"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
     side_by_side: ClassVar[bool] = False  # the walk through one column at a time is for rows of one map
@@ -77,6 +76,9 @@ class DPCD(Mechanism):
         check_count("passes", self.passes)
         if self.step_size is not None:
             check_positive("step_size", self.step_size)
+
+    def whole_sums(self) -> bool:
+        return True
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> CoordinatesPlan:
         mu = mu_left(budget, mu_spent)

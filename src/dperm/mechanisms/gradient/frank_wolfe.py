@@ -65,7 +65,6 @@ class FrankWolfe(Mechanism):
     title: ClassVar[str] = "privately chosen corners of an L1 ball"
     source: ClassVar[str] = "Talwar, Thakurta & Zhang (2015)"
     route: ClassVar[str] = "corners"
-    whole_sums: ClassVar[bool] = True
     released: ClassVar[str] = "a noisy choice of a corner at every step"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (
@@ -93,6 +92,9 @@ class FrankWolfe(Mechanism):
         steps = within(clarity / 50, 60, 150) if budget.delta > 0 else 10  # pure choices add up linearly
         radius = min(max(clarity / 200, 10.0), 40.0)
         return self.steps or steps, (self.radius or radius) / problem.row_norm
+
+    def whole_sums(self) -> bool:
+        return True
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> CornersPlan:
         steps, radius = self.rule(problem, budget)
