@@ -3,6 +3,7 @@
 from dperm.engine.base import Batches, Engine, Evaluation, Order, Rows, Sample
 from dperm.engine.reference import ReferenceEngine
 from dperm.engine.registry import engine_for, engine_names, open_rows, register_engine
+from dperm.engine.sparse_rows import SparseRows
 from dperm.engine.table import Table
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "ReferenceEngine",
     "Rows",
     "Sample",
+    "SparseRows",
     "Table",
     "engine_for",
     "engine_names",

@@ -108,7 +108,7 @@ class SparseEngine(BlockedEngine):
             FLOAT64,
             name="float64 with a far centre",
             margin=FLOAT64.margin * max(1.0, reach / 1024),
-            sum=FLOAT64.sum * reach * _additions(n) / min(n, 1024),
+            sum=FLOAT64.sum * reach * _additions(n) / min(max(n, 1), 1024),
         )
 
     def _dtype(self, n_models: int) -> np.dtype[Any]:

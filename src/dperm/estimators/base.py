@@ -23,7 +23,7 @@ from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
 from dperm.estimators._paying import check_purse, check_shape, paid, shape_of
-from dperm.estimators._rows import check_features, checked, unquoted
+from dperm.estimators._rows import check_features, checked, named_like, unquoted
 from dperm.estimators._surroundings import surroundings
 from dperm.estimators.report import PrivacyReport
 from dperm.ledger import Ledger
@@ -91,6 +91,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """As in scikit-learn; a setting that is known there and not here is answered with what stands for it."""
         refuse_unknown(type(self), settings)
         return super().set_params(**settings)  # type: ignore[no-any-return]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def plan(self, n_rows: int, n_features: int) -> Plan:
         """What a fit would do, from public facts alone."""
@@ -167,6 +172,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if kind is Table:
             rows = checked(self, X, dtype=[np.float64, np.float32], reset=False)
             return self.row_map_.margins(rows, self.coef_.T, self.intercept_)
+        named_like(self, X)
         with unquoted():
             check_features(self, kind.shape_of(X)[1])
             return kind.margins_of(X, self.row_map_, self.coef_.T, self.intercept_)
