@@ -17,6 +17,7 @@ from dperm.datasets.columns import (
     declared_kind,
 )
 from dperm.datasets.features import Block, Categorical, Cross, Feature
+from dperm.datasets.hashed import Hashed
 from dperm.datasets.numeric import Numeric
 from dperm.datasets.schema import ROUNDING_SLACK, Schema
 from dperm.errors import InvalidInput
@@ -49,6 +50,9 @@ def encode(table: Any, schema: Schema) -> NDArray[np.float64]:
     """
     columns = arrow_columns(table, [feature.name for feature in schema.features])
     for feature in schema.features:
+        if isinstance(feature, Hashed):
+            feature.check_column(columns[feature.name])
+            continue
         declared = NUMBERS if isinstance(feature, Numeric) else declared_kind(feature.categories)
         check_kind(feature.name, columns[feature.name], declared, feature.missing)
     n_rows = len(columns[schema.features[0].name])
@@ -70,6 +74,8 @@ def encode_block(block: Block, columns: Mapping[str, Any], scale: float, out: ND
     """Fill the columns of a feature, or of two crossed ones, from Arrow columns of the declared kinds."""
     if isinstance(block, Numeric):
         _encode_numeric(block, columns[block.name], scale, out)
+    elif isinstance(block, Hashed):
+        block.encode(columns[block.name], scale, out)
     elif isinstance(block, Categorical):
         _encode_levels(_codes(block, columns[block.name]), scale, out)
     else:
@@ -123,6 +129,7 @@ def _codes(feature: Feature, column: Any) -> NDArray[np.int64]:
     """The level of each value: its category or its bin; below 0 where it has none."""
     if isinstance(feature, Numeric):
         return _bins(feature, as_numbers(feature.name, column, feature.missing))
+    assert isinstance(feature, Categorical)  # what is hashed has no levels to be crossed
     codes = as_codes(feature.name, column, feature.categories, feature.missing)
     if feature.missing_as is not None:
         codes[codes == MISSING] = feature.categories.index(feature.missing_as)

@@ -20,7 +20,7 @@ from dperm.engine.stored import Ranges, Stored
 from dperm.errors import Unsupported
 from dperm.losses import Loss
 
-WIDEST_MATRIX = 2000  # columns for which a matrix of all pairs is computed
+WIDEST_MATRIX = 4096  # columns for which a matrix of all pairs is computed
 FARTHEST = 8.0  # reach of a centre up to which sums are cut so finely that they are as precise as without one
 _ENTRIES = 64  # of a row, where its public number is asked for: how many there are is not public
 _SLOWEST_DECAY = 1 / 16

@@ -23,7 +23,7 @@ __all__ = ["compare", "specify"]
 
 
 def compare(
-    X: ArrayLike,
+    X: Any,
     y: ArrayLike,
     *,
     dataset: str,
@@ -116,7 +116,7 @@ def compare(
 
 
 def specify(
-    X: ArrayLike,
+    X: Any,
     y: ArrayLike,
     *,
     dataset: str,

@@ -179,7 +179,7 @@ def _code(kind: type[Mechanism]) -> str:
 def digest_rows(X: Any, targets: NDArray[Any], held_out: NDArray[np.bool_] | None) -> str:
     """SHA-256 of shapes, types and values; of sparse rows those of their entries."""
     digest = hashlib.sha256()
-    entries = (X,)
+    entries: tuple[Any, ...] = (X,)
     if is_sparse(X):
         entries = (np.array(X.shape), X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64))
     for values in (*entries, targets, np.zeros(0, bool) if held_out is None else held_out):
