@@ -98,6 +98,7 @@ class SparseEngine(BlockedEngine):
     - An empty row adds exactly zero.
     """
 
+    widest_hessian = 256
     _rows: StoredSparse
 
     def arithmetic(self, n_models: int) -> Arithmetic:
