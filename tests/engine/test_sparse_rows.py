@@ -207,7 +207,7 @@ def test_chunks_without_the_changed_row_are_the_same_bit_for_bit(row_map):
 
 @pytest.mark.parametrize("models", [1, 9])
 def test_results_do_not_depend_on_the_number_of_threads(models, monkeypatch):
-    monkeypatch.setattr("dperm.engine.sparse._FUSED_WORK", 2**12)
+    monkeypatch.setattr("dperm.engine.sparse._WORK", 2**12)
     monkeypatch.setattr("dperm.engine.sparse.SparseEngine._chunk", lambda self, power: 97)
     row_map = MAPS["centred"]
     W = weights(LOSSES[0], row_map, models)
