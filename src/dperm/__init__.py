@@ -22,6 +22,7 @@ _HOME = {
     "PrivateLogisticRegression": "dperm.estimators.logistic",
     "PrivateSearchCV": "dperm.estimators.search",
     "PublicEncoder": "dperm.estimators.encoder",
+    "PublicHasher": "dperm.estimators.hasher",
     "RowMap": "dperm.row_map",
     "UtilityWarning": "dperm.errors",
     "check_pipeline": "dperm.estimators.pipeline_check",

@@ -6,6 +6,7 @@ from dperm.engine import register_engine as register_engine
 from dperm.errors import PrivacyWarning as PrivacyWarning
 from dperm.errors import UtilityWarning as UtilityWarning
 from dperm.estimators.encoder import PublicEncoder as PublicEncoder
+from dperm.estimators.hasher import PublicHasher as PublicHasher
 from dperm.estimators.linear import PrivateLinearRegression as PrivateLinearRegression
 from dperm.estimators.linear_classifier import PrivateLinearClassifier as PrivateLinearClassifier
 from dperm.estimators.logistic import PrivateLogisticRegression as PrivateLogisticRegression

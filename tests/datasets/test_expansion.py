@@ -227,7 +227,7 @@ def test_wrong_declarations_are_refused(declaration, words):
         ({"cross": [["sex", 3]]}, "cross must be text"),
         ({"cross": [["sex", "age"], ["age", "sex"]]}, "twice"),
         ({"cross": [["sex", "town"]]}, "'town', which is not a feature"),
-        ({"cross": [["sex", "pay"]]}, "'pay' is a number without bins"),
+        ({"cross": [["sex", "pay"]]}, "'pay' does not have"),
     ],
 )
 def test_wrong_rows_are_refused(rows, words):

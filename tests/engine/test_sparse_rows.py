@@ -207,7 +207,7 @@ def test_chunks_without_the_changed_row_are_the_same_bit_for_bit(row_map):
 
 @pytest.mark.parametrize("models", [1, 9])
 def test_results_do_not_depend_on_the_number_of_threads(models, monkeypatch):
-    monkeypatch.setattr("dperm.engine.sparse._FUSED_WORK", 2**12)
+    monkeypatch.setattr("dperm.engine.sparse._WORK", 2**12)
     monkeypatch.setattr("dperm.engine.sparse.SparseEngine._chunk", lambda self, power: 97)
     row_map = MAPS["centred"]
     W = weights(LOSSES[0], row_map, models)
@@ -285,12 +285,12 @@ def test_what_is_no_sparse_table_is_refused():
 
 
 def test_wide_rows_have_no_matrix_of_all_pairs():
-    X = sparse.random_array((20, 3000), density=0.01, rng=np.random.default_rng(8))
+    X = sparse.random_array((20, 5000), density=0.01, rng=np.random.default_rng(8))
     engine = SparseRows(X, np.ones(20), row_map=RowMap(x_norm=1.0), n_rows=20).open()
     with pytest.raises(Unsupported, match="PublicHasher"):
         engine.row_moments()
     with pytest.raises(Unsupported, match="PublicHasher"):
-        engine.curvature_sum(Logistic(), np.zeros((3000, 1)))
+        engine.curvature_sum(Logistic(), np.zeros((5000, 1)))
 
 
 @pytest.mark.parametrize("linear", [False, True])

@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
 from dperm import RSGDAR, NoPrivacy, Output, PrivateLinearSVC, PrivateLogisticRegression
-from dperm.errors import DpermError, InvalidInput, NotCertified, Unsupported
+from dperm.errors import DpermError, InvalidInput, NotCertified
 from dperm.problem import INTERCEPT_SCALE
 
 ESTIMATORS = [PrivateLogisticRegression, PrivateLinearSVC]
@@ -289,14 +289,6 @@ def test_mechanism_settings_are_checked_when_made():
         Output(tolerance=-1.0)
     with pytest.raises(InvalidInput):
         NoPrivacy(accounting="paper")
-
-
-def test_sparse_rows_are_refused(blobs):
-    import scipy.sparse
-
-    X, y = blobs
-    with pytest.raises((TypeError, Unsupported), match="(?i)sparse"):
-        PrivateLogisticRegression().fit(scipy.sparse.csr_matrix(X), y)
 
 
 def test_an_error_about_complex_rows_quotes_none():

@@ -16,7 +16,7 @@ from rich.progress import MofNCompleteColumn
 
 from dperm.cli import completion
 from dperm.cli.comparison import USUAL_TABLES, show
-from dperm.cli.data import load
+from dperm.cli.data import Data, load
 from dperm.cli.entrants import parse_entrants
 from dperm.cli.options import (
     GRAMMAR,
@@ -33,6 +33,7 @@ from dperm.cli.options import (
 )
 from dperm.cli.output import console, print_json
 from dperm.cli.progress import Counter, shown
+from dperm.cli.sparse_data import SparseData, hash_option, is_sparse_data, load_sparse_data
 from dperm.errors import InvalidInput, NotCertified
 from dperm.experiments.results import METRICS, Curve, Study, combine, curves
 from dperm.mechanisms import mechanism_names, resolve
@@ -55,6 +56,7 @@ metric_option = click.option(
 @target_option
 @schema_option
 @spline_option
+@hash_option
 @click.option(
     "--loss",
     "losses",
@@ -146,6 +148,7 @@ def compare(
     target: str | None,
     schema_path: str | None,
     spline: int | None,
+    n_hashed: int | None,
     losses: tuple[str, ...],
     mechanisms: tuple[str, ...],
     searches: tuple[str, ...],
@@ -167,7 +170,8 @@ def compare(
 ) -> None:
     """Compare private mechanisms by repeated cross-validation, at several ε, on the same splits.
 
-    DATA is the name of a data set (default: cps, bundled) or a CSV or Parquet file with --schema. Writes
+    DATA is the name of a data set (default: cps, bundled), a CSV or Parquet file with --schema, a set of text (rcv1,
+    made-topics) or a LIBSVM file (.svm), which --hash brings to fewer columns. Writes
     results.parquet, one row per model, and a figure per loss: accuracy, area under the ROC curve (of several classes,
     the mean over each against the rest) and log loss. Finished batches are kept: the same command goes
     on where it was stopped. `dperm plot DIR` draws the figures again.
@@ -188,7 +192,16 @@ def compare(
         raise InvalidInput("curves.png needs matplotlib. Install it with: pip install 'dperm[cli]'")
     check_capacity(neighbours, max_rows)
     entrants = parse_entrants(mechanisms or _all_mechanisms(), searches, oracles)
-    records = load(data, schema_path, target, spline)
+    if is_sparse_data(data):
+        records: Data | SparseData = load_sparse_data(
+            data, n_hashed, schema=schema_path, target=target, spline=spline
+        )
+    elif n_hashed is not None:
+        raise InvalidInput(
+            "--hash is for sparse rows and texts; a schema hashes a column by hashed = COLUMNS."
+        )
+    else:
+        records = load(data, schema_path, target, spline)
     if published_split and records.held_out is None:
         raise InvalidInput(
             f"{records.name} was published without a split into parts; leave out --published-split."
@@ -206,7 +219,7 @@ def compare(
                 loss=loss,
                 mechanisms=entrants,
                 epsilons=epsilons or EPSILONS,
-                delta=default_delta(max_rows or len(records.X)) if delta is None else delta,
+                delta=default_delta(max_rows or len(records.y)) if delta is None else delta,
                 folds=folds,
                 repeats=repeats,
                 held_out=records.held_out if published_split else None,

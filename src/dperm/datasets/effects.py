@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dperm.datasets.encoding import encode_block
 from dperm.datasets.features import Block
+from dperm.datasets.hashed import Hashed
 from dperm.datasets.numeric import Numeric
 from dperm.datasets.schema import Schema
 from dperm.errors import InvalidInput
@@ -76,6 +77,8 @@ def effects(schema: Schema, coef: Any) -> list[Effect]:
 
 
 def _effect(block: Block, weights: Floats) -> Effect:
+    if isinstance(block, Hashed):
+        return Effect(name=block.name, levels=tuple(block.column_names), added=weights)
     if not isinstance(block, Numeric):
         centred = weights - weights.mean(axis=1, keepdims=True)
         return Effect(name=block.name, levels=tuple(block.levels), added=centred)

@@ -16,6 +16,7 @@ from dperm.datasets.columns import (
     declared_kind,
 )
 from dperm.datasets.features import Block, Categorical
+from dperm.datasets.hashed import Hashed
 from dperm.datasets.numeric import Numeric
 from dperm.datasets.places import (
     bin_codes,
@@ -73,6 +74,8 @@ def encode_block(block: Block, columns: Mapping[str, Any], scale: float, out: ND
     """Fill the columns of a feature, or of two crossed ones, from Arrow columns of the declared kinds."""
     if isinstance(block, Numeric):
         _encode_numeric(block, columns[block.name], scale, out)
+    elif isinstance(block, Hashed):
+        block.encode(columns[block.name], scale, out)
     elif isinstance(block, Categorical):
         _encode_levels(level_codes(block, columns[block.name]), scale, out)
     else:

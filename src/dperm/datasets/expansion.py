@@ -62,7 +62,7 @@ def crossed(features: Sequence[Feature], pairs: Sequence[tuple[str, str]]) -> tu
                 raise InvalidInput(f"cross names {reprlib.repr(name)}, which is not a feature.")
             if not known[name].levels:
                 raise InvalidInput(
-                    f"cross needs categories or bins; {reprlib.repr(name)} is a number without bins."
+                    f"cross needs categories or bins, which {reprlib.repr(name)} does not have."
                 )
         block = Cross(left=known[pair[0]], right=known[pair[1]])
         total += block.n_columns

@@ -4,6 +4,7 @@ import reprlib
 from dataclasses import dataclass
 
 from dperm.datasets.declared import Category, check_categories, check_marks, check_name, set_field
+from dperm.datasets.hashed import Hashed
 from dperm.datasets.numeric import Numeric
 from dperm.errors import InvalidInput
 
@@ -63,7 +64,7 @@ class Categorical:
         return [category_name(value) for value in self.categories]
 
 
-Feature = Numeric | Categorical
+Feature = Numeric | Categorical | Hashed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,4 +103,4 @@ class Cross:
         return 1 - 1 / self.n_columns
 
 
-Block = Numeric | Categorical | Cross
+Block = Numeric | Categorical | Hashed | Cross

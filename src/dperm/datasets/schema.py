@@ -17,6 +17,7 @@ from dperm.datasets import toml
 from dperm.datasets.declared import Category, check_hats, check_number, set_field, shortest
 from dperm.datasets.expansion import check_cross, crossed, with_hats
 from dperm.datasets.features import Block, Categorical, Feature
+from dperm.datasets.hashed import Hashed
 from dperm.datasets.numeric import Numeric
 from dperm.datasets.target import Target
 from dperm.errors import InvalidInput
@@ -189,10 +190,11 @@ def _build(kind: type[Any], name: object, table: object) -> Any:
 
 
 def _feature(name: object, table: object) -> Feature:
-    if isinstance(table, Mapping) and ("range" in table) == ("categories" in table):
-        raise InvalidInput("exactly one of range (a number) and categories must be given.")
-    kind = Categorical if isinstance(table, Mapping) and "categories" in table else Numeric
-    feature: Feature = _build(kind, name, table)
+    kinds: dict[str, type[Feature]] = {"range": Numeric, "categories": Categorical, "hashed": Hashed}
+    told = [kind for key, kind in kinds.items() if isinstance(table, Mapping) and key in table]
+    if isinstance(table, Mapping) and len(told) != 1:
+        raise InvalidInput("exactly one of range (a number), categories and hashed (columns) must be given.")
+    feature: Feature = _build(told[0] if told else Numeric, name, table)
     return feature
 
 

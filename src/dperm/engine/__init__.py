@@ -12,6 +12,7 @@ from dperm.engine.sharded import ShardedRows, labels_in
 from dperm.engine.shards import Placed, ShardSource
 from dperm.engine.spark_executor import SparkExecutor
 from dperm.engine.spark_shards import spark_shards
+from dperm.engine.sparse_rows import SparseRows
 from dperm.engine.table import Table
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "ShardSource",
     "ShardedRows",
     "SparkExecutor",
+    "SparseRows",
     "Table",
     "dask_shards",
     "engine_for",

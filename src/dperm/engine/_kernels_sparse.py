@@ -158,6 +158,15 @@ def add_back(rows, slopes, first, last, total):
 
 
 @compiled(FIXED_ORDER)
+def settle(some, total):
+    """Add ``some`` to ``total`` and clear it."""
+    for i in range(total.shape[0]):
+        for k in range(total.shape[1]):
+            total[i, k] += some[i, k]
+            some[i, k] = 0.0
+
+
+@compiled(FIXED_ORDER)
 def densify(rows, centre, first, last, out):
     """Rows [first, last) in ``out``, which is zero."""
     data, index, edges, far, constant = rows

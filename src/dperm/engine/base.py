@@ -7,6 +7,7 @@ number type, an array or a place in memory.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
@@ -197,6 +198,9 @@ class Engine(ABC):
     -------
     A loss without compiled formulas is as precise as its own NumPy ones.
     """
+
+    widest_hessian: ClassVar[float] = math.inf
+    """Columns up to which a Hessian costs no more than the gradients that it saves; a hint for solvers."""
 
     def __init__(self, radius: float, used: set[Arithmetic] | None = None) -> None:
         """``radius`` bounds the norm of a whole row; ``used`` collects the arithmetic of every pass."""

@@ -59,20 +59,20 @@ class BlockedEngine(StoredEngine):
         """Margins of a block, one column for each column of ``weights``."""
 
     @abstractmethod
-    def _add_back(self, block: Any, slopes: Block, total: Floats) -> None:
-        """Add X^T slopes of a block to the float64 ``total``."""
+    def _add_back(self, block: Any, slopes: Block, total: Any) -> None:
+        """Add X^T slopes of a block to a float64 ``total`` that ``_blank`` made."""
 
     def _laid_out(self, weights: Block) -> Block:
         """Weights, one row per column of X, in the form that ``_margins_into`` takes."""
         return weights
 
-    def _blank(self, weights: Block) -> Floats:
-        """Zeros, in the form that ``_add_back`` adds to."""
+    def _blank(self, weights: Block) -> Any:
+        """Nothing yet, in the form that ``_add_back`` adds to; two of the kind can be added up by +=."""
         return np.zeros(weights.shape)
 
-    def _folded(self, total: Floats) -> Floats:
+    def _folded(self, total: Any) -> Floats:
         """What ``_add_back`` added up, one row per column of X."""
-        return total
+        return np.asarray(total)
 
     def _spare(self, columns: int) -> int:
         """Columns of zeros that make a pass over so many columns of weights faster."""
@@ -229,17 +229,18 @@ class BlockedEngine(StoredEngine):
         clip: Floats | None,
         dtype: np.dtype[Any],
     ) -> tuple[Stage, Block]:
-        """The element-wise stage, and the weights in its precision with all outputs side by side."""
-        flat = W.reshape(len(W), -1).astype(dtype)
+        """The element-wise stage, and the weights in its precision with all outputs side by side, laid out."""
+        flat = np.ascontiguousarray(W.reshape(len(W), -1), dtype)
         kind: type[CompiledStage | SoftmaxStage]
         if has_compiled_softmax(loss):
             kind = SoftmaxStage
         elif compiled_kind(loss) is not None:
             kind = CompiledStage
         else:
-            return NumpyStage(self._rows, loss, start, stop, clip, dtype), flat
-        flat = np.pad(flat, ((0, 0), (0, self._spare(flat.shape[1]))))
-        return kind(self._rows, loss, start, stop, clip, dtype), flat
+            return NumpyStage(self._rows, loss, start, stop, clip, dtype), self._laid_out(flat)
+        spare = self._spare(flat.shape[1])
+        flat = np.pad(flat, ((0, 0), (0, spare))) if spare else flat
+        return kind(self._rows, loss, start, stop, clip, dtype), self._laid_out(flat)
 
     def _cuts(self, part: Part, width: int, dtype: np.dtype[Any]) -> Iterator[Part]:
         """Blocks of rows that fit in the cache beside ``width`` columns, by public numbers alone."""
@@ -252,7 +253,6 @@ class BlockedEngine(StoredEngine):
     def _margin_blocks(self, part: Part, weights: Block) -> Iterator[tuple[int, Any, Block]]:
         """Blocks of rows with their margins; the margins' buffer is reused."""
         buffer = np.empty((MOST_ROWS, weights.shape[1]), weights.dtype)
-        weights = self._laid_out(weights)
         for first, last in self._cuts(part, weights.shape[1], weights.dtype):
             block, Z = self._load(first, last, weights.dtype), buffer[: last - first]
             self._margins_into(block, weights, Z)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,11 @@ from dperm.engine.stored import Ranges, Stored
 from dperm.errors import Unsupported
 from dperm.losses import Loss
 
-WIDEST_MATRIX = 2000  # columns for which a matrix of all pairs is computed
+WIDEST_MATRIX = 4096  # columns for which a matrix of all pairs is computed
 FARTHEST = 8.0  # reach of a centre up to which sums are cut so finely that they are as precise as without one
 _ENTRIES = 64  # of a row, where its public number is asked for: how many there are is not public
 _SLOWEST_DECAY = 1 / 16
-_FUSED_WORK = 2**21
+_WORK = 2**22  # entries that keep a thread busy for some milliseconds
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -80,6 +79,38 @@ class StoredSparse(Stored):
         }
 
 
+class ChunkedSum:
+    """Sums over rows for several models: at most ``chunk`` rows are added up before the rest is added to the whole."""
+
+    def __init__(self, shape: tuple[int, int], chunk: int) -> None:
+        self._whole, self._some = np.zeros(shape), np.zeros(shape)
+        self._chunk, self._rows = chunk, 0
+
+    def add(self, rows: StoredSparse, part: Part, factors: Block) -> None:
+        """Add the rows of a part, each times its factors."""
+        first, last = part
+        while first < last:
+            stop = min(last, first + self._chunk - self._rows)
+            own = factors[first - part[0] : stop - part[0]]
+            _kernels_sparse.add_back(rows.columns, own, first, stop, self._some)
+            self._rows += stop - first
+            first = stop
+            if self._rows == self._chunk:
+                self.settled()
+
+    def settled(self) -> Floats:
+        """All that was added up."""
+        if self._rows:
+            _kernels_sparse.settle(self._some, self._whole)
+            self._rows = 0
+        return self._whole
+
+    def __iadd__(self, other: ChunkedSum) -> ChunkedSum:
+        self._whole = self.settled()
+        self._whole += other.settled()
+        return self
+
+
 class SparseEngine(BlockedEngine):
     r"""One model: weight and sum of a column side by side, one read of the rows. Several: eight at a time.
 
@@ -98,6 +129,7 @@ class SparseEngine(BlockedEngine):
     - An empty row adds exactly zero.
     """
 
+    widest_hessian = 256
     _rows: StoredSparse
 
     def arithmetic(self, n_models: int) -> Arithmetic:
@@ -108,7 +140,7 @@ class SparseEngine(BlockedEngine):
             FLOAT64,
             name="float64 with a far centre",
             margin=FLOAT64.margin * max(1.0, reach / 1024),
-            sum=FLOAT64.sum * reach * _additions(n) / min(n, 1024),
+            sum=FLOAT64.sum * reach * _additions(n) / min(max(n, 1), 1024),
         )
 
     def _dtype(self, n_models: int) -> np.dtype[Any]:
@@ -118,15 +150,20 @@ class SparseEngine(BlockedEngine):
         return first, last
 
     def _margins_into(self, block: Part, weights: Block, out: Block) -> None:
+        if len(weights) != self._rows.n_features + 2:
+            weights = self._laid_out(weights)
         _kernels_sparse.margins_of_models(self._rows.columns, weights, *block, out)
 
-    def _add_back(self, block: Part, slopes: Block, total: Floats) -> None:
-        _kernels_sparse.add_back(self._rows.columns, slopes, *block, total)
+    def _add_back(self, block: Part, slopes: Block, total: ChunkedSum) -> None:
+        total.add(self._rows, block, slopes)
 
     def _laid_out(self, weights: Block) -> Block:
-        features, rest = np.split(weights, [self._rows.n_features])
-        constant = rest if len(rest) else np.zeros((1, weights.shape[1]))
-        return np.concatenate([features, constant, self._offset(features)[None]])
+        n_features = self._rows.n_features
+        laid_out = np.empty((n_features + 2, weights.shape[1]))
+        laid_out[: len(weights)] = weights
+        laid_out[len(weights) : -1] = 0.0
+        laid_out[-1] = self._offset(weights[:n_features])
+        return laid_out
 
     def _offset(self, features: Block) -> Floats:
         """What a centre adds to the margin of a row with ``far`` = 1."""
@@ -136,25 +173,26 @@ class SparseEngine(BlockedEngine):
         with one_blas_thread:
             return -np.asarray(centre @ features)
 
-    def _blank(self, weights: Block) -> Floats:
-        return np.zeros((self._rows.n_features + 2, weights.shape[1]))
+    def _blank(self, weights: Block) -> ChunkedSum:
+        return ChunkedSum((self._rows.n_features + 2, weights.shape[1]), self._chunk(1))
 
-    def _folded(self, total: Floats) -> Floats:
+    def _folded(self, total: ChunkedSum | Floats) -> Floats:
+        sums = total.settled() if isinstance(total, ChunkedSum) else total
         centre, n_features = self._rows.centre, self._rows.n_features
         if centre.size:
-            total[:n_features] -= centre[:, None] * total[-1]
-        return total[: self.n_columns]
+            sums[:n_features] -= centre[:, None] * sums[-1]
+        return sums[: self.n_columns]
 
     def _spare(self, columns: int) -> int:
         return -columns % LANES
 
     def _parts(self, first: int, last: int, width: int) -> list[Part]:
-        return _ranges(first, last, self._chunk(1))
+        return self._fused_parts(first, last)
 
     def _chunk(self, power: int) -> int:
         """Rows whose sum is one chain of additions: power 1 for sums of rows, 2 for those of squares."""
         additions, reach = _additions(self.n_rows), min(self._rows.reach, FARTHEST)
-        return int(1.75 * additions) if reach <= 1 else max(64, int(additions / reach**power))
+        return int(1.9 * additions) if reach <= 1 else max(64, int(additions / reach**power))
 
     def _one_model(
         self,
@@ -191,7 +229,7 @@ class SparseEngine(BlockedEngine):
     def _fused_parts(self, first: int, last: int) -> list[Part]:
         """For threads. Each adds up a vector of its own, so the rows of one should hold many more entries than that."""
         n = last - first
-        most = min(n * _ENTRIES / _FUSED_WORK, n * _ENTRIES / (4 * self.n_columns), 16)
+        most = min(n * _ENTRIES / _WORK, n * _ENTRIES / (4 * self.n_columns), 16)
         return split(first, last, most)
 
     @property
@@ -245,16 +283,15 @@ class SparseEngine(BlockedEngine):
     def _weighted(self, rows: StoredSparse, factors: Floats, power: int) -> Floats:
         """Sum of the rows times each column of factors, as ``_add_back`` lays it out."""
 
-        def pass_over(part: Part) -> Floats:
-            total = self._blank(factors)
-            _kernels_sparse.add_back(rows.columns, factors[part[0] : part[1]], *part, total)
+        def pass_over(part: Part) -> ChunkedSum:
+            total = ChunkedSum((rows.n_features + 2, factors.shape[1]), self._chunk(power))
+            total.add(rows, part, factors[part[0] : part[1]])
             return total
 
-        parts = _ranges(0, self.n_rows, self._chunk(power))
-        total = self._blank(factors)
-        for added in in_order(pass_over, parts, self._threads):
-            total += added
-        return total
+        first, *others = in_order(pass_over, self._fused_parts(0, self.n_rows), self._threads)
+        for added in others:
+            first += added
+        return first.settled()
 
     def _curvatures(self, loss: Loss, W: Floats) -> Floats:
         self._check_width()
@@ -275,10 +312,3 @@ class SparseEngine(BlockedEngine):
 def _additions(n_rows: int) -> float:
     """L: half the additions in a row that sums over so many rows may take."""
     return n_rows / 64 + min(n_rows, 1024) + 1024
-
-
-def _ranges(first: int, last: int, most: int) -> list[Part]:
-    """As few ranges of at most so many rows as it takes, nearly equal; an empty one if there are none."""
-    count = max(1, -(-(last - first) // most))
-    cuts = [first + (last - first) * i // count for i in range(count + 1)]
-    return list(pairwise(cuts))

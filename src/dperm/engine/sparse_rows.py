@@ -175,7 +175,9 @@ class SparseRows(HeldRows):
         )
 
 
-_NOT_FINITE = "X holds NaN or infinite values. Fill or drop them first, by a rule that does not depend on the other rows."
+_NOT_FINITE = (
+    "X holds NaN or infinite values. Fill or drop them first, by a rule that looks at one row at a time."
+)
 
 
 def is_sparse(X: Any) -> bool:

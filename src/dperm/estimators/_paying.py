@@ -55,7 +55,8 @@ def _has_shape(item: Any) -> bool:
 
 def check_shape(rows: Any, n_rows: int | None, n_features: int) -> None:
     """Refuse rows of another shape than they told before they were read; None for a number that is private."""
-    if shape_of(rows, True) != (len(rows) if n_rows is None else n_rows, n_features):
+    shape = shape_of(rows, True)
+    if shape != (shape[0] if n_rows is None else n_rows, n_features):
         raise InvalidInput(
             "X has another shape than it told before it was read; give a table that stays as it is."
         )

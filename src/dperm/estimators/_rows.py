@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from dperm.engine import Table, engine_for
+from dperm.engine import SparseRows, Table, engine_for
+from dperm.engine.sparse_rows import as_csr
 from dperm.errors import DpermError, InvalidInput, InvalidType
 
 _SHAPE = r"\((?:\d+(?:, ?|,?(?=\))))*\)"
@@ -111,8 +112,18 @@ def checked_rows(estimator: Any, X: Any, y: Any, **form: Any) -> tuple[Any, Any]
         return rows, targets
     form.pop("ensure_min_samples", None)
     targets = checked(estimator, y=y, **form)
+    if engine_for(X) is SparseRows:
+        checked(estimator, X, skip_check_array=True)  # names and number of the columns
+        with unquoted():
+            return as_csr(X), targets
     note_features(estimator, X, engine_for(X).shape_of(X)[1])
     return X, targets
+
+
+def named_like(estimator: Any, X: Any) -> None:
+    """Refuse to predict for a sparse frame whose columns have other names than those of the fit."""
+    if engine_for(X) is SparseRows:
+        checked(estimator, X, skip_check_array=True, reset=False)
 
 
 def check_features(estimator: Any, n_features: int) -> None:

@@ -23,7 +23,7 @@ from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
 from dperm.estimators._paying import check_purse, check_shape, paid, shape_of
-from dperm.estimators._rows import check_features, check_names, checked, unquoted
+from dperm.estimators._rows import check_features, check_names, checked, named_like, unquoted
 from dperm.estimators._shards import check_told, features_alone, in_shards
 from dperm.estimators._surroundings import surroundings
 from dperm.estimators.report import PrivacyReport
@@ -92,6 +92,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """As in scikit-learn; a setting that is known there and not here is answered with what stands for it."""
         refuse_unknown(type(self), settings)
         return super().set_params(**settings)  # type: ignore[no-any-return]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def plan(self, n_rows: int, n_features: int) -> Plan:
         """What a fit would do, from public facts alone."""
@@ -168,6 +173,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             kind = engine_for(rows)
             if kind is Table:
                 rows = checked(self, rows, dtype=[np.float64, np.float32], reset=False)
+            else:
+                named_like(self, rows)
             with unquoted():
                 check_features(self, kind.shape_of(rows)[1])
                 check_names(self, rows)

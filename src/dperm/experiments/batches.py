@@ -30,9 +30,9 @@ Entropy = SystemEntropy | SeededEntropy
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rows:
-    """The rows, their encoded labels and, where there is one, the published test part."""
+    """The rows, dense or sparse, their encoded labels and, where there is one, the published test part."""
 
-    X: NDArray[Any]
+    X: Any
     targets: NDArray[np.float64]
     held_out: NDArray[np.bool_] | None = None
 
@@ -42,7 +42,7 @@ class Rows:
 
     def first(self, n: int) -> "Rows":
         """A few rows, every other one held out where a part is."""
-        n = min(n, len(self.X))
+        n = min(n, self.X.shape[0])
         return Rows(
             X=self.X[:n],
             targets=self.targets[:n],

@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from dperm.engine.sparse_rows import as_csr, is_sparse
 from dperm.errors import InvalidInput
 from dperm.estimators.labels import encode_labels
 from dperm.experiments.batches import Rows
@@ -21,7 +23,7 @@ __all__ = ["compare", "specify"]
 
 
 def compare(
-    X: ArrayLike,
+    X: Any,
     y: ArrayLike,
     *,
     dataset: str,
@@ -48,7 +50,7 @@ def compare(
 
     Parameters
     ----------
-    X : array of shape (n, p)
+    X : array or sparse matrix of shape (n, p)
         Rows beyond ``x_norm`` are scaled down to it, in training and in testing.
     y : array of shape (n,)
         Labels; of two, the larger one is the positive class.
@@ -114,7 +116,7 @@ def compare(
 
 
 def specify(
-    X: ArrayLike,
+    X: Any,
     y: ArrayLike,
     *,
     dataset: str,
@@ -136,25 +138,27 @@ def specify(
     if loss not in known:
         raise InvalidInput(f"loss must be one of {', '.join(known)}; got {loss!r}.")
     X, (targets, n_classes) = _matrix(X), _encode(y)
-    if X.ndim != 2 or len(X) != len(targets):
+    if X.ndim != 2 or X.shape[0] != len(targets):
         raise InvalidInput(
             f"X must be a matrix with one row per label; got shapes {X.shape} and {targets.shape}."
         )
     if n_classes > 2 and loss != "logistic":
         raise InvalidInput(f"loss {loss!r} is for two classes and y holds {n_classes}; use 'logistic'.")
-    if held_out is None and not 2 <= folds <= len(X):
-        raise InvalidInput(f"folds must lie between 2 and the number of rows, {len(X)}; got {folds}.")
+    if held_out is None and not 2 <= folds <= len(targets):
+        raise InvalidInput(f"folds must lie between 2 and the number of rows, {len(targets)}; got {folds}.")
     if repeats < 1:
         raise InvalidInput(f"repeats must be at least 1; got {repeats}.")
     if max_rows is not None and Neighbours.parse(neighbours) is Neighbours.REPLACE_ONE:
         raise InvalidInput("max_rows belongs to neighbours='add-remove'.")
     if not epsilons or not mechanisms:
         raise InvalidInput("at least one mechanism and one epsilon are needed.")
-    rows = Rows(X=X, targets=targets, held_out=None if held_out is None else _check_part(held_out, len(X)))
+    rows = Rows(
+        X=X, targets=targets, held_out=None if held_out is None else _check_part(held_out, len(targets))
+    )
     spec = Spec(
         dataset=dataset,
         rows=rows.digest,
-        n_rows=len(X),
+        n_rows=len(targets),
         n_features=X.shape[1],
         n_classes=n_classes,
         loss="softmax" if n_classes > 2 else loss,
@@ -175,7 +179,9 @@ def specify(
     return spec, rows
 
 
-def _matrix(X: ArrayLike) -> NDArray[np.generic]:
+def _matrix(X: Any) -> Any:
+    if is_sparse(X):
+        return as_csr(X)
     found = np.asarray(X)
     return found if found.dtype.kind in "fiub" else found.astype(np.float64)
 

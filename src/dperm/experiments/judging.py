@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.engine import Table, engine_for
 from dperm.experiments.scores import Margins, Scores, scores
 from dperm.losses import Loss
 from dperm.row_map import RowMap
@@ -40,7 +43,7 @@ class Judgement:
 
 def judge(
     models: Sequence[Model],
-    X: NDArray[np.generic],
+    X: Any,
     targets: NDArray[np.float64],
     mask: NDArray[np.bool_],
     loss: Loss,
@@ -56,12 +59,13 @@ def judge(
     return [found[k] for k in range(len(models))]
 
 
-def _margins(models: Sequence[Model], X: NDArray[np.generic]) -> Iterator[tuple[int, Margins]]:
+def _margins(models: Sequence[Model], X: Any) -> Iterator[tuple[int, Margins]]:
     """The margins of all rows, model by model; models with the same map, and all linear ones, in one pass."""
     alike: dict[RowMap | None, list[int]] = {}
     for k, model in enumerate(models):
         alike.setdefault(None if model.row_map.linear else model.row_map, []).append(k)
-    most = max(1, _CELLS // (len(X) * models[0].weights[0].size))
+    kind, n_rows = engine_for(X), X.shape[0]
+    most = max(1, _CELLS // (n_rows * models[0].weights[0].size))
     for places in alike.values():
         for first in range(0, len(places), most):
             some = places[first : first + most]
@@ -69,7 +73,9 @@ def _margins(models: Sequence[Model], X: NDArray[np.generic]) -> Iterator[tuple[
             coefficients = np.stack([one for one, _ in linear], axis=1)
             constants = np.ravel([constant for _, constant in linear])
             row_map = models[some[0]].row_map
-            margins = row_map.margins(X, coefficients.reshape(len(coefficients), -1), constants)
-            margins = margins.reshape(len(X), *coefficients.shape[1:])
+            flat = coefficients.reshape(len(coefficients), -1)
+            margins_of = row_map.margins if kind is Table else partial(kind.margins_of, row_map=row_map)
+            margins = margins_of(X, coefficients=flat, constant=constants)
+            margins = margins.reshape(n_rows, *coefficients.shape[1:])
             for place, k in enumerate(some):
                 yield k, margins[:, place]

@@ -100,7 +100,7 @@ class _Trainer:
         one_split = few.held_out is not None
         spec = replace(
             self.spec,
-            n_rows=len(few.X),
+            n_rows=few.X.shape[0],
             max_rows=None,
             folds=min(2, self.spec.folds),
             repeats=min(2, self.spec.repeats) if one_split else 1,

@@ -114,7 +114,8 @@ def minimise(
     Model k's gradient norm is to be at most ``tolerance``, or ``tolerance[k]``. ``linear``, of shape
     (coefficients, K), adds ``linear[:, k] @ w`` to the objective of model k.
     """
-    single = problems[0].loss.outputs == 1 and engine.n_columns <= WIDEST_HESSIAN
+    widest = min(WIDEST_HESSIAN, engine.widest_hessian)
+    single = problems[0].loss.outputs == 1 and engine.n_columns <= widest
     if single and all(problem.l2 > 0 for problem in problems):
         return minimise_by_newton(engine, problems, tolerance, linear)
     return minimise_by_lbfgs(engine, problems, tolerance, linear)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import cross_val_score
 
+from dperm.engine.sparse_rows import as_csr, is_sparse
 from dperm.errors import InvalidInput
 from dperm.estimators._rows import unquoted
 from dperm.estimators.base import PrivateLinearModel
@@ -24,8 +25,8 @@ def rows_of(public_data: object) -> tuple[NDArray[Any], NDArray[Any]]:
     if not isinstance(public_data, tuple) or len(public_data) != 2:
         raise InvalidInput("public_data must be a pair (X, y) of public rows and their targets.")
     with unquoted():
-        rows, targets = (np.asarray(part) for part in public_data)
-    if rows.ndim != 2 or len(rows) == 0 or targets.shape != rows.shape[:1]:
+        rows, targets = (as_csr(part) if is_sparse(part) else np.asarray(part) for part in public_data)
+    if rows.ndim != 2 or rows.shape[0] == 0 or targets.shape != rows.shape[:1]:
         raise InvalidInput(
             "public_data must be a pair (X, y): a table of at least one row, and one target for each; got shapes "
             f"{rows.shape} and {targets.shape}."
@@ -44,10 +45,10 @@ def best_on_public_rows(
 ) -> tuple[Mapping[str, Any], float]:
     """The settings with the best cross-validated score there, and that score; of equals the first."""
     rows, targets = public
-    alike = as_noisy(whole, task.n_rows / len(rows))
+    alike = as_noisy(whole, task.n_rows / rows.shape[0])
     scores = []
     for params in grid:
-        model = configured(estimator, params, task, alike, len(rows))
+        model = configured(estimator, params, task, alike, rows.shape[0])
         model.set_params(random_state=stream(entropy))
         scores.append(float(np.mean(cross_val_score(model, rows, targets, cv=cv))))
     best = int(np.argmax(scores))

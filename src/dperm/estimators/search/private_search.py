@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._paying import check_purse, check_shape, paid
-from dperm.estimators._rows import checked, unquoted
+from dperm.estimators._rows import checked_rows, unquoted
 from dperm.estimators._surroundings import surroundings
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.classifier import PrivateClassifier
@@ -235,6 +235,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         tags.estimator_type = inner.estimator_type
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         tags.target_tags, tags.non_deterministic = inner.target_tags, True
+        tags.input_tags.sparse = inner.input_tags.sparse
         return tags
 
     def _grid(self) -> list[dict[str, Any]]:
@@ -274,11 +275,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: ArrayLike, y: ArrayLike, task: Task) -> tuple[NDArray[Any], NDArray[Any]]:
         """Rows and targets, once their form is known to be that of the task."""
-        form = {"dtype": [np.float64, np.float32], "ensure_min_samples": self.estimator._fewest_rows()}
-        rows, targets = checked(self, X, y, y_numeric=not self._classifies(), **form)
+        form = {"ensure_min_samples": self.estimator._fewest_rows()}
+        rows, targets = checked_rows(self, X, y, y_numeric=not self._classifies(), **form)
         n_told = task.n_rows if task.neighbours is Neighbours.REPLACE_ONE else None
         check_shape(rows, n_told, task.n_features)
-        if len(rows) > task.n_rows:
+        if rows.shape[0] > task.n_rows:
             raise InvalidInput(_NEEDS_MAX_ROWS)
         if task.classes is not None:
             with unquoted():
@@ -310,7 +311,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             lambda data: model.fit(*data),
         )
         targets = self.estimator._targets(plan.problem.loss)
-        report = report_on_public_choice(model, plan, targets, params, len(public[0]))
+        report = report_on_public_choice(model, plan, targets, params, public[0].shape[0])
         return self._store(model, params, score, report, entry)
 
     def _warn(self, plan: Plan, task: Task, whole: Budget) -> None:

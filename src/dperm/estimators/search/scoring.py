@@ -25,7 +25,7 @@ def score_noise(n_validation: int, mu: float) -> GaussianNoise:
 
 def score(model: PrivateLinearModel, rows: NDArray[Any], targets: NDArray[Any], n_validation: int) -> float:
     """The sum over the rows of a number from 0 to 1 each, over the public number of validation rows."""
-    if len(rows) == 0:
+    if rows.shape[0] == 0:
         return 0.0
     with np.errstate(all="ignore"):  # a warning would tell of a row
         predicted = model.predict(rows)

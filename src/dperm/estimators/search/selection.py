@@ -70,7 +70,7 @@ def best_of(
     Of equal scores the first wins: candidates are drawn alike, so that is a choice at random.
     """
     gate = Gate(entropy)
-    held = task.held_out(gate, len(rows))
+    held = task.held_out(gate, rows.shape[0])
     best: Best = (None, None, None)
     for _ in range(selection.runs.draw(gate)):
         candidate = candidates[gate.integer() % len(candidates)]

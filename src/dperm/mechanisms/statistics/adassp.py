@@ -18,6 +18,7 @@ from dperm.mechanisms.base import Job, Plan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.family import (
     StatisticsMechanism,
+    check_width,
     label_sum_error,
     moment_error,
     pack,
@@ -107,6 +108,7 @@ class AdaSSP(StatisticsMechanism):
         )
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> ThreeReleases:
+        check_width(problem)
         budget.check_gaussian()
         sensitivities = self.sensitivities(problem)
         paper = self.accounting == "paper"

@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
+from dperm.errors import Unsupported
 from dperm.losses import Loss
 from dperm.mechanisms.base import Job, Mechanism
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
+
+WIDEST_MOMENTS = 4096
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -38,6 +41,15 @@ class StatisticsMechanism(Mechanism):
         moments = np.broadcast_to(moments, (len(models), *moments.shape[1:]))  # one matrix without a mask
         column = {model: k for k, model in enumerate(models)}
         return [(-gradients[:, column[job.model]], moments[column[job.model]]) for job in jobs]
+
+
+def check_width(problem: Problem) -> None:
+    """Refuse, before any row is read, a matrix of all pairs of columns that would not fit in memory."""
+    if problem.n_columns > WIDEST_MOMENTS:
+        raise Unsupported(
+            f"second moments of {problem.n_columns} columns are a matrix of {problem.n_columns**2:.2g} numbers, and at "
+            f"most {WIDEST_MOMENTS} columns are taken. Use 'auto' or 'dp-gd', or PublicHasher before the model."
+        )
 
 
 def triangle_size(n_columns: int) -> int:

@@ -16,6 +16,7 @@ from dperm.mechanisms.base import Job, Plan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.family import (
     StatisticsMechanism,
+    check_width,
     label_sum_error,
     moment_error,
     pack,
@@ -107,6 +108,7 @@ class SSP(StatisticsMechanism):
         return exact + 2 * (label_sum_error(problem) + self._moment_weight(problem) * moment_error(problem))
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> MomentsPlan:
+        check_width(problem)
         mu = mu_left(budget, mu_spent)
         sensitivity = self.sensitivity(problem)
         p = problem.n_columns

@@ -1,0 +1,48 @@
+"""The replays of mechanisms on worst-case neighbours, with rows that the sparse engine holds."""
+
+import pytest
+from scipy.sparse import csr_array
+
+from dperm.audit.neighbours import table_of
+from dperm.audit.replay import replay_all
+from dperm.audit.watched_rows import WatchedTable
+from dperm.engine.sparse import SparseEngine
+from dperm.engine.sparse_rows import SparseRows
+from dperm.mechanisms.standardising import MEAN, MOMENTS
+
+
+class WatchedSparse(WatchedTable):
+    """Rows that are watched as a table is, and opened as sparse ones."""
+
+    def _opened(self, position, common, precise, threads, **how):
+        rows = SparseRows(csr_array(self._X), self._y, row_map=self._map, n_rows=self._n_rows)
+        rows._used = self._used
+        return rows._opened(position, common, precise, threads, **how)
+
+
+def sparse_table_of(*given, **facts):
+    made = table_of(*given, **facts)
+    made.__class__ = WatchedSparse
+    return made
+
+
+@pytest.mark.parametrize("name", ["dp-gd", "dp-sgd", "objective", "output", "rsgd-ar", "ssp"])
+def test_neighbours_in_sparse_rows_are_as_close_as_declared(name, monkeypatch):
+    opened, centred = [], []
+    original = SparseEngine.__init__
+
+    def noted(self, rows, *rest, **more):
+        opened.append(self)
+        centred.append(rows.centre.size > 0)
+        original(self, rows, *rest, **more)
+
+    monkeypatch.setattr(SparseEngine, "__init__", noted)
+    for module in ("replay", "coupling"):
+        monkeypatch.setattr(f"dperm.audit.{module}.table_of", sparse_table_of)
+    reports = list(replay_all([name]))
+    assert [str(report) for report in reports if not report.passed] == []
+    own = [step for report in reports for step in report.passages if step.name not in (MEAN, MOMENTS)]
+    assert max(step.distance / step.declared for step in own) > 0.5
+    assert len(opened) > len(reports)
+    assert any(centred)
+    assert not all(centred)
