@@ -19,7 +19,9 @@ def client():
     """Threads in this process: worker processes have their own tests, of faults and of logs."""
     from distributed import Client
 
-    return Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None, set_as_default=True)
+    return Client(
+        processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None, set_as_default=True
+    )
 
 
 def native(X, y=None):
@@ -27,7 +29,9 @@ def native(X, y=None):
 
     client()
     parts = (tuple(n for n in cut(len(X)) if n),)
-    return dask_shards(da.from_array(X, chunks=(*parts, -1)), None if y is None else da.from_array(y, chunks=parts))
+    return dask_shards(
+        da.from_array(X, chunks=(*parts, -1)), None if y is None else da.from_array(y, chunks=parts)
+    )
 
 
 def rows(X, y, *, row_map, n_rows, mask=None):

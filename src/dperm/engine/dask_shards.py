@@ -54,7 +54,9 @@ class DaskShards(ShardSource):
         return {**self.__dict__, "_blocks": ()}
 
 
-def dask_shards(X: Any, y: Any = None, *, sizes: Sequence[int] | None = None, n_features: int | None = None) -> ShardSource:
+def dask_shards(
+    X: Any, y: Any = None, *, sizes: Sequence[int] | None = None, n_features: int | None = None
+) -> ShardSource:
     """Shards of a Dask array, a Dask frame or a list of delayed blocks.
 
     Parameters
@@ -102,7 +104,9 @@ def _labels_of(y: Any, blocks: list[Any], sizes: Sequence[int]) -> list[Any] | N
     """A block of labels for each block of rows, or None where y is not Dask's."""
     if isinstance(y, list | tuple) and len(y) > 0 and _from_dask(y[0]):
         if len(y) != len(blocks):
-            raise InvalidInput(f"X has {len(blocks)} blocks and y {len(y)}; give one block of labels for each.")
+            raise InvalidInput(
+                f"X has {len(blocks)} blocks and y {len(y)}; give one block of labels for each."
+            )
         return list(y)
     if not _from_dask(y):
         return None
@@ -140,7 +144,9 @@ def _of_frame(X: Any, y: Any) -> ShardSource:
     return DaskShards(_joined(tables, labels), sizes, len(names), labels is not None, [str(n) for n in names])
 
 
-def _of_delayed(blocks: list[Any], y: Any, sizes: Sequence[int] | None, n_features: int | None) -> ShardSource:
+def _of_delayed(
+    blocks: list[Any], y: Any, sizes: Sequence[int] | None, n_features: int | None
+) -> ShardSource:
     import dask
 
     labels = _labels_of(y, blocks, sizes or ())
