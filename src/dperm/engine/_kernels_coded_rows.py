@@ -8,7 +8,6 @@ from dperm.codes.table import BLOCK
 from dperm.engine._formulas import FREE_ORDER
 from dperm.engine._kernels import FIXED_ORDER, compiled
 from dperm.engine._kernels_coded import TILE, add_products
-from dperm.engine._kernels_simd import LANES, gather8, scatter8
 
 
 @compiled(FREE_ORDER)
@@ -161,13 +160,13 @@ def densify(fields, entries, codes, floats, inner, outer, moved, intercept, firs
 
 @compiled(FIXED_ORDER)
 def as_entries(fields, entries, rows, first, last, index, data):
-    """Rows [first, last) as sparse rows over a table with the numbers, the second factor and the intercept below it."""
-    codes, floats, _, _, inner, outer = rows
+    """Rows [first, last) as sparse rows over a table with the weights of numbers below it."""
+    codes, floats, _, _, inner, _ = rows
     numbers, splines = fields.number.size, fields.linear.size
     below = fields.spline_start[splines]
     for r in range(last - first):
         block, place = (first + r) // BLOCK, (first + r) % BLOCK
-        f, g = outer[first + r], inner[first + r]
+        g = inner[first + r]
         q = 0
         for c in range(codes.shape[1]):
             index[r, q] = fields.group_start[c] + np.int64(codes[block, c, place])
@@ -187,35 +186,3 @@ def as_entries(fields, entries, rows, first, last, index, data):
             index[r, q] = below + m
             data[r, q] = (np.float64(floats[block, m, place]) * entries.on[column] + entries.off[column]) * g
             q += 1
-        index[r, q] = below + numbers
-        data[r, q] = f
-        index[r, q + 1] = below + numbers + 1
-        data[r, q + 1] = 1.0 if f > 0.0 else 0.0
-
-
-@compiled(FIXED_ORDER)
-def margins_of_models(index, data, table, out):
-    """Margins of sparse rows, eight models at a time."""
-    width = data.shape[1]
-    flat_index, flat = index.reshape(-1), data.reshape(-1)
-    flat_out = out.reshape(-1)
-    for first in range(0, table.shape[1], LANES):
-        for r in range(data.shape[0]):
-            place = r * out.shape[1] + first
-            gather8(
-                flat, flat_index, r * width, (r + 1) * width, table, table.shape[1], first, flat_out, place
-            )
-
-
-@compiled(FIXED_ORDER)
-def add_back(index, data, slopes, total):
-    """Add slope * row of every sparse row to ``total``, eight models at a time."""
-    width = data.shape[1]
-    flat_index, flat = index.reshape(-1), data.reshape(-1)
-    flat_slopes = slopes.reshape(-1)
-    for first in range(0, total.shape[1], LANES):
-        for r in range(data.shape[0]):
-            place = r * slopes.shape[1] + first
-            scatter8(
-                flat, flat_index, r * width, (r + 1) * width, total, total.shape[1], first, flat_slopes, place
-            )

@@ -53,8 +53,8 @@ class CodeFields(NamedTuple):
 
     @property
     def row_entries(self) -> int:
-        """Rows of a table, numbers and factors that make up the product of one row."""
-        return len(self.group_start) - 1 + 2 * len(self.linear) + len(self.number) + 2
+        """Places in a table, and numbers, that make up one row."""
+        return len(self.group_start) - 1 + 2 * len(self.linear) + len(self.number)
 
 
 class CodeEntries(NamedTuple):

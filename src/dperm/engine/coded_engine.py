@@ -11,6 +11,7 @@ from dperm.arithmetic import FLOAT64, Arithmetic
 from dperm.engine import _kernels_coded as kernels
 from dperm.engine import _kernels_coded_rows as row_kernels
 from dperm.engine._kernels_simd import LANES
+from dperm.engine._kernels_sparse import add_back, margins_of_models
 from dperm.engine._stages import Block, compiled_kind, no_mask, parameters, safe_clip
 from dperm.engine._threads import Part, in_order
 from dperm.engine.base import Floats
@@ -41,26 +42,30 @@ class CodedEngine(BlockedEngine):
     def _dtype(self, n_models: int) -> np.dtype[Any]:
         return np.dtype(np.float64)
 
-    def _load(self, first: int, last: int, dtype: np.dtype[Any]) -> tuple[Any, Floats]:
-        fields = self._rows.fields
-        index = np.empty((last - first, fields.row_entries), np.int32)
-        data = np.empty(index.shape)
-        row_kernels.as_entries(fields, self._rows.entries, self._columns(), first, last, index, data)
-        return index, data
+    def _load(self, first: int, last: int, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+        """As sparse rows over the table of a model, with both factors beside them."""
+        rows, n = self._rows, last - first
+        width = rows.fields.row_entries
+        index, data = np.empty((n, width), np.int32), np.empty((n, width))
+        row_kernels.as_entries(rows.fields, rows.entries, self._columns(), first, last, index, data)
+        outer = rows.outer[first:last]
+        far = outer if rows.moved.size else np.empty(0)
+        constant = (outer > 0).astype(np.float64) if rows.intercept else np.empty(0)
+        return data.reshape(-1), index.reshape(-1), np.arange(n + 1) * width, far, constant
 
-    def _margins_into(self, block: tuple[Any, Floats], weights: Block, out: Block) -> None:
-        row_kernels.margins_of_models(*block, weights, out)
+    def _margins_into(self, block: tuple[Any, ...], weights: Block, out: Block) -> None:
+        margins_of_models(block, weights, 0, len(out), out)
 
-    def _add_back(self, block: tuple[Any, Floats], slopes: Block, total: Floats) -> None:
-        row_kernels.add_back(*block, slopes, total)
+    def _add_back(self, block: tuple[Any, ...], slopes: Block, total: Floats) -> None:
+        add_back(block, slopes, 0, len(slopes), total)
 
     def _laid_out(self, weights: Block) -> Block:
         return np.stack([self._stacked(weights[:, k]) for k in range(weights.shape[1])], axis=1)
 
     def _stacked(self, w: Floats) -> Floats:
-        """The table of one model, and below it the weights of numbers, of the second factor and of the intercept."""
+        """The table of one model, and below it the weights of numbers, of the intercept and of the second factor."""
         table, features, shift, intercept = self._weights(w)
-        return np.concatenate([table, features[self._rows.fields.number], [shift, intercept]])
+        return np.concatenate([table, features[self._rows.fields.number], [intercept, shift]])
 
     def _blank(self, weights: Block) -> Floats:
         fields = self._rows.fields
@@ -71,7 +76,8 @@ class CodedEngine(BlockedEngine):
         gradient = np.zeros((self.n_columns, total.shape[1]))
         cuts = [fields.table_size, fields.table_size + len(fields.number)]
         for k in range(total.shape[1]):
-            gradient[:, k] = self._one_folded(*np.split(np.ascontiguousarray(total[:, k]), cuts))
+            codes, numbers, totals = np.split(np.ascontiguousarray(total[:, k]), cuts)
+            gradient[:, k] = self._one_folded(codes, numbers, totals[::-1])
         return gradient
 
     def _spare(self, columns: int) -> int:
@@ -115,6 +121,14 @@ class CodedEngine(BlockedEngine):
             value += part_value
             _add(total, sums)
         return np.array([value]), self._one_folded(*total)[:, None]
+
+    def _margins(self, W: Floats) -> Floats:
+        flat = W.reshape(len(W), -1)
+        out = np.empty((flat.shape[1], self.n_rows))
+        held = (self._rows.fields, self._rows.entries, self._columns())
+        for k in range(flat.shape[1]):
+            kernels.margins(*held, self._weights(flat[:, k]), 0, self.n_rows, out[k])
+        return np.ascontiguousarray(out.T).reshape(self.n_rows, *W.shape[1:])
 
     def _power_sums(self, power: int) -> Floats:
         if power == 2:
