@@ -176,6 +176,7 @@ def one_model(
     entries,
     rows,
     mask,
+    model,
     weights,
     first,
     last,
@@ -213,7 +214,7 @@ def one_model(
             margin[i] = margin[i] * g[i] + (shift * f[i] + there)
         if masked:
             for i in range(n):
-                weight[i] = mask[begin + i, 0]
+                weight[i] = mask[begin + i, model]
         if want_value:
             for i in range(0, n, LOG_ROWS):
                 count = min(LOG_ROWS, n - i)

@@ -14,12 +14,13 @@ from dperm.engine._kernels_simd import LANES
 from dperm.engine._kernels_sparse import add_back, margins_of_models
 from dperm.engine._stages import Block, compiled_kind, no_mask, parameters, safe_clip
 from dperm.engine._threads import Part, in_order
-from dperm.engine.base import Floats
+from dperm.engine.base import Floats, Integers
 from dperm.engine.blocked import BlockedEngine
 from dperm.engine.coded_store import StoredCoded, read_only
 from dperm.losses import Loss
 
 Sums = tuple[Floats, Floats, Floats]
+_FEWEST_TOGETHER = 16  # models for which a pass for all of them is shorter than one for each
 
 
 class CodedEngine(BlockedEngine):
@@ -93,34 +94,51 @@ class CodedEngine(BlockedEngine):
         cuts = [first + n * i // count for i in range(count + 1)]
         return list(pairwise(cuts))
 
-    def _one_model(
+    def _range_sums(
         self,
         loss: Loss,
         W: Floats,
-        first: int,
-        last: int,
+        start: Integers,
+        stop: Integers,
         clip: Floats | None,
         want_value: bool,
         want_gradient: bool,
-    ) -> tuple[Floats, Floats] | None:
+    ) -> tuple[Floats, Floats]:
+        if W.shape[1] >= _FEWEST_TOGETHER or compiled_kind(loss) is None:
+            return super()._range_sums(loss, W, start, stop, clip, want_value, want_gradient)
+        values, gradients = np.empty(W.shape[1]), np.empty(W.shape)
+        for k in range(W.shape[1]):
+            part, bound = (int(start[k]), int(stop[k])), None if clip is None else clip[k]
+            found = self._alone(loss, W[:, k], k, part, bound, want_value, want_gradient)
+            values[k], gradients[:, k] = found
+        return values, gradients
+
+    def _alone(
+        self,
+        loss: Loss,
+        w: Floats,
+        model: int,
+        rows: Part,
+        clip: float | None,
+        want_value: bool,
+        want_gradient: bool,
+    ) -> tuple[float, Floats]:
+        """The value and the gradient of one model over a range of rows."""
         kind = compiled_kind(loss)
-        if kind is None:
-            return None
-        bound = np.inf if clip is None else float(safe_clip(clip, 1, W.dtype)[0])
+        bound = np.inf if clip is None else float(safe_clip(np.array([clip]), 1, w.dtype)[0])
         settings = (kind, parameters(loss), bound, want_value, want_gradient)
-        rows, weights = self._columns(), self._weights(W[:, 0])
         mask = no_mask(1) if self._rows.mask is None else self._rows.mask
-        fixed = (self._rows.fields, self._rows.entries, rows, mask, weights)
+        held = (self._rows.fields, self._rows.entries, self._columns(), mask, model, self._weights(w))
 
         def pass_over(part: Part) -> tuple[float, Sums]:
             sums = self._no_sums()
-            return kernels.one_model(*fixed, *part, *settings, self._copies(), *sums), sums
+            return kernels.one_model(*held, *part, *settings, self._copies(), *sums), sums
 
         value, total = 0.0, self._no_sums()
-        for part_value, sums in in_order(pass_over, self._ranges(first, last, kernels.COPIES), self._threads):
+        for part_value, sums in in_order(pass_over, self._ranges(*rows, kernels.COPIES), self._threads):
             value += part_value
             _add(total, sums)
-        return np.array([value]), self._one_folded(*total)[:, None]
+        return value, self._one_folded(*total)
 
     def _margins(self, W: Floats) -> Floats:
         flat = W.reshape(len(W), -1)
