@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,16 +22,27 @@ class DaskShards(ShardSource):
     def __init__(
         self,
         blocks: Sequence[Any],
-        sizes: Sequence[int],
+        sizes: Sequence[int] | Callable[[], Sequence[int]],
         n_features: int,
         has_labels: bool,
         feature_names: Sequence[str] | None = None,
     ) -> None:
         self._blocks: Sequence[Any] = blocks
-        self.sizes, self.n_features = tuple(int(n) for n in sizes), int(n_features)
-        self.has_labels = has_labels
+        self._sizes = sizes if callable(sizes) else tuple(int(n) for n in sizes)
+        self.n_features, self.has_labels = int(n_features), has_labels
         self.feature_names = None if feature_names is None else tuple(feature_names)
         self.key = uuid.uuid4().hex
+
+    @property
+    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Computed by Dask when they are first asked for, where they were not known."""
+        if callable(self._sizes):
+            self._sizes = tuple(int(n) for n in self._sizes())
+        return self._sizes
+
+    @property
+    def sizes_are_known(self) -> bool:  # type: ignore[override]
+        return not callable(self._sizes)
 
     def load(self, shard: int) -> tuple[Any, Any]:
         import dask
@@ -51,7 +63,7 @@ class DaskShards(ShardSource):
         return DaskExecutor(client, self._blocks)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_blocks": ()}
+        return {**self.__dict__, "_blocks": (), "_sizes": self.sizes}
 
 
 def dask_shards(
@@ -66,17 +78,23 @@ def dask_shards(
     y : dask array or Series, list of Delayed, name of a column, or an array
         An array that this process holds is not part of the shards.
     sizes, n_features
-        Of delayed blocks, where they are known; otherwise the blocks are computed once to ask them.
+        Of delayed blocks, where they are known; otherwise blocks, like the parts of a frame, are computed to ask them.
     """
-    if isinstance(X, list | tuple):
-        return _of_delayed(list(X), y, sizes, n_features)
-    return _of_array(X, y) if _is_array(X) else _of_frame(X, y)
+    source = _source(X, y, sizes, n_features)
+    assert source.sizes  # computed now, before anyone pays for a fit
+    return source
 
 
 @register_adapter
 def _adapted(X: Any, y: Any) -> ShardSource | None:
     listed = isinstance(X, list | tuple) and len(X) > 0 and _from_dask(X[0])
-    return dask_shards(X, y) if listed or _from_dask(X) else None
+    return _source(X, y) if listed or _from_dask(X) else None
+
+
+def _source(X: Any, y: Any, sizes: Sequence[int] | None = None, n_features: int | None = None) -> ShardSource:
+    if isinstance(X, list | tuple):
+        return _of_delayed(list(X), y, sizes, n_features)
+    return _of_array(X, y) if _is_array(X) else _of_frame(X, y, sizes)
 
 
 def _from_dask(X: Any) -> bool:
@@ -121,7 +139,7 @@ def _labels_of(y: Any, blocks: list[Any], sizes: Sequence[int]) -> list[Any] | N
     return y.rechunk((tuple(sizes),)).to_delayed().ravel().tolist()  # type: ignore[no-any-return]
 
 
-def _of_frame(X: Any, y: Any) -> ShardSource:
+def _of_frame(X: Any, y: Any, told: Sequence[int] | None) -> ShardSource:
     if not hasattr(X, "columns") or not hasattr(X, "to_delayed"):
         raise InvalidInput(f"no shards can be made of a {type(X).__name__}; give a Dask array or DataFrame.")
     names = [name for name in X.columns if not (isinstance(y, str) and name == y)]
@@ -133,14 +151,14 @@ def _of_frame(X: Any, y: Any) -> ShardSource:
     import dask
 
     parts = X.to_delayed()
-    sizes = dask.compute(*(dask.delayed(len)(part) for part in parts))
+    sizes = told or partial(_lengths, parts)
     if isinstance(y, str):
         blocks = [dask.delayed(_table)(part, names, y) for part in parts]
         return DaskShards(blocks, sizes, len(names), True, [str(name) for name in names])
     tables = [dask.delayed(_table)(part, names) for part in parts]
     same_parts = type(y).__module__.startswith("dask.dataframe") or type(y).__module__.startswith("dask_expr")
     targets = y.to_delayed() if same_parts else y
-    labels = _labels_of(targets, tables, sizes)
+    labels = _labels_of(targets, tables, () if isinstance(targets, list | tuple) else _called(sizes))
     return DaskShards(_joined(tables, labels), sizes, len(names), labels is not None, [str(n) for n in names])
 
 
@@ -150,12 +168,23 @@ def _of_delayed(
     import dask
 
     labels = _labels_of(y, blocks, sizes or ())
-    if sizes is None or n_features is None:
-        shapes = dask.compute(*(dask.delayed(np.shape)(block) for block in blocks))
-        if any(len(shape) != 2 or shape[1] != shapes[0][1] for shape in shapes):
+    if n_features is None:
+        (first,) = dask.compute(dask.delayed(np.shape)(blocks[0]))
+        if len(first) != 2:
             raise InvalidInput("every block must be a table of the same number of columns.")
-        sizes, n_features = [shape[0] for shape in shapes], shapes[0][1]
-    return DaskShards(_joined(blocks, labels), sizes, n_features, labels is not None)
+        n_features = first[1]
+    lengths = sizes or partial(_lengths, blocks)
+    return DaskShards(_joined(blocks, labels), lengths, n_features, labels is not None)
+
+
+def _lengths(blocks: Sequence[Any]) -> Sequence[int]:
+    import dask
+
+    return dask.compute(*(dask.delayed(len)(block) for block in blocks))  # type: ignore[no-any-return]
+
+
+def _called(sizes: Any) -> Sequence[int]:
+    return sizes() if callable(sizes) else sizes  # type: ignore[no-any-return]
 
 
 def _joined(blocks: list[Any], labels: list[Any] | None) -> list[Any]:

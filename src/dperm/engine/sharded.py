@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dperm.arithmetic import Arithmetic
 from dperm.engine._gathering import gathered
 from dperm.engine._shard_cache import CACHE
 from dperm.engine._shard_layout import Layout, ShardRanges, check_order
-from dperm.engine._shard_task import LabelCheck, Opening, Pass, Piece, Predicted
+from dperm.engine._shard_task import LabelCheck, Labels, Opening, Pass, Piece, Predicted
 from dperm.engine.base import (
     Batches,
     DivisibleOrder,
@@ -295,6 +295,12 @@ class ShardedEngine(Engine):
     def _scores(self, loss: Loss, W: Floats) -> Evaluation:
         answers = self._answers("evaluate", loss, W)
         return Evaluation(*(np.sum(column, axis=0) for column in zip(*answers, strict=True)))
+
+
+def labels_in(source: ShardSource) -> NDArray[Any]:
+    """The labels of all shards as they came, for a score."""
+    shards = [shard for shard, n in enumerate(source.sizes) if n]
+    return np.concatenate(list(gathered(source.executor(), Labels(source=source), shards)))
 
 
 def _with_empty(sizes: Sequence[int], n_rows: int) -> tuple[int, ...]:

@@ -27,6 +27,9 @@ class ShardSource(ABC):
     key: str
     """Names the content: two sources with one key load the same rows."""
 
+    sizes_are_known: bool = True
+    """Whether ``sizes`` can be told before a row is read."""
+
     has_labels: bool = True
     """Whether ``load`` gives labels; otherwise they are given apart."""
 

@@ -111,7 +111,7 @@ def checked_rows(estimator: Any, X: Any, y: Any, **form: Any) -> tuple[Any, Any]
         return rows, targets
     form.pop("ensure_min_samples", None)
     targets = checked(estimator, y=y, **form)
-    estimator.n_features_in_ = engine_for(X).shape_of(X)[1]
+    note_features(estimator, X, engine_for(X).shape_of(X)[1])
     return X, targets
 
 
@@ -122,3 +122,20 @@ def check_features(estimator: Any, n_features: int) -> None:
             f"X has {n_features} features, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_} features as input."
         )
+
+
+def note_features(estimator: Any, rows: Any, n_features: int) -> None:
+    """What scikit-learn keeps of the features of a fit, where an engine of its own opens the rows."""
+    estimator.n_features_in_ = n_features
+    names = getattr(rows, "feature_names", None)
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def check_names(estimator: Any, rows: Any) -> None:
+    """Refuse columns of other names than those of the fit, or in another order. Names are public."""
+    names, known = getattr(rows, "feature_names", None), getattr(estimator, "feature_names_in_", None)
+    if names is not None and known is not None and list(names) != list(known):
+        raise InvalidInput("X has other columns than those of the fit, or has them in another order.")

@@ -23,7 +23,8 @@ from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
 from dperm.estimators._paying import check_purse, check_shape, paid, shape_of
-from dperm.estimators._rows import check_features, checked, unquoted
+from dperm.estimators._rows import check_features, check_names, checked, unquoted
+from dperm.estimators._shards import check_told, features_alone, in_shards
 from dperm.estimators._surroundings import surroundings
 from dperm.estimators.report import PrivacyReport
 from dperm.ledger import Ledger
@@ -163,16 +164,18 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _margins(self, X: ArrayLike) -> Vector:
         """The linear function of every row, mapped as in training."""
         check_is_fitted(self)
-        kind = engine_for(X)
-        if kind is Table:
-            rows = checked(self, X, dtype=[np.float64, np.float32], reset=False)
-            return self.row_map_.margins(rows, self.coef_.T, self.intercept_)
-        with unquoted():
-            check_features(self, kind.shape_of(X)[1])
-            return kind.margins_of(X, self.row_map_, self.coef_.T, self.intercept_)
+        with in_shards(features_alone(self, X)) as (rows, _):
+            kind = engine_for(rows)
+            if kind is Table:
+                rows = checked(self, rows, dtype=[np.float64, np.float32], reset=False)
+            with unquoted():
+                check_features(self, kind.shape_of(rows)[1])
+                check_names(self, rows)
+                return kind.margins_of(rows, self.row_map_, self.coef_.T, self.intercept_)
 
     def _table_shape(self, X: Any, y: Any, paying: bool) -> tuple[int, int]:
         """Rows and features, before a value is looked at. What is no table is refused in scikit-learn's words."""
+        check_told(X, paying)
         with unquoted():
             kind = engine_for(X)
             shape = shape_of(X, paying) if kind is Table else kind.shape_of(X)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 from dperm.certificate.statement import DECLARED, TAKEN, loss_of
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classes, has_link
-from dperm.estimators._rows import checked_rows, unquoted
+from dperm.estimators._rows import checked_rows, note_features, unquoted
+from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators._weights import refuse_weights
-from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.base import PrivateLinearModel, Vector
 from dperm.estimators.labels import encode_labels
 from dperm.ledger import Ledger
 from dperm.losses import Loss
@@ -32,6 +34,10 @@ _NEEDS_CLASSES = {
     "hidden": (
         "neighbours='add-remove' hides whether a row is there, and labels taken from y would tell that of the "
         "only row with a label: declare all that may occur with classes=."
+    ),
+    "shards": (
+        "Labels that lie in shards are not read to find out which there are: declare classes=, all labels that may "
+        "occur, of two the positive one second."
     ),
     "paid": (
         "With a ledger declare classes=, all labels that may occur: the charge comes before a row is read, and "
@@ -48,6 +54,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     """A linear classifier, trained with differential privacy. Subclasses say with which ``loss``."""
 
     loss: LossLike
+    _labels_are_public: bool = False
 
     def __init__(
         self,
@@ -94,35 +101,46 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         """
         return self._planned(n_rows, n_features, self._loss(self._count_classes(n_classes)))
 
-    def fit(self, X: ArrayLike, y: ArrayLike, **unsupported: Any) -> PrivateClassifier:
+    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> PrivateClassifier:
         """Plan from public facts, then train on the rows and release the weights once.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or shards
             Rows with a Euclidean norm above ``x_norm`` are scaled down to it. Under add-remove there may be none.
-        y : array-like of shape (n_samples,)
-            Labels, all of them in ``classes``.
+            Shards are a ``ShardSource``, or what one is made of: a Dask array or frame, a Spark DataFrame.
+        y : array-like of shape (n_samples,), or the name of a column
+            Labels, all of them in ``classes``, which are declared where the labels lie in shards.
         **unsupported
             Refused: ``sample_weight`` with the reason why.
         """
         refuse_weights(unsupported)
+        with in_shards(X, y) as (rows, labels):
+            coefficients, intercept = self._fitted(rows, labels)
+        self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
+        self.intercept_ = np.atleast_1d(intercept)
+        self._bind()
+        return self
+
+    def _fitted(self, X: Any, y: Any) -> tuple[Vector, Vector]:
         paying = self.ledger is not None
         shape = self._table_shape(X, y, paying)
-        classes = self._label_set(y, paying)
+        public = X.classes if are_in_shards(y) else None
+        self._labels_are_public = public is not None
+        classes = self._label_set(y, paying, public)
 
-        def read() -> tuple[NDArray[Any], NDArray[Any]]:
+        def read() -> tuple[Any, Any]:
+            if are_in_shards(y):
+                note_features(self, X, shape[1])
+                return X, partial(encode_labels, classes=classes)
             rows, labels = checked_rows(self, X, y, ensure_min_samples=self._fewest_rows())
             with unquoted():
                 check_classification_targets(labels)
                 return rows, encode_labels(labels, classes)
 
-        coefficients, intercept = self._fit_weights(self._plan(*shape, self._loss(len(classes))), read)
+        weights = self._fit_weights(self._plan(*shape, self._loss(len(classes))), read)
         self.classes_ = classes
-        self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
-        self.intercept_ = np.atleast_1d(intercept)
-        self._bind()
-        return self
+        return weights
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Margins: of two classes one per row, positive for ``classes_[1]``; otherwise one column per class.
@@ -154,11 +172,10 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             return np.asarray(log_softmax(odds, axis=1))
         return np.column_stack([log_expit(-odds), log_expit(odds)])
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Share of the rows that are predicted right. It is not private."""
         check_is_fitted(self)
-        with unquoted():
-            return float(super().score(X, y, sample_weight))
+        return scored(super().score, X, y, sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -181,7 +198,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         return classifier_loss(self.loss, n_classes)
 
     def _targets(self, loss: Loss) -> dict[str, Any]:
-        origin = TAKEN if self.classes is None else DECLARED
+        origin = TAKEN if self.classes is None and not self._labels_are_public else DECLARED
         return {"kind": "classes", "count": max(loss.outputs, 2), "origin": origin}
 
     def _count_classes(self, told: int | None) -> int:
@@ -198,10 +215,14 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             raise InvalidInput(f"n_classes must be a whole number of at least 2; got {told!r}.")
         return int(told)
 
-    def _label_set(self, y: ArrayLike, paying: bool) -> NDArray[Any]:
+    def _label_set(self, y: Any, paying: bool, public: Sequence[Any] | None = None) -> NDArray[Any]:
+        """``public``: labels that something public beside the rows declares, such as the schema of a folder."""
+        declared = public if self.classes is None else self.classes
+        if declared is not None:
+            return self._checked_classes(np.asarray(declared))
         self._check_declared(paying)
-        if self.classes is not None:
-            return self._checked_classes(np.asarray(self.classes))
+        if are_in_shards(y):
+            raise InvalidInput(_NEEDS_CLASSES["shards"])
         labels = _labels_in(y)
         if len(labels) < 2:
             raise InvalidInput(

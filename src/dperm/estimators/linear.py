@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from dperm.certificate.statement import DECLARED
 from dperm.errors import InvalidInput
 from dperm.estimators._documented import documented
 from dperm.estimators._losses import LossLike, regression_loss
-from dperm.estimators._rows import checked_rows, unquoted
+from dperm.estimators._rows import checked_rows, note_features, unquoted
+from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators._weights import refuse_weights
-from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.base import PrivateLinearModel, Vector
 from dperm.ledger import Ledger
 from dperm.losses import ClippedSquared, Loss
 from dperm.mechanisms import Mechanism, Plan
@@ -151,33 +153,41 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         self._scale()
         return self._planned(n_rows, n_features, self._loss())
 
-    def fit(self, X: ArrayLike, y: ArrayLike, **unsupported: Any) -> PrivateLinearRegression:
+    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> PrivateLinearRegression:
         """Plan from public facts, then train on the rows and release.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or shards
             Rows with a Euclidean norm above ``x_norm`` are scaled down to it. Under add-remove there may be none.
-        y : array-like of shape (n_samples,)
+            Shards are a ``ShardSource``, or what one is made of: a Dask array or frame, a Spark DataFrame.
+        y : array-like of shape (n_samples,), or the name of a column
             Numbers; those outside ``y_range`` are cut off at its ends.
         **unsupported
             Refused: ``sample_weight`` with the reason why.
         """
         refuse_weights(unsupported)
         middle, half = self._scale()
-        loss = self._loss()
-        plan = self._plan(*self._table_shape(X, y, self.ledger is not None), loss)
-
-        def read() -> tuple[NDArray[Any], NDArray[Any]]:
-            rows, values = checked_rows(self, X, y, y_numeric=True, ensure_min_samples=self._fewest_rows())
-            with unquoted():
-                return rows, np.clip((values.astype(np.float64) - middle) / half, -1.0, 1.0)
-
-        coefficients, intercept = self._fit_weights(plan, read)
+        encode = partial(_moved, middle=middle, half=half)
+        with in_shards(X, y) as (rows, targets):
+            coefficients, intercept = self._fitted(rows, targets, encode)
         self.coef_ = half * coefficients
         self.intercept_ = float(middle + half * intercept)
         self._bind()
         return self
+
+    def _fitted(self, X: Any, y: Any, encode: Callable[[Any], Any]) -> tuple[Vector, Vector]:
+        shape = self._table_shape(X, y, self.ledger is not None)
+
+        def read() -> tuple[Any, Any]:
+            if are_in_shards(y):
+                note_features(self, X, shape[1])
+                return X, encode
+            rows, values = checked_rows(self, X, y, y_numeric=True, ensure_min_samples=self._fewest_rows())
+            with unquoted():
+                return rows, encode(values)
+
+        return self._fit_weights(self._plan(*shape, self._loss()), read)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """The linear function of each row, not cut off at ``y_range``.
@@ -186,11 +196,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         """
         return self._margins(X)
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """R squared on these rows. It is not private."""
         check_is_fitted(self)
-        with unquoted():
-            return float(super().score(X, y, sample_weight))
+        return scored(super().score, X, y, sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -224,3 +233,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         if not self.fit_intercept:
             return 0.0, max(abs(low), abs(high))
         return low / 2 + high / 2, high / 2 - low / 2
+
+
+def _moved(values: ArrayLike, middle: float, half: float) -> NDArray[np.float64]:
+    """Targets in units of half their range, cut off at its ends."""
+    return np.clip((np.asarray(values, np.float64) - middle) / half, -1.0, 1.0)

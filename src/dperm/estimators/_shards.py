@@ -1,0 +1,63 @@
+"""Rows that lie in shards, on the road of ``fit``, ``predict`` and ``score``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dperm.engine import ShardSource, labels_in, source_of
+from dperm.errors import InvalidInput
+from dperm.estimators._rows import unquoted
+
+IN_SHARDS = "labels that lie in the shards, beside their rows"
+"""Stands for y."""
+
+
+@contextmanager
+def in_shards(X: Any, y: Any = None) -> Iterator[tuple[Any, Any]]:
+    """X and y as they came; or the shards that they are, and ``IN_SHARDS`` where these hold the labels.
+
+    What was made for these shards alone is given back in the end.
+    """
+    with unquoted():
+        source = source_of(X, y)
+    if source is None:
+        yield X, y
+        return
+    try:
+        yield source, IN_SHARDS if source.has_labels else y
+    finally:
+        if source is not X:
+            source.close()
+
+
+def are_in_shards(y: Any) -> bool:
+    return y is IN_SHARDS
+
+
+def check_told(X: Any, paying: bool) -> None:
+    """Refuse shards that must be read to be counted where a charge comes before a row is read."""
+    if paying and isinstance(X, ShardSource) and not X.sizes_are_known:
+        raise InvalidInput(
+            "With a ledger the number of rows must be known before a row is read: make shards first, with "
+            "dperm.engine.dask_shards or dperm.engine.spark_shards, and fit on those."
+        )
+
+
+def features_alone(estimator: Any, X: Any) -> Any:
+    """The columns of the fit, of a Dask or Spark frame that has others too."""
+    known = getattr(estimator, "feature_names_in_", None)
+    elsewhere = type(X).__module__.partition(".")[0] in ("dask", "dask_expr", "pyspark")
+    if known is None or not elsewhere or not hasattr(X, "columns"):
+        return X
+    if not set(known) <= set(X.columns):
+        raise InvalidInput("X does not have all columns of the fit.")
+    return X[list(known)]
+
+
+def scored(score: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> float:
+    """What scikit-learn's ``score`` says of these rows, with the labels that lie in shards."""
+    with in_shards(X, y) as (rows, labels), unquoted():
+        known = labels_in(rows) if are_in_shards(labels) else labels
+        return float(score(rows, known, sample_weight))
