@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,8 +14,6 @@ from dperm.engine.reference import ReferenceEngine
 from dperm.engine.table import Table
 from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
-
-_ROWS_AT_ONCE = 4096
 
 
 class CodedRows(HeldRows):
@@ -40,8 +39,17 @@ class CodedRows(HeldRows):
 
     @classmethod
     def margins_of(cls, X: Any, row_map: RowMap, coefficients: Floats, constant: Floats | float) -> Floats:
-        blocks = [X[first : first + _ROWS_AT_ONCE] for first in range(0, len(X), _ROWS_AT_ONCE)] or [X]
-        return np.concatenate([row_map.margins(block.toarray(), coefficients, constant) for block in blocks])
+        shape = (len(X), *coefficients.shape[1:])
+        if len(X) == 0:
+            return np.zeros(shape)
+        flat, bound = coefficients.reshape(len(coefficients), -1), RowMap(x_norm=X.layout.reach)
+        added: Any = constant
+        if not row_map.linear:
+            bound = replace(row_map, intercept=0.0, released=())
+            flat = bound.weights(flat, 0.0)
+            added = constant if row_map.centre is None else row_map.centre @ coefficients + constant
+        engine = cls(X, np.ones(len(X)), row_map=bound, n_rows=len(X)).open(precise=True)
+        return np.asarray(engine.margins(flat).reshape(shape) + added)
 
     def _opened(  # type: ignore[override]  # its own options by name
         self,

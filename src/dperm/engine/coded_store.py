@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT64, UNIT_ROUNDOFF
 from dperm.codes import CodedTable
+from dperm.codes.table import BLOCK
 from dperm.engine import _kernels_coded_rows as kernels
 from dperm.engine._kernels_coded import fill_table
 from dperm.engine.base import Floats, Integers
@@ -112,7 +113,7 @@ def bounded(
         if not 1 / _LIMIT <= bound <= _LIMIT:
             raise InvalidInput("x_norm and intercept of coded rows must lie between 2^-400 and 2^400.")
     fields, (codes, floats) = CodeFields.of(layout), read_only(table)
-    if kernels.out_of_range(fields, codes, floats, len(table)):
+    if kernels.out_of_range(fields, codes, floats, len(codes) * BLOCK):
         raise InvalidInput("the codes are not those of their layout; encode the table anew.")
     centre, spread = moves
     as_one = not row_map.moves or (layout.longest == math.inf and layout.reach <= x_norm)
