@@ -124,11 +124,12 @@ def densify(fields, entries, codes, floats, inner, outer, moved, intercept, firs
         for j in range(columns):
             row[j] = entries.off[j] * g
         for c in range(codes.shape[1]):
-            code = np.int64(codes[block, c, place])
+            code = np.uint32(codes[block, c, place])
             for k in range(fields.group_field[c + 1] - 1, fields.group_field[c] - 1, -1):
                 first_column, size = fields.first[k], fields.count[k] + 1
-                own = code % size
-                code //= size
+                rest = np.uint32(code // np.uint32(size))  # of half the width: 64 bits take several times as long
+                own = np.int64(code) - np.int64(rest) * size
+                code = rest
                 if own == 0:
                     for j in range(first_column, first_column + size - 1):
                         row[j] = entries.zero[j] * g
