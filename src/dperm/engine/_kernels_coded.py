@@ -209,6 +209,21 @@ def add_part(
         n = stop_at - begin
         add_products(fields, entries, codes, floats, tile, end, table, w, z)
         margin, f, g = z[begin - origin :], outer[begin:stop_at], inner[begin:stop_at]
+        label = y[begin:stop_at]
+        z_there, second = 0.0, 0.0
+        if not (want_value or clipped or masked):  # all stages at once
+            for i in range(n):
+                there = intercept if f[i] > 0.0 else 0.0
+                s = slope(kind, margin[i] * g[i] + (shift * f[i] + there), label[i], 1.0, a)
+                z_there += s if f[i] > 0.0 else 0.0
+                second += s * f[i]
+                margin[i] = s * g[i]
+            z[: begin - origin] = 0.0
+            z[stop_at - origin : (end - tile) * BLOCK] = 0.0
+            totals[0] += second
+            totals[1] += z_there
+            add_sums(fields, entries, codes, floats, tile, end, z, copies, numbers)
+            continue
         for i in range(n):
             there = intercept if f[i] > 0.0 else 0.0
             margin[i] = margin[i] * g[i] + (shift * f[i] + there)
@@ -221,7 +236,6 @@ def add_part(
                 total += value_of_rows(kind, a, margin[i:], y, weight[i:], begin + i, count)
         if not want_gradient:
             continue
-        label = y[begin:stop_at]
         for i in range(n):
             margin[i] = slope(kind, margin[i], label[i], 1.0, a)
         if clipped:
@@ -234,13 +248,12 @@ def add_part(
                 margin[i] *= weight[i]
         z[: begin - origin] = 0.0
         z[stop_at - origin : (end - tile) * BLOCK] = 0.0
-        there, second = 0.0, 0.0
         for i in range(n):
-            there += margin[i] if f[i] > 0.0 else 0.0
+            z_there += margin[i] if f[i] > 0.0 else 0.0
             second += margin[i] * f[i]
             margin[i] *= g[i]
         totals[0] += second
-        totals[1] += there
+        totals[1] += z_there
         add_sums(fields, entries, codes, floats, tile, end, z, copies, numbers)
     totals[2] += total
 
