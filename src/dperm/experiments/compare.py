@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from dperm.engine import Table, engine_for
 from dperm.engine.sparse_rows import as_csr, is_sparse
 from dperm.errors import InvalidInput
 from dperm.estimators.labels import encode_labels
@@ -137,10 +138,10 @@ def specify(
     known = loss_choices("binary")
     if loss not in known:
         raise InvalidInput(f"loss must be one of {', '.join(known)}; got {loss!r}.")
-    X, (targets, n_classes) = _matrix(X), _encode(y)
-    if X.ndim != 2 or X.shape[0] != len(targets):
+    matrix, (targets, n_classes) = _matrix(X), _encode(y)
+    if len(matrix.shape) != 2 or matrix.shape[0] != len(targets):
         raise InvalidInput(
-            f"X must be a matrix with one row per label; got shapes {X.shape} and {targets.shape}."
+            f"X must be a matrix with one row per label; got shapes {matrix.shape} and {targets.shape}."
         )
     if n_classes > 2 and loss != "logistic":
         raise InvalidInput(f"loss {loss!r} is for two classes and y holds {n_classes}; use 'logistic'.")
@@ -153,13 +154,13 @@ def specify(
     if not epsilons or not mechanisms:
         raise InvalidInput("at least one mechanism and one epsilon are needed.")
     rows = Rows(
-        X=X, targets=targets, held_out=None if held_out is None else _check_part(held_out, len(targets))
+        X=matrix, targets=targets, held_out=None if held_out is None else _check_part(held_out, len(targets))
     )
     spec = Spec(
         dataset=dataset,
         rows=rows.digest,
         n_rows=len(targets),
-        n_features=X.shape[1],
+        n_features=matrix.shape[1],
         n_classes=n_classes,
         loss="softmax" if n_classes > 2 else loss,
         l2=parse_l2(l2),
@@ -182,6 +183,8 @@ def specify(
 def _matrix(X: Any) -> Any:
     if is_sparse(X):
         return as_csr(X)
+    if engine_for(X) is not Table:
+        return X
     found = np.asarray(X)
     return found if found.dtype.kind in "fiub" else found.astype(np.float64)
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.engine import Table, engine_for
+from dperm.engine import engine_for
 from dperm.experiments.scores import Margins, Scores, scores
 from dperm.losses import Loss
 from dperm.row_map import RowMap
@@ -64,7 +63,7 @@ def _margins(models: Sequence[Model], X: Any) -> Iterator[tuple[int, Margins]]:
     alike: dict[RowMap | None, list[int]] = {}
     for k, model in enumerate(models):
         alike.setdefault(None if model.row_map.linear else model.row_map, []).append(k)
-    kind, n_rows = engine_for(X), X.shape[0]
+    n_rows = X.shape[0]
     most = max(1, _CELLS // (n_rows * models[0].weights[0].size))
     for places in alike.values():
         for first in range(0, len(places), most):
@@ -74,8 +73,7 @@ def _margins(models: Sequence[Model], X: Any) -> Iterator[tuple[int, Margins]]:
             constants = np.ravel([constant for _, constant in linear])
             row_map = models[some[0]].row_map
             flat = coefficients.reshape(len(coefficients), -1)
-            margins_of = row_map.margins if kind is Table else partial(kind.margins_of, row_map=row_map)
-            margins = margins_of(X, coefficients=flat, constant=constants)
+            margins = engine_for(X).margins_of(X, row_map, flat, constants)
             margins = margins.reshape(n_rows, *coefficients.shape[1:])
             for place, k in enumerate(some):
                 yield k, margins[:, place]

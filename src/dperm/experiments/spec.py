@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm import __version__
+from dperm.codes import CodedTable
 from dperm.engine.sparse_rows import is_sparse
 from dperm.errors import InvalidInput
 from dperm.experiments import splits
@@ -177,12 +178,15 @@ def _code(kind: type[Mechanism]) -> str:
 
 
 def digest_rows(X: Any, targets: NDArray[Any], held_out: NDArray[np.bool_] | None) -> str:
-    """SHA-256 of shapes, types and values; of sparse rows those of their entries."""
+    """SHA-256 of shapes, types and values; of sparse and coded rows those of what holds them."""
     digest = hashlib.sha256()
-    entries: tuple[Any, ...] = (X,)
+    held: tuple[Any, ...] = (X,)
     if is_sparse(X):
-        entries = (np.array(X.shape), X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64))
-    for values in (*entries, targets, np.zeros(0, bool) if held_out is None else held_out):
+        held = (np.array(X.shape), X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64))
+    elif isinstance(X, CodedTable):
+        digest.update(f"{X.layout}{X.shape}".encode())
+        held = X.rows(0, len(X))
+    for values in (*held, targets, np.zeros(0, bool) if held_out is None else held_out):
         digest.update(f"{values.dtype.str}{values.shape}".encode())
         for first in range(0, len(values), _BLOCK):
             digest.update(np.ascontiguousarray(values[first : first + _BLOCK]).data)
