@@ -45,7 +45,7 @@ def test_precise_passes_over_float32_rows_are_float64(models: int) -> None:
 @pytest.mark.parametrize("facts", [{"x_norm": 1e40}, {"x_norm": 1e-40}, {"intercept": 1e-35}], ids=str)
 def test_bounds_beyond_float32_are_stored_as_float64(facts: dict, monkeypatch) -> None:
     """The bounds decide, not the rows."""
-    monkeypatch.setattr("dperm.engine.table._SMALL", 0)
+    monkeypatch.setattr("dperm.engine.storage._SMALL", 0)
     for X in (np.zeros((5, 2)), np.full((5, 2), 1e300)):
         table = dense_table(X, np.ones(5), **({"x_norm": 1.0, "intercept": 0.3, "n_rows": 5} | facts))
         assert table.open(precise=True)._rows.X.dtype == np.float64

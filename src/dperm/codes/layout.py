@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Levels:
-    """``count`` columns from ``first`` on: all ``zero`` for code 0, else ``off`` but for the code's own, which is ``on``."""
+    """``count`` columns from ``first`` on: all ``zero`` for code 0, else ``off`` but for the code's own, ``on``."""
 
     first: int
     count: int

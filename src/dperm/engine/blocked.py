@@ -59,6 +59,29 @@ class BlockedEngine(StoredEngine):
     def _add_back(self, block: Any, slopes: Block, total: Floats) -> None:
         """Add X^T slopes of a block to the float64 ``total``."""
 
+    def _laid_out(self, weights: Block) -> Block:
+        """Weights, one row per column of X, in the form that ``_margins_into`` takes."""
+        return weights
+
+    def _blank(self, weights: Block) -> Floats:
+        """Zeros, in the form that ``_add_back`` adds to."""
+        return np.zeros(weights.shape)
+
+    def _folded(self, total: Floats) -> Floats:
+        """What ``_add_back`` added up, one row per column of X."""
+        return total
+
+    def _spare(self, columns: int) -> int:
+        """Columns of zeros that make a pass over so many columns of weights faster."""
+        # Matrix products run best on multiples of 16 columns; beyond an eighth more, padding costs more.
+        spare = -columns % 16
+        return spare if spare * 8 <= columns else 0
+
+    def _parts(self, first: int, last: int, width: int) -> list[Part]:
+        """Ranges of rows whose sums are added up one after the other, by public numbers alone."""
+        n = last - first
+        return split(first, last, min(n * self.n_columns * width / BLOCKED_WORK, n / MOST_ROWS))
+
     def _one_model(
         self,
         loss: Loss,
@@ -76,7 +99,7 @@ class BlockedEngine(StoredEngine):
         return float(np.finfo(self._dtype(n_models)).max)
 
     def _margins(self, W: Floats) -> Floats:
-        flat = np.ascontiguousarray(W.reshape(len(W), -1))
+        flat = self._laid_out(np.ascontiguousarray(W.reshape(len(W), -1)))
         out = np.empty((self.n_rows, flat.shape[1]))
         with one_blas_thread:
             for first, last in self._cuts((0, self.n_rows), flat.shape[1], flat.dtype):
@@ -101,7 +124,7 @@ class BlockedEngine(StoredEngine):
         stage, weights = self._stage(loss, W, start, stop, clip, self._dtype(W.shape[1]))
 
         def pass_over(part: Part) -> tuple[Floats, Floats]:
-            value, gradient = np.zeros(W.shape[1]), np.zeros(weights.shape)
+            value, gradient = np.zeros(W.shape[1]), self._blank(weights)
             for first, block, Z in self._margin_blocks(part, weights):
                 if want_value:
                     stage.add_values(Z, first, value)
@@ -111,7 +134,7 @@ class BlockedEngine(StoredEngine):
             return value, gradient
 
         value, gradient = self._add_up(pass_over, int(start.min()), int(stop.max()), weights.shape[1])
-        return value, np.ascontiguousarray(gradient[:, : W[0].size]).reshape(W.shape)
+        return value, np.ascontiguousarray(self._folded(gradient)[:, : W[0].size]).reshape(W.shape)
 
     def _curvatures(self, loss: Loss, W: Floats) -> Floats:
         mask = self._rows.mask
@@ -185,10 +208,7 @@ class BlockedEngine(StoredEngine):
             kind = CompiledStage
         else:
             return NumpyStage(self._rows, loss, start, stop, clip, dtype), flat
-        # Matrix products run best on multiples of 16 columns; beyond an eighth more, padding costs more.
-        spare = -flat.shape[1] % 16
-        if spare * 8 <= flat.shape[1]:
-            flat = np.pad(flat, ((0, 0), (0, spare)))
+        flat = np.pad(flat, ((0, 0), (0, self._spare(flat.shape[1]))))
         return kind(self._rows, loss, start, stop, clip, dtype), flat
 
     def _cuts(self, part: Part, width: int, dtype: np.dtype[Any]) -> Iterator[Part]:
@@ -202,6 +222,7 @@ class BlockedEngine(StoredEngine):
     def _margin_blocks(self, part: Part, weights: Block) -> Iterator[tuple[int, Any, Block]]:
         """Blocks of rows with their margins; the margins' buffer is reused."""
         buffer = np.empty((MOST_ROWS, weights.shape[1]), weights.dtype)
+        weights = self._laid_out(weights)
         for first, last in self._cuts(part, weights.shape[1], weights.dtype):
             block, Z = self._load(first, last, weights.dtype), buffer[: last - first]
             self._margins_into(block, weights, Z)
@@ -211,10 +232,8 @@ class BlockedEngine(StoredEngine):
         self, pass_over: Callable[[Part], tuple[Any, ...]], first: int, last: int, width: int
     ) -> tuple[Any, ...]:
         """Sum what ``pass_over`` returns for each range of rows, in a fixed order."""
-        n = last - first
-        most = min(n * self.n_columns * width / BLOCKED_WORK, n / MOST_ROWS)
         with one_blas_thread:
-            results = iter(in_order(pass_over, split(first, last, most), self._threads))
+            results = iter(in_order(pass_over, self._parts(first, last, width), self._threads))
             totals = next(results)
             for result in results:
                 for total, added in zip(totals, result, strict=True):

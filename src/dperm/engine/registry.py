@@ -7,6 +7,8 @@ from functools import cache
 from typing import Any, TypeVar
 
 from dperm.engine.base import Rows
+from dperm.engine.coded import CodedRows
+from dperm.engine.sparse_rows import SparseRows
 from dperm.engine.table import Table
 from dperm.errors import InvalidInput
 from dperm.installed import register_installed
@@ -31,6 +33,8 @@ def register_engine(engine: Kind) -> Kind:
 
 
 register_engine(Table)
+register_engine(CodedRows)
+register_engine(SparseRows)
 
 
 @cache

@@ -10,16 +10,14 @@ from dperm.engine._threads import Part, in_order, split
 from dperm.engine.base import Engine, Floats, Integers
 from dperm.engine.held import HeldRows
 from dperm.engine.reference import ReferenceEngine
+from dperm.engine.storage import check_storage, floor_of, storage_of
 from dperm.engine.stored import StoredDense
 from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
 
 _ROWS_AT_ONCE = 4096
-_SMALL = 2**21  # numbers that may as well be stored as float64
 _STORED_AT_ONCE = 2**20  # numbers, at least, in the part of a thread
 _UNIT = 2.0**-53
-# Bounds must leave room for squares (float64) and for rounding to the storage type (float32).
-_EXPONENT_LIMIT = {np.dtype(np.float32): 100, np.dtype(np.float64): 400}
 
 
 class Table(HeldRows):
@@ -75,8 +73,9 @@ class Table(HeldRows):
             that costs little, below two million numbers, and where the public bounds are beyond float32.
         engine : "dense" or "reference"
         """
-        dtype = self._storage(precise) if storage is None else np.dtype(storage)
-        self._check_storage(dtype)
+        size = self._n_rows * self._X.shape[1]
+        dtype = storage_of(self._map, size, precise) if storage is None else np.dtype(storage)
+        check_storage(self._map, dtype)
         X, inverse_norm = self._bounded(dtype, position, threads)
         return self._engine(StoredDense(X=X, inverse_norm=inverse_norm, **common), engine, precise, threads)
 
@@ -88,30 +87,6 @@ class Table(HeldRows):
 
             return DenseEngine(rows, self._used, precise=precise, threads=threads)
         raise InvalidInput(f"engine must be 'dense' or 'reference'; got {engine!r}.")
-
-    def _storage(self, precise: bool) -> np.dtype[Any]:
-        """By public numbers alone."""
-        single = np.dtype(np.float32)
-        limit = 2.0 ** _EXPONENT_LIMIT[single]
-        fits = all(1 / limit <= size <= limit for size in (self._map.x_norm, self._map.intercept or 1.0))
-        small = self._n_rows * self._X.shape[1] <= _SMALL
-        return np.dtype(np.float64) if precise and (small or not fits) else single
-
-    def _check_storage(self, dtype: np.dtype[Any]) -> None:
-        x_norm, intercept = self._map.x_norm, self._map.intercept
-        if dtype not in _EXPONENT_LIMIT:
-            raise InvalidInput(f"storage must be float32 or float64; got {dtype}.")
-        limit = 2.0 ** _EXPONENT_LIMIT[dtype]
-        if not 1 / limit <= x_norm <= limit:
-            raise InvalidInput(
-                f"x_norm must lie between {1 / limit:.3g} and {limit:.3g} with {dtype} storage; got "
-                f"{x_norm!r}. Rescale the features, or store them as float64."
-            )
-        if intercept != 0 and not 1 / limit <= intercept <= limit:
-            raise InvalidInput(
-                f"intercept must be 0 or lie between {1 / limit:.3g} and {limit:.3g} with {dtype} storage; "
-                f"got {intercept!r}."
-            )
 
     def _bounded(
         self, dtype: np.dtype[Any], position: Integers, threads: int
@@ -136,8 +111,7 @@ class Table(HeldRows):
         rounding = 2.0**-24 if dtype == np.float32 else 0.0
         slack = 1 + 4 * rounding + 4 * (n_features + 8) * _UNIT
         shrink = 1 - 2 * rounding - (n_features + 16) * _UNIT
-        # No stored norm is taken as smaller than this, so that underflow cannot spoil the clip.
-        floor = n_features * 2.0 ** -(_EXPONENT_LIMIT[dtype] + 20)
+        floor = floor_of(n_features, dtype)
 
         intercept = self._map.intercept
         X = np.empty((self._n_rows, n_features + (intercept > 0)), dtype)

@@ -19,6 +19,7 @@ from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import against_descent_noise
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
+from dperm.planning.sensitivity import rounds_alike
 from dperm.privacy import Budget, Gate, GaussianProfile, ReleaseRecord
 from dperm.privacy.cost import Cost
 from dperm.problem import Problem
@@ -93,6 +94,12 @@ class Plan:
         return self.noise is not None
 
     @property
+    def allows(self) -> tuple[Arithmetic, ...]:
+        """What passes over the rows may compute in; the sensitivities allow for each of these."""
+        coarser = rounds_alike(self.problem) if self.trained_by.mechanism.whole_sums else None
+        return (self.problem.arithmetic,) if coarser is None else (self.problem.arithmetic, coarser)
+
+    @property
     def cost(self) -> Cost:
         """What all releases cost, as exactly as is known; unbounded for a baseline and for noise without a proof."""
         if not self.private:
@@ -160,6 +167,8 @@ class Mechanism(ABC):
     """The certificate's own formulas for it (certificate/routes); without them a verifier plans again."""
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(),)
     """What an audit tries; the first is meant to reach the claim."""
+    whole_sums: ClassVar[bool] = False
+    """Whether all that it takes of the rows are sums over all of them at public weights."""
 
     accounting: str = field(default="tight", kw_only=True)
     standardise: bool | str = field(default=False, kw_only=True)
@@ -258,8 +267,13 @@ def certified(plan: Plan, used: set[Arithmetic]) -> bool:
 
     A run that noted no pass over its rows is not believed.
     """
-    kept = bool(used) and all(arithmetic.within(plan.problem.arithmetic) for arithmetic in used)
+    kept = bool(used) and all(any(map(arithmetic.within, plan.allows)) for arithmetic in used)
     return plan.private and plan.not_certified is None and kept
+
+
+def tolerant(jobs: Sequence[Job[Any]]) -> bool:
+    """Whether all these plans allow for passes that are coarser than precise ones."""
+    return all(len(job.plan.allows) > 1 for job in jobs)
 
 
 def alike(keys: Sequence[Any]) -> list[list[int]]:

@@ -18,7 +18,7 @@ from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_flag, check_share
 from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
 from dperm.planning.pricing import TIGHT, mu_left
-from dperm.planning.sensitivity import gradient_gap, label_statistic_gap, remainder_gap, sum_error
+from dperm.planning.sensitivity import gradient_gap, label_statistic_gap, remainder_gap, whole_sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.printed import yu_gd_noise
 from dperm.problem import Problem
@@ -72,6 +72,7 @@ class DPGD(GradientMechanism):
     title: ClassVar[str] = "full-batch gradient descent, noise on every gradient"
     source: ClassVar[str] = "Bassily, Smith & Thakurta (2014); Yu et al. (2020)"
     route: ClassVar[str] = "full-batches"
+    whole_sums: ClassVar[bool] = True
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (
         WorstCase(settings={"steps": 3}, share=0.7),
         WorstCase(
@@ -97,7 +98,7 @@ class DPGD(GradientMechanism):
         mu = mu_left(budget, mu_spent)
         steps, step_size = self.rule(problem, mu)
         descent = self.descent(np.full(steps, step_size), problem.n_rows, problem.l2)
-        largest = self.gap(problem) + sum_error(problem, 0.0)
+        largest = self.gap(problem) + whole_sum_error(problem, 0.0, self.clip)
         paper = self.accounting == "paper"
         if paper:
             printed = problem.n_rows * yu_gd_noise(self.row_bound(problem), problem.n_rows, steps, budget)
@@ -129,7 +130,7 @@ class DPGD(GradientMechanism):
 
     def _noise(self, plan: DPGDPlan, weight_norm: float) -> GaussianNoise:
         problem = plan.problem
-        rounding = sum_error(problem, weight_norm)
+        rounding = whole_sum_error(problem, weight_norm, self.clip)
         if plan.statistic_mu > 0:  # the remainder is the difference of two computed sums
             return gaussian_noise(
                 remainder_gap(problem, weight_norm) + 2 * rounding, problem.dimension, plan.step_mu
@@ -145,7 +146,7 @@ class DPGD(GradientMechanism):
         exact = engine.gradient_sum(plans[0].problem.loss, np.zeros((engine.n_columns, len(plans))))
         noises = [
             gaussian_noise(
-                label_statistic_gap(plan.problem) + sum_error(plan.problem, 0.0),
+                label_statistic_gap(plan.problem) + whole_sum_error(plan.problem, 0.0),
                 plan.problem.dimension,
                 plan.statistic_mu,
             )

@@ -1,0 +1,11 @@
+"""Sparse rows for the suite that every kind of rows passes."""
+
+from scipy.sparse import csr_array
+
+from dperm.engine.sparse_rows import SparseRows
+
+name = "sparse"
+
+
+def rows(X, y, *, row_map, n_rows, mask=None):
+    return SparseRows(csr_array(X), y, row_map=row_map, n_rows=n_rows, mask=mask)
