@@ -51,7 +51,9 @@ def _folder(path: Path, said: tuple[Any, ...], max_rows: int | None) -> Announce
         )
     shards = FolderShards(path)
     if shards.schema is None or not shards.classes:
-        raise click.UsageError(f"{path.name}: these shards have no schema with classes; fit them from Python.")
+        raise click.UsageError(
+            f"{path.name}: these shards have no schema with classes; fit them from Python."
+        )
     return AnnouncedShards(path.stem, shards, shards.schema, max_rows)
 
 

@@ -283,7 +283,9 @@ def products(fields, entries, codes, floats, table, base, w, out):
     """Products of all rows, before their factors, with the weights of a table."""
     z = np.empty(TILE * BLOCK)
     for tile in range(0, codes.shape[0], TILE):
-        add_products(fields, entries, codes, floats, tile, min(tile + TILE, codes.shape[0]), table, base, w, z)
+        add_products(
+            fields, entries, codes, floats, tile, min(tile + TILE, codes.shape[0]), table, base, w, z
+        )
         part = out[tile * BLOCK : (tile + TILE) * BLOCK]
         part[:] = z[: part.size]
 

@@ -95,7 +95,9 @@ class CodeEntries(NamedTuple):
             squares += size**2
         for s, count in enumerate(fields.knots):
             start = fields.knot_start[s]
-            squares += (np.abs(self.slopes[start : start + count]).max() + abs(self.zero[fields.linear[s]])) ** 2
+            squares += (
+                np.abs(self.slopes[start : start + count]).max() + abs(self.zero[fields.linear[s]])
+            ) ** 2
         squares += float(((np.abs(self.on) + np.abs(self.off))[fields.number] ** 2).sum())
         return float(np.sqrt(squares)) * (1 + 2.0**-40)
 

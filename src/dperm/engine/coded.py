@@ -85,9 +85,7 @@ class CodedRows(HeldRows):
     @classmethod
     def margins_of(cls, X: Any, row_map: RowMap, coefficients: Floats, constant: Floats | float) -> Floats:
         blocks = [X[first : first + _ROWS_AT_ONCE] for first in range(0, len(X), _ROWS_AT_ONCE)] or [X]
-        return np.concatenate(
-            [row_map.margins(block.toarray(), coefficients, constant) for block in blocks]
-        )
+        return np.concatenate([row_map.margins(block.toarray(), coefficients, constant) for block in blocks])
 
     def _opened(  # type: ignore[override]  # its own options by name
         self,
