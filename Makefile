@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-slow coverage check lint types docs graph bench tables names locked lock clean
+.PHONY: demo test test-slow test-engines coverage check lint types docs graph bench tables names locked lock clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dperm compare adult --loss logistic --delta 1e-8 --repeats 2 --out demo --metric accuracy --metric log_loss \
@@ -15,6 +15,11 @@ test coverage: export OPENBLAS_NUM_THREADS = 1
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest --numprocesses 2
+
+# Engines that need more than the test extra: Spark (with a Java on the machine).
+test-engines: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[spark]'
+	$(BIN)/python -m pytest -m engines tests
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow

@@ -20,7 +20,7 @@ def client():
     from distributed import Client
 
     return Client(
-        processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None, set_as_default=True
+        processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0", set_as_default=True
     )
 
 

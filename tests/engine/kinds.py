@@ -8,7 +8,7 @@ A kind is a file ``kind_<name>.py`` beside this one with
 ``features(n, seed)``                          optional: a dense X that suits the kind better than ``plain_features``;
 ``native(X)``                                  optional: a dense X in the form that ``fit`` is given, to predict for;
 ``finite``                                     optional: True where rows cannot hold NaN or infinity;
-``slow``                                       optional: True where a pass takes long: fewer losses then.
+``slow``                                       optional: True for few losses, by `make test-engines` alone.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ def kinds_marked() -> list[Any]:
     for name, kind in KINDS.items():
         here = getattr(kind, "available", lambda: True)()
         marks = [] if here else [pytest.mark.skip(reason=f"the packages of {name} rows are not installed")]
+        if is_slow(kind):
+            marks.append(pytest.mark.engines)
         marked.append(pytest.param(kind, id=name, marks=marks))
     return marked
 

@@ -2,28 +2,34 @@
 
 from dperm.engine.adapters import register_adapter, source_of
 from dperm.engine.base import Batches, Engine, Evaluation, Order, Rows, Sample
+from dperm.engine.dask_executor import DaskExecutor
 from dperm.engine.dask_shards import dask_shards
 from dperm.engine.executors import Executor, LocalExecutor
 from dperm.engine.lazy import MappedRows
 from dperm.engine.reference import ReferenceEngine
 from dperm.engine.registry import engine_for, engine_names, open_rows, register_engine
 from dperm.engine.sharded import ShardedRows, labels_in
-from dperm.engine.shards import ShardSource
+from dperm.engine.shards import Placed, ShardSource
+from dperm.engine.spark_executor import SparkExecutor
+from dperm.engine.spark_shards import spark_shards
 from dperm.engine.table import Table
 
 __all__ = [
     "Batches",
+    "DaskExecutor",
     "Engine",
     "Evaluation",
     "Executor",
     "LocalExecutor",
     "MappedRows",
     "Order",
+    "Placed",
     "ReferenceEngine",
     "Rows",
     "Sample",
     "ShardSource",
     "ShardedRows",
+    "SparkExecutor",
     "Table",
     "dask_shards",
     "engine_for",
@@ -33,4 +39,5 @@ __all__ = [
     "register_adapter",
     "register_engine",
     "source_of",
+    "spark_shards",
 ]

@@ -1,0 +1,64 @@
+"""Tasks on the executors of a Spark cluster, classic or Connect."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from dperm.engine.executors import Executor, Task
+
+
+class SparkExecutor(Executor):
+    """One Spark task for each slot, over a range of slot numbers; the numbers of a slot's shards follow from its own.
+
+    No RDD, no accumulator and no shuffle: what a task is to do is a function of its slot, so one that is run again does
+    the same, and Spark takes the answers of one attempt alone.
+
+    Parameters
+    ----------
+    spark : SparkSession, optional
+        By default the active one.
+    slots : int, optional
+        Spark tasks of one pass; by default as many as Spark runs at once.
+    """
+
+    def __init__(self, spark: Any = None, slots: int | None = None) -> None:
+        from pyspark.sql import SparkSession
+
+        self._spark = SparkSession.active() if spark is None else spark
+        self._slots = slots
+
+    def run(self, task: Task, shards: Sequence[int]) -> Iterable[tuple[int, Any]]:
+        slots = min(self._slots_at_once(), len(shards))
+        work = _Work(pickle.dumps(task), tuple(shards), slots)
+        rows = self._spark.range(0, slots, 1, slots).mapInArrow(work, "shard long, answer binary").collect()
+        for row in rows:
+            yield row.shard, pickle.loads(row.answer)
+
+    def _slots_at_once(self) -> int:
+        if self._slots is None:
+            from pyspark.sql.functions import spark_partition_id
+
+            places = self._spark.range(0, 2**16).select(spark_partition_id()).distinct()
+            self._slots = max(1, places.count())
+        return self._slots
+
+
+class _Work:
+    """What a Spark task does with the numbers of its slots."""
+
+    def __init__(self, task: bytes, shards: tuple[int, ...], slots: int) -> None:
+        self._task, self._shards, self._slots = task, shards, slots
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        task = pickle.loads(self._task)
+        for batch in batches:
+            for slot in batch.column(0).to_pylist():
+                for shard in self._shards[slot :: self._slots]:
+                    answer = pickle.dumps(task(shard))
+                    yield pa.RecordBatch.from_arrays(
+                        [pa.array([shard], pa.int64()), pa.array([answer], pa.binary())], ["shard", "answer"]
+                    )

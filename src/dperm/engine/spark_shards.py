@@ -1,0 +1,170 @@
+"""A Spark DataFrame as shards: its rows are written once, and every file is a shard."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+import weakref
+from typing import Any
+
+import numpy as np
+
+from dperm.engine.adapters import register_adapter
+from dperm.engine.executors import Executor
+from dperm.engine.shards import ShardSource
+from dperm.errors import InvalidInput
+
+FOLDER = "DPERM_SPARK_FOLDER"
+"""The environment variable that names a folder which the driver and all workers can read and write."""
+
+_NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal", "boolean")
+
+
+class SparkShards(ShardSource):
+    """Parquet files that Spark wrote of a DataFrame.
+
+    A partition of a DataFrame is computed anew when a task is run again, and its rows may then be others or come in
+    another order. The files stay as they are, and each is read as a whole.
+    """
+
+    def __init__(self, frame: Any, y: str | None, folder: str | None = None) -> None:
+        names = [name for name in frame.columns if name != y]
+        _check_columns(frame, names, y)
+        self._frame, self._y, self._names = frame, y, names
+        self._wished = folder
+        self._files: tuple[str, ...] = ()
+        self._sizes: tuple[int, ...] | None = None
+        self.n_features, self.has_labels = len(names), y is not None
+        self.feature_names, self.key = tuple(names), uuid.uuid4().hex
+
+    @property
+    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The files are written when they are first asked for."""
+        if self._sizes is None:
+            self._write()
+        assert self._sizes is not None
+        return self._sizes
+
+    @property
+    def sizes_are_known(self) -> bool:  # type: ignore[override]
+        return self._sizes is not None
+
+    def load(self, shard: int) -> tuple[Any, Any]:
+        import pyarrow.parquet as pq
+
+        path, filesystem = _opened(self._files[shard])
+        table = pq.ParquetFile(path, filesystem=filesystem).read()
+        X = np.empty((table.num_rows, self.n_features))
+        for j, name in enumerate(self._names):
+            X[:, j] = table.column(name).to_numpy()
+        return X, None if self._y is None else table.column(self._y).to_numpy()
+
+    def labels(self, shard: int) -> Any:
+        import pyarrow.parquet as pq
+
+        path, filesystem = _opened(self._files[shard])
+        return pq.ParquetFile(path, filesystem=filesystem).read(columns=[self._y]).column(0).to_numpy()
+
+    def executor(self) -> Executor:
+        from dperm.engine.spark_executor import SparkExecutor
+
+        return SparkExecutor(self._frame.sparkSession)
+
+    def close(self) -> None:
+        """Delete the files."""
+        if self._sizes is not None:
+            self._delete()
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = ("_y", "_names", "_files", "n_features", "has_labels", "feature_names", "key")
+        return {name: self.__dict__[name] for name in kept} | {"_sizes": self.sizes}
+
+    def _write(self) -> None:
+        from pyarrow import fs, parquet
+        from pyspark.sql.functions import col
+
+        folder = self._folder()
+        columns = [col(_quoted(name)).cast("double").alias(name) for name in self._names]
+        if self._y is not None:
+            columns.append(col(_quoted(self._y)))
+        path, filesystem = _opened(folder)
+        self._delete = weakref.finalize(self, _delete, folder)
+        self._frame.select(*columns).write.parquet(f"{folder}/rows")
+        found = filesystem.get_file_info(fs.FileSelector(f"{path}/rows"))
+        names = sorted(os.path.basename(info.path) for info in found if info.path.endswith(".parquet"))
+        sizes = [
+            parquet.ParquetFile(f"{path}/rows/{name}", filesystem=filesystem).metadata.num_rows
+            for name in names
+        ]
+        self._files, self._sizes = tuple(f"{folder}/rows/{name}" for name in names), tuple(sizes)
+
+    def _folder(self) -> str:
+        wished = self._wished or os.environ.get(FOLDER)
+        if wished:
+            return f"{wished.rstrip('/')}/dperm-{uuid.uuid4().hex}"
+        if not self._frame.sparkSession.conf.get("spark.master", "").startswith("local"):
+            raise InvalidInput(
+                f"Spark runs on several machines: set {FOLDER}, or the folder of spark_shards, to a private "
+                "folder that the driver and all workers can read and write. The rows are written there once."
+            )
+        return tempfile.mkdtemp(prefix="dperm-")  # for this user alone
+
+
+def spark_shards(frame: Any, y: str | None = None, folder: str | None = None) -> ShardSource:
+    """Write the rows of a Spark DataFrame to Parquet files, and take these as shards.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        Columns of numbers, and that of the labels.
+    y : str, optional
+        The column of the labels.
+    folder : str, optional
+        A private folder that the driver and all workers can read and write, as a path or a URI. The files in it are as
+        sensitive as the rows; ``close`` deletes them.
+    """
+    source = SparkShards(frame, y, folder)
+    assert source.sizes  # written now, before anyone pays for a fit
+    return source
+
+
+@register_adapter
+def _adapted(X: Any, y: Any) -> ShardSource | None:
+    if type(X).__module__.partition(".")[0] != "pyspark" or not hasattr(X, "mapInArrow"):
+        return None
+    if y is not None and not isinstance(y, str):
+        raise InvalidInput(
+            "the labels of a Spark DataFrame are one of its columns: give y as the column's name."
+        )
+    return SparkShards(X, y)
+
+
+def _check_columns(frame: Any, names: list[str], y: str | None) -> None:
+    if y is not None and len(names) == len(frame.columns):
+        raise InvalidInput("y names no column of X.")
+    kinds = {field.name: field.dataType.typeName() for field in frame.schema.fields}
+    other = [name for name in names if not kinds[name].startswith(_NUMBERS)]
+    if other:
+        raise InvalidInput(
+            f"{len(other)} of {len(names)} columns hold no numbers; encode them first, and give a vector as columns."
+        )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _opened(folder: str) -> tuple[str, Any]:
+    """A path and the file system that it is of."""
+    from pyarrow import fs
+
+    if "://" not in folder:
+        return os.path.abspath(folder), fs.LocalFileSystem()
+    filesystem, path = fs.FileSystem.from_uri(folder)
+    return path, filesystem
+
+
+def _delete(folder: str) -> None:
+    path, filesystem = _opened(folder)
+    filesystem.delete_dir(path)
