@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import numpy as np
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from dperm.cli.suggest import did_you_mean
 from dperm.datasets import (
+    CodedTable,
     Schema,
     dataset_names,
     dataset_rows,
     dataset_schema,
-    encode,
+    encode_rows,
     encode_target,
     load_dataset,
     look_at,
@@ -25,6 +26,8 @@ from dperm.datasets import (
 from dperm.datasets.columns import check_columns
 from dperm.errors import InvalidInput
 
+Made = TypeVar("Made", bound=CodedTable | NDArray[Any])
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Data:
@@ -32,7 +35,7 @@ class Data:
 
     name: str
     schema: Schema
-    X: NDArray[np.float64]
+    X: CodedTable | NDArray[np.float64]
     y: NDArray[Any]
     held_out: NDArray[np.bool_] | None = None
 
@@ -50,18 +53,22 @@ def load(data: str, schema_path: str | None, target: str | None, spline: int | N
     return Data(
         name=Path(data).stem,
         schema=schema,
-        X=encode(table, schema),
+        X=encode_rows(table, schema),
         y=encode_target(table, schema),
         held_out=table["split"].to_numpy() == "test" if published else None,
     )
 
 
 class Later:
-    """An array that tells its shape now and is made when somebody looks at its values."""
+    """Rows or labels that tell their shape now and are made when somebody looks at their values."""
 
-    def __init__(self, shape: tuple[int, ...], make: Callable[[], NDArray[Any]]) -> None:
+    def __init__(self, shape: tuple[int, ...], make: Callable[[], Any]) -> None:
         self.shape = shape
         self._make = make
+
+    def read(self) -> Any:
+        """Made now, in their own form."""
+        return self._make()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(self._make(), dtype=dtype)
@@ -94,7 +101,7 @@ class Announced:
             if self.n_rows == 0 and max_rows is None:
                 raise InvalidInput(no_rows(data))
         self.X = Later(
-            (self.n_rows, self.schema.n_columns), lambda: self._checked(encode(self._table, self.schema))
+            (self.n_rows, self.schema.n_columns), lambda: self._checked(encode_rows(self._table, self.schema))
         )
         self.y = Later((self.n_rows,), lambda: self._checked(encode_target(self._table, self.schema)))
 
@@ -107,7 +114,7 @@ class Announced:
     def _table(self) -> Any:
         return read_records(self._data, self.schema, empty=self._max_rows is not None)
 
-    def _checked(self, made: NDArray[Any]) -> NDArray[Any]:
+    def _checked(self, made: Made) -> Made:
         if self._max_rows is None and len(made) != self.n_rows:
             raise InvalidInput(
                 f"{Path(self._data).name}: {self.n_rows:,} rows were counted and {len(made):,} read. Write the file "

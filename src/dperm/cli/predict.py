@@ -39,7 +39,7 @@ def predict(model: str, data: str, output_path: str | None, proba: bool, force: 
     Example:
       dperm predict model.json new_people.csv --proba --output predictions.csv
     """
-    from dperm.datasets import encode
+    from dperm.datasets import encode_rows
     from dperm.models import read_model
 
     if output_path is not None:
@@ -53,7 +53,7 @@ def predict(model: str, data: str, output_path: str | None, proba: bool, force: 
         )
     if proba and not hasattr(estimator, "predict_proba"):
         raise Unsupported("this model is a linear SVM, which gives no probabilities; leave out --proba.")
-    X = encode(read_records(data, schema), schema)
+    X = encode_rows(read_records(data, schema), schema)
     columns: dict[str, list[Any]] = {"prediction": estimator.predict(X).tolist()}
     if proba:
         for label, chances in zip(estimator.classes_, estimator.predict_proba(X).T, strict=True):

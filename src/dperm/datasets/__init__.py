@@ -1,7 +1,7 @@
 """Public schemas, bounded encoding and named data sets. Nothing here is learned from records."""
 
 from dperm.codes import CodedTable
-from dperm.datasets.codes import code_layout, encode_codes
+from dperm.datasets.codes import can_code, code_layout, encode_codes, encode_rows
 from dperm.datasets.dataset import Dataset
 from dperm.datasets.effects import Effect, effects
 from dperm.datasets.encoding import encode, encode_target, feature_names, target_numbers
@@ -26,6 +26,7 @@ __all__ = [
     "Dataset",
     "Effect",
     "Schema",
+    "can_code",
     "code_layout",
     "dataset_names",
     "dataset_rows",
@@ -33,6 +34,7 @@ __all__ = [
     "effects",
     "encode",
     "encode_codes",
+    "encode_rows",
     "encode_target",
     "feature_names",
     "load_adult",

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dperm.codes import CodedTable, CodeLayout, Levels, Number, Spline
 from dperm.datasets.columns import as_numbers
+from dperm.datasets.encoding import encode
 from dperm.datasets.features import Block, Categorical, Cross
 from dperm.datasets.numeric import Numeric
 from dperm.datasets.places import (
@@ -69,6 +70,16 @@ def _spline(feature: Numeric, linear: int, first: int, scale: float) -> Spline:
         off=off,
         on=off + scale,
     )
+
+
+def can_code(schema: Schema) -> bool:
+    """Whether every feature of a schema has codes or is a number."""
+    return all(isinstance(block, Numeric | Categorical | Cross) for block in schema.blocks)
+
+
+def encode_rows(table: Any, schema: Schema) -> CodedTable | NDArray[np.float64]:
+    """The rows of a table in the smallest form that the schema allows: coded, or as ``encode`` gives them."""
+    return encode_codes(table, schema) if can_code(schema) else encode(table, schema)
 
 
 def encode_codes(table: Any, schema: Schema) -> CodedTable:

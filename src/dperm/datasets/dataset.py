@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.codes import CodedTable
+from dperm.datasets.codes import encode_codes
 from dperm.datasets.declared import Category
 from dperm.datasets.encoding import encode, encode_target
 from dperm.datasets.schema import Schema
@@ -37,6 +39,11 @@ class Dataset:
     def X(self) -> NDArray[np.float64]:
         """Encoded rows, each of norm at most 1. Made at the first use, then kept."""
         return encode(self.table, self.schema)
+
+    @cached_property
+    def coded(self) -> CodedTable:
+        """The same rows as codes and a few floats: a tenth of the size, and faster to train on."""
+        return encode_codes(self.table, self.schema)
 
     @cached_property
     def y(self) -> NDArray[Any]:

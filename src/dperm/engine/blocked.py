@@ -122,10 +122,11 @@ class BlockedEngine(StoredEngine):
             if alone is not None:
                 return alone
         stage, weights = self._stage(loss, W, start, stop, clip, self._dtype(W.shape[1]))
+        laid = self._laid_out(weights)
 
         def pass_over(part: Part) -> tuple[Floats, Floats]:
             value, gradient = np.zeros(W.shape[1]), self._blank(weights)
-            for first, block, Z in self._margin_blocks(part, weights):
+            for first, block, Z in self._margin_blocks(part, laid):
                 if want_value:
                     stage.add_values(Z, first, value)
                 if want_gradient:
@@ -172,6 +173,7 @@ class BlockedEngine(StoredEngine):
         start, stop = self._range(W.shape[1], None)
         self._check_classes(loss, 0, self.n_rows)
         stage, weights = self._stage(loss, W, start, stop, None, self._dtype(W.shape[1]))
+        weights = self._laid_out(weights)
 
         def pass_over(part: Part) -> tuple[Floats, Integers, Integers]:
             value = np.zeros(W.shape[1])
@@ -222,7 +224,6 @@ class BlockedEngine(StoredEngine):
     def _margin_blocks(self, part: Part, weights: Block) -> Iterator[tuple[int, Any, Block]]:
         """Blocks of rows with their margins; the margins' buffer is reused."""
         buffer = np.empty((MOST_ROWS, weights.shape[1]), weights.dtype)
-        weights = self._laid_out(weights)
         for first, last in self._cuts(part, weights.shape[1], weights.dtype):
             block, Z = self._load(first, last, weights.dtype), buffer[: last - first]
             self._margins_into(block, weights, Z)

@@ -51,6 +51,11 @@ class CodeFields(NamedTuple):
     def table_size(self) -> int:
         return int(self.spline_start[-1])
 
+    @property
+    def row_entries(self) -> int:
+        """Places in a table, and numbers, that make up one row."""
+        return len(self.group_start) - 1 + 2 * len(self.linear) + len(self.number)
+
 
 class CodeEntries(NamedTuple):
     """The number in each column: ``zero`` without a level, ``off`` for another's, ``on`` for its own.
@@ -100,6 +105,52 @@ class CodeEntries(NamedTuple):
             ) ** 2
         squares += float(((np.abs(self.on) + np.abs(self.off))[fields.number] ** 2).sum())
         return float(np.sqrt(squares)) * (1 + 2.0**-40)
+
+    def hidden(self, fields: CodeFields) -> float:
+        r"""By how much the parts that a row is added up from, taken without signs, may exceed the row in norm.
+
+        Levels and numbers are added up as they are. Between two knots an entry is (1 - t) a + t b, and its parts exceed
+        it by 2 min((1 - t) |a|, t |b|) where the signs differ, and by nothing where they do not. For two neighbouring
+        hats the sum of the squares is convex between the two places where such a minimum changes sides.
+        """
+        squares = 0.0
+        for s, count in enumerate(fields.knots):
+            own = slice(fields.hats[s], fields.hats[s] + count)
+            differ = self.on[own] * self.off[own] < 0
+            on, off = np.abs(self.on[own]) * differ, np.abs(self.off[own]) * differ
+            turns = np.stack([on[:-1] / _not_zero(on + off)[:-1], off[1:] / _not_zero(on + off)[1:]])
+            fading = np.minimum((1 - turns) * on[:-1], turns * off[:-1])
+            rising = np.minimum(turns * on[1:], (1 - turns) * off[1:])
+            squares += 4 * float((fading**2 + rising**2).max())
+            along = self.slopes[fields.knot_start[s] : fields.knot_start[s + 1]]
+            size = np.abs(along)
+            both = size[:-1] * size[1:] * (along[:-1] * along[1:] < 0) / _not_zero(size[:-1] + size[1:])
+            squares += 4 * float(both.max()) ** 2
+        return float(np.sqrt(squares)) * (1 + 2.0**-40)
+
+    def depth(self, fields: CodeFields, x_norm: float) -> float:
+        """More than the additions, one after the other, between sums per code and a column.
+
+        Those over all levels of a block matter as far as what they are multiplied by does.
+        """
+        joint = int(max(np.diff(fields.group_start) // 2, default=0))
+        return joint + max(
+            (
+                count * min(1.0, float(np.linalg.norm(self.off[first : first + count])) / x_norm)
+                for first, count in zip(
+                    (*fields.first, *fields.hats), (*fields.count, *fields.knots), strict=True
+                )
+            ),
+            default=0.0,
+        )
+
+    def rounded(self, fields: CodeFields) -> float:
+        """Bound on the sizes that the columns of numbers are rounded at."""
+        return float(np.linalg.norm((np.abs(self.on) + np.abs(self.off))[fields.number]))
+
+
+def _not_zero(sizes: Floats) -> Floats:
+    return np.where(sizes > 0, sizes, 1.0)
 
 
 def rounding_of_squares(n_columns: int, longest: float) -> float:

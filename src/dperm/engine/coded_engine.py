@@ -2,151 +2,204 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
+from dperm.arithmetic import FLOAT64, Arithmetic
 from dperm.engine import _kernels_coded as kernels
+from dperm.engine import _kernels_coded_rows as row_kernels
+from dperm.engine._kernels_simd import LANES
+from dperm.engine._kernels_sparse import add_back, margins_of_models
 from dperm.engine._stages import Block, compiled_kind, no_mask, parameters, safe_clip
-from dperm.engine._threads import Part, in_order, split
-from dperm.engine.base import Floats
+from dperm.engine._threads import Part, in_order
+from dperm.engine.base import Floats, Integers
 from dperm.engine.blocked import BlockedEngine
-from dperm.engine.coded import StoredCoded, read_only
+from dperm.engine.coded_store import StoredCoded, read_only
 from dperm.losses import Loss
 
-_CANCELLED = 1024.0
-"""Parts of a row may be this much longer than its bound before they cancel; ``FLOAT64.margin`` allows for it."""
+Sums = tuple[Floats, Floats, Floats]
+_FEWEST_TOGETHER = 16  # models for which a pass for all of them is shorter than one for each
 
 
 class CodedEngine(BlockedEngine):
-    """One model: sums per code, from a table of what each code adds to a margin. Several: blocks of rows as floats.
+    """One model: sums per code, from a table of what each code adds to a margin. Several: eight models at a time.
+
+    All arithmetic is float64.
 
     Guarantee
     ---------
-    One model computes in float64, and so do several if they were asked to be ``precise``; others compute in float32
-    blocks that are added up in float64. Rows are cut into parts by their number alone. What is computed for a row
-    depends on that row, its place and the weights, and what a part adds on its own rows: two tables that differ in one
-    row have the same sums, bit for bit, in every part but one.
-
-    In a part each of four interleaved sums per code has at most n / 64 + 1024 terms.
+    Rows are cut into parts by public numbers alone, and parts are added in their order. What is computed for a row
+    depends on that row, its place and the weights, so two tables that differ in one row have the same sums, bit for
+    bit, in every part but one. An empty row adds exactly zero.
     """
 
     _rows: StoredCoded
 
     def arithmetic(self, n_models: int) -> Arithmetic:
-        stated = FLOAT64 if self._dtype(n_models) == np.float64 else FLOAT32
-        spread = self._rows.spread / _CANCELLED
-        return stated if spread <= 1 else replace(stated, margin=stated.margin * spread)
+        return FLOAT64
 
     def _dtype(self, n_models: int) -> np.dtype[Any]:
-        return np.dtype(np.float64 if n_models == 1 or self._precise else np.float32)
+        return np.dtype(np.float64)
 
-    def _load(self, first: int, last: int, dtype: np.dtype[Any]) -> Block:
-        return self._rows.block(first, last, dtype)
+    def _load(self, first: int, last: int, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+        """As sparse rows over the table of a model, with both factors beside them."""
+        rows, n = self._rows, last - first
+        width = rows.fields.row_entries
+        index, data = np.empty((n, width), np.int32), np.empty((n, width))
+        row_kernels.as_entries(rows.fields, rows.entries, self._columns(), first, last, index, data)
+        outer = rows.outer[first:last]
+        far = outer if rows.moved.size else np.empty(0)
+        constant = (outer > 0).astype(np.float64) if rows.intercept else np.empty(0)
+        return data.reshape(-1), index.reshape(-1), np.arange(n + 1) * width, far, constant
 
-    def _margins_into(self, block: Block, weights: Block, out: Block) -> None:
-        np.matmul(block, weights, out=out)
+    def _margins_into(self, block: tuple[Any, ...], weights: Block, out: Block) -> None:
+        margins_of_models(block, weights, 0, len(out), out)
 
-    def _add_back(self, block: Block, slopes: Block, total: Floats) -> None:
-        total += block.T @ slopes
+    def _add_back(self, block: tuple[Any, ...], slopes: Block, total: Floats) -> None:
+        add_back(block, slopes, 0, len(slopes), total)
 
-    def _one_model(
+    def _laid_out(self, weights: Block) -> Block:
+        return np.stack([self._stacked(weights[:, k]) for k in range(weights.shape[1])], axis=1)
+
+    def _stacked(self, w: Floats) -> Floats:
+        """The table of one model, and below it the weights of numbers, of the intercept and of the second factor."""
+        table, features, shift, intercept = self._weights(w)
+        return np.concatenate([table, features[self._rows.fields.number], [intercept, shift]])
+
+    def _blank(self, weights: Block) -> Floats:
+        fields = self._rows.fields
+        return np.zeros((fields.table_size + len(fields.number) + 2, weights.shape[1]))
+
+    def _folded(self, total: Floats) -> Floats:
+        fields = self._rows.fields
+        gradient = np.zeros((self.n_columns, total.shape[1]))
+        cuts = [fields.table_size, fields.table_size + len(fields.number)]
+        for k in range(total.shape[1]):
+            codes, numbers, totals = np.split(np.ascontiguousarray(total[:, k]), cuts)
+            gradient[:, k] = self._one_folded(codes, numbers, totals[::-1])
+        return gradient
+
+    def _spare(self, columns: int) -> int:
+        return -columns % LANES
+
+    def _parts(self, first: int, last: int, width: int) -> list[Part]:
+        return self._ranges(first, last, 1)
+
+    def _ranges(self, first: int, last: int, copies: int) -> list[Part]:
+        """As many parts of equal size as the precision of sums asks for."""
+        n = last - first
+        count = max(1, -(-n // self._rows.precision.part(n, copies)))
+        cuts = [first + n * i // count for i in range(count + 1)]
+        return list(pairwise(cuts))
+
+    def _range_sums(
         self,
         loss: Loss,
         W: Floats,
-        first: int,
-        last: int,
+        start: Integers,
+        stop: Integers,
         clip: Floats | None,
         want_value: bool,
         want_gradient: bool,
-    ) -> tuple[Floats, Floats] | None:
+    ) -> tuple[Floats, Floats]:
+        if W.shape[1] >= _FEWEST_TOGETHER or compiled_kind(loss) is None:
+            return super()._range_sums(loss, W, start, stop, clip, want_value, want_gradient)
+        values, gradients = np.empty(W.shape[1]), np.empty(W.shape)
+        for k in range(W.shape[1]):
+            part, bound = (int(start[k]), int(stop[k])), None if clip is None else clip[k]
+            found = self._alone(loss, W[:, k], k, part, bound, want_value, want_gradient)
+            values[k], gradients[:, k] = found
+        return values, gradients
+
+    def _alone(
+        self,
+        loss: Loss,
+        w: Floats,
+        model: int,
+        rows: Part,
+        clip: float | None,
+        want_value: bool,
+        want_gradient: bool,
+    ) -> tuple[float, Floats]:
+        """The value and the gradient of one model over a range of rows."""
         kind = compiled_kind(loss)
-        if kind is None:
-            return None
-        bound = np.inf if clip is None else float(safe_clip(clip, 1, W.dtype)[0])
+        bound = np.inf if clip is None else float(safe_clip(np.array([clip]), 1, w.dtype)[0])
         settings = (kind, parameters(loss), bound, want_value, want_gradient)
-        rows, weights = self._columns(), self._weights(W[:, 0])
         mask = no_mask(1) if self._rows.mask is None else self._rows.mask
-        fixed = (self._rows.fields, self._rows.entries, rows, mask, weights)
+        held = (self._rows.fields, self._rows.entries, self._columns(), mask, model, self._weights(w))
 
-        def pass_over(part: Part) -> tuple[float, _Sums]:
-            sums = _Sums(self._rows)
-            return kernels.one_model(*fixed, *part, *settings, *sums), sums
+        def pass_over(part: Part) -> tuple[float, Sums]:
+            sums = self._no_sums()
+            return kernels.one_model(*held, *part, *settings, self._copies(), *sums), sums
 
-        value, gradient = 0.0, np.zeros(self.n_columns)
-        for part_value, sums in in_order(pass_over, _parts(first, last), self._threads):
+        value, total = 0.0, self._no_sums()
+        for part_value, sums in in_order(pass_over, self._ranges(*rows, kernels.COPIES), self._threads):
             value += part_value
-            if want_gradient:
-                self._fold(sums, gradient)
-        return np.array([value]), gradient[:, None]
+            _add(total, sums)
+        return value, self._one_folded(*total)
+
+    def _margins(self, W: Floats) -> Floats:
+        flat = W.reshape(len(W), -1)
+        out = np.empty((flat.shape[1], self.n_rows))
+        held = (self._rows.fields, self._rows.entries, self._columns())
+        for k in range(flat.shape[1]):
+            kernels.margins(*held, self._weights(flat[:, k]), 0, self.n_rows, out[k])
+        return np.ascontiguousarray(out.T).reshape(self.n_rows, *W.shape[1:])
 
     def _power_sums(self, power: int) -> Floats:
         if power == 2:
             return super()._power_sums(power)
         mask = no_mask(1) if self._rows.mask is None else self._rows.mask
-        total = np.zeros((self.n_columns, mask.shape[1]))
+        result = np.zeros((self.n_columns, mask.shape[1]))
         for k in range(mask.shape[1]):
 
-            def pass_over(part: Part, k: int = k) -> _Sums:
-                sums = _Sums(self._rows)
-                kernels.count_rows(self._rows.fields, self._columns(), mask, k, *part, *sums)
+            def pass_over(part: Part, k: int = k) -> Sums:
+                sums, rows = self._no_sums(), self._rows
+                held = (rows.fields, rows.entries, self._columns(), mask, k)
+                kernels.count_rows(*held, *part, self._copies(), *sums)
                 return sums
 
-            for sums in in_order(pass_over, _parts(0, self.n_rows), self._threads):
-                self._fold(sums, total[:, k])
-        return total
+            total = self._no_sums()
+            for sums in in_order(pass_over, self._ranges(0, self.n_rows, kernels.COPIES), self._threads):
+                _add(total, sums)
+            result[:, k] = self._one_folded(*total)
+        return result
 
     def _columns(self) -> tuple[Any, ...]:
-        """What the kernels for one model read of the rows."""
+        """What the kernels read of the rows."""
         rows = self._rows
         return *read_only(rows.table), rows.y, rows.inverse_norm, rows.inner, rows.outer
 
-    def _weights(self, w: Floats) -> tuple[Any, ...]:
-        """What they read of the weights."""
+    def _weights(self, w: Floats) -> tuple[Floats, Floats, float, float]:
+        """What they read of the weights: a table, the features, and what factor and intercept multiply."""
         rows = self._rows
         features, table = np.ascontiguousarray(w[: rows.table.shape[1]]), np.zeros(rows.fields.table_size)
-        base = kernels.fill_table(rows.fields, rows.entries, features, table)
+        kernels.fill_table(rows.fields, rows.entries, features, table)
         shift = -float(rows.moved @ features) if rows.moved.size else 0.0
-        return table, base, features, shift, rows.intercept * float(w[-1]) if rows.intercept else 0.0
+        return table, features, shift, rows.intercept * float(w[-1]) if rows.intercept else 0.0
 
-    def _fold(self, sums: _Sums, gradient: Floats) -> None:
-        """Add the sums of one part, column by column."""
+    def _no_sums(self) -> Sums:
+        """Per code, per number, and of the second factor and the intercept."""
+        fields = self._rows.fields
+        return np.zeros(fields.table_size), np.zeros(len(fields.number)), np.zeros(2)
+
+    def _copies(self) -> Floats:
+        return np.zeros((kernels.COPIES, self._rows.fields.table_size))
+
+    def _one_folded(self, codes: Floats, numbers: Floats, totals: Floats) -> Floats:
+        """The sums of one model, column by column."""
         rows = self._rows
-        features = np.zeros(rows.table.shape[1])
-        joint = sums.tables.sum(axis=0)
-        kernels.fold_table(rows.fields, rows.entries, joint, sums.numbers, sums.totals[0], features)
+        gradient = np.zeros(self.n_columns)
+        kernels.fold_table(rows.fields, rows.entries, codes, numbers, gradient)
         if rows.moved.size:
-            features -= rows.moved * sums.totals[1]
-        gradient[: len(features)] += features
+            gradient[: len(rows.moved)] -= rows.moved * totals[0]
         if rows.intercept:
-            gradient[-1] += rows.intercept * sums.totals[2]
+            gradient[-1] += rows.intercept * totals[1]
+        return gradient
 
 
-class _Sums(tuple[Floats, Floats, Floats]):
-    """What one part of the rows adds up to: per code, per number, and in all."""
-
-    def __new__(cls, rows: StoredCoded) -> _Sums:
-        fields = rows.fields
-        tables = np.zeros((kernels.COPIES, fields.table_size))
-        return super().__new__(cls, (tables, np.zeros(len(fields.number)), np.zeros(3)))
-
-    @property
-    def tables(self) -> Floats:
-        return self[0]
-
-    @property
-    def numbers(self) -> Floats:
-        return self[1]
-
-    @property
-    def totals(self) -> Floats:
-        return self[2]
-
-
-def _parts(first: int, last: int) -> list[Part]:
-    """Ranges of at most n / 16 + 4096 rows, a quarter of which go into each of four sums."""
-    n = last - first
-    most = kernels.COPIES * (n / 64 + 1024)
-    return split(first, last, 1 if n <= most else n / most + 2)
+def _add(total: Sums, sums: Sums) -> None:
+    for mine, theirs in zip(total, sums, strict=True):
+        mine += theirs

@@ -105,7 +105,11 @@ def checked(estimator: Any, *arrays: Any, **options: Any) -> Any:
 
 
 def checked_rows(estimator: Any, X: Any, y: Any, **form: Any) -> tuple[Any, Any]:
-    """Rows and targets of a fit. Rows of a kind that another engine opens are left to that engine."""
+    """Rows and targets of a fit. Rows of a kind that another engine opens are left to that engine.
+
+    What tells its shape alone before it is read (``read``) is read here.
+    """
+    X = X.read() if hasattr(X, "read") and hasattr(X, "shape") else X
     if engine_for(X) is Table:
         rows, targets = checked(estimator, X, y, dtype=[np.float64, np.float32], **form)
         return rows, targets

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from dperm.codes import CodedTable
+from dperm.datasets.codes import encode_rows
 from dperm.datasets.columns import check_columns
 from dperm.datasets.encoding import encode, feature_names
 from dperm.datasets.schema import Schema
@@ -20,6 +22,10 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     schema : Schema, path of a TOML file, or dictionary
         The declared features. Its target is not used.
+    coded : bool
+        Whether ``transform`` gives a :class:`dperm.datasets.CodedTable`, which private estimators train on faster and
+        in a tenth of the memory, and which becomes an array where anything else asks for one. Otherwise it gives the
+        array, as it does where a feature has no codes.
 
     Attributes
     ----------
@@ -46,13 +52,16 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     >>> encoder = PublicEncoder(schema)
     >>> encoder.get_feature_names_out().tolist()
     ['age', 'age@18', 'age@54', 'age@90', 'sex=f', 'sex=m']
-    >>> encoder.fit_transform({"age": [18, 72], "sex": ["f", "m"]}).round(3)
+    >>> encoder.fit_transform({"age": [18, 72], "sex": ["f", "m"]}).toarray().round(3)
     array([[-0.42,  0.56, -0.28, -0.28,  0.42, -0.42],
            [ 0.21, -0.28,  0.14,  0.14, -0.42,  0.42]])
     """
 
-    def __init__(self, schema: Schema | str | os.PathLike[str] | Mapping[str, Any]) -> None:
+    def __init__(
+        self, schema: Schema | str | os.PathLike[str] | Mapping[str, Any], *, coded: bool = True
+    ) -> None:
         self.schema = schema
+        self.coded = coded
 
     def fit(self, X: Any, y: Any = None) -> "PublicEncoder":
         """Read the schema and check that the table has its columns.
@@ -70,9 +79,9 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(names)
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
-        """Encode a table; see :func:`dperm.datasets.encode`."""
-        return encode(X, self.declared)
+    def transform(self, X: Any) -> CodedTable | NDArray[np.float64]:
+        """Encode a table; see :func:`dperm.datasets.encode` and :func:`dperm.datasets.encode_codes`."""
+        return encode_rows(X, self.declared) if self.coded else encode(X, self.declared)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the encoded columns. They come from the schema; ``input_features`` is ignored."""

@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from dperm.engine import Table, engine_for
 from dperm.errors import InvalidInput
 from dperm.estimators.labels import encode_labels
 from dperm.experiments.batches import Rows
@@ -175,7 +177,9 @@ def specify(
     return spec, rows
 
 
-def _matrix(X: ArrayLike) -> NDArray[np.generic]:
+def _matrix(X: Any) -> Any:
+    if engine_for(X) is not Table:
+        return X
     found = np.asarray(X)
     return found if found.dtype.kind in "fiub" else found.astype(np.float64)
 

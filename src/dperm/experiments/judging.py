@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.engine import engine_for
 from dperm.experiments.scores import Margins, Scores, scores
 from dperm.losses import Loss
 from dperm.row_map import RowMap
@@ -69,7 +70,9 @@ def _margins(models: Sequence[Model], X: NDArray[np.generic]) -> Iterator[tuple[
             coefficients = np.stack([one for one, _ in linear], axis=1)
             constants = np.ravel([constant for _, constant in linear])
             row_map = models[some[0]].row_map
-            margins = row_map.margins(X, coefficients.reshape(len(coefficients), -1), constants)
+            margins = engine_for(X).margins_of(
+                X, row_map, coefficients.reshape(len(coefficients), -1), constants
+            )
             margins = margins.reshape(len(X), *coefficients.shape[1:])
             for place, k in enumerate(some):
                 yield k, margins[:, place]

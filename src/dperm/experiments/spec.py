@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm import __version__
+from dperm.codes import CodedTable
 from dperm.errors import InvalidInput
 from dperm.experiments import splits
 from dperm.experiments.results import NOT_PRIVATE, RULE, TUNINGS, label
@@ -175,10 +176,14 @@ def _code(kind: type[Mechanism]) -> str:
     return name
 
 
-def digest_rows(X: NDArray[Any], targets: NDArray[Any], held_out: NDArray[np.bool_] | None) -> str:
-    """SHA-256 of shapes, types and values."""
+def digest_rows(X: Any, targets: NDArray[Any], held_out: NDArray[np.bool_] | None) -> str:
+    """SHA-256 of shapes, types and values; of coded rows those of what holds them, and what they stand for."""
     digest = hashlib.sha256()
-    for values in (X, targets, np.zeros(0, bool) if held_out is None else held_out):
+    held: tuple[Any, ...] = (X,)
+    if isinstance(X, CodedTable):
+        digest.update(f"{X.layout}{X.shape}".encode())
+        held = X.rows(0, len(X))
+    for values in (*held, targets, np.zeros(0, bool) if held_out is None else held_out):
         digest.update(f"{values.dtype.str}{values.shape}".encode())
         for first in range(0, len(values), _BLOCK):
             digest.update(np.ascontiguousarray(values[first : first + _BLOCK]).data)
