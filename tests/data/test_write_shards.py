@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 import pytest
 from shard_cases import ROWS, SCHEMA, content, names, people, write_parquet
 
+from dperm import PrivateLogisticRegression
 from dperm.data import FolderShards, open_shards, write_shards
 from dperm.datasets import Schema, encode, encode_target
 from dperm.errors import InvalidInput
@@ -161,7 +162,7 @@ def test_codes_that_the_schema_does_not_know_are_never_used_as_places(tmp_path):
     codes[3, 0, 5] = 60_000
     np.save(path, codes)
     with pytest.raises(InvalidInput, match="codes"):
-        shards.load(0)
+        PrivateLogisticRegression().fit(shards)
 
 
 @pytest.mark.parametrize(
