@@ -2,9 +2,9 @@
 
 import os
 import sys
-import warnings
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 from kind_sharded import as_they_are, cut
 
@@ -24,6 +24,8 @@ def session():
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    here = str(Path(__file__).parent)  # what tests send to workers is defined here
+    os.environ["PYTHONPATH"] = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -34,8 +36,6 @@ def session():
     builder = SparkSession.builder.master("local[2,4]")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    # It names the versions of pandas that it was not tried with, at every call.
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark

@@ -10,7 +10,7 @@ from dperm.errors import InvalidInput
 
 
 class DaskExecutor(Executor):
-    """One Dask task for each shard, on the worker that keeps the shard open; on any other when that one is lost.
+    """One Dask task for each thread of a worker, with the shards that the worker keeps open; on any other if it is lost.
 
     No actors and no scattered data: both are lost with their worker. A worker that comes later loads what it is asked
     for by itself.
@@ -31,21 +31,35 @@ class DaskExecutor(Executor):
         self._blocks = blocks
         self._held: list[Any] = []
         self._homes: list[str] = []
+        self._threads_of: dict[str, int] = {}
 
     def run(self, task: Task, shards: Sequence[int]) -> Iterable[tuple[int, Any]]:
         from distributed import as_completed
 
         self._place(max(shards) + 1)
-        asked = {self._submitted(task.part(shard), shard): shard for shard in shards}
-        for future, answer in as_completed(asked, with_results=True, raise_errors=False):
+        asked = [self._submitted(task, home, group) for home, group in self._groups(shards)]
+        for future, answers in as_completed(asked, with_results=True, raise_errors=False):
             if future.status != "finished":
                 raise _lost(future)
-            yield asked[future], answer
+            yield from zip(answers[0], answers[1], strict=True)
 
-    def _submitted(self, task: Task, shard: int) -> Any:
-        given = self._held[shard : shard + 1]
-        home = {"workers": [self._homes[shard]], "allow_other_workers": True}
-        return self._client.submit(_call, task, shard, *given, pure=False, **home)
+    def _groups(self, shards: Sequence[int]) -> list[tuple[str, list[int]]]:
+        """Shards by the worker that has them, in as many groups as it has threads."""
+        at_home: dict[str, list[int]] = {}
+        for shard in shards:
+            at_home.setdefault(self._homes[shard], []).append(shard)
+        groups = []
+        for home, mine in at_home.items():
+            threads = min(self._threads_of.get(home, 1), len(mine))
+            groups += [(home, mine[i::threads]) for i in range(threads)]
+        return groups
+
+    def _submitted(self, task: Task, home: str, shards: list[int]) -> Any:
+        tasks = [task.part(shard) for shard in shards]
+        given = [self._held[shard] if shard < len(self._held) else None for shard in shards]
+        return self._client.submit(
+            _call, tasks, shards, *given, pure=False, workers=[home], allow_other_workers=True
+        )
 
     def _place(self, count: int) -> None:
         """Give every shard a worker: the one that has computed its block, or one after the other."""
@@ -59,15 +73,19 @@ class DaskExecutor(Executor):
                     raise _lost(future)
             holders = self._client.who_has(self._held)
             self._homes = [next(iter(holders[future.key]), "") for future in self._held]
-        if len(self._homes) < count:
-            workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
-            if not workers:
+        if len(self._homes) < count or not self._threads_of:
+            known = self._client.scheduler_info(n_workers=-1)["workers"]
+            if not known:
                 raise InvalidInput("the Dask cluster has no workers.")
+            self._threads_of, workers = (
+                {name: each["nthreads"] for name, each in known.items()},
+                sorted(known),
+            )
             self._homes += [workers[shard % len(workers)] for shard in range(len(self._homes), count)]
 
 
-def _call(task: Task, shard: int, given: Any = None) -> Any:
-    return task(shard, given)
+def _call(tasks: list[Task], shards: list[int], *given: Any) -> tuple[list[int], list[Any]]:
+    return shards, [task(shard, block) for task, shard, block in zip(tasks, shards, given, strict=True)]
 
 
 def _lost(future: Any) -> InvalidInput:

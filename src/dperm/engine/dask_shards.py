@@ -23,13 +23,13 @@ class DaskShards(ShardSource):
         self,
         blocks: Sequence[Any],
         sizes: Sequence[int] | Callable[[], Sequence[int]],
-        n_features: int,
+        n_features: int | Callable[[], int],
         has_labels: bool,
         feature_names: Sequence[str] | None = None,
     ) -> None:
         self._blocks: Sequence[Any] = blocks
         self._sizes = sizes if callable(sizes) else tuple(int(n) for n in sizes)
-        self.n_features, self.has_labels = int(n_features), has_labels
+        self._n_features, self.has_labels = n_features, has_labels
         self.feature_names = None if feature_names is None else tuple(feature_names)
         self.key = uuid.uuid4().hex
 
@@ -41,8 +41,14 @@ class DaskShards(ShardSource):
         return self._sizes
 
     @property
+    def n_features(self) -> int:  # type: ignore[override]
+        if callable(self._n_features):
+            self._n_features = self._n_features()
+        return self._n_features
+
+    @property
     def sizes_are_known(self) -> bool:  # type: ignore[override]
-        return not callable(self._sizes)
+        return not callable(self._sizes) and not callable(self._n_features)
 
     def load(self, shard: int) -> tuple[Any, Any]:
         import dask
@@ -63,7 +69,7 @@ class DaskShards(ShardSource):
         return DaskExecutor(client, self._blocks)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_blocks": (), "_sizes": self.sizes}
+        return {**self.__dict__, "_blocks": (), "_sizes": self.sizes, "_n_features": self.n_features}
 
 
 def dask_shards(
@@ -151,7 +157,7 @@ def _of_frame(X: Any, y: Any, told: Sequence[int] | None) -> ShardSource:
     import dask
 
     parts = X.to_delayed()
-    sizes = told or partial(_lengths, parts)
+    sizes = partial(_lengths, parts) if told is None else told
     if isinstance(y, str):
         blocks = [dask.delayed(_table)(part, names, y) for part in parts]
         return DaskShards(blocks, sizes, len(names), True, [str(name) for name in names])
@@ -165,16 +171,22 @@ def _of_frame(X: Any, y: Any, told: Sequence[int] | None) -> ShardSource:
 def _of_delayed(
     blocks: list[Any], y: Any, sizes: Sequence[int] | None, n_features: int | None
 ) -> ShardSource:
+    labels = _labels_of(y, blocks, sizes or ())
+    return DaskShards(
+        _joined(blocks, labels),
+        partial(_lengths, blocks) if sizes is None else sizes,
+        partial(_width, blocks) if n_features is None else n_features,
+        labels is not None,
+    )
+
+
+def _width(blocks: Sequence[Any]) -> int:
     import dask
 
-    labels = _labels_of(y, blocks, sizes or ())
-    if n_features is None:
-        (first,) = dask.compute(dask.delayed(np.shape)(blocks[0]))
-        if len(first) != 2:
-            raise InvalidInput("every block must be a table of the same number of columns.")
-        n_features = first[1]
-    lengths = sizes or partial(_lengths, blocks)
-    return DaskShards(_joined(blocks, labels), lengths, n_features, labels is not None)
+    (shape,) = dask.compute(dask.delayed(np.shape)(blocks[0]))
+    if len(shape) != 2:
+        raise InvalidInput("every block must be a table of rows and columns.")
+    return int(shape[1])
 
 
 def _lengths(blocks: Sequence[Any]) -> Sequence[int]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from dperm.engine.executors import Executor, Task
+from dperm.errors import InvalidInput
 
 
 class SparkExecutor(Executor):
@@ -30,9 +32,24 @@ class SparkExecutor(Executor):
         self._slots = slots
 
     def run(self, task: Task, shards: Sequence[int]) -> Iterable[tuple[int, Any]]:
+        from pyspark.cloudpickle import dumps
+
         slots = min(self._slots_at_once(), len(shards))
-        work = _Work(pickle.dumps(task), tuple(shards), slots)
-        rows = self._spark.range(0, slots, 1, slots).mapInArrow(work, "shard long, answer binary").collect()
+        work = _Work(dumps(task), tuple(shards), slots)
+        failed = None
+        try:
+            with warnings.catch_warnings():
+                # At every call it says which pandas it was not tried with; no pandas is used here.
+                warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+                table = self._spark.range(0, slots, 1, slots).mapInArrow(work, "shard long, answer binary")
+                rows = table.collect()
+        except Exception as error:  # with the traceback of a worker in its text
+            failed = type(error).__name__
+        if failed is not None:
+            raise InvalidInput(
+                f"Spark could not run the tasks of a pass: {failed}. See that every worker can import dperm, of the "
+                "driver's version, and has memory for a shard."
+            )
         for row in rows:
             yield row.shard, pickle.loads(row.answer)
 
