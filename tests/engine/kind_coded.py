@@ -15,7 +15,7 @@ LAYOUT = CodeLayout(
         Levels(first=4, count=1, zero=-0.25, off=-0.25, on=0.25),
         Levels(first=5, count=9, zero=0.0, off=-0.0625, on=0.5),
     ),
-    numbers=(Number(column=14, size=0.5), Number(column=15, size=0.25)),
+    numbers=(Number(column=14, size=1.0), Number(column=15, size=0.5)),
     splines=(Spline(linear=16, first=17, count=7, low=-0.375, high=0.375, off=-0.0625, on=0.4375),),
     reach=2.0,
 )

@@ -7,9 +7,10 @@ the row map. A table holds one number for each value of each code, then for each
 import numpy as np
 
 from dperm.codes.table import BLOCK
+from dperm.compiling import compiled
 from dperm.engine._formulas import FREE_ORDER, slope
 from dperm.engine._kernels import BLOCK as LOG_ROWS
-from dperm.engine._kernels import CACHE_LINE, FIXED_ORDER, compiled, prefetch, value_of_rows
+from dperm.engine._kernels import CACHE_LINE, FIXED_ORDER, prefetch, value_of_rows
 
 TILE = 8  # blocks of rows whose margins stay in the L1 cache
 AHEAD = 4  # blocks by which codes are asked for before they are read
@@ -54,7 +55,7 @@ def fill_table(fields, entries, w, table):
         start, size = fields.group_start[group], 1
         table[start] = 0.0
         for k in range(fields.group_field[group], fields.group_field[group + 1]):
-            codes = fields.count[k] + 1
+            codes = fields.n_levels[k] + 1
             own = np.empty(codes)
             fill_levels(entries, w, fields.first[k], codes - 1, own)
             for a in range(size - 1, -1, -1):
@@ -79,7 +80,7 @@ def fold_table(fields, entries, sums, numbers, gradient):
         start = fields.group_start[group]
         size = fields.group_start[group + 1] - start
         for k in range(fields.group_field[group + 1] - 1, fields.group_field[group] - 1, -1):
-            codes = fields.count[k] + 1
+            codes = fields.n_levels[k] + 1
             size //= codes
             own = np.zeros(codes)
             for a in range(size):

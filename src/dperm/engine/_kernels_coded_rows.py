@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from dperm.codes.table import BLOCK
+from dperm.compiling import compiled
 from dperm.engine._formulas import FREE_ORDER
-from dperm.engine._kernels import FIXED_ORDER, compiled
+from dperm.engine._kernels import FIXED_ORDER
 from dperm.engine._kernels_coded import TILE, add_products
 
 
@@ -27,7 +28,7 @@ def fill_squares(fields, entries, table, crossed):
         start, size = fields.group_start[group], 1
         table[start] = 0.0
         for k in range(fields.group_field[group], fields.group_field[group + 1]):
-            first, count = fields.first[k], fields.count[k]
+            first, count = fields.first[k], fields.n_levels[k]
             none, rest = 0.0, 0.0
             for j in range(first, first + count):
                 none += entries.zero[j] ** 2
@@ -124,11 +125,14 @@ def densify(fields, entries, codes, floats, inner, outer, moved, intercept, firs
         for j in range(columns):
             row[j] = entries.off[j] * g
         for c in range(codes.shape[1]):
-            code = np.int64(codes[block, c, place])
+            code = np.uint32(codes[block, c, place])
             for k in range(fields.group_field[c + 1] - 1, fields.group_field[c] - 1, -1):
-                first_column, size = fields.first[k], fields.count[k] + 1
-                own = code % size
-                code //= size
+                first_column, size = fields.first[k], fields.n_levels[k] + 1
+                rest = np.uint32(
+                    code // np.uint32(size)
+                )  # of half the width: 64 bits take several times as long
+                own = np.int64(code) - np.int64(rest) * size
+                code = rest
                 if own == 0:
                     for j in range(first_column, first_column + size - 1):
                         row[j] = entries.zero[j] * g

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.codes import CodeLayout
 from dperm.engine.base import Floats, Integers
@@ -17,11 +19,11 @@ class CodeFields(NamedTuple):
     """Where codes and columns are: of a layout alone."""
 
     group_field: Integers
-    """Blocks of levels of each code, as places in ``first`` and ``count``."""
+    """Blocks of levels of each code, as places in ``first`` and ``n_levels``."""
     group_start: Integers
     """Where the values of each code begin in a table."""
     first: Integers
-    count: Integers
+    n_levels: Integers
     number: Integers
     linear: Integers
     hats: Integers
@@ -38,7 +40,7 @@ class CodeFields(NamedTuple):
             group_field=_starts([len(group) for group in layout.groups]),
             group_start=joint,
             first=_whole(item.first for item in levels),
-            count=_whole(item.count for item in levels),
+            n_levels=_whole(item.count for item in levels),
             number=_whole(item.column for item in layout.numbers),
             linear=_whole(item.linear for item in layout.splines),
             hats=_whole(item.first for item in layout.splines),
@@ -73,11 +75,12 @@ class CodeEntries(NamedTuple):
     def of(cls, layout: CodeLayout, centre: Floats, spread: Floats) -> CodeEntries:
         """The entries of (x - centre) / spread; either may be empty: nothing is subtracted, or divided by."""
         zero, off, on = np.zeros((3, layout.n_columns))
-        for item in (*layout.levels, *layout.splines):
-            columns = slice(item.first, item.first + item.count)
-            off[columns], on[columns] = item.off, item.on
         for levels in layout.levels:
-            zero[levels.first : levels.first + levels.count] = levels.zero
+            columns = slice(levels.first, levels.first + levels.count)
+            zero[columns], off[columns], on[columns] = levels.zero, levels.off, levels.on
+        for spline in layout.splines:
+            columns = slice(spline.first, spline.first + spline.count)
+            off[columns], on[columns] = spline.off, spline.on
         numbers = [number.column for number in layout.numbers]
         linear = np.array([spline.linear for spline in layout.splines for _ in range(spline.count)], np.intp)
         slopes = np.concatenate([np.empty(0), *(spline.slopes for spline in layout.splines)])
@@ -94,7 +97,9 @@ class CodeEntries(NamedTuple):
     def longest(self, fields: CodeFields) -> float:
         """More than the norm of any row, even if the parts of a block were added without regard to their signs."""
         squares = 0.0
-        for first, count in zip((*fields.first, *fields.hats), (*fields.count, *fields.knots), strict=True):
+        for first, count in zip(
+            (*fields.first, *fields.hats), (*fields.n_levels, *fields.knots), strict=True
+        ):
             own = slice(first, first + count)
             size = np.linalg.norm(self.off[own]) + np.linalg.norm(self.zero[own]) + np.abs(self.on[own]).max()
             squares += size**2
@@ -133,16 +138,17 @@ class CodeEntries(NamedTuple):
 
         Those over all levels of a block matter as far as what they are multiplied by does.
         """
-        joint = int(max(np.diff(fields.group_start) // 2, default=0))
-        return joint + max(
-            (
-                count * min(1.0, float(np.linalg.norm(self.off[first : first + count])) / x_norm)
-                for first, count in zip(
-                    (*fields.first, *fields.hats), (*fields.count, *fields.knots), strict=True
-                )
-            ),
-            default=0.0,
-        )
+        joint, longest = 1.0, 0.0
+        for begin, end in pairwise(fields.group_field):
+            sizes = (fields.n_levels[begin:end] + 1).tolist()
+            for k in range(len(sizes)):
+                joint = max(joint, math.prod(sizes[:k]) + sum(sizes[k + 1 :]))
+        for first, count in zip(
+            (*fields.first, *fields.hats), (*fields.n_levels, *fields.knots), strict=True
+        ):
+            off = float(np.linalg.norm(self.off[first : first + count]))
+            longest = max(longest, count * min(1.0, off / x_norm))
+        return joint + longest
 
     def rounded(self, fields: CodeFields) -> float:
         """Bound on the sizes that the columns of numbers are rounded at."""
@@ -158,9 +164,9 @@ def rounding_of_squares(n_columns: int, longest: float) -> float:
     return 4 * (n_columns + 32) * _UNIT * longest**2
 
 
-def _whole(values: object) -> Integers:
-    return np.array(list(values), np.int64)  # type: ignore[call-overload, no-any-return]
+def _whole(values: Iterable[int]) -> Integers:
+    return np.array(list(values), np.int64)
 
 
-def _starts(sizes: object) -> NDArray[np.int64]:
+def _starts(sizes: Iterable[int]) -> Integers:
     return np.concatenate([[0], np.cumsum(_whole(sizes))]).astype(np.int64)

@@ -63,7 +63,7 @@ class CodedEngine(BlockedEngine):
     def _laid_out(self, weights: Block) -> Block:
         return np.stack([self._stacked(weights[:, k]) for k in range(weights.shape[1])], axis=1)
 
-    def _stacked(self, w: Floats) -> Floats:
+    def _stacked(self, w: Block) -> Floats:
         """The table of one model, and below it the weights of numbers, of the intercept and of the second factor."""
         table, features, shift, intercept = self._weights(w)
         return np.concatenate([table, features[self._rows.fields.number], [intercept, shift]])
@@ -172,10 +172,13 @@ class CodedEngine(BlockedEngine):
         rows = self._rows
         return *read_only(rows.table), rows.y, rows.inverse_norm, rows.inner, rows.outer
 
-    def _weights(self, w: Floats) -> tuple[Floats, Floats, float, float]:
+    def _weights(self, w: Block) -> tuple[Floats, Floats, float, float]:
         """What they read of the weights: a table, the features, and what factor and intercept multiply."""
         rows = self._rows
-        features, table = np.ascontiguousarray(w[: rows.table.shape[1]]), np.zeros(rows.fields.table_size)
+        features, table = (
+            np.ascontiguousarray(w[: rows.table.shape[1]], np.float64),
+            np.zeros(rows.fields.table_size),
+        )
         kernels.fill_table(rows.fields, rows.entries, features, table)
         shift = -float(rows.moved @ features) if rows.moved.size else 0.0
         return table, features, shift, rows.intercept * float(w[-1]) if rows.intercept else 0.0

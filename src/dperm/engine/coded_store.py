@@ -40,8 +40,10 @@ class Precision:
     def of(cls, fields: CodeFields, entries: CodeEntries, distance: float, x_norm: float) -> Precision:
         """``distance`` is the norm of what rows are moved by apart from their entries."""
         hidden = (entries.hidden(fields) + 2 * distance) / x_norm
-        blocks = len(fields.count) + len(fields.knots) + len(fields.number)
-        chain = max((*fields.count, *fields.knots), default=0) + blocks + (3 if len(fields.knots) else 0) + 4
+        blocks = len(fields.n_levels) + len(fields.knots) + len(fields.number)
+        chain = (
+            max((*fields.n_levels, *fields.knots), default=0) + blocks + (3 if len(fields.knots) else 0) + 4
+        )
         rounded = 2 * (entries.rounded(fields) + distance) / x_norm
         roundings = float(chain * (1 + hidden) + rounded)
         return cls(roundings, hidden, float(entries.depth(fields, x_norm) + blocks + 4))

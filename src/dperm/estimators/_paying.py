@@ -63,17 +63,20 @@ def check_shape(rows: Any, n_rows: int | None, n_features: int) -> None:
 
 def paid(
     owner: Any,
-    cost: Cost,
+    cost: Callable[[], Cost],
     neighbours: Neighbours,
     mechanism: str,
     read: Callable[[], Rows],
     train: Callable[[Rows], Result],
 ) -> tuple[str | None, Result]:
-    """Charge the owner's ledger, if there is one, then read, then train; the citation of the charge and the result."""
+    """Charge the owner's ledger, if there is one, then read, then train; the citation of the charge and the result.
+
+    ``cost`` is asked for only where it is charged: to price a whole profile may take longer than to train.
+    """
     if owner.ledger is None:
         return None, train(read())
     return owner.ledger.pay(  # type: ignore[no-any-return]
-        cost,
+        cost(),
         read,
         train,
         dataset=owner.dataset,

@@ -155,7 +155,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return outcome
 
         self.ledger_entry_, outcome = paid(
-            self, plan.cost, problem.neighbours, plan.mechanism.name, table, train
+            self, lambda: plan.cost, problem.neighbours, plan.mechanism.name, table, train
         )
         self.row_map_ = outcome.row_map
         self.privacy_ = self._report(plan, outcome, gate)

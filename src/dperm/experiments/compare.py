@@ -137,27 +137,29 @@ def specify(
     known = loss_choices("binary")
     if loss not in known:
         raise InvalidInput(f"loss must be one of {', '.join(known)}; got {loss!r}.")
-    X, (targets, n_classes) = _matrix(X), _encode(y)
-    if X.ndim != 2 or len(X) != len(targets):
+    matrix, (targets, n_classes) = _matrix(X), _encode(y)
+    if len(matrix.shape) != 2 or len(matrix) != len(targets):
         raise InvalidInput(
-            f"X must be a matrix with one row per label; got shapes {X.shape} and {targets.shape}."
+            f"X must be a matrix with one row per label; got shapes {matrix.shape} and {targets.shape}."
         )
     if n_classes > 2 and loss != "logistic":
         raise InvalidInput(f"loss {loss!r} is for two classes and y holds {n_classes}; use 'logistic'.")
-    if held_out is None and not 2 <= folds <= len(X):
-        raise InvalidInput(f"folds must lie between 2 and the number of rows, {len(X)}; got {folds}.")
+    if held_out is None and not 2 <= folds <= len(matrix):
+        raise InvalidInput(f"folds must lie between 2 and the number of rows, {len(matrix)}; got {folds}.")
     if repeats < 1:
         raise InvalidInput(f"repeats must be at least 1; got {repeats}.")
     if max_rows is not None and Neighbours.parse(neighbours) is Neighbours.REPLACE_ONE:
         raise InvalidInput("max_rows belongs to neighbours='add-remove'.")
     if not epsilons or not mechanisms:
         raise InvalidInput("at least one mechanism and one epsilon are needed.")
-    rows = Rows(X=X, targets=targets, held_out=None if held_out is None else _check_part(held_out, len(X)))
+    rows = Rows(
+        X=matrix, targets=targets, held_out=None if held_out is None else _check_part(held_out, len(matrix))
+    )
     spec = Spec(
         dataset=dataset,
         rows=rows.digest,
-        n_rows=len(X),
-        n_features=X.shape[1],
+        n_rows=len(matrix),
+        n_features=matrix.shape[1],
         n_classes=n_classes,
         loss="softmax" if n_classes > 2 else loss,
         l2=parse_l2(l2),

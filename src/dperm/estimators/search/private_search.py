@@ -191,7 +191,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         cost = Cost.point(whole.epsilon, whole.delta)
         entry, (params, model, score) = paid(
-            self, cost, task.neighbours, NAME, lambda: self._read(X, y, task), train
+            self, lambda: cost, task.neighbours, NAME, lambda: self._read(X, y, task), train
         )
         settings = {
             "candidates": len(grid),
@@ -303,7 +303,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         model.set_params(random_state=stream(entropy))
         entry, _ = paid(
             self,
-            plan.cost,
+            lambda: plan.cost,
             task.neighbours,
             NAME,
             lambda: self._read(X, y, task),
