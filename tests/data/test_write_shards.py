@@ -13,7 +13,9 @@ import pyarrow.dataset as ds
 import pytest
 from shard_cases import ROWS, SCHEMA, content, names, people, write_parquet
 
+from dperm import PrivateLogisticRegression
 from dperm.data import FolderShards, open_shards, write_shards
+from dperm.data.private_files import digest_of
 from dperm.datasets import Schema, encode, encode_target
 from dperm.errors import InvalidInput
 
@@ -161,7 +163,7 @@ def test_codes_that_the_schema_does_not_know_are_never_used_as_places(tmp_path):
     codes[3, 0, 5] = 60_000
     np.save(path, codes)
     with pytest.raises(InvalidInput, match="codes"):
-        shards.load(0)
+        PrivateLogisticRegression().fit(shards)
 
 
 @pytest.mark.parametrize(
@@ -188,6 +190,30 @@ def test_a_changed_manifest_is_refused(change, tmp_path):
     path.write_text("{")
     with pytest.raises(InvalidInput, match="manifest"):
         open_shards(tmp_path / "shards")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda told: told["shards"][0].update(rows=7),
+        lambda told: told["shards"][0]["files"].clear(),
+        lambda told: told["shards"][0]["files"].update({"../secret.npy": {"bytes": 1, "sha256": ""}}),
+        lambda told: told["rows_as"].pop("schema"),
+        lambda told: told["rows_as"].pop("layout"),
+        lambda told: told["rows_as"].update(schema=[]),
+        lambda told: told.update(rows_as=3),
+        lambda told: told["rows_as"]["schema"]["features"].update(more={"categories": ["a", "b"]}),
+    ],
+)
+def test_a_manifest_that_was_made_up_is_refused_with_all_its_sums_right(change, tmp_path):
+    write_shards(people(), SCHEMA, tmp_path / "shards", rows_per_shard=1024)
+    path = tmp_path / "shards" / "manifest.json"
+    told = json.loads(path.read_text())
+    told.pop("digest")
+    change(told)
+    path.write_text(json.dumps({**told, "digest": digest_of(told)}))
+    with pytest.raises(InvalidInput):
+        PrivateLogisticRegression().fit(tmp_path / "shards")
 
 
 def test_a_folder_without_a_manifest_is_no_data_set(tmp_path):

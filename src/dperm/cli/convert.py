@@ -120,7 +120,6 @@ def _tell(shards: FolderShards, folder: str, checked: bool, as_json: bool) -> No
     if as_json:
         print_json(told)
         return
+    count = f"{len(shards.sizes)} shard{'' if len(shards.sizes) == 1 else 's'}"
     state = "every checksum agrees" if checked else "as sensitive as the source"
-    click.echo(
-        f"{Path(folder).name}: {rows:,} rows, {features} features in {len(shards.sizes)} shards; {state}."
-    )
+    click.echo(f"{Path(folder).name}: {rows:,} rows, {features} features in {count}; {state}.")

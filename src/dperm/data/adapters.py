@@ -24,18 +24,20 @@ def folder_shards(X: Any, y: Any) -> ShardSource | None:
     return shards
 
 
+def is_dataset(X: Any) -> bool:
+    """Whether X is a PyArrow dataset; nothing is imported to find out."""
+    known = sys.modules.get("pyarrow.dataset")
+    return known is not None and isinstance(X, known.Dataset)
+
+
 @register_adapter
 def dataset_shards(X: Any, y: Any) -> ShardSource | None:
     """X is a PyArrow dataset of numbers, and y the name of the column with the labels."""
-    if "pyarrow.dataset" not in sys.modules:
-        return None
-    import pyarrow.dataset as ds
-
-    if not isinstance(X, ds.Dataset):
+    if not is_dataset(X):
         return None
     if not isinstance(y, str):
         raise InvalidInput(
             "a PyArrow dataset is fitted with y the name of its column of labels, if all other columns are numbers; "
-            "with a schema, fit open_shards(dataset, schema)."
+            "with a schema, put a PublicEncoder before the model or fit open_shards(dataset, schema)."
         )
     return ConvertedShards(X, None, y)

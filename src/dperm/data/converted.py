@@ -47,7 +47,8 @@ class ConvertedShards(ShardSource):
         return self._converted().labels(shard)
 
     def rest(self, shard: int) -> None:
-        self._converted().rest(shard)
+        if self._shards is not None:
+            self._shards.rest(shard)
 
     def close(self) -> None:
         self._shards = None

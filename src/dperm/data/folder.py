@@ -59,7 +59,7 @@ class FolderShards(ShardSource):
 
         What is mapped stays in the cache of the file system; the next pass takes it from there.
         """
-        if self._manifest.n_bytes > MAPPED_BYTES:
+        if self._manifest.n_bytes > MAPPED_BYTES and hasattr(mmap, "MADV_DONTNEED"):
             for reference in _MAPS.get((self.key, shard), []):
                 mapped = reference()
                 if mapped is not None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.codes import CodedTable
-from dperm.datasets import Schema, code_layout, encode_codes, feature_names, target_numbers
+from dperm.datasets import Schema, code_layout, encode, encode_codes, feature_names, target_numbers
+from dperm.datasets.codes import can_code
 from dperm.errors import InvalidInput
 
 Arrays = dict[str, NDArray[Any]]
@@ -47,16 +47,46 @@ class Kind(ABC):
         """Rows that an engine opens, from arrays that were written; the arrays may be memory maps."""
 
 
-class CodedKind(Kind):
-    """Codes and a few floats, as a schema makes them of a table."""
+class SchemaKind(Kind):
+    """Rows that a schema makes of a table, as float32 numbers."""
 
-    name: ClassVar[str] = "coded"
+    name: ClassVar[str] = "encoded"
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema.settled()
         self.classes = self.schema.classes or None
         self.n_features = self.schema.n_columns
         self.feature_names = tuple(feature_names(self.schema))
+        self._label_type = place_type(self.classes)
+
+    @property
+    def row_bytes(self) -> int:
+        return 4 * self.n_features + self._label_type.itemsize
+
+    def stated(self) -> dict[str, Any]:
+        return {"kind": self.name, "schema": self.schema.to_dict()}
+
+    def lines(self, frame: Any) -> Arrays:
+        labels = target_numbers(frame, self.schema).astype(self._label_type)
+        return {**self._lines(frame), LABELS: labels}
+
+    def _lines(self, frame: Any) -> Arrays:
+        return {"X": encode(frame, self.schema).astype(np.float32)}
+
+    def arrays(self, lines: Arrays) -> Arrays:
+        return lines
+
+    def rows(self, arrays: Mapping[str, NDArray[Any]], n_rows: int) -> Any:
+        return _checked_numbers(arrays["X"], n_rows, self.n_features)
+
+
+class CodedKind(SchemaKind):
+    """Rows that a schema makes of a table, as codes and a few floats."""
+
+    name: ClassVar[str] = "coded"
+
+    def __init__(self, schema: Schema) -> None:
+        super().__init__(schema)
         self.layout = code_layout(self.schema)
 
     @property
@@ -66,31 +96,19 @@ class CodedKind(Kind):
     def stated(self) -> dict[str, Any]:
         layout = self.layout
         packed = {"codes": layout.code_type.name, "sizes": list(layout.sizes), "floats": layout.n_floats}
-        return {"kind": self.name, "schema": self.schema.to_dict(), "layout": packed}
+        return {**super().stated(), "layout": packed}
 
-    def lines(self, frame: Any) -> Arrays:
+    def _lines(self, frame: Any) -> Arrays:
         table = encode_codes(frame, self.schema)
         codes, floats = table.rows(0, len(table))
-        return {
-            "codes": codes,
-            "floats": floats,
-            LABELS: target_numbers(frame, self.schema).astype(self._label_type),
-        }
+        return {"codes": codes, "floats": floats}
 
     def arrays(self, lines: Arrays) -> Arrays:
         table = CodedTable.from_rows(self.layout, lines["codes"], lines["floats"])
         return {**table.arrays(), LABELS: lines[LABELS]}
 
     def rows(self, arrays: Mapping[str, NDArray[Any]], n_rows: int) -> CodedTable:
-        table = CodedTable.from_arrays(self.layout, arrays, n_rows)
-        sizes = np.asarray(self.layout.sizes)
-        if len(sizes) and (table.codes.max(axis=(0, 2), initial=0) >= sizes).any():
-            raise InvalidInput("the shards hold codes that their schema does not know; write them anew.")
-        return table
-
-    @cached_property
-    def _label_type(self) -> np.dtype[Any]:
-        return place_type(self.classes)
+        return CodedTable.from_arrays(self.layout, arrays, n_rows)
 
 
 class DenseKind(Kind):
@@ -144,9 +162,7 @@ class DenseKind(Kind):
         return lines
 
     def rows(self, arrays: Mapping[str, NDArray[Any]], n_rows: int) -> Any:
-        if arrays["X"].shape != (n_rows, self.n_features) or arrays["X"].dtype != np.float32:
-            raise InvalidInput("a shard has not the shape that its manifest tells; write the shards anew.")
-        return arrays["X"]
+        return _checked_numbers(arrays["X"], n_rows, self.n_features)
 
     def _labels(self, y: Any, n_rows: int) -> NDArray[Any]:
         labels = np.asarray(y)
@@ -176,11 +192,16 @@ def place_type(classes: Sequence[Any] | None) -> np.dtype[Any]:
     return np.dtype(np.int8 if len(classes) < 128 else np.int16 if len(classes) < 2**15 else np.int32)
 
 
+def kind_by(schema: Schema) -> SchemaKind:
+    """The smallest form that a schema allows."""
+    return CodedKind(schema) if can_code(schema) else SchemaKind(schema)
+
+
 def kind_of(stated: Mapping[str, Any]) -> Kind:
     """The kind that a manifest states."""
     kind: Kind
-    if stated.get("kind") == CodedKind.name:
-        kind = CodedKind(Schema.from_dict(stated["schema"], origin="the schema of the shards"))
+    if stated.get("kind") in (CodedKind.name, SchemaKind.name):
+        kind = kind_by(Schema.from_dict(stated["schema"], origin="the schema of the shards"))
     elif stated.get("kind") == DenseKind.name:
         kind = DenseKind(
             int(stated["features"]),
@@ -193,6 +214,12 @@ def kind_of(stated: Mapping[str, Any]) -> Kind:
     if kind.stated() != dict(stated):
         raise InvalidInput("the shards were written by a version that packs rows otherwise; write them anew.")
     return kind
+
+
+def _checked_numbers(X: NDArray[Any], n_rows: int, n_features: int) -> NDArray[Any]:
+    if X.shape != (n_rows, n_features) or X.dtype != np.float32:
+        raise InvalidInput("a shard has not the shape that its manifest tells; write the shards anew.")
+    return X
 
 
 def _plain(label: Any) -> Any:

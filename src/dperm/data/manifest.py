@@ -112,7 +112,7 @@ class Manifest:
         stated = told.get("rows_as")
         if digest_of({key: value for key, value in told.items() if key != "digest"}) != told.get("digest"):
             raise InvalidInput(f"{folder.name}: {MANIFEST} was changed since it was written.")
-        found = cls(kind=kind_of(stated if isinstance(stated, Mapping) else {}), shards=shards)
+        found = cls(kind=_kind(stated), shards=shards)
         for shard in found.shards:
             shard.check(folder, content)
         return found
@@ -121,9 +121,17 @@ class Manifest:
 def _document(path: Path) -> dict[str, Any] | None:
     try:
         told = json.loads(path.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return told if isinstance(told, dict) else None
+
+
+def _kind(stated: Any) -> Kind:
+    try:
+        return kind_of(stated)
+    except (KeyError, TypeError, AttributeError):
+        pass
+    raise InvalidInput(f"{MANIFEST} does not say in what form rows are kept.")
 
 
 def _shards(told: Any) -> tuple[Shard, ...] | None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dperm.data.feeds import Feed, array_feed, number_feed, pair_feed, peeked, table_feed
 from dperm.data.folder import FolderShards
 from dperm.data.journal import Journal, check_usable
-from dperm.data.kinds import Arrays, CodedKind, DenseKind, Kind
+from dperm.data.kinds import Arrays, DenseKind, Kind, kind_by
 from dperm.data.manifest import Manifest, Shard
 from dperm.data.private_files import Summed, make_private, new_file, only_writer
 from dperm.datasets import Schema
@@ -111,7 +111,7 @@ def read_as(source: Any, schema: Schema | None, y: Any, classes: Sequence[Any] |
     if schema is not None:
         if y is not None or classes is not None:
             raise InvalidInput("with a schema the labels are those of its target; leave y and classes out.")
-        return CodedKind(schema), table_feed(source, schema)
+        return kind_by(schema), table_feed(source, schema)
     if isinstance(source, np.ndarray):
         feed = array_feed(source, None if y is None else np.asarray(y))
         return DenseKind(source.shape[1], classes=classes, names=None, has_labels=y is not None), feed

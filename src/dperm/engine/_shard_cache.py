@@ -78,6 +78,8 @@ def bytes_of(thing: Any, depth: int = 4) -> int:
     """Bytes of the arrays that an object holds, those of memory-mapped files not counted."""
     if isinstance(thing, np.ndarray):
         return 0 if _is_mapped(thing) else thing.nbytes
+    if callable(getattr(thing, "arrays", None)):  # coded rows, which may be mapped too
+        return bytes_of(thing.arrays(), depth)
     if isinstance(getattr(thing, "nbytes", None), int):  # an array of another package
         return int(thing.nbytes)
     if depth == 0:

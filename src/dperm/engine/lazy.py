@@ -117,17 +117,17 @@ class MappedRows(HeldRows):
 
     def _factors(
         self, position: Integers, centre: Floats, spread: Floats, rounding: float, threads: int
-    ) -> tuple[Floats, Floats, Floats]:
+    ) -> tuple[Floats, Floats | None, Floats]:
         r"""a, f and a lower bound on 1 / norm for every position.
 
-        Why z = (a x - f c) / s keeps the bound. Let v be the moved row as computed in float64, S the computed sum of
+        Why z = a (x - f c) / s keeps the bound. Let v be the moved row as computed in float64, S the computed sum of
         its p squares, u = 2^-53, r = ``rounding`` and C = ||c / s|| / x_norm <= 256. Each number of v takes three
         roundings, so v is within 4 u (||v|| + 2 C x_norm) of the exact moved row, and S >= (1 - gamma_p) ||v||^2.
 
         - A row keeps its length only if S slack <= x_norm^2 as computed,
           slack = 1 + 4 r + 4 (p + 8) u + 16 (1 + 2 C) u.
-        - Any other is multiplied by x_norm / sqrt(S) shrink, shrink = 1 - 2 r - (p + 16) u - 8 (1 + 2 C) u. Then
-          a and f are products of two factors, each with a rounding more, which moves z by u (1 + 2 C) x_norm each.
+        - Any other is multiplied by x_norm / sqrt(S) shrink, shrink = 1 - 2 r - (p + 16) u - 8 (1 + 2 C) u. Then a is
+          the product of two factors and f the inverse of the first, which moves z by 2 u (1 + 2 C) x_norm.
 
         Both leave ||z|| (1 + r) <= x_norm: with r = 2^-24 a row rounded to float32 keeps the bound.
         Precise rows are not rounded.
@@ -141,7 +141,7 @@ class MappedRows(HeldRows):
         floor = p * 2.0**-200 + 8 * moved * _UNIT * self._map.x_norm * (centre.size > 0)
         bounds = (self._map.x_norm, self._map.intercept, slack, shrink, floor)
         length, inverse_norm = np.zeros(self._n_rows), np.full(self._n_rows, 1 / floor)
-        lift = np.zeros(self._n_rows if centre.any() else 0)
+        lift = np.zeros(self._n_rows) if centre.any() else None
         found = (length, lift, inverse_norm)
 
         def look(part: tuple[int, int]) -> int:

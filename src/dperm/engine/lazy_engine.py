@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
+from dperm.arithmetic import FLOAT32, FLOAT64, UNIT_ROUNDOFF, Arithmetic
 from dperm.engine import _kernels_lazy
 from dperm.engine._stages import Block, compiled_kind, no_mask, parameters, safe_clip
 from dperm.engine._threads import Part, in_order, split
@@ -16,17 +16,15 @@ from dperm.engine.stored_lazily import LARGEST, StoredLazily
 from dperm.losses import Loss
 
 _FUSED_WORK = 2**20  # multiply-adds, as for rows in memory
-_FOLDED = 8.0
-"""Longest c / s, in row bounds, for which the centre is taken out of sums; a longer one magnifies their rounding."""
 
 
 class LazyEngine(BlockedEngine):
     r"""One model: a single compiled read of X. Otherwise blocks of rows are mapped and multiplied as dense ones.
 
-    The read computes :math:`a_i \langle x_i, w/s\rangle - f_i \langle c, w/s\rangle + b w_{last}` and adds up
-    :math:`\sum \phi'_i a_i x_i` and :math:`\sum \phi'_i f_i` in chains of 64 rows and then of blocks, from which the
-    gradient follows. Sums :math:`a_i \lVert x_i/s\rVert + f_i \lVert c/s\rVert` are at most ``1 + 2 * 8`` row bounds
-    there; farther centres go through mapped blocks.
+    Either way a number of a row is :math:`a(x - fc)/s` before it is multiplied by anything. With P columns and
+    :math:`C = \lVert c/s\rVert/r` its roundings make a margin of up to P + 3 + C of them, where the contract allows
+    2P, and two rows' terms of a sum of up to 6 (1 + 2C) in units of its bound, at the start of a chain that is half as
+    long as the contract allows. A map that moves rows farther than that is stated, and then not certified.
 
     Guarantee
     ---------
@@ -37,7 +35,16 @@ class LazyEngine(BlockedEngine):
     _rows: StoredLazily
 
     def arithmetic(self, n_models: int) -> Arithmetic:
-        return FLOAT64 if self._dtype(n_models) == np.float64 else FLOAT32
+        if self._dtype(n_models) != np.float64:
+            return FLOAT32
+        rows, columns, n = self._rows, self.n_columns, max(1, self.n_rows)
+        if rows.spread.size == 0:
+            return FLOAT64
+        far = float(np.linalg.norm(rows.centre / rows.spread)) / self._radius
+        roundings = 6 * (1 + 2 * far) + 4 + min(n / 2, n / 128 + 64)
+        return FLOAT64.worsened(
+            (columns + 3 + far) / (2 * columns), roundings * UNIT_ROUNDOFF / FLOAT64.sum_error(n)
+        )
 
     def _dtype(self, n_models: int) -> np.dtype[Any]:
         return np.dtype(np.float64 if n_models == 1 or self._precise else np.float32)
@@ -65,31 +72,28 @@ class LazyEngine(BlockedEngine):
         want_value: bool,
         want_gradient: bool,
     ) -> tuple[Floats, Floats] | None:
-        rows = self._rows
-        p, moves = rows.X.shape[1], rows.spread.size > 0
-        scaled = rows.centre / rows.spread if moves else np.zeros(p)
-        if compiled_kind(loss) is None or np.linalg.norm(scaled) > _FOLDED * self._radius:
+        rows, kind = self._rows, compiled_kind(loss)
+        if kind is None:
             return None
-        weights = np.zeros(p + 2)
-        weights[:p] = W[:p, 0] / rows.spread if moves else W[:p, 0]
-        weights[p] = scaled @ W[:p, 0]
-        weights[p + 1] = rows.constant * W[p, 0] if rows.constant > 0 else 0.0
+        p = rows.X.shape[1]
+        spread = rows.spread if rows.spread.size else np.ones(p)
+        weights = np.append(W[:p, 0] / spread, rows.constant * W[p, 0] if rows.constant > 0 else 0.0)
         bound = np.inf if clip is None else float(safe_clip(clip, 1, W.dtype)[0])
-        columns = (*rows.lies, rows.y, rows.inverse_norm, no_mask(1) if rows.mask is None else rows.mask)
-        how = (compiled_kind(loss), parameters(loss), bound, want_value, want_gradient)
+        mask = no_mask(1) if rows.mask is None else rows.mask
+        columns = (*rows.lies, rows.centre, rows.y, rows.inverse_norm, mask, weights)
+        how = (kind, parameters(loss), bound, want_value, want_gradient)
 
         def pass_over(part: Part) -> tuple[float, Floats]:
-            sums = np.zeros(p + 2)
-            return _kernels_lazy.one_lazy_model(*columns, weights, *part, *how, sums), sums
+            sums = np.zeros(p + 1)
+            return _kernels_lazy.one_lazy_model(*columns, *part, *how, sums), sums
 
-        total, value = np.zeros(p + 2), 0.0
-        for part_value, sums in in_order(
-            pass_over, split(first, last, (last - first) * p / _FUSED_WORK), self._threads
-        ):
+        total, value = np.zeros(p + 1), 0.0
+        parts = split(first, last, (last - first) * p / _FUSED_WORK)
+        for part_value, sums in in_order(pass_over, parts, self._threads):
             value += part_value
             total += sums
         gradient = np.empty((self.n_columns, 1))
-        gradient[:p, 0] = (total[:p] / rows.spread if moves else total[:p]) - total[p] * scaled
+        gradient[:p, 0] = total[:p] / spread
         if rows.constant > 0:
-            gradient[p] = rows.constant * total[p + 1]
+            gradient[p] = rows.constant * total[p]
         return np.array([value]), gradient

@@ -19,11 +19,11 @@ LARGEST = 2.0**128
 class StoredLazily(Stored):
     r"""Rows as they lie in ``X``, and per position what makes them mapped ones.
 
-    The row at position i is :math:`z = (a_i x - f_i c)/s` with x row ``index[i]`` of ``X``, and the intercept. It is
+    The row at position i is :math:`z = a_i (x - f_i c)/s` with x row ``index[i]`` of ``X``, and the intercept. It is
     empty where :math:`a_i` = 0.
 
     ``length``    a, positive unless the position is empty;
-    ``lift``      f, or no number where nothing is subtracted;
+    ``lift``      f, or None where nothing is subtracted;
     ``index``     which row of X stands at a position, or None where all keep their order;
     ``centre``, ``spread``  c and s, or no number;
     ``constant``  the intercept column.
@@ -31,7 +31,7 @@ class StoredLazily(Stored):
 
     X: NDArray[Any]
     length: Floats
-    lift: Floats
+    lift: Floats | None
     index: Integers | None
     centre: Floats
     spread: Floats
@@ -60,6 +60,6 @@ class StoredLazily(Stored):
     def _taken(self, index: Integers) -> dict[str, Any]:
         return {
             "length": self.length[index],
-            "lift": self.lift[index] if self.lift.size else self.lift,
+            "lift": None if self.lift is None else self.lift[index],
             "index": np.asarray(index, np.int64) if self.index is None else self.index[index],
         }

@@ -9,10 +9,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dperm.codes import CodedTable
+from dperm.data.adapters import is_dataset
+from dperm.data.converted import open_shards
 from dperm.datasets.codes import encode_rows
 from dperm.datasets.columns import check_columns
 from dperm.datasets.encoding import encode, feature_names
 from dperm.datasets.schema import Schema
+from dperm.engine.shards import ShardSource
 
 
 class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -68,19 +71,25 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : PyArrow table, pandas or polars frame, or dictionary of columns
+        X : PyArrow table or dataset, pandas or polars frame, or dictionary of columns
         y : ignored
         """
         schema = Schema.parse(self.schema)
         names = [feature.name for feature in schema.features]
-        check_columns(X, names)
+        check_columns(dict.fromkeys(X.schema.names) if is_dataset(X) else X, names)
         self.schema_ = schema
         self.feature_names_in_ = np.asarray(names, dtype=object)
         self.n_features_in_ = len(names)
         return self
 
-    def transform(self, X: Any) -> CodedTable | NDArray[np.float64]:
-        """Encode a table; see :func:`dperm.datasets.encode` and :func:`dperm.datasets.encode_codes`."""
+    def transform(self, X: Any) -> CodedTable | NDArray[np.float64] | ShardSource:
+        """Encode a table; see :func:`dperm.datasets.encode` and :func:`dperm.datasets.encode_codes`.
+
+        A PyArrow dataset becomes shards that are made when a model reads them, with the labels of the schema's target
+        beside them: ``Pipeline.fit(dataset)`` then needs no y.
+        """
+        if is_dataset(X):
+            return open_shards(X, self.declared)
         return encode_rows(X, self.declared) if self.coded else encode(X, self.declared)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
