@@ -10,7 +10,8 @@ from dperm.codes.table import BLOCK
 from dperm.compiling import compiled
 from dperm.engine._formulas import FREE_ORDER, slope
 from dperm.engine._kernels import BLOCK as LOG_ROWS
-from dperm.engine._kernels import CACHE_LINE, FIXED_ORDER, prefetch, value_of_rows
+from dperm.engine._kernels import FIXED_ORDER, value_of_rows
+from dperm.engine._tiles import CACHE_LINE, prefetch
 
 TILE = 8  # blocks of rows whose margins stay in the L1 cache
 AHEAD = 4  # blocks by which codes are asked for before they are read

@@ -9,8 +9,9 @@ import math
 
 import numpy as np
 
+from dperm.compiling import compiled
 from dperm.engine._formulas import FREE_ORDER
-from dperm.engine._kernels import FIXED_ORDER, compiled
+from dperm.engine._kernels import FIXED_ORDER
 
 
 @compiled(FREE_ORDER)

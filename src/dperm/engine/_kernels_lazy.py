@@ -10,14 +10,8 @@ import numpy as np
 
 from dperm.compiling import compiled
 from dperm.engine._formulas import FREE_ORDER, slope
-from dperm.engine._kernels import (
-    BLOCK,
-    CACHE_LINE,
-    FIXED_ORDER,
-    prefetch,
-    squares_of_row,
-    value_of_rows,
-)
+from dperm.engine._kernels import BLOCK, FIXED_ORDER, squares_of_row, value_of_rows
+from dperm.engine._tiles import CACHE_LINE, prefetch
 
 
 @compiled(FREE_ORDER)

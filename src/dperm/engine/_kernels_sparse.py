@@ -9,8 +9,9 @@ import math
 
 import numpy as np
 
+from dperm.compiling import compiled
 from dperm.engine._formulas import FREE_ORDER, slope
-from dperm.engine._kernels import BLOCK, FIXED_ORDER, compiled, value_of_rows
+from dperm.engine._kernels import BLOCK, FIXED_ORDER, value_of_rows
 from dperm.engine._kernels_simd import LANES, gather8, scatter8
 
 SMALLEST_SCALE = 1 / 16

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
+from dperm.compiling import compiled
 from dperm.engine._formulas import FREE_ORDER, excess, has_excess, slope, value
-from dperm.engine._kernels import compiled
 
 _ADDED = 1024  # rows that are added among themselves first, so that no chain of additions is long
 _AT_ONCE = 512  # rows that share a logarithm: each factor is at most 2
