@@ -21,6 +21,7 @@ from dperm.datasets.places import (
     pair_codes,
 )
 from dperm.datasets.schema import ROUNDING_SLACK, Schema
+from dperm.errors import Unsupported
 
 _ROWS_AT_ONCE = 16_384
 
@@ -124,6 +125,8 @@ def _levels_of(block: Block, columns: Mapping[str, Any]) -> list[NDArray[np.int6
         return [np.maximum(level_codes(block, columns[block.name]), -1) + 1]
     if isinstance(block, Cross):
         return [np.maximum(pair_codes(block, columns), -1) + 1]
+    if not isinstance(block, Numeric):
+        raise Unsupported(f"feature {block.name!r} is hashed and has no codes; encode such a table as numbers.")
     codes = []
     if block.indicator or block.bins:
         values = as_numbers(block.name, columns[block.name], block.missing)
