@@ -89,6 +89,8 @@ class Rows(ABC):
     @classmethod
     def shape_of(cls, X: Any) -> tuple[int, int]:
         """Rows and features of what this engine accepts, without a look at a value."""
+        if not hasattr(X, "shape"):
+            return len(X), len(X[0]) if len(X) else 0
         return int(X.shape[0]), int(X.shape[1])
 
     @classmethod
