@@ -153,7 +153,7 @@ def test_batched_training_equals_single_training_on_the_rows_of_the_fold(rows, n
     plans = [mechanism.plan(problem(int(n)), budget) for n in mask.sum(axis=0)]
     used = set()
     batched = mechanism._train(plans, open_rows(X, signs, problem(N), mask).noting(used), FixedOrder(order))
-    assert (used == {FLOAT64}) is (name == "output")  # float32 products are never called certified
+    assert (used == {FLOAT64}) is (name == "output")  # float32 products: not certified here
     permuted = getattr(mechanism, "permuted", False)
     for model in (0, 4, 7):
         own = np.flatnonzero(mask[:, model])

@@ -213,7 +213,7 @@ def test_sampling_never_needs_less_noise_on_the_mean_than_full_batches():
     problem, budget = facts(Logistic(), n_rows=40_000), Budget(0.5, 1e-8)
     full = DPGD(steps=50).plan(problem, budget).noise.scale / 40_000
     sampled = DPSGD(steps=50).plan(problem, budget).noise.scale / 4_000
-    assert full * (1 - 1e-3) <= sampled <= 1.1 * full
+    assert full * (1 - 5e-3) <= sampled <= 1.1 * full
 
 
 def test_the_smallest_certified_delta_is_priced_too():

@@ -54,7 +54,7 @@ MUTATIONS = (
         name="one model in float32",
         what_is_wrong="The engine rounds the sums of a single model to float32 and says that it was float64.",
         touches=every_private(but=ALIKE),
-        changes={"dperm.engine.dense.DenseEngine._range_sums": rounded},
+        changes={"dperm.engine.blocked.BlockedEngine._range_sums": rounded},
         probe=lambda: opened().gradient_sum(EXAMPLE.loss, np.ones((4, 1))).tolist(),
     ),
 )
