@@ -28,11 +28,11 @@ from dperm.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Data:
-    """Encoded rows of norm at most 1, their labels, the schema that made them, and the published test part."""
+    """Rows of norm at most 1, dense or sparse, their labels, the schema that made them, and the published test part."""
 
     name: str
-    schema: Schema
-    X: NDArray[np.float64]
+    schema: Schema | None = None
+    X: Any
     y: NDArray[Any]
     held_out: NDArray[np.bool_] | None = None
 
