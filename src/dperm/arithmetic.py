@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 UNIT_ROUNDOFF = 2.0**-53  # of float64, in which everything outside the engines is computed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arithmetic:
-    r"""Bounds on the rounding of one pass over rows, for p columns, n rows and weights w.
+    r"""Bounds on the rounding of one pass over rows, for p columns, n rows and weights w (docs/proofs/arithmetic.md).
 
     Parameters
     ----------
     name : str
         In the words of a report.
     margin : float
-        A computed margin is within :math:`2p\,u_m \lVert x\rVert \lVert w\rVert` of :math:`\langle x, w\rangle`.
+        A margin is within :math:`2p\,u_m r \lVert w\rVert` of :math:`\langle x, w\rangle`, r the bound on a row.
     slope : float
         A slope is within this times max(``loss.lipschitz``, ``loss.smoothness`` / 5) of exact *at the computed margin*.
     value : float
         A loss is within this times 1 + |loss| of exact at the computed margin.
     sum : float
-        A sum over n rows is within :math:`2n\,u_s \sum_i |\phi'_i| \lVert x_i\rVert` of the exact sum of the
-        computed terms.
+        Unit roundoff :math:`u_s` inside a block of rows. Sums of blocks are added in float64, in chains of at most
+        n/64 + 1024 additions.
+    block : int
+        Rows of a block at most.
+    alike : Arithmetic, optional
+        A coarser one that is enough where both neighbours' runs round every row that they share in the same way.
     """
 
     name: str
@@ -31,20 +36,64 @@ class Arithmetic:
     slope: float
     value: float
     sum: float
+    block: int = 1024
+    alike: Arithmetic | None = None
+
+    ordinary_margin: ClassVar[float] = 32.0
+    """Allowances at public weights follow their norm beyond it only."""
 
     def within(self, planned: Arithmetic) -> bool:
         """Whether every error is at most the one that was planned for; NaN is not."""
-        mine = (self.margin, self.slope, self.value, self.sum)
-        theirs = (planned.margin, planned.slope, planned.value, planned.sum)
-        return all(used <= allowed for used, allowed in zip(mine, theirs, strict=True))
+        return all(used <= allowed for used, allowed in zip(self._errors, planned._errors, strict=True))
 
-    def between_neighbours(self, error: float) -> float:
-        """What rounding adds to the distance of two neighbours' sums, each with at most this ``error``.
+    @property
+    def _errors(self) -> tuple[float, ...]:
+        return self.margin, self.slope, self.value, self.sum, self.block**2 * self.sum
 
-        Both errors count. No engine here promises that the rows which two neighbours share are rounded alike.
+    def sum_error(self, n_rows: float) -> float:
+        r"""Error of a sum over n rows, in units of :math:`\sum_i |\phi'_i| \lVert x_i\rVert`."""
+        return 2 * (min(n_rows, self.block) * self.sum + self._chain(n_rows))
+
+    def block_error(self, n_rows: float) -> float:
+        """What rounding adds between two sums that differ in one block, in units of the bound on one row's term.
+
+        Both sums of that block are rounded, and so are both chains of blocks.
         """
-        return 2 * error
+        rows = min(n_rows, self.block)
+        return 2.01 * rows * rows * self.sum + 4 * n_rows * self._chain(n_rows)
+
+    def worsened(self, margin: float, sum: float) -> Arithmetic:
+        r"""This one with errors larger by these factors, as far as they are above 1.
+
+        An engine that adds up ax/s and -fc/s apart, and never forms z, amplifies both by at most
+        :math:`A = 1 + 2\lVert c/s\rVert/r`. Shorter chains than were promised make up for it: k roundings in a margin
+        give the factor Ak/2p.
+        """
+        if margin <= 1 and sum <= 1:
+            return self
+        name = f"{self.name}, amplified"
+        return replace(self, name=name, margin=self.margin * max(1.0, margin), sum=self.sum * max(1.0, sum))
+
+    def _chain(self, n_rows: float) -> float:
+        return min(n_rows, n_rows / 64 + 1024) * UNIT_ROUNDOFF
 
 
-FLOAT64 = Arithmetic(name="float64", margin=UNIT_ROUNDOFF, slope=1e-14, value=1e-14, sum=UNIT_ROUNDOFF)
-FLOAT32 = Arithmetic(name="float32", margin=2.0**-24, slope=1e-6, value=1e-6, sum=2.0**-24)
+class OneByOne(Arithmetic):
+    """As plans allowed for it up to version 4 of the certificate: n rows added in a chain of n."""
+
+    ordinary_margin: ClassVar[float] = 1024.0
+
+    def sum_error(self, n_rows: float) -> float:
+        return 2 * n_rows * self.sum
+
+
+FLOAT32 = Arithmetic(name="float32", margin=2.0**-24, slope=1e-6, value=1e-6, sum=2.0**-24, block=256)
+FLOAT64 = Arithmetic(
+    name="float64",
+    margin=UNIT_ROUNDOFF,
+    slope=1e-14,
+    value=1e-14,
+    sum=UNIT_ROUNDOFF,
+    alike=FLOAT32,
+)
+FLOAT64_UNTIL_4 = OneByOne(name="float64", margin=UNIT_ROUNDOFF, slope=1e-14, value=1e-14, sum=UNIT_ROUNDOFF)

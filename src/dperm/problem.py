@@ -108,11 +108,16 @@ class Problem:
 
     def gradient_error(self, n_rows: float, weight_norm: float) -> float:
         """Error of a computed gradient *mean* over n rows at weights of this norm, by the arithmetic of the passes."""
-        margin = 2 * self.n_columns * self.arithmetic.margin * self.row_norm * weight_norm
-        slope = self.loss.smoothness * margin + self.arithmetic.slope * max(
-            self.loss.lipschitz, 0.2 * self.loss.smoothness
+        return (
+            self.row_error(self.arithmetic, weight_norm)
+            + self.arithmetic.sum_error(n_rows) * self.gradient_bound
         )
-        return self.row_norm * slope + 2 * n_rows * self.arithmetic.sum * self.gradient_bound
+
+    def row_error(self, arithmetic: Arithmetic, weight_norm: float) -> float:
+        """Error of one row's gradient, its margin and its slope as precise as this."""
+        margin = 2 * self.n_columns * arithmetic.margin * self.row_norm * weight_norm
+        slope = arithmetic.slope * max(self.loss.lipschitz, 0.2 * self.loss.smoothness)
+        return self.row_norm * (self.loss.smoothness * margin + slope)
 
     def contraction(self, step_size: float) -> float:
         """Lipschitz constant of one gradient step w -> w - step_size * gradient, on any batch."""

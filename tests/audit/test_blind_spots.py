@@ -75,7 +75,7 @@ BUDGET = Budget(1.0, 1e-2)
         ("rows moved before they are bounded", "output-gd", "rows"),
         ("moved rows not bounded again", "output-gd", "distance"),
         ("certified whatever the passes", "rsgd", "certified"),
-        ("certified whatever the passes", "dp-cd", "certified"),
+        ("certified whatever the passes", "noisy-sgd", "certified"),
         ("float32 noted as float64", "rsgd", "precision"),
         ("one model in float32", "adassp", "precision"),
     ],

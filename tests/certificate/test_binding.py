@@ -218,7 +218,7 @@ def test_a_file_of_the_last_version_is_refused_with_the_way_out(tmp_path):
     document["version"] = 2
     path = tmp_path / "old.json"
     path.write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(InvalidInput, match="versions 3 to 5 of the format.*fit again"):
+    with pytest.raises(InvalidInput, match="versions 3 to 6 of the format.*fit again"):
         load_model(path)
 
 

@@ -14,7 +14,7 @@ from dperm.certificate.routes.weights import (
     margin_of_remainder_gap,
 )
 from dperm.certificate.statement import problem_of
-from dperm.planning.sensitivity import gradient_spread, remainder_spread, sum_error
+from dperm.planning.sensitivity import gradient_spread, remainder_spread, sum_error, whole_sum_error
 
 NORMS = np.array([1e-3, 0.03, 0.5, 1.0, 2.0, 7.0, 30.0])
 
@@ -79,10 +79,14 @@ def test_an_allowance_for_rounding_that_matters_is_said_not_to_be_checked():
     found = evidence("dp-gd, paper")
     facts, problem = found.facts, problem_of(found.statement)
     for weights in (0.0, 1e3, 1e6, 1e12):
-        assert facts.sum_error_at(weights) == pytest.approx(sum_error(problem, weights), rel=1e-12)
+        step = facts.step_at(weights)
+        assert facts.sum_error(step) == pytest.approx(sum_error(problem, weights), rel=1e-12)
+        for clip, exact in ((None, True), (None, False), (0.1, False), (1e3, True)):
+            planned = whole_sum_error(problem, weights, clip, exact_margins=exact)
+            assert facts.whole_sum_error(step, clip, exact) == pytest.approx(planned, rel=1e-12)
     release = found.releases[0]
-    check_rounding(found, release, facts.gap, 1e3)
+    check_rounding(found, release, facts.gap, 30.0, facts.whole_sum_error)
     assert (found.faults, found.not_checked) == ([], [])
-    check_rounding(found, release, facts.gap, 1e12)
+    check_rounding(found, release, facts.gap, 1e12, facts.whole_sum_error)
     assert len(found.not_checked) == 1
     assert found.faults == []

@@ -23,7 +23,7 @@ def one_margin_per_row(loss, y, models, storage):
     """An engine and weights whose margins are exactly MARGINS: row i is half the i-th unit vector."""
     n = len(MARGINS)
     table = dense_table(0.5 * np.eye(n), np.full(n, y), x_norm=1.0, intercept=0.0, n_rows=n)
-    return table.open(storage=storage), np.repeat(2 * MARGINS[:, None], models, axis=1)
+    return table.open(storage=storage, precise=models == 1), np.repeat(2 * MARGINS[:, None], models, axis=1)
 
 
 def exact(loss, margin, y):
@@ -82,7 +82,7 @@ def test_one_model_sums_stay_within_the_written_bound(loss, storage):
     rng = np.random.default_rng(1)
     n, p = 20_001, 37
     X, y = rng.standard_normal((n, p)), np.where(rng.random(n) < 0.5, -1.0, 1.0)
-    engine = dense_table(X, y, x_norm=2.0, intercept=0.0, n_rows=n).open(storage=storage)
+    engine = dense_table(X, y, x_norm=2.0, intercept=0.0, n_rows=n).open(storage=storage, precise=True)
     rows = engine._rows.X.astype(np.longdouble)
     norms = np.sqrt((rows**2).sum(axis=1))
     for size in (0.1, 3.0, 100.0):
@@ -104,9 +104,10 @@ def test_float32_storage_costs_one_model_no_precision():
     n, p = 4_000, 50
     X, y = rng.standard_normal((n, p)).astype(np.float32), np.where(rng.random(n) < 0.5, -1.0, 1.0)
     W = rng.standard_normal((p, 1))
-    narrow = dense_table(X, y, x_norm=1.0, intercept=0.0, n_rows=n).open()
+    rows = dense_table(X, y, x_norm=1.0, intercept=0.0, n_rows=n)
+    narrow = rows.open(precise=True, storage="float32")
     same = dense_table(narrow._rows.X, y, x_norm=1.1, intercept=0.0, n_rows=n).open(storage="float64")
     gap = np.linalg.norm(narrow.gradient_sum(Logistic(), W) - same.gradient_sum(Logistic(), W))
-    in_float32 = narrow.gradient_sum(Logistic(), np.repeat(W, 2, axis=1))[:, :1]
+    in_float32 = rows.open(storage="float32").gradient_sum(Logistic(), W)
     assert gap <= 1e-13 * n
     assert np.linalg.norm(in_float32 - same.gradient_sum(Logistic(), W)) > 100 * gap

@@ -118,7 +118,7 @@ def test_gradient_sum_equals_the_oracle(loss, kind, storage, models, case):
     assert found.dtype == np.float64
     error = np.linalg.norm((found - expected).reshape(len(W), models, -1), axis=(0, 2))
     assert error.max() <= tolerance(engine, loss, W)
-    assert np.linalg.norm(expected) > 500 * tolerance(engine, loss, W)
+    assert np.linalg.norm(expected) > 50 * tolerance(engine, loss, W)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -386,7 +386,7 @@ def test_threads_do_not_change_a_bit(storage, models):
     whole = one.batches(np.full((1, models), n))
     for engine, w in zip((one, two), moved, strict=True):
         engine.descend(Logistic(), w, whole, np.ones((1, models)), np.zeros(models))
-    np.testing.assert_allclose(moved[0], moved[1], rtol=1e-12)
+    np.testing.assert_array_equal(moved[0], moved[1])
 
 
 def test_blas_threads_are_restored():
@@ -409,10 +409,12 @@ def test_blas_threads_are_restored():
 
 
 @each_engine
-def test_arithmetic_is_double_for_one_model(kind, storage):
+def test_arithmetic_is_double_where_it_was_asked_for(kind, storage):
+    precise = table(Logistic()).open(storage=storage, engine=kind, precise=True)
     engine = table(Logistic()).open(storage=storage, engine=kind)
-    assert engine.arithmetic(1) == FLOAT64
-    assert engine.arithmetic(2) == (FLOAT32 if (kind, storage) == ("dense", "float32") else FLOAT64)
+    for models in (1, 2):
+        assert precise.arithmetic(models) == FLOAT64
+        assert engine.arithmetic(models) == (FLOAT32 if (kind, storage) == ("dense", "float32") else FLOAT64)
     assert (engine.n_rows, engine.n_columns) == (N, FEATURES + 1)
 
 

@@ -8,7 +8,8 @@ import pytest
 from engine_tables import between, dense_table
 
 from dperm.arithmetic import FLOAT64
-from dperm.engine._kernels_softmax import BLOCK, CHUNK, LANES, ROWS, TILE, WIDTH
+from dperm.engine._kernels_softmax import BLOCK, CHUNK, ROWS, TILE, WIDTH
+from dperm.engine._tiles import VECTOR_BYTES
 from dperm.errors import InvalidInput
 from dperm.losses import Softmax
 
@@ -55,6 +56,7 @@ def allowed(engine, W, n):
 
 
 # Columns below, at and above the tiles of the kernel, with an intercept column; classes likewise.
+LANES = VECTOR_BYTES // 8
 COLUMNS = [1, LANES - 1, LANES, WIDTH * LANES - 1, WIDTH * LANES + LANES + 2, 2 * WIDTH * LANES]
 CLASSES = [2, TILE, TILE + 1, 2 * TILE]
 
@@ -73,8 +75,9 @@ def test_one_model_equals_the_oracle_for_any_shape(columns, classes, storage):
             assert largest_error(engine, oracle, W, loss, **options(n, 1)) <= bound
             value, gradient = engine.value_and_gradient_sum(loss, W)
             np.testing.assert_array_equal(gradient, engine.gradient_sum(loss, W))
-            np.testing.assert_allclose(value, oracle.value_sum(loss, W), rtol=1e-12, atol=1e-12)
-    assert np.linalg.norm(gradient) > 1e5 * bound
+            rounding = 1e-12 if storage == "float64" else 1e-5
+            np.testing.assert_allclose(value, oracle.value_sum(loss, W), rtol=rounding, atol=rounding)
+    assert np.linalg.norm(gradient) > (1e5 if storage == "float64" else 10) * bound
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -203,7 +206,7 @@ def test_slopes_are_exact_to_the_stated_precision(classes):
         ]
         for storage, models in (("float64", 1), ("float32", 1), ("float64", 2)):
             engine = dense_table(0.5 * np.eye(n), y, x_norm=1.0, intercept=0.0, n_rows=n).open(
-                storage=storage
+                storage=storage, precise=True
             )
             found = 2 * engine.gradient_sum(loss, np.repeat(W, models, axis=1))[:, -1]
             for row, exact in zip(found, slopes, strict=True):

@@ -21,6 +21,7 @@ from gradient_cases import (
 )
 from scripted_gate import ScriptedGate
 
+from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
 from dperm.audit.gates import SilentGate
 from dperm.engine import open_rows
 from dperm.errors import InvalidInput, Unsupported
@@ -52,7 +53,7 @@ def test_clipped_descent_is_descent_on_the_hard_clip():
         return run(mechanism, problem, X, y, gate=ScriptedGate(strength=1.0)).weights
 
     clipped, cut = weights(Logistic(), clip=C), weights(HardClippedLogistic(C / r))
-    np.testing.assert_allclose(clipped, cut, rtol=1e-6)
+    np.testing.assert_allclose(clipped, cut, rtol=1e-4)  # noise of the clip is a hair smaller
     assert np.abs(clipped - weights(Logistic())).max() > 1e-2
 
 
@@ -84,7 +85,7 @@ def test_the_split_changes_nothing_without_noise():
     problem, (X, y) = facts(Logistic()), rows_of(Logistic())
     whole = run(DPGD(steps=9, step_size=0.8), problem, X, y, gate=SilentGate())
     split = run(DPGD(steps=9, step_size=0.8, split=0.4), problem, X, y, gate=SilentGate())
-    np.testing.assert_allclose(split.weights, whole.weights, rtol=1e-9)
+    np.testing.assert_allclose(split.weights, whole.weights, rtol=1e-5)  # float64 and float32
     assert [record.name for record in split.records[:2]] == ["dp-gd label statistic", "dp-gd gradient"]
 
 
@@ -147,8 +148,8 @@ def test_opposite_rows_attain_the_sensitivity():
     other = y.copy()
     other[0] = -1.0
     distance, declared = replayed_distances(DPGD(steps=1, clip=0.4), problem, (X, y), (X, other))
-    assert distance[0] == pytest.approx(0.8, rel=1e-6)
-    assert distance[0] <= declared[0] <= 0.8 * (1 + 1e-6)
+    assert distance[0] == pytest.approx(0.8, rel=1e-5)
+    assert distance[0] <= declared[0] <= 0.8 * 1.004
 
 
 def test_the_noise_grows_with_the_weights_only_where_it_may():
@@ -193,13 +194,25 @@ def test_models_side_by_side_are_the_models_one_by_one():
 
 
 @each_loss
-def test_several_float32_models_are_not_certified(loss):
-    problem, (X, y) = facts(loss), rows_of(loss)
-    mechanism = DPGD(steps=2)
+@each_relation
+@pytest.mark.parametrize("split", [0.0, 0.3])
+def test_several_models_are_certified(loss, split, neighbours):
+    """In float32 blocks where shared rows are rounded alike and gradients are not differences, else in float64."""
+    problem, (X, y) = facts(loss, neighbours=neighbours), rows_of(loss)
+    if split > 0 and loss != Logistic():
+        return
+    mechanism = DPGD(steps=2, split=split)
     plan = mechanism.plan(problem, BUDGET)
-    both = mechanism.run([Job(plan=plan), Job(plan=plan)], open_rows(X, y, problem), Gate.seeded(0))
-    assert [outcome.certified for outcome in both] == [False, False]
-    assert not np.array_equal(both[0].weights, both[1].weights)
+    coarse = split == 0 and neighbours is Neighbours.REPLACE_ONE
+    assert plan.allows == ((FLOAT64, FLOAT32) if coarse else (FLOAT64,))
+    used: set[Arithmetic] = set()
+    both, rows = [Job(plan=plan), Job(plan=plan)], open_rows(X, y, problem)
+    one, two = mechanism.run(both, rows, Gate.seeded(0))
+    mechanism._run(both, rows.noting(used), Gate.seeded(0).lanes(2))
+    assert used == {FLOAT32 if coarse else FLOAT64}
+    assert one.certified
+    assert two.certified
+    assert not np.array_equal(one.weights, two.weights)
 
 
 def test_operating_system_noise_and_shapes():
@@ -299,12 +312,14 @@ def test_the_tight_noise_is_below_the_printed_one():
         tight, paper = (
             DPGD(steps=50, accounting=kind).plan(problem, budget).noise.scale for kind in ("tight", "paper")
         )
-        assert paper / tight == pytest.approx(ratio, rel=1e-3)
+        assert paper / tight == pytest.approx(ratio / 1.004, rel=1e-3)  # the allowance for float32 blocks
 
 
 def test_each_relation_has_its_own_sensitivity():
     both = [DPGD(steps=5).plan(facts(Logistic(), neighbours=n), BUDGET).noise for n in Neighbours]
-    assert both[0].sensitivity == pytest.approx(2 * both[1].sensitivity, rel=1e-6)
-    assert both[0].scale == pytest.approx(2 * both[1].scale, rel=1e-6)
+    # Replace-one allows for float32 blocks, of as many rows as there are here.
+    allowed = 1 + FLOAT32.block_error(N) / 2 + 1e-4
+    assert 1 < both[0].sensitivity / (2 * both[1].sensitivity) <= allowed
+    assert both[0].scale / both[1].scale == pytest.approx(both[0].sensitivity / both[1].sensitivity, rel=1e-6)
     expected = 2 * facts(Logistic()).row_norm * math.sqrt(5) / gaussian_mu(BUDGET)
-    assert both[0].scale == pytest.approx(expected, rel=1e-6)
+    assert both[1].scale == pytest.approx(expected / 2, rel=1e-6)

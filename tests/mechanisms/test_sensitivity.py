@@ -130,7 +130,8 @@ def naive_with_rounding(schedule: Schedule, facts: Problem, j: int) -> float:
     for epoch, averaged in enumerate(schedule.averaged):
         for i, b in enumerate(schedule.batch_sizes):
             eta = float(steps[epoch, i])
-            error = eta * (r * (2 * p * u * kappa * r * W + slope) + 2 * b * u * R) + 8 * u * (W + eta * R)
+            summed = 2 * (min(b, 1024) + b / 64 + 1024) * u * R
+            error = eta * (r * (2 * p * u * kappa * r * W + slope) + summed) + 8 * u * (W + eta * R)
             distance *= max(abs(1 - eta * facts.l2), abs(1 - eta * (kappa * r * r + facts.l2)))
             distance += 2 * error + (eta * facts.gradient_gap / b if i == j else 0.0)
             window, count = window + distance, count + 1

@@ -14,7 +14,14 @@ from dperm.models import read_document, read_model
 from dperm.row_map import RowMap
 
 FILES = Path(__file__).parent / "files"
-PLAIN = ["classifier-3.json", "regression-3.json", "classifier-4.json"]
+PLAIN = [
+    "classifier-3.json",
+    "regression-3.json",
+    "classifier-4.json",
+    "classifier-5.json",
+    "regression-5.json",
+]
+STANDARDISED = ["standardised-5.json"]
 CENTRED = ["centred-3.json", "centred-4.json"]
 NAMES = [*PLAIN, *CENTRED]
 ROWS = np.random.default_rng(0).normal(size=(40, 3)) / 6
@@ -31,6 +38,16 @@ def test_an_older_file_loads_and_verifies(name):
     model = load_model(FILES / name)
     assert model.row_map_ == RowMap(x_norm=model.x_norm, intercept=0.3 * model.x_norm)
     assert "standardisation" not in str(model.privacy_)
+
+
+@pytest.mark.parametrize("name", [*PLAIN, *STANDARDISED])
+def test_an_older_file_is_judged_by_the_rounding_of_its_time(name):
+    """A sensitivity as it would be stated today is not what such a plan stated."""
+    assert verify(FILES / name).ok
+    document = read_document(FILES / name)
+    for release in document["certificate"]["releases"]:
+        release["sensitivity"] *= 1.001
+    assert not verify(resealed(document)).accepted
 
 
 @pytest.mark.parametrize("name", CENTRED)

@@ -204,7 +204,7 @@ def on_grid(run: Watch) -> Iterator[Finding]:
 
 
 def certified(plan: Plan, run: Watch, table: WatchedTable) -> Iterator[Finding]:
-    precise = [arithmetic.within(plan.problem.arithmetic) for used in table.noted for arithmetic in used]
+    precise = [any(map(made.within, plan.allows)) for used in table.noted for made in used]
     sound = bool(precise) and all(precise)
     if run.outcome.certified and not sound:
         yield Finding("certified", "the outcome is certified, but a pass was less precise than planned")

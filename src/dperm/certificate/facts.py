@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from dperm.errors import InvalidInput
 
 U = 2.0**-53
 GRID, ALLOWANCE = 1e-7, 1e-9  # docs/proofs/noise.md
-_CORNER = 2048.0  # margins up to here are ordinary: docs/proofs/dp-gd.md, rounding
+ONE_BY_ONE = 4  # up to this version plans allowed for rows that are added in one chain
 _LARGEST_MARGIN_EXPONENT = 60
 
 
@@ -33,6 +33,7 @@ class Facts:
     n: int
     n_features: int
     rows: int
+    one_by_one: bool = False
 
     @classmethod
     def of(cls, statement: Mapping[str, Any]) -> Facts:
@@ -57,6 +58,7 @@ class Facts:
             n=problem["n_rows"],
             n_features=problem["n_features"],
             rows=rows,
+            one_by_one=statement["version"] <= ONE_BY_ONE,
         )
 
     @property
@@ -88,25 +90,47 @@ class Facts:
         return self.p * self.outputs
 
     def gradient_error(self, n: float, weights: float) -> float:
-        """Lemma 6 of docs/proofs/descent.md: the error of a computed mean gradient."""
-        slope_error = 1e-14 * max(self.slope, self.curvature / 5)
-        return (
-            self.r * (2 * self.p * U * self.curvature * self.r * weights + slope_error) + 2 * n * U * self.R
-        )
+        """docs/proofs/arithmetic.md: the error of a computed mean gradient in float64."""
+        return self._row_error(U, 1e-14, weights) + self.adding(n) * self.R
+
+    def adding(self, n: float) -> float:
+        """The error of a sum over n rows, over the sum of their norms."""
+        return 2 * n * U if self.one_by_one else 2 * (min(n, 1024) + min(n, n / 64 + 1024)) * U
 
     def sum_error(self, step: int = 0) -> float:
-        """Twice the error of a gradient sum, for weights that make margins of at most 2048 * 2**step."""
-        return 2 * self.n * self.gradient_error(self.n, _CORNER * 2.0**step / self.r)
+        """Twice the error of a gradient sum, for weights that make margins of at most the corner times 2**step."""
+        return 2 * self.n * self.gradient_error(self.n, self._corner * 2.0**step / self.r)
 
-    def sum_error_at(self, weights: float) -> float:
-        """The same for weights of this norm."""
-        margin = max(_CORNER / 2, self.r * weights)
-        return (
-            self.sum_error(math.frexp(margin)[1] - math.frexp(_CORNER / 2)[1]) if margin < 1e60 else math.inf
-        )
+    def whole_sum_error(self, step: int = 0, clip: float | None = None, exact_margins: bool = False) -> float:
+        """The same for a sum over all rows; replace-one allows for blocks of 256 rows in float32."""
+        both = self.sum_error(step)
+        if self.one_by_one or self.rows == 1 or min(self.R, math.inf if clip is None else clip) < 1e-20:
+            return both
+        block = 2.01 * min(self.n, 256) ** 2 * 2.0**-24 + 4 * self.n * min(self.n, self.n / 64 + 1024) * U
+        if clip is not None and clip <= self.R:
+            return max(both, block * clip)
+        weights = self._corner * 2.0**step / self.r if exact_margins else 0.0
+        row = self._row_error(2.0**-24, 1e-6, weights)
+        return max(both, 2 * row + block * self.R)
 
-    def sum_errors(self) -> list[float]:
-        return [self.sum_error(step) for step in range(_LARGEST_MARGIN_EXPONENT)]
+    def step_at(self, weights: float) -> int | None:
+        """The step that weights of this norm take; None for weights without a bound."""
+        margin = max(self._corner / 2, self.r * weights)
+        return math.frexp(margin)[1] - math.frexp(self._corner / 2)[1] if margin < 1e60 else None
+
+    @property
+    def _corner(self) -> float:
+        """Margins up to here are ordinary."""
+        return 2048.0 if self.one_by_one else 64.0
+
+    def _row_error(self, margin: float, slope: float, weights: float) -> float:
+        """Of one row's gradient, with these errors of a margin and of a slope."""
+        slope_error = slope * max(self.slope, self.curvature / 5)
+        return self.r * (2 * self.p * margin * self.curvature * self.r * weights + slope_error)
+
+
+def at_all_steps(error: Callable[[int], float]) -> list[float]:
+    return [error(step) for step in range(_LARGEST_MARGIN_EXPONENT)]
 
 
 def grid_exponent(sensitivity: float, dimension: int) -> int:

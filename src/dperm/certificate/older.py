@@ -1,6 +1,7 @@
 """Certificates of older versions in the words of today, and the other way round.
 
-Before version 4 rows were centred, not standardised: a setting ``center``, and a part ``centring``.
+Before version 5 plans allowed for sums in one chain. Before version 4 rows were centred, not standardised: a setting
+``center``, and a part ``centring``.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dperm.arithmetic import FLOAT64, FLOAT64_UNTIL_4, Arithmetic
 from dperm.certificate.document import check_object, is_finite_float
 from dperm.errors import InvalidInput
 
 VERSIONS = (2, 3)
+SAME_WORDS = (4,)  # it differs from the version of today by its allowances for rounding alone
 WITHOUT_MAP = (2,)
 _SETTING = ("center", "standardise")
 _PART = ("centring", "standardisation")
@@ -67,6 +70,11 @@ def check_not_centred(stated: Mapping[str, Any]) -> str:
             "Verify it with the version that wrote it."
         )
     return "known to this version"
+
+
+def arithmetic_then(version: int) -> Arithmetic:
+    """What plans of that version allowed for."""
+    return FLOAT64_UNTIL_4 if version in (*VERSIONS, *SAME_WORDS) else FLOAT64
 
 
 def _renamed(settings: object, name: str, becomes: str) -> Any:

@@ -22,7 +22,7 @@ from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
 
 FORMAT = "dperm certificate"
-VERSION = 4
+VERSION = 5
 UNIT = "one row"
 UNITS = {"row": UNIT, "person": "one person"}
 NOT_MET, CAUTION = "NOT MET", "CAUTION"  # how a line begins that voids the guarantee, or only warns
@@ -214,7 +214,11 @@ def unbind(bound: Mapping[str, Any]) -> dict[str, Any]:
 def check_statement(value: object) -> dict[str, Any]:
     """A bound statement, of an older version in the words of today; anything that is none is refused."""
     statement = _typed("the certificate", older.statement_today(value), forms.Bound)
-    if statement["format"] != FORMAT or statement["version"] not in (VERSION, *older.VERSIONS):
+    if statement["format"] != FORMAT or statement["version"] not in (
+        VERSION,
+        *older.SAME_WORDS,
+        *older.VERSIONS,
+    ):
         raise InvalidInput(f'the certificate must have "format": "{FORMAT}" and "version": {VERSION}.')
     for name, part in _PARTS.items():
         _typed(f"certificate, {name}", statement[name], part)
@@ -256,6 +260,7 @@ def problem_of(statement: Mapping[str, Any]) -> Problem:
         loss=loss_of(stated),
         **{name: stated[name] for name in ("l2", "x_norm", "n_rows", "n_features", "intercept")},
         neighbours=Neighbours.parse(statement["relation"]),
+        arithmetic=older.arithmetic_then(statement["version"]),
     )
 
 

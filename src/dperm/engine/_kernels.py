@@ -8,17 +8,16 @@ clip and the bounds must hold for every input. Functions whose roundings are cou
 import math
 
 import numpy as np
-from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
 from dperm.engine._formulas import FREE_ORDER, excess, has_excess, slope, value
+from dperm.engine._tiles import gradient_of_rows, margins_of_tile
 from dperm.losses.kernel import exponential
 
 FIXED_ORDER = {"contract"}
 BLOCK = 16  # rows that the one-model kernel reads twice, the second time from the L1 cache
-CACHE_LINE = 64
+ADDED = 256  # rows that are added up in the arithmetic of a pass; a multiple of every block
 
 
 def compiled(fastmath):
@@ -30,22 +29,6 @@ def compiled(fastmath):
             return njit(**options)(function)
 
     return decorate
-
-
-@intrinsic
-def prefetch(typing_context, address):
-    """Ask for the cache line at an address. Never faults, so any address will do."""
-
-    def generate(context, builder, signature, arguments):
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        name = "llvm.prefetch.p0" if str(byte) == "ptr" else "llvm.prefetch.p0i8"
-        function_type = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        function = cgutils.get_or_insert_function(builder.module, function_type, name)
-        read, keep_close, data = word(0), word(3), word(1)
-        builder.call(function, [builder.inttoptr(arguments[0], byte), read, keep_close, data])
-        return context.get_dummy_value()
-
-    return types.void(types.intp), generate
 
 
 # e^x = 2^n e^f with |f| <= ln(2) / 2 and e^f by its Taylor series, even and odd terms apart. Adding ROUND
@@ -112,78 +95,76 @@ def value_of_rows(kind, a, margin, y, weight, first, count):
     return total + math.log(product) if has_excess(kind) else total
 
 
+margin_of_row = margins_of_tile(1, 1, apart=2)
+gradient_of_four, gradient_of_one = gradient_of_rows(4), gradient_of_rows(1)
+
+
 @compiled(FREE_ORDER)
 def one_model(X, y, inverse_norm, mask, w, first, last, kind, a, clip, want_value, want_gradient, gradient):
     """Add the gradient over rows [first, last) to ``gradient`` and return the value, reading X once.
 
-    Arithmetic is float64 whatever X holds. An infinite ``clip`` means none, an empty ``mask`` every row.
-    The next block is prefetched one row at a time, between the pairs of rows of the current one: larger
-    bursts overrun the line-fill buffers.
+    The arithmetic is that of ``w``, whose length fills whole vectors; ADDED rows at a time are added to the float64
+    results. An infinite ``clip`` means none, an empty ``mask`` every row. Rows are read one after the other: so the
+    memory is read in order, which it is best at. The second reading of a block is from the L1 cache.
     """
-    columns = X.shape[1]
-    row_bytes = columns * X.itemsize
-    address = X.ctypes.data
+    columns, row_bytes, size = X.shape[1], X.shape[1] * X.itemsize, w.itemsize
+    as_type = w.dtype.type
+    one = as_type(1)
     masked, clipped = mask.shape[0] > 0, clip < np.inf
-    margin, weight = np.empty(BLOCK), np.ones(BLOCK)
-    total = 0.0
+    margin, wide, weight = np.empty(BLOCK, w.dtype), np.empty(BLOCK), np.ones(BLOCK)
+    sums = np.zeros(w.size, w.dtype)
+    x, weights, m, g = X.ctypes.data, w.ctypes.data, margin.ctypes.data, sums.ctypes.data
+    total, block_total = 0.0, 0.0
     for b in range(first, last, BLOCK):
         count = min(BLOCK, last - b)
-        paired = count - count % 2
-        ahead = address + (b + BLOCK) * row_bytes
-        for i in range(0, paired, 2):
-            for byte in range(0, row_bytes, CACHE_LINE):
-                prefetch(ahead + byte)
-            ahead += row_bytes
-            m0 = 0.0
-            m1 = 0.0
-            for j in range(columns):
-                m0 += np.float64(X[b + i, j]) * w[j]
-                m1 += np.float64(X[b + i + 1, j]) * w[j]
-            margin[i] = m0
-            margin[i + 1] = m1
-        if paired < count:
-            m0 = 0.0
-            for j in range(columns):
-                m0 += np.float64(X[b + paired, j]) * w[j]
-            margin[paired] = m0
+        rows = x + b * row_bytes
+        for i in range(count):
+            margin_of_row(X, w, rows + i * row_bytes, row_bytes, weights, 0, columns, m + i * size, size)
         if masked:
             for i in range(count):
                 weight[i] = mask[b + i, 0]
         if want_value:
-            total += value_of_rows(kind, a, margin, y, weight, b, count)
-        if not want_gradient:
-            continue
-        for i in range(count):
-            margin[i] = slope(kind, margin[i], y[b + i], 1.0, a)
-        if clipped:
             for i in range(count):
-                bound = clip * inverse_norm[b + i]
-                margin[i] = min(max(margin[i], -bound), bound)
-        if masked:
+                wide[i] = margin[i]
+            block_total += value_of_rows(kind, a, wide, y, weight, b, count)
+        if want_gradient:
             for i in range(count):
-                margin[i] *= weight[i]
-        for i in range(0, paired, 2):
-            for byte in range(0, row_bytes, CACHE_LINE):
-                prefetch(ahead + byte)
-            ahead += row_bytes
-            s0 = margin[i]
-            s1 = margin[i + 1]
+                margin[i] = slope(kind, margin[i], as_type(y[b + i]), one, a)
+            if clipped:
+                for i in range(count):
+                    bound = as_type(clip) * as_type(inverse_norm[b + i])
+                    margin[i] = min(max(margin[i], -bound), bound)
+            if masked:
+                for i in range(count):
+                    margin[i] *= as_type(weight[i])
+            fours = count - count % 4
+            for i in range(0, fours, 4):
+                gradient_of_four(X, w, rows + i * row_bytes, row_bytes, m + i * size, g, columns)
+            for i in range(fours, count):
+                gradient_of_one(X, w, rows + i * row_bytes, row_bytes, m + i * size, g, columns)
+        if (b + BLOCK - first) % ADDED == 0 or b + BLOCK >= last:
+            total += block_total
+            block_total = 0.0
             for j in range(columns):
-                gradient[j] += s0 * np.float64(X[b + i, j]) + s1 * np.float64(X[b + i + 1, j])
-        if paired < count:
-            s0 = margin[paired]
-            for j in range(columns):
-                gradient[j] += s0 * np.float64(X[b + paired, j])
+                gradient[j] += np.float64(sums[j])
+                sums[j] = 0
     return total
 
 
 @compiled(FREE_ORDER)
-def one_model_epoch(X, y, inverse_norm, mask, w, edges, decay, rate, kind, a, keep_sum, iterate_sum):
-    """For each batch j: w <- decay[j] w - rate[j] * gradient sum over rows [edges[j], edges[j + 1])."""
+def one_model_epoch(X, y, inverse_norm, mask, w, narrow, edges, decay, rate, kind, a, keep_sum, iterate_sum):
+    """For each batch j: w <- decay[j] w - rate[j] * gradient sum over rows [edges[j], edges[j + 1]).
+
+    ``narrow`` is room for the weights in the arithmetic of the gradients, its end filled with zeros.
+    """
     gradient = np.empty(w.size)
     for j in range(rate.size):
         gradient[:] = 0.0
-        one_model(X, y, inverse_norm, mask, w, edges[j], edges[j + 1], kind, a, np.inf, False, True, gradient)
+        for c in range(w.size):
+            narrow[c] = w[c]
+        one_model(
+            X, y, inverse_norm, mask, narrow, edges[j], edges[j + 1], kind, a, np.inf, False, True, gradient
+        )
         for c in range(w.size):
             w[c] = decay[j] * w[c] - rate[j] * gradient[c]
         if keep_sum:
@@ -331,12 +312,17 @@ def bound_rows(block, position, centre, spread, bounds, X, inverse_norm):
 @compiled(FIXED_ORDER)
 def add_rows(X, mask, model, squared, first, last, total):
     """Add the rows [first, last) that train a model to ``total``, or the squares of their entries."""
-    for i in range(first, last):
-        if mask.shape[0] > 0 and mask[i, model] == 0:
-            continue
-        if squared:
-            for j in range(X.shape[1]):
-                total[j] += np.float64(X[i, j]) * np.float64(X[i, j])
-        else:
-            for j in range(X.shape[1]):
-                total[j] += np.float64(X[i, j])
+    sums = np.empty(X.shape[1])
+    for b in range(first, last, ADDED):
+        sums[:] = 0.0
+        for i in range(b, min(b + ADDED, last)):
+            if mask.shape[0] > 0 and mask[i, model] == 0:
+                continue
+            if squared:
+                for j in range(X.shape[1]):
+                    sums[j] += np.float64(X[i, j]) * np.float64(X[i, j])
+            else:
+                for j in range(X.shape[1]):
+                    sums[j] += np.float64(X[i, j])
+        for j in range(X.shape[1]):
+            total[j] += sums[j]

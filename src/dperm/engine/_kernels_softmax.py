@@ -8,147 +8,44 @@ contraction only.
 import math
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.core.codegen import get_host_cpu_features
-from numba.extending import intrinsic
 
 from dperm.engine._formulas import FREE_ORDER
-from dperm.engine._kernels import CACHE_LINE, FIXED_ORDER, compiled, prefetch
+from dperm.engine._kernels import ADDED, FIXED_ORDER, compiled
+from dperm.engine._tiles import CACHE_LINE, VECTOR_BYTES, WIDE, gradient_of_tile, margins_of_tile
 from dperm.losses.kernel import exponential
 
-# LLVM does not keep a tile of sums in registers on its own, so the two inner loops are written in its
-# language. Tiles are TILE outputs by ROWS rows, and TILE outputs by WIDTH vectors of LANES columns.
-WIDE = "+avx512f" in get_host_cpu_features()
-LANES = 8 if WIDE else 4
+# Tiles are TILE outputs by ROWS rows, and TILE outputs by WIDTH vectors of columns.
 TILE, ROWS, WIDTH = (5, 4, 4) if WIDE else (5, 2, 2)
 BLOCK = 32  # rows that are read a second time from the cache
 STAGE_LANES = 16
 CHUNK = 32  # exponentials added one after the other; so a slope is within 1e-14 for up to 2,500 classes
 
-DOUBLE = ir.DoubleType()
-VECTOR = ir.VectorType(DOUBLE, LANES)
-FLAGS = ("reassoc", "contract", "nsz")
+margins_of_rows, margins_of_row = margins_of_tile(ROWS, TILE), margins_of_tile(1, TILE)
+gradient_of_4, gradient_of_3, gradient_of_2, gradient_of_1 = (gradient_of_tile(v, TILE) for v in (4, 3, 2, 1))
 
 
-def at(builder, base, *offsets):
-    """base + the sum of stride * index."""
-    for stride, index in offsets:
-        base = builder.add(base, builder.mul(stride, index))
-    return base
+@compiled(FREE_ORDER)
+def add_gradient(X, G, x, row_bytes, columns, count, outputs, s, s_bytes, g, g_bytes):
+    """Add slope * x over ``count`` rows, WIDTH vectors of columns and TILE outputs at a time.
 
-
-def load_vector(builder, address, number):
-    """LANES numbers from an address, as float64."""
-    if number == types.float64:
-        return builder.load(builder.inttoptr(address, VECTOR.as_pointer()), align=8)
-    narrow = ir.VectorType(ir.FloatType(), LANES)
-    return builder.fpext(builder.load(builder.inttoptr(address, narrow.as_pointer()), align=4), VECTOR)
-
-
-def load_copies(builder, address):
-    """One float64 number in every lane."""
-    value = builder.load(builder.inttoptr(address, DOUBLE.as_pointer()))
-    empty = ir.Constant(VECTOR, ir.Undefined)
-    first = builder.insert_element(empty, value, ir.IntType(32)(0))
-    return builder.shuffle_vector(
-        first, empty, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-    )
-
-
-def add_product(builder, total, a, b):
-    builder.store(builder.fadd(builder.fmul(a, b, flags=FLAGS), builder.load(total), flags=FLAGS), total)
-
-
-def sum_of_lanes(builder, vector):
-    kind = ir.FunctionType(DOUBLE, [DOUBLE, VECTOR])
-    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{LANES}f64")
-    return builder.call(function, [DOUBLE(0.0), vector], fastmath=FLAGS)
-
-
-def margins_of_tile(rows):
-    """For ``rows`` rows of X and TILE outputs: margins over the first ``columns`` columns, a multiple of LANES.
-
-    ``x`` and ``w`` are the addresses of the first row and of the first output's weights, ``out`` that of an
-    array (outputs, rows) of margins.
+    Meanwhile the next block is asked for, a few lines after each row: more at a time would wait for one another.
     """
-
-    @intrinsic
-    def tile(typing_context, X, x, row_bytes, w, w_bytes, columns, out, out_bytes):
-        number = X.dtype
-
-        def generate(context, builder, signature, arguments):
-            _, x, row_bytes, w, w_bytes, columns, out, out_bytes = arguments
-            word = columns.type
-            cells = [(r, t) for r in range(rows) for t in range(TILE)]
-            total = {cell: cgutils.alloca_once(builder, VECTOR) for cell in cells}
-            for cell in cells:
-                builder.store(ir.Constant(VECTOR, [0.0] * LANES), total[cell])
-            with cgutils.for_range_slice(builder, word(0), columns, word(LANES), inc=True) as (j, _):
-                weights = [
-                    load_vector(builder, at(builder, w, (w_bytes, word(t)), (j, word(8))), types.float64)
-                    for t in range(TILE)
-                ]
-                for r in range(rows):
-                    here = at(builder, x, (row_bytes, word(r)), (j, word(number.bitwidth // 8)))
-                    values = load_vector(builder, here, number)
-                    for t in range(TILE):
-                        add_product(builder, total[r, t], values, weights[t])
-            for r, t in cells:
-                target = at(builder, out, (out_bytes, word(t)), (word(8), word(r)))
-                builder.store(
-                    sum_of_lanes(builder, builder.load(total[r, t])),
-                    builder.inttoptr(target, DOUBLE.as_pointer()),
-                )
-            return context.get_dummy_value()
-
-        return types.void(X, *[types.intp] * 7), generate
-
-    return tile
-
-
-def gradient_of_tile(vectors):
-    """Add slope * x over ``count`` rows to the gradient of TILE outputs in ``vectors`` * LANES columns.
-
-    ``x`` is the address of the first row's first column of the tile, ``s`` of the slopes (outputs, rows), ``g``
-    of the first output's gradient in that column.
-    """
-
-    @intrinsic
-    def tile(typing_context, X, x, row_bytes, count, s, s_bytes, g, g_bytes):
-        number = X.dtype
-
-        def generate(context, builder, signature, arguments):
-            _, x, row_bytes, count, s, s_bytes, g, g_bytes = arguments
-            word = count.type
-            cells = [(v, t) for v in range(vectors) for t in range(TILE)]
-            total = {cell: cgutils.alloca_once(builder, VECTOR) for cell in cells}
-            place = {(v, t): at(builder, g, (g_bytes, word(t)), (word(8 * LANES), word(v))) for v, t in cells}
-            for cell in cells:
-                builder.store(load_vector(builder, place[cell], types.float64), total[cell])
-            with cgutils.for_range(builder, count) as loop:
-                row = at(builder, x, (row_bytes, loop.index))
-                step = word(number.bitwidth // 8 * LANES)
-                values = [
-                    load_vector(builder, at(builder, row, (step, word(v))), number) for v in range(vectors)
-                ]
-                for t in range(TILE):
-                    slope = load_copies(builder, at(builder, s, (s_bytes, word(t)), (word(8), loop.index)))
-                    for v in range(vectors):
-                        add_product(builder, total[v, t], values[v], slope)
-            for cell in cells:
-                target = builder.inttoptr(place[cell], VECTOR.as_pointer())
-                builder.store(builder.load(total[cell]), target, align=8)
-            return context.get_dummy_value()
-
-        return types.void(X, *[types.intp] * 7), generate
-
-    return tile
-
-
-margins_of_rows, margins_of_row = margins_of_tile(ROWS), margins_of_tile(1)
-gradient_of_columns, gradient_of_vector = gradient_of_tile(WIDTH), gradient_of_tile(1)
+    lanes = VECTOR_BYTES // G.itemsize
+    for j in range(0, columns, WIDTH * lanes):
+        vectors = min(WIDTH, (columns - j + lanes - 1) // lanes)
+        left = min(lanes, columns - j - (vectors - 1) * lanes)
+        row = x + j * X.itemsize
+        for c in range(0, outputs, TILE):
+            ahead = row + BLOCK * row_bytes + (2 * CACHE_LINE if c else 0)
+            slopes, here = s + c * s_bytes, g + c * g_bytes + j * G.itemsize
+            if vectors == 4:
+                gradient_of_4(X, G, row, row_bytes, count, slopes, s_bytes, here, g_bytes, left, ahead)
+            elif vectors == 3:
+                gradient_of_3(X, G, row, row_bytes, count, slopes, s_bytes, here, g_bytes, left, ahead)
+            elif vectors == 2:
+                gradient_of_2(X, G, row, row_bytes, count, slopes, s_bytes, here, g_bytes, left, ahead)
+            else:
+                gradient_of_1(X, G, row, row_bytes, count, slopes, s_bytes, here, g_bytes, left, ahead)
 
 
 @compiled(FIXED_ORDER)
@@ -206,42 +103,30 @@ def finish_slopes(E, classes, label, total, weight, bound, clipped):
 def one_softmax(X, y, inverse_norm, mask, W, first, last, classes, clip, want_value, want_gradient, gradient):
     """Add the gradient over rows [first, last) to ``gradient`` and return the value, reading X once.
 
-    As ``one_model``, for weights and a gradient of shape (classes rounded up to a multiple of TILE, columns).
+    As ``one_model``, for weights and a gradient of shape (classes rounded up to a multiple of TILE, columns rounded up
+    to whole vectors).
     """
-    columns, outputs = X.shape[1], W.shape[0]
-    size, row_bytes, w_bytes = X.itemsize, columns * X.itemsize, columns * 8
-    x, w, g = X.ctypes.data, W.ctypes.data, gradient.ctypes.data
-    even = columns - columns % LANES
-    wide = columns - columns % (WIDTH * LANES)
+    columns, outputs, size = X.shape[1], W.shape[0], W.itemsize
+    row_bytes, w_bytes, e_bytes = columns * X.itemsize, W.shape[1] * size, BLOCK * size
     masked, clipped = mask.shape[0] > 0, clip < np.inf
-    E = np.zeros((outputs, BLOCK))
-    e, e_bytes = E.ctypes.data, BLOCK * 8
+    E, sums = np.zeros((outputs, BLOCK), W.dtype), np.zeros(W.shape, W.dtype)
+    x, w, e, g = X.ctypes.data, W.ctypes.data, E.ctypes.data, sums.ctypes.data
     label, weight, bound = np.zeros(BLOCK, np.int64), np.ones(BLOCK), np.full(BLOCK, np.inf)
-    top, total, chosen = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
-    value = 0.0
+    top, total, chosen = np.empty(BLOCK, W.dtype), np.empty(BLOCK), np.empty(BLOCK, W.dtype)
+    value, block_value = 0.0, 0.0
     for b in range(first, last, BLOCK):
         count = min(BLOCK, last - b)
         tiled = count - count % ROWS
         rows = x + b * row_bytes
-        ahead = rows + BLOCK * row_bytes
-        for i in range(0, tiled, ROWS):
-            for byte in range(0, ROWS * row_bytes, CACHE_LINE):
-                prefetch(ahead + i * row_bytes + byte)
-            for c in range(0, outputs, TILE):
-                margins_of_rows(
-                    X, rows + i * row_bytes, row_bytes, w + c * w_bytes, w_bytes, even,
-                    e + c * e_bytes + i * 8, e_bytes,
-                )  # fmt: skip
-        for i in range(tiled, count):
-            for c in range(0, outputs, TILE):
-                margins_of_row(
-                    X, rows + i * row_bytes, row_bytes, w + c * w_bytes, w_bytes, even,
-                    e + c * e_bytes + i * 8, e_bytes,
-                )  # fmt: skip
-        for j in range(even, columns):
-            for c in range(classes):
-                for i in range(count):
-                    E[c, i] += np.float64(X[b + i, j]) * W[c, j]
+        # The weights of one tile of outputs stay in the L1 cache while the rows of the block pass by.
+        for c in range(0, outputs, TILE):
+            here, there = w + c * w_bytes, e + c * e_bytes
+            for i in range(0, tiled, ROWS):
+                row, cell = rows + i * row_bytes, there + i * size
+                margins_of_rows(X, W, row, row_bytes, here, w_bytes, columns, cell, e_bytes)
+            for i in range(tiled, count):
+                row, cell = rows + i * row_bytes, there + i * size
+                margins_of_row(X, W, row, row_bytes, here, w_bytes, columns, cell, e_bytes)
         for i in range(count):
             label[i] = np.int64(y[b + i])
             if masked:
@@ -251,25 +136,17 @@ def one_softmax(X, y, inverse_norm, mask, W, first, last, classes, clip, want_va
         take_exponentials(E, classes, label, top, total, chosen)
         if want_value:
             for i in range(count):
-                value += weight[i] * ((top[i] - chosen[i]) + math.log(total[i]))
-        if not want_gradient:
-            continue
-        finish_slopes(E, classes, label, total, weight, bound, clipped)
-        for c in range(0, outputs, TILE):
-            for j in range(0, wide, WIDTH * LANES):
-                gradient_of_columns(
-                    X, rows + j * size, row_bytes, count, e + c * e_bytes, e_bytes,
-                    g + c * w_bytes + j * 8, w_bytes,
-                )  # fmt: skip
-            for j in range(wide, even, LANES):
-                gradient_of_vector(
-                    X, rows + j * size, row_bytes, count, e + c * e_bytes, e_bytes,
-                    g + c * w_bytes + j * 8, w_bytes,
-                )  # fmt: skip
-        for j in range(even, columns):
+                block_value += weight[i] * ((np.float64(top[i]) - np.float64(chosen[i])) + math.log(total[i]))
+        if want_gradient:
+            finish_slopes(E, classes, label, total, weight, bound, clipped)
+            add_gradient(X, W, rows, row_bytes, columns, count, outputs, e, e_bytes, g, w_bytes)
+        if (b + BLOCK - first) % ADDED == 0 or b + BLOCK >= last:
+            value += block_value
+            block_value = 0.0
             for c in range(classes):
-                for i in range(count):
-                    gradient[c, j] += E[c, i] * np.float64(X[b + i, j])
+                for j in range(columns):
+                    gradient[c, j] += np.float64(sums[c, j])
+                    sums[c, j] = 0
     return value
 
 

@@ -131,7 +131,7 @@ class Rows(ABC):
         order : Order, optional
             A secret order of the rows; without one they keep their own.
         precise : bool
-            Ask for passes for several models that are as precise as those for one. Otherwise they may be faster.
+            Ask for passes in float64. Otherwise they may be coarser and faster, for sums at public weights.
 
         Guarantee
         ---------
@@ -153,6 +153,11 @@ class Engine(ABC):
     more than the error of a slope, and with ``clip`` each row's computed slope satisfies |slope| ||x|| <= clip
     exactly, for the real norm. Whatever arithmetic a pass used is noted where ``Rows.noting`` asked for it, so a
     guarantee that was planned for a finer one is not certified.
+
+    Rows are added up in blocks of at most ``Arithmetic.block`` rows, and blocks in float64 in a fixed order. What is
+    computed for a row depends on that row, on its place and on the weights alone, and how rows are cut into blocks on
+    public numbers. So tables that differ in one row are rounded alike in every block but one: plans for coarser
+    arithmetic than float64 rest on it (docs/proofs/arithmetic.md). A row that is left out of a sample may move others.
 
     A row of zeros adds exactly zero to every gradient and curvature. Weights that are not finite, or so
     large that a margin might overflow, are refused.
@@ -232,7 +237,7 @@ class Engine(ABC):
     def row_moments(self) -> Floats:
         """Sum of x x^T over each model's own rows: ``(K, n_columns, n_columns)``, one matrix without a mask.
 
-        Within 2 n u_s sum_i ||x_i||^2 of exact in Frobenius norm, u_s the ``sum`` of the arithmetic of one model.
+        Within ``sum_error(n)`` sum_i ||x_i||^2 of exact in Frobenius norm, by the arithmetic of one model.
         """
         self._note(1)
         return self._moments()
@@ -240,7 +245,7 @@ class Engine(ABC):
     def square_sum(self) -> Floats:
         """Sum of the squares in each column over each model's own rows, as ``row_sum``.
 
-        Within 2 n u_s sum_i ||x_i||^2 of exact in the Euclidean norm, as ``row_moments``, whose diagonal it is.
+        As precise as ``row_moments``, whose diagonal it is, in the Euclidean norm.
         """
         self._note(1)
         return self._square_sums()

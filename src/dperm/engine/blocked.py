@@ -127,7 +127,7 @@ class BlockedEngine(StoredEngine):
             value, gradient = np.zeros(W.shape[1]), self._blank(weights)
             for first, block, Z in self._margin_blocks(part, weights):
                 if want_value:
-                    stage.add_values(Z, first, value)
+                    self._add_values(stage, Z, first, value)
                 if want_gradient:
                     stage.slopes(Z, first)
                     self._add_back(block, Z, gradient)
@@ -177,12 +177,19 @@ class BlockedEngine(StoredEngine):
             value = np.zeros(W.shape[1])
             inside, outside = np.zeros((2, W.shape[1]), np.int64)
             for first, _, Z in self._margin_blocks(part, weights):
-                stage.add_values(Z, first, value)
+                self._add_values(stage, Z, first, value)
                 stage.add_correct(Z, first, inside, outside)
             return value, inside, outside
 
         value, inside, outside = self._add_up(pass_over, 0, self.n_rows, weights.shape[1])
         return value, inside, outside
+
+    @staticmethod
+    def _add_values(stage: Stage, Z: Block, first: int, total: Floats) -> None:
+        """Add the losses of a block among themselves first, so that no chain of additions is long."""
+        block = np.zeros_like(total)
+        stage.add_values(Z, first, block)
+        total += block
 
     def _check_classes(self, loss: Loss, first: int, last: int) -> None:
         """Refuse labels that a compiled softmax would take for a place outside its arrays."""

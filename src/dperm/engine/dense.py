@@ -16,6 +16,7 @@ from dperm.engine._stages import (
     safe_clip,
 )
 from dperm.engine._threads import Part, in_order, split
+from dperm.engine._tiles import VECTOR_BYTES
 from dperm.engine.base import Batches, Floats
 from dperm.engine.blocked import BlockedEngine
 from dperm.engine.stored import Ranges, StoredDense
@@ -28,16 +29,20 @@ _FUSED_WORK = 2**20
 class DenseEngine(BlockedEngine):
     """One model: a single compiled read of X. Several: matrix products over blocks of rows.
 
-    One model computes in float64 even over float32 rows, and so do several if they were asked to be ``precise``. Others
-    compute in the storage precision and add the blocks up in float64. Losses without compiled formulas go through
-    their own NumPy ones.
+    ``precise`` passes compute in float64, whatever rows are stored as, others in the storage precision. Losses without
+    compiled formulas go through their own NumPy ones.
 
-    In float32 blocks of at most 1,024 rows are multiplied in float32 and added up in float64. A worst-case bound on
-    that rounding exceeds the sensitivity of a mean over many rows, so a guarantee rests on float64.
+    Guarantee
+    ---------
+    In float32 at most 256 rows are added up before they are added to float64 sums. What is computed for a row depends
+    on that row, its place and the weights; blocks, parts and their order follow from the number of rows, columns and
+    models. So two tables that differ in one row have the same sums over every block but one
+    (docs/proofs/arithmetic.md).
 
     Assumes
     -------
-    BLAS multiplies matrices in the conventional way, as all common ones do, not by Strassen's method.
+    BLAS multiplies matrices in the conventional way, as all common ones do, not by Strassen's method, and the same
+    matrices in the same way each time.
     """
 
     _rows: StoredDense
@@ -46,7 +51,7 @@ class DenseEngine(BlockedEngine):
         return FLOAT64 if self._dtype(n_models) == np.float64 else FLOAT32
 
     def _dtype(self, n_models: int) -> np.dtype[Any]:
-        return np.dtype(np.float64) if n_models == 1 or self._precise else self._rows.X.dtype
+        return np.dtype(np.float64) if self._precise else self._rows.X.dtype
 
     def _load(self, first: int, last: int, dtype: np.dtype[Any]) -> Block:
         return self._rows.X[first:last].astype(dtype, copy=False)
@@ -55,7 +60,9 @@ class DenseEngine(BlockedEngine):
         np.matmul(block, weights, out=out)
 
     def _add_back(self, block: Block, slopes: Block, total: Floats) -> None:
-        total += block.T @ slopes
+        for first in range(0, len(block), _kernels.ADDED):
+            last = first + _kernels.ADDED
+            total += block[first:last].T @ slopes[first:last]
 
     def descend(
         self,
@@ -70,16 +77,17 @@ class DenseEngine(BlockedEngine):
         decay, rate = self._check_schedule(loss, W, batches, steps, l2, iterate_sum)
         batch_parts = self._fused_parts(0, self.n_rows // len(rate))
         alone = W.shape[1] == 1 and kind is not None and isinstance(batches, Ranges)
-        if not alone or (self._threads > 1 and len(batch_parts) > 1):
+        if not alone or len(batch_parts) > 1:
             super().descend(loss, W, batches, steps, l2, iterate_sum)
             return
         edges = self._edges(1, batches)
-        w = np.ascontiguousarray(W[:, 0])
+        w, narrow = np.ascontiguousarray(W[:, 0]), self._vectors(1)[0]
         total = np.zeros(len(w)) if iterate_sum is None else np.ascontiguousarray(iterate_sum[:, 0])
         cuts = np.ascontiguousarray(edges[:, 0], np.int64)
         schedule = (cuts, np.ascontiguousarray(decay[:, 0]), np.ascontiguousarray(rate[:, 0]))
         keep = iterate_sum is not None
-        _kernels.one_model_epoch(*self._columns(), w, *schedule, kind, parameters(loss), keep, total)
+        own = (kind, parameters(loss, narrow.dtype))
+        _kernels.one_model_epoch(*self._columns(), w, narrow, *schedule, *own, keep, total)
         W[:, 0] = w
         self._check_size(W)
         if iterate_sum is not None:
@@ -119,25 +127,32 @@ class DenseEngine(BlockedEngine):
     ) -> tuple[Floats, Floats] | None:
         if compiled_kind(loss) is None and not has_compiled_softmax(loss):
             return None
-        bound = np.inf if clip is None else float(safe_clip(clip, loss.outputs, W.dtype)[0])
+        weights = self._vectors(-(-loss.outputs // _kernels_softmax.TILE) * _kernels_softmax.TILE)
+        weights[: loss.outputs, : self.n_columns] = W[:, 0].reshape(self.n_columns, -1).T
+        bound = np.inf if clip is None else float(safe_clip(clip, loss.outputs, weights.dtype)[0])
         wanted, columns = (bound, want_value, want_gradient), self._columns()
+        shape: tuple[int, ...] = (loss.outputs, self.n_columns)
         if has_compiled_softmax(loss):
-            weights = np.zeros((-(-loss.outputs // _kernels_softmax.TILE) * _kernels_softmax.TILE, len(W)))
-            weights[: loss.outputs] = W[:, 0].T
             kernel = _kernels_softmax.one_softmax
             settings: tuple[Any, ...] = (loss.outputs,)
         else:
-            weights = np.ascontiguousarray(W[:, 0])
-            kernel, settings = _kernels.one_model, (compiled_kind(loss), parameters(loss))
+            kernel, settings = _kernels.one_model, (compiled_kind(loss), parameters(loss, weights.dtype))
+            weights, shape = weights[0], shape[1:]
 
         def pass_over(part: Part) -> tuple[float, Floats]:
-            gradient = np.zeros(weights.shape)
+            gradient = np.zeros(shape)
             return kernel(*columns, weights, *part, *settings, *wanted, gradient), gradient
 
-        total, value = np.zeros(weights.shape), 0.0
+        total, value = np.zeros(shape), 0.0
         parts = self._fused_parts(first, last, loss.outputs)
         for part_value, gradient in in_order(pass_over, parts, self._threads):
             value += part_value
             total += gradient
-        own = total.reshape(-1, self.n_columns)[: loss.outputs]
+        own = total.reshape(-1, self.n_columns)
         return np.array([value]), np.ascontiguousarray(own.T).reshape(W.shape)
+
+    def _vectors(self, outputs: int) -> Block:
+        """Zeros for the weights of one model in the arithmetic of a pass, each output as long as whole vectors."""
+        dtype = self._dtype(1)
+        lanes = VECTOR_BYTES // dtype.itemsize
+        return np.zeros((outputs, -(-self.n_columns // lanes) * lanes), dtype)

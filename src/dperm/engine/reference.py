@@ -42,14 +42,16 @@ class ReferenceEngine(StoredEngine):
             X, y = self._X[own], self._rows.y[own]
             margin = X @ W[:, k]
             if want_value:
-                values[k] = loss.value(margin, y).sum()
+                values[k] = loss.value(margin, y).sum()  # NumPy adds in pairs
             if want_gradient:
                 slope = loss.slope(margin, y)
                 if clip is not None:
                     size = np.abs(slope) if loss.outputs == 1 else np.linalg.norm(slope, axis=-1)
                     allowed = clip[k] * self._rows.inverse_norm[own]
                     slope = (slope.T * (allowed / np.maximum(size, allowed))).T
-                gradients[:, k] = X.T @ slope
+                for first in range(0, len(X), FLOAT64.block):
+                    block = slice(first, first + FLOAT64.block)
+                    gradients[:, k] += X[block].T @ slope[block]
         return values, gradients
 
     def _curvatures(self, loss: Loss, W: Floats) -> Floats:
@@ -63,8 +65,12 @@ class ReferenceEngine(StoredEngine):
     def _masked_moments(self, n_models: int) -> Floats:
         moments = np.zeros((n_models, self.n_columns, self.n_columns))
         for k in range(n_models):
-            for x in self._X[self._own(k)]:
-                moments[k] += np.outer(x, x)
+            own = self._X[self._own(k)]
+            for first in range(0, len(own), FLOAT64.block):
+                block = np.zeros_like(moments[k])
+                for x in own[first : first + FLOAT64.block]:
+                    block += np.outer(x, x)
+                moments[k] += block
         return moments
 
     def _counted(self, loss: Loss, W: Floats) -> tuple[Floats, Integers, Integers]:

@@ -16,7 +16,7 @@ from dperm.engine.base import Batches, Engine, Evaluation, Floats, Integers, Sam
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
 
-_ROWS_AT_ONCE = 4096
+_ROWS_AT_ONCE = 1024  # at most, by the arithmetic that engines state
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

@@ -19,6 +19,7 @@ from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import against_descent_noise
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
+from dperm.planning.sensitivity import rounds_alike
 from dperm.privacy import Budget, Gate, GaussianProfile, ReleaseRecord
 from dperm.privacy.cost import Cost
 from dperm.problem import Problem
@@ -91,6 +92,12 @@ class Plan:
     @property
     def private(self) -> bool:
         return self.noise is not None
+
+    @property
+    def allows(self) -> tuple[Arithmetic, ...]:
+        """What passes over the rows may compute in; the sensitivities allow for each of these."""
+        coarser = rounds_alike(self.problem) if self.trained_by.mechanism.whole_sums() else None
+        return (self.problem.arithmetic,) if coarser is None else (self.problem.arithmetic, coarser)
 
     @property
     def cost(self) -> Cost:
@@ -186,6 +193,10 @@ class Mechanism(ABC):
         """The l2 that ``l2="auto"`` stands for: a public rule of problem and budget, whatever l2 the problem has."""
         return against_descent_noise(problem, budget)
 
+    def whole_sums(self) -> bool:
+        """Whether it only needs sums over all rows at public weights, and allows for coarse ones."""
+        return False
+
     def regularised(self, problem: Problem, budget: Budget) -> Problem:
         """The problem with the l2 of the rule."""
         return replace(problem, l2=self.l2_rule(problem, budget))
@@ -258,8 +269,13 @@ def certified(plan: Plan, used: set[Arithmetic]) -> bool:
 
     A run that noted no pass over its rows is not believed.
     """
-    kept = bool(used) and all(arithmetic.within(plan.problem.arithmetic) for arithmetic in used)
+    kept = bool(used) and all(any(map(arithmetic.within, plan.allows)) for arithmetic in used)
     return plan.private and plan.not_certified is None and kept
+
+
+def tolerant(jobs: Sequence[Job[Any]]) -> bool:
+    """Whether all these plans allow for passes that are coarser than precise ones."""
+    return all(len(job.plan.allows) > 1 for job in jobs)
 
 
 def alike(keys: Sequence[Any]) -> list[list[int]]:

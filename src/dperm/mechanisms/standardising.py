@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
 from dperm.planning.gaussian import gaussian_noise
@@ -193,8 +194,8 @@ def plan_standardisation(problem: Problem, budget: Budget, variant: str) -> Stan
         counted = counts and k == 0
         count = (column if problem.intercept > 0 else column * column) if counted else 0.0
         moved = math.hypot(reach, count) if counts else replaced
-        rounding = 2 * (n + 2) * problem.arithmetic.sum * (reach + count)
-        sensitivity = moved / n + problem.arithmetic.between_neighbours(rounding)
+        rounding = (problem.arithmetic.sum_error(n) + 4 * UNIT_ROUNDOFF) * (reach + count)
+        sensitivity = moved / n + 2 * rounding
         part = _PRIVATE_SIDE * mu / math.sqrt(len(sums))
         noises.append(gaussian_noise(sensitivity, problem.n_features + counted, part))
     return Standardisation(

@@ -92,9 +92,9 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
 def load_model(path: PathLike) -> Any:
     """Read a fitted estimator, or the pipeline that was saved; it predicts bit for bit what the saved one did.
 
-    Files of versions 3 and 4 load too. A mechanism that centred rows is then one that standardises them, as fitting it
-    again would. Files of version 3 hold no map of rows; rows longer than ``x_norm`` are then scaled down to it as in
-    training, which the version that wrote them did not do in prediction.
+    Files of versions 3 to 5 load too. A mechanism of versions 3 and 4 that centred rows is then one that standardises
+    them, as fitting it again would. Files of version 3 hold no map of rows; rows longer than ``x_norm`` are then scaled
+    down to it as in training, which the version that wrote them did not do in prediction.
 
     Assumes
     -------

@@ -27,6 +27,7 @@ KEYS = (
     "digest",
 )
 _READ = {  # of each version that is read: its keys, and the version of the certificate in it
+    6: (KEYS, 5),
     5: (KEYS, 4),
     4: (KEYS, 3),
     3: (tuple(key for key in KEYS if key not in ("row_map", "pipeline")), 2),

@@ -8,6 +8,7 @@ of the weights and reach the general 2R only at infinity. Proofs: docs/proofs/dp
 import math
 from collections.abc import Callable
 
+from dperm.arithmetic import Arithmetic
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Logistic
 from dperm.neighbours import Neighbours
@@ -16,7 +17,7 @@ from dperm.problem import Problem
 # Each bound is computed in some ten roundings; the weights' norm in some n_columns of them.
 _ROUND_UP = 1 + 1e-14
 _NORM_ALLOWANCE = 1 + 1e-9
-_ORDINARY_MARGIN = 1024.0
+SMALLEST_TERM = 1e-20  # bound on a row's gradient: below it underflow of float32 might matter
 _LARGE = 1e4  # norms above which the limit at infinity is close enough
 
 
@@ -161,11 +162,41 @@ def curvature(problem: Problem) -> float:
 
 
 def sum_error(problem: Problem, weight_norm: float) -> float:
-    """What rounding adds to the distance of two neighbours' gradient sums at the same weights.
+    """What rounding adds to the distance of two neighbours' gradient sums at the same weights; both errors count.
 
     The norm is rounded up to a power of two, and to ordinary margins, so that the noise seldom changes.
     """
-    margin = max(_ORDINARY_MARGIN, problem.row_norm * weight_norm)
-    allowance = math.ldexp(1.0, math.frexp(margin)[1]) / problem.row_norm
-    error = problem.n_rows * problem.gradient_error(problem.n_rows, allowance)
-    return problem.arithmetic.between_neighbours(error)
+    allowance = _rounded_up(problem, weight_norm)
+    return 2 * problem.n_rows * problem.gradient_error(problem.n_rows, allowance)
+
+
+def whole_sum_error(
+    problem: Problem, weight_norm: float, clip: float | None = None, *, exact_margins: bool = False
+) -> float:
+    """The same for sums over all rows, which ``rounds_alike`` allows to be coarser.
+
+    Every row but the changed one adds the same computed number to both sums, so that only the changed row and its
+    block differ (docs/proofs/arithmetic.md, Theorem 2). A clipped gradient is no longer than the clip, as computed.
+    ``exact_margins`` says that the exact gap is that of slopes at exact margins, not of the largest slopes there are.
+    """
+    apart, coarser = sum_error(problem, weight_norm), rounds_alike(problem)
+    if coarser is None:
+        return apart
+    if clip is not None and clip <= problem.gradient_bound:
+        return max(apart, coarser.block_error(problem.n_rows) * clip)
+    own = 2 * problem.row_error(coarser, _rounded_up(problem, weight_norm) if exact_margins else 0.0)
+    return max(apart, own + coarser.block_error(problem.n_rows) * problem.gradient_bound)
+
+
+def rounds_alike(problem: Problem) -> Arithmetic | None:
+    """The arithmetic that is enough for sums over all rows at public weights, if a coarser one is.
+
+    Neighbours under replace-one hold their common rows at the same places. A removed row moves all that follow it.
+    """
+    replaced = problem.neighbours is Neighbours.REPLACE_ONE
+    return problem.arithmetic.alike if replaced and problem.gradient_bound >= SMALLEST_TERM else None
+
+
+def _rounded_up(problem: Problem, weight_norm: float) -> float:
+    margin = max(problem.arithmetic.ordinary_margin, problem.row_norm * weight_norm)
+    return math.ldexp(1.0, math.frexp(margin)[1]) / problem.row_norm

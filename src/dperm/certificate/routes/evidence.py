@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from dperm.certificate.facts import ALLOWANCE, Facts, grid_exponent, padded
+from dperm.certificate.facts import ALLOWANCE, Facts, U, grid_exponent, padded
 from dperm.errors import InvalidInput
 
 MEAN, MOMENTS = "mean of the rows", "second moments of the columns"
@@ -160,7 +160,7 @@ class Evidence:
                 if facts.rows == 2
                 else math.hypot(1.0, count)
             )
-            rounding = 4 * (facts.n + 2) * 2.0**-53 * (1 + count)
+            rounding = 2 * (facts.adding(facts.n) + 4 * U) * (1 + count)
             self.close(
                 f"releases, sensitivity of the {release.name}",
                 release.sensitivity,

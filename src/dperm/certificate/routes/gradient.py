@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from dperm.certificate.accountant import Price, gaussian_price
+from dperm.certificate.facts import at_all_steps
 from dperm.certificate.routes.evidence import CLOSE, Evidence, Release
 from dperm.certificate.routes.output import HOW
 from dperm.certificate.routes.weights import (
@@ -35,7 +36,12 @@ def full_batches(evidence: Evidence) -> Price:
     adaptive = (
         used["adaptive"] and clip is None and used["accounting"] == "tight" and facts.loss == "logistic"
     )
-    errors = facts.sum_errors()
+
+    def allowance(step: int) -> float:
+        # The difference of two sums, which a split queries, is not computed in coarse ones.
+        return facts.sum_error(step) if used["split"] > 0 else facts.whole_sum_error(step, clip, adaptive)
+
+    errors = at_all_steps(allowance)
     for release in steps:
         evidence.equal("releases, dimension", release.dimension, facts.dimension)
         evidence.close("releases, noise per step", release.mu, steps[0].mu)
@@ -48,7 +54,7 @@ def full_batches(evidence: Evidence) -> Price:
         pull = max(largest_pull(release, facts.n, row) for release in steps) / facts.n
         reached = farthest(pull, used["steps"], used["step_size"], used["l2_used"], used["momentum"])
         for release in steps:
-            check_rounding(evidence, release, facts.rows * row, reached)
+            check_rounding(evidence, release, facts.rows * row, reached, allowance)
     evidence.equal("releases, count of the label statistic", evidence.counted(once), int(used["split"] > 0))
     for release in once:
         evidence.equal("releases, name", evidence.releases[0].name, release.name)
@@ -75,7 +81,7 @@ def _follow_weights(evidence: Evidence, steps: list[Release], least: float, most
         return
     evidence.not_checked.append(FOLLOWS_WEIGHTS)
     split = used["split"] > 0
-    rounding = facts.sum_error() * (2 if split else 1)
+    rounding = 2 * facts.sum_error() if split else facts.whole_sum_error(exact_margins=True)
     stated = np.array([release.sensitivity for release in in_order[1:]]) * (1 + CLOSE)
     margin_of = margin_of_remainder_gap if split else margin_of_gradient_gap
     near = margin_of(np.maximum(stated - rounding, 0.0) / facts.r, facts.rows) / facts.r
@@ -95,7 +101,7 @@ def coordinates(evidence: Evidence) -> Price:
         evidence.equal("releases, dimension", release.dimension, 1)
         evidence.close("releases, noise per update", release.mu, releases[0].mu)
         kind = _nearest(release, expected)
-        check_rounding(evidence, release, expected[kind], reached)
+        check_rounding(evidence, release, expected[kind], reached, facts.whole_sum_error)
         counts[kind] += release.count
     evidence.equal("used, updates", used["updates"], used["passes"] * facts.p)
     evidence.equal("releases, count of features", counts["features"], used["passes"] * facts.n_features)

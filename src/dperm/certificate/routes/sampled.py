@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from dperm.certificate.accountant import Price, gaussian_price
-from dperm.certificate.facts import padded
+from dperm.certificate.facts import at_all_steps, padded
 from dperm.certificate.loss_distribution import composed_price, fixed_size_losses, poisson_losses
 from dperm.certificate.routes.evidence import CLOSE, Evidence, Release
 from dperm.certificate.routes.weights import (
@@ -53,7 +53,7 @@ def variance_reduced(evidence: Evidence) -> Price:
     evidence.equal("releases, count of full gradients", evidence.counted(full), used["outer"])
     n_corrections = used["outer"] * (used["inner"] - 1)
     evidence.equal("releases, count of corrections", evidence.counted(corrections), n_corrections)
-    errors = facts.sum_errors()
+    errors = at_all_steps(facts.sum_error)
     reach = facts.R * (1 if facts.monotone else 2)
     rate = _rate(used["rate"])
     pull = max(largest_pull(release, facts.n, facts.R) for release in full) / facts.n
@@ -62,7 +62,7 @@ def variance_reduced(evidence: Evidence) -> Price:
     reached = farthest(pull, used["outer"] * used["inner"], used["step_size"], facts.l2)
     for release in full:
         evidence.equal("releases, dimension", release.dimension, facts.dimension)
-        check_rounding(evidence, release, facts.gap, reached)
+        check_rounding(evidence, release, facts.gap, reached, facts.sum_error)
         evidence.close("releases, noise of full gradients", release.mu, full[0].mu)
     for release in corrections:
         evidence.equal("releases, dimension", release.dimension, facts.dimension)
@@ -121,7 +121,7 @@ def _steps(evidence: Evidence, rows: int, fullness: float) -> float:
         reached = farthest(pull, *descent)
     for release in releases:
         evidence.equal("releases, dimension", release.dimension, facts.dimension)
-        check_rounding(evidence, release, rows * row, reached, rows)
+        check_rounding(evidence, release, rows * row, reached, lambda step: rows * facts.sum_error(step))
         evidence.close("used, noise_multiplier", used["noise_multiplier"], _multiplier(release, rows))
     return float(used["noise_multiplier"])
 

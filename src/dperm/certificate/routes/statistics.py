@@ -35,7 +35,7 @@ def three(evidence: Evidence) -> Price:
         raise InvalidInput("these moments are for the squared loss.")
     squared, summed = facts.r**2, _moment_error(evidence)
     solver = 10 * facts.p * U * facts.n * squared
-    cross_error = facts.n * (facts.r * 1e-14 * max(bound, 1 / 5) + 2 * facts.n * U * bound * facts.r)
+    cross_error = facts.n * (facts.r * 1e-14 * max(bound, 1 / 5) + facts.adding(facts.n) * bound * facts.r)
     expected = [
         squared + 2 * (summed + solver),
         squared * math.sqrt(facts.rows) + 2 * summed,
@@ -59,4 +59,4 @@ def three(evidence: Evidence) -> Price:
 
 def _moment_error(evidence: Evidence) -> float:
     facts = evidence.facts
-    return 2 * (facts.n + 4) * U * facts.n * facts.r**2
+    return (facts.adding(facts.n) + 8 * U) * facts.n * facts.r**2

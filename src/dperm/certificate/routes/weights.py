@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc, gammaincc
 
+from dperm.certificate.facts import at_all_steps
 from dperm.certificate.routes.evidence import Evidence, Release
 
 Vector = NDArray[np.float64]
@@ -49,16 +50,16 @@ def check_not_too_near(
 
 
 def check_rounding(
-    evidence: Evidence, release: Release, exact: float, weights: float, times: int = 1
+    evidence: Evidence, release: Release, exact: float, weights: float, allowance: Callable[[int], float]
 ) -> None:
-    """A sum at weights of at most this norm: its exact sensitivity, and ``times`` an allowance for rounding.
+    """A sum at weights of at most this norm: its exact sensitivity and an allowance for rounding.
 
     The allowance follows the norm of the weights. Where it can matter it is said not to be checked.
     """
-    facts = evidence.facts
-    expected = [exact + times * error for error in facts.sum_errors()]
+    expected = [exact + error for error in at_all_steps(allowance)]
     evidence.one_of("releases, sensitivity", release.sensitivity, expected)
-    if times * facts.sum_error_at(weights) > expected[0] - exact + _NEGLIGIBLE * exact:
+    step = evidence.facts.step_at(weights)
+    if step is None or allowance(step) > expected[0] - exact + _NEGLIGIBLE * exact:
         evidence.not_checked.append(
             "the allowance for rounding in sums over the rows, which follows the norm of the weights"
         )

@@ -25,7 +25,7 @@ def adaptive_steps(evidence: Evidence) -> Price:
     longest = used["largest_step"] / facts.r
     for release in gradients:
         evidence.equal("releases, dimension", release.dimension, facts.dimension)
-        check_rounding(evidence, release, facts.gap, longest * len(choices))
+        check_rounding(evidence, release, facts.gap, longest * len(choices), facts.sum_error)
     share = used["choice_share"] / (1 - used["choice_share"])
     share /= 4 if used["accounting"] == "paper" else 1  # the paper's price of a choice is four times ours
     for release in choices:
@@ -109,7 +109,7 @@ def _moved(facts: Facts, longest: float, power: int) -> float:
     length = longest * (1 + 1e-9) + 16 * U * (norm + longest)
     value = _loss_at_zero(facts) + facts.R * norm
     row = facts.slope * 2 * facts.p * U * facts.r * norm + 1e-14 * (1 + value)
-    summed = 2 * facts.n * U * value + 2 * (facts.p + 8) * U * (value + facts.l2 / 2 * norm**2)
+    summed = facts.adding(facts.n) * value + 2 * (facts.p + 8) * U * (value + facts.l2 / 2 * norm**2)
     return facts.gap * length / 2 + 2 * facts.n * (row + summed)
 
 
@@ -141,8 +141,8 @@ def _check_spending(evidence: Evidence, gradients: list[Release], choices: list[
 def corners(evidence: Evidence) -> Price:
     facts, used = evidence.facts, evidence.used
     radius = used["radius"] / facts.r
-    margin = max(1024.0, facts.r * radius)
-    error = 2 * facts.gradient_error(facts.n, 2.0 ** (math.floor(math.log2(margin)) + 1) / facts.r)
+    step = facts.step_at(radius)
+    error = math.inf if step is None else facts.whole_sum_error(step) / facts.n
     exact = facts.rows * facts.slope * max(facts.x_norm, facts.intercept) / facts.n
     moved = radius * (exact + error + 16 * U * (facts.R + facts.l2 * radius))
     ((release,),) = evidence.named("corner")

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import Unsupported
-from dperm.mechanisms.base import Job, Mechanism, Plan
+from dperm.mechanisms.base import Job, Mechanism, Plan, tolerant
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
 from dperm.planning.pricing import mu_left
 from dperm.planning.rules import path_length
-from dperm.planning.sensitivity import sum_error
+from dperm.planning.sensitivity import whole_sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.printed import mangold_cd_noise
 from dperm.problem import Problem
@@ -76,6 +76,9 @@ class DPCD(Mechanism):
         if self.step_size is not None:
             check_positive("step_size", self.step_size)
 
+    def whole_sums(self) -> bool:
+        return True
+
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> CoordinatesPlan:
         mu = mu_left(budget, mu_spent)
         smoothness = coordinate_smoothness(problem)
@@ -106,7 +109,7 @@ class DPCD(Mechanism):
 
     def _run(self, jobs: Sequence[Job[CoordinatesPlan]], rows: Rows, gate: Gate) -> list[Vector]:
         plans = [job.plan for job in jobs]
-        engine = rows.select([job.model for job in jobs]).open()
+        engine = rows.select([job.model for job in jobs]).open(precise=not tolerant(jobs))
         problems = [plan.problem for plan in plans]
         n_rows, l2 = (np.array([getattr(problem, name) for problem in problems]) for name in ("n_rows", "l2"))
         steps = np.stack([plan.step_sizes for plan in plans], axis=1)
@@ -148,4 +151,4 @@ def coordinate_noise(problem: Problem, j: int, weight_norm: float, mu: float) ->
     """
     bound = problem.x_norm if j < problem.n_features else problem.intercept
     exact = problem.neighbours.rows_changed * problem.loss.lipschitz * bound
-    return gaussian_noise(exact + sum_error(problem, weight_norm), 1, mu)
+    return gaussian_noise(exact + whole_sum_error(problem, weight_norm), 1, mu)

@@ -18,7 +18,14 @@ from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_flag, check_share
 from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
 from dperm.planning.pricing import TIGHT, mu_left
-from dperm.planning.sensitivity import gradient_gap, label_statistic_gap, remainder_gap, sum_error
+from dperm.planning.sensitivity import (
+    SMALLEST_TERM,
+    gradient_gap,
+    label_statistic_gap,
+    remainder_gap,
+    sum_error,
+    whole_sum_error,
+)
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.printed import yu_gd_noise
 from dperm.problem import Problem
@@ -93,11 +100,26 @@ class DPGD(GradientMechanism):
             return f"only the logistic gradient can be split; set split=0 for the {problem.loss.name} loss"
         return super().misfit(problem)
 
+    def whole_sums(self) -> bool:
+        """Remainders are differences of sums: they may be so small that coarse sums would drown them."""
+        return self.split == 0 and (self.clip is None or self.clip >= SMALLEST_TERM)
+
+    def _follows_weights(self, problem: Problem) -> bool:
+        """Whether the sensitivity of a step is that at its weights."""
+        tight = self.clip is None and self.accounting == "tight"
+        return self.adaptive and tight and type(problem.loss) is Logistic
+
+    def _rounding(self, problem: Problem, weight_norm: float) -> float:
+        if not self.whole_sums():
+            return sum_error(problem, weight_norm)
+        follows = self._follows_weights(problem)
+        return whole_sum_error(problem, weight_norm, self.clip, exact_margins=follows)
+
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> DPGDPlan:
         mu = mu_left(budget, mu_spent)
         steps, step_size = self.rule(problem, mu)
         descent = self.descent(np.full(steps, step_size), problem.n_rows, problem.l2)
-        largest = self.gap(problem) + sum_error(problem, 0.0)
+        largest = self.gap(problem) + self._rounding(problem, 0.0)
         paper = self.accounting == "paper"
         if paper:
             printed = problem.n_rows * yu_gd_noise(self.row_bound(problem), problem.n_rows, steps, budget)
@@ -129,13 +151,12 @@ class DPGD(GradientMechanism):
 
     def _noise(self, plan: DPGDPlan, weight_norm: float) -> GaussianNoise:
         problem = plan.problem
-        rounding = sum_error(problem, weight_norm)
+        rounding = self._rounding(problem, weight_norm)
         if plan.statistic_mu > 0:  # the remainder is the difference of two computed sums
             return gaussian_noise(
                 remainder_gap(problem, weight_norm) + 2 * rounding, problem.dimension, plan.step_mu
             )
-        fixed = not self.adaptive or self.clip is not None or self.accounting == "paper"
-        gap = self.gap(problem) if fixed else gradient_gap(problem, weight_norm)
+        gap = gradient_gap(problem, weight_norm) if self._follows_weights(problem) else self.gap(problem)
         return gaussian_noise(gap + rounding, problem.dimension, plan.step_mu)
 
     def _prepare(self, engine: Engine, plans: Sequence[DPGDPlan], gate: Gate) -> Matrix | None:
@@ -145,7 +166,7 @@ class DPGD(GradientMechanism):
         exact = engine.gradient_sum(plans[0].problem.loss, np.zeros((engine.n_columns, len(plans))))
         noises = [
             gaussian_noise(
-                label_statistic_gap(plan.problem) + sum_error(plan.problem, 0.0),
+                label_statistic_gap(plan.problem) + self._rounding(plan.problem, 0.0),
                 plan.problem.dimension,
                 plan.statistic_mu,
             )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.mechanisms.base import Job, Mechanism, Plan, alike, weights_shape
+from dperm.mechanisms.base import Job, Mechanism, Plan, alike, tolerant, weights_shape
 from dperm.planning.checks import check_count, check_positive, check_share
 from dperm.planning.sensitivity import curvature
 from dperm.privacy import Gate, GaussianNoise
@@ -139,7 +139,7 @@ class GradientMechanism(Mechanism):
         return None
 
     def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
-        engine = rows.select([job.model for job in jobs]).open()
+        engine = rows.select([job.model for job in jobs]).open(precise=not tolerant(jobs))
         weights: dict[int, Vector] = {}
         for columns in alike([len(job.plan.descent.step_sizes) for job in jobs]):
             part = engine if len(columns) == len(jobs) else engine.select(columns)

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
-from dperm.mechanisms.base import Job, Mechanism, Plan, alike
+from dperm.mechanisms.base import Job, Mechanism, Plan, alike, tolerant
 from dperm.mechanisms.gradient.dp_agd import purse_for
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.gaussian import shortfall
 from dperm.planning.rules import within
-from dperm.planning.sensitivity import sum_error
+from dperm.planning.sensitivity import whole_sum_error
 from dperm.privacy import Budget, Gate, gaussian_mu, rho_to_epsilon
 from dperm.privacy.cost import Cost
 from dperm.privacy.noisy_min import NoisyMin
@@ -93,6 +93,9 @@ class FrankWolfe(Mechanism):
         radius = min(max(clarity / 200, 10.0), 40.0)
         return self.steps or steps, (self.radius or radius) / problem.row_norm
 
+    def whole_sums(self) -> bool:
+        return True
+
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> CornersPlan:
         steps, radius = self.rule(problem, budget)
         epsilon = self.choice_epsilon(budget, mu_spent, steps)
@@ -130,7 +133,7 @@ class FrankWolfe(Mechanism):
         return Cost.concentrated(plan.releases * plan.choice.rho + mu_spent * mu_spent / 2)
 
     def _run(self, jobs: Sequence[Job[CornersPlan]], rows: Rows, gate: Gate) -> list[Vector]:
-        engine = rows.select([job.model for job in jobs]).open()
+        engine = rows.select([job.model for job in jobs]).open(precise=not tolerant(jobs))
         weights: dict[int, Vector] = {}
         for columns in alike([job.plan.releases for job in jobs]):
             found = self._walk([jobs[k].plan for k in columns], engine.select(columns), gate.part(columns))
@@ -166,6 +169,6 @@ def corner_sensitivity(problem: Problem, radius: float) -> float:
     The corners of one axis move in opposite directions, so ``NoisyMin`` must not take the scores as one-sided.
     """
     exact = problem.neighbours.rows_changed * largest_coordinate(problem) / problem.n_rows
-    summed = sum_error(problem, radius) / problem.n_rows  # the L2 norm is at most the L1 norm
+    summed = whole_sum_error(problem, radius) / problem.n_rows  # the L2 norm is at most the L1 norm
     rounded = 16 * UNIT_ROUNDOFF * (problem.gradient_bound + problem.l2 * radius)
     return radius * (exact + summed + rounded)

@@ -196,7 +196,8 @@ class NoisySGD(Mechanism):
         return walked + noise * (math.sqrt(problem.dimension) + 10)
 
     def _run(self, jobs: Sequence[Job[HiddenPlan]], rows: Rows, gate: Gate) -> list[Vector]:
-        engine = rows.select([job.model for job in jobs]).open(gate.order() if self.secret_order else None)
+        own = rows.select([job.model for job in jobs])
+        engine = own.open(gate.order() if self.secret_order else None, precise=len(jobs) == 1)
         weights: dict[int, Vector] = {}
         for columns in alike([job.plan.schedule.shape for job in jobs]):
             found = descend_hidden(

@@ -96,7 +96,8 @@ class DescentMechanism(OutputMechanism):
         return against_descent_noise(problem, budget, NOISY_RESULT)
 
     def _train(self, plans: Sequence[DescentPlan], rows: Rows, gate: Gate) -> Matrix:
-        engine = rows.open(gate.order() if self.permuted else None)
+        # Several models are an evaluation: they may be coarse, and are then not certified.
+        engine = rows.open(gate.order() if self.permuted else None, precise=len(plans) == 1)
         weights = np.zeros(weights_shape(engine.n_columns, plans))
         for columns in alike([plan.schedule.shape for plan in plans]):
             part = engine if len(columns) == len(plans) else engine.select(columns)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import Unsupported
 from dperm.losses import Loss
 from dperm.mechanisms.base import Job, Mechanism
@@ -72,7 +73,11 @@ def unpack(triangle: Vector, n_columns: int) -> Matrix:
 
 def moment_error(problem: Problem) -> float:
     """Rounding error, in Frobenius norm, of the packed sum of x x^T, weighed by a constant or not."""
-    return 2 * (problem.n_rows + 4) * problem.arithmetic.sum * problem.n_rows * problem.row_norm**2
+    return (
+        (problem.arithmetic.sum_error(problem.n_rows) + 8 * UNIT_ROUNDOFF)
+        * problem.n_rows
+        * problem.row_norm**2
+    )
 
 
 def label_sum_error(problem: Problem) -> float:
