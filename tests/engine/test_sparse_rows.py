@@ -236,7 +236,7 @@ def test_a_far_centre_is_not_stated_as_float64_and_few_columns_are_then_held_den
     assert arithmetic_at(7.0, 1024, 10_000) == FLOAT64
     assert not arithmetic_at(7.0, 10, 10_000).within(FLOAT64)
     monkeypatch.setattr("dperm.engine.sparse_rows._DENSE_AT_MOST", 2**20)
-    engine = held(MAPS["far"]).open()
+    engine = held(MAPS["far"]).open(precise=True)
     assert engine.arithmetic(1) == FLOAT64
     W = weights(LOSSES[0], MAPS["far"], 1)
     oracle = held(MAPS["far"]).open(engine="reference")

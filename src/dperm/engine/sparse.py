@@ -126,8 +126,8 @@ class SparseEngine(BlockedEngine):
     - With L = n / 64 + 2048, a sum takes at most 2 L / r additions in a row, where r = ``reach`` bounds
       (||e|| + ||d||) / ``x_norm``. Its error is then at most 2 L u sum_i |slope_i| ``x_norm``, u = 2^-53, for r up to
       8. Beyond that a larger ``sum`` is stated.
-    - A margin takes at most p / 4 + 6 roundings of the entries and p / 64 + 68 of the centre, or p + 4 of either if that
-      is less. Where these, times the norms, are above 2 p ``x_norm`` a larger ``margin`` is stated.
+    - A margin takes at most p / 4 + 6 roundings of the entries and p / 64 + 68 of the centre, or p + 4 of either if
+      that is less. Where these, times the norms, are above 2 p ``x_norm`` a larger ``margin`` is stated.
     - An empty row adds exactly zero.
     """
 
