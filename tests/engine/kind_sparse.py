@@ -5,6 +5,7 @@ from scipy.sparse import csr_array
 from dperm.engine.sparse_rows import SparseRows
 
 name = "sparse"
+native = csr_array
 
 
 def rows(X, y, *, row_map, n_rows, mask=None):

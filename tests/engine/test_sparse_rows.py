@@ -12,7 +12,7 @@ from scipy import sparse
 
 from dperm.arithmetic import FLOAT64
 from dperm.engine import Table, engine_for
-from dperm.engine.sparse import SparseEngine
+from dperm.engine.sparse import SparseEngine, arithmetic_at
 from dperm.engine.sparse_rows import SparseRows
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
@@ -30,6 +30,13 @@ MAPS = {
     "scaled": RowMap(x_norm=1.0, intercept=0.3, scale=SCALE),
     "far": RowMap(x_norm=1.0, intercept=0.3, centre=50 * CENTRE, scale=SCALE),
 }
+
+
+@pytest.fixture(autouse=True)
+def always_sparse(monkeypatch):
+    """Few columns with a far centre would otherwise be held densely."""
+    monkeypatch.setattr("dperm.engine.sparse_rows._DENSE_AT_MOST", 0)
+
 
 each_map = pytest.mark.parametrize("row_map", MAPS.values(), ids=MAPS.keys())
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
@@ -223,9 +230,19 @@ def test_the_additions_of_a_sum_are_within_the_contract():
         assert (min(chunk, n) + chunks + 16) * reach <= 2 * (min(n, 1024) + n / 64 + 1024)
 
 
-def test_a_far_centre_is_not_stated_as_float64():
-    assert held(MAPS["centred"]).open().arithmetic(1) == FLOAT64
+def test_a_far_centre_is_not_stated_as_float64_and_few_columns_are_then_held_densely(monkeypatch):
+    assert held(MAPS["scaled"]).open().arithmetic(1) == FLOAT64
     assert not held(MAPS["far"]).open().arithmetic(1).within(FLOAT64)
+    assert arithmetic_at(7.0, 1024, 10_000) == FLOAT64
+    assert not arithmetic_at(7.0, 10, 10_000).within(FLOAT64)
+    monkeypatch.setattr("dperm.engine.sparse_rows._DENSE_AT_MOST", 2**20)
+    engine = held(MAPS["far"]).open(precise=True)
+    assert engine.arithmetic(1) == FLOAT64
+    W = weights(LOSSES[0], MAPS["far"], 1)
+    oracle = held(MAPS["far"]).open(engine="reference")
+    np.testing.assert_allclose(
+        engine.gradient_sum(LOSSES[0], W), oracle.gradient_sum(LOSSES[0], W), atol=1e-3
+    )
 
 
 NAMES = product(("csr", "csc", "coo", "lil", "dok", "bsr", "dia"), ("array", "matrix"))

@@ -16,7 +16,7 @@ from rich.progress import MofNCompleteColumn
 
 from dperm.cli import completion
 from dperm.cli.comparison import USUAL_TABLES, show
-from dperm.cli.data import Data, load
+from dperm.cli.data import load
 from dperm.cli.entrants import parse_entrants
 from dperm.cli.options import (
     GRAMMAR,
@@ -33,7 +33,7 @@ from dperm.cli.options import (
 )
 from dperm.cli.output import console, print_json
 from dperm.cli.progress import Counter, shown
-from dperm.cli.sparse_data import SparseData, hash_option, is_sparse_data, load_sparse_data
+from dperm.cli.sparse_data import hash_option, is_sparse_data, load_sparse_data
 from dperm.errors import InvalidInput, NotCertified
 from dperm.experiments.results import METRICS, Curve, Study, combine, curves
 from dperm.mechanisms import mechanism_names, resolve
@@ -193,9 +193,7 @@ def compare(
     check_capacity(neighbours, max_rows)
     entrants = parse_entrants(mechanisms or _all_mechanisms(), searches, oracles)
     if is_sparse_data(data):
-        records: Data | SparseData = load_sparse_data(
-            data, n_hashed, schema=schema_path, target=target, spline=spline
-        )
+        records = load_sparse_data(data, n_hashed, schema=schema_path, target=target, spline=spline)
     elif n_hashed is not None:
         raise InvalidInput(
             "--hash is for sparse rows and texts; a schema hashes a column by hashed = COLUMNS."

@@ -66,6 +66,7 @@ def curvature(
 
     records = load(data, schema_path, target, spline)
     n_rows, n_features = records.X.shape
+    assert records.schema is not None  # only sets of text have none
     signs = encode_labels(records.y, records.schema.classes)
     number = l2 if isinstance(l2, float) else 0.0
     problem = Problem.for_table(n_rows, n_features, loss=resolve_loss(loss), l2=number, x_norm=1.0)

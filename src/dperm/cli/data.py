@@ -31,11 +31,11 @@ Made = TypeVar("Made", bound=CodedTable | NDArray[Any])
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Data:
-    """Encoded rows of norm at most 1, their labels, the schema that made them, and the published test part."""
+    """Rows of norm at most 1, dense or sparse, their labels, the schema that made them, and the published test part."""
 
     name: str
-    schema: Schema
-    X: CodedTable | NDArray[np.float64]
+    schema: Schema | None = None
+    X: Any
     y: NDArray[Any]
     held_out: NDArray[np.bool_] | None = None
 

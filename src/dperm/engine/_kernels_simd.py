@@ -44,7 +44,7 @@ def _fma(builder, a, b, c):
 def gather8(typing_context, data, index, begin, end, W, stride, column, out, place):
     """Write sum of data[q] * W[index[q], column:column + 8] over begin <= q < end to ``out`` from ``place`` on.
 
-    ``W`` and ``out`` are C-ordered float64 arrays, ``stride`` the columns of W. Two accumulators, always in the same
+    ``W`` and ``out`` are C-ordered float64 arrays, ``stride`` the columns of W. Four accumulators, always in the same
     order.
     """
 
@@ -52,7 +52,7 @@ def gather8(typing_context, data, index, begin, end, W, stride, column, out, pla
         values, columns, weights, margins = _pointers(context, builder, signature, arguments, (0, 1, 4, 7))
         begin, end, stride, column, place = (arguments[i] for i in (2, 3, 5, 6, 8))
         zero = ir.Constant(_VECTOR, [0.0] * LANES)
-        sums = [cgutils.alloca_once(builder, _VECTOR) for _ in range(2)]
+        sums = [cgutils.alloca_once(builder, _VECTOR) for _ in range(4)]
         for total in sums:
             builder.store(zero, total)
         count = builder.sub(end, begin)
@@ -63,13 +63,15 @@ def gather8(typing_context, data, index, begin, end, W, stride, column, out, pla
             added = _fma(builder, value, builder.load(where, align=_BYTES), builder.load(total))
             builder.store(added, total)
 
-        with cgutils.for_range(builder, builder.lshr(count, _WORD(1))) as loop:
-            q = builder.add(begin, builder.shl(loop.index, _WORD(1)))
-            step(q, sums[0])
-            step(builder.add(q, _WORD(1)), sums[1])
-        with builder.if_then(builder.trunc(count, ir.IntType(1))):
-            step(builder.sub(end, _WORD(1)), sums[0])
-        total = builder.fadd(builder.load(sums[0]), builder.load(sums[1]))
+        with cgutils.for_range(builder, builder.lshr(count, _WORD(2))) as loop:
+            q = builder.add(begin, builder.shl(loop.index, _WORD(2)))
+            for place_in_four, total in enumerate(sums):
+                step(builder.add(q, _WORD(place_in_four)), total)
+        rest = builder.and_(count, _WORD(3))
+        with cgutils.for_range(builder, rest) as loop:
+            step(builder.add(builder.sub(end, rest), loop.index), sums[0])
+        halves = [builder.fadd(builder.load(sums[i]), builder.load(sums[i + 1])) for i in (0, 2)]
+        total = builder.fadd(*halves)
         builder.store(total, _at(builder, margins, place), align=_BYTES)
         return context.get_dummy_value()
 

@@ -12,7 +12,7 @@ from dperm.arithmetic import FLOAT64, Arithmetic
 from dperm.engine import _kernels_sparse
 from dperm.engine._kernels_simd import LANES
 from dperm.engine._stages import Block, compiled_kind, no_mask, parameters, safe_clip
-from dperm.engine._threads import Part, in_order, one_blas_thread, split
+from dperm.engine._threads import Part, in_order, split
 from dperm.engine.base import Batches, Floats, Integers
 from dperm.engine.blocked import BlockedEngine
 from dperm.engine.stored import Ranges, Stored
@@ -125,7 +125,9 @@ class SparseEngine(BlockedEngine):
       and on public weights only, so chunks without a changed row are the same bit for bit.
     - With L = n / 64 + 2048, a sum takes at most 2 L / r additions in a row, where r = ``reach`` bounds
       (||e|| + ||d||) / ``x_norm``. Its error is then at most 2 L u sum_i |slope_i| ``x_norm``, u = 2^-53, for r up to
-      8. Beyond that a larger ``sum`` is stated, and beyond 1024 a larger ``margin``.
+      8. Beyond that a larger ``sum`` is stated.
+    - A margin takes at most p / 4 + 6 roundings of the entries and p / 64 + 68 of the centre, or p + 4 of either if
+      that is less. Where these, times the norms, are above 2 p ``x_norm`` a larger ``margin`` is stated.
     - An empty row adds exactly zero.
     """
 
@@ -133,15 +135,7 @@ class SparseEngine(BlockedEngine):
     _rows: StoredSparse
 
     def arithmetic(self, n_models: int) -> Arithmetic:
-        reach, n = self._rows.reach, self.n_rows
-        if reach <= FARTHEST:
-            return FLOAT64
-        return replace(
-            FLOAT64,
-            name="float64 with a far centre",
-            margin=FLOAT64.margin * max(1.0, reach / 1024),
-            sum=FLOAT64.sum * reach * _additions(n) / min(max(n, 1), 1024),
-        )
+        return arithmetic_at(self._rows.reach, self.n_columns, self.n_rows)
 
     def _dtype(self, n_models: int) -> np.dtype[Any]:
         return np.dtype(np.float64)
@@ -168,10 +162,10 @@ class SparseEngine(BlockedEngine):
     def _offset(self, features: Block) -> Floats:
         """What a centre adds to the margin of a row with ``far`` = 1."""
         centre = self._rows.centre
-        if not centre.size:
-            return np.zeros(features.shape[1])
-        with one_blas_thread:
-            return -np.asarray(centre @ features)
+        offset = np.zeros(features.shape[1])
+        if centre.size:
+            _kernels_sparse.products(centre, np.ascontiguousarray(features), offset)
+        return -offset
 
     def _blank(self, weights: Block) -> ChunkedSum:
         return ChunkedSum((self._rows.n_features + 2, weights.shape[1]), self._chunk(1))
@@ -307,6 +301,17 @@ class SparseEngine(BlockedEngine):
                 f"a matrix of all pairs of {self.n_columns} columns is not computed for sparse rows, only up to "
                 f"{WIDEST_MATRIX}. Use a mechanism that needs gradients alone, or PublicHasher before the model."
             )
+
+
+def arithmetic_at(reach: float, n_columns: int, n_rows: int) -> Arithmetic:
+    """How precise passes are with a centre so far away, by public numbers alone."""
+    if reach <= 1:
+        return FLOAT64
+    of_entries, of_centre = (min(n_columns + 4, n_columns / part + most) for part, most in ((4, 6), (64, 68)))
+    centre = (reach - 1) / 2
+    margin = (of_entries * (1 + centre) + of_centre * centre) / (2 * n_columns)
+    far = reach > FARTHEST
+    return FLOAT64.worsened(margin, reach * _additions(n_rows) / min(max(n_rows, 1), 1024) if far else 1.0)
 
 
 def _additions(n_rows: int) -> float:

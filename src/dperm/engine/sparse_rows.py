@@ -9,15 +9,18 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
+from dperm.arithmetic import FLOAT64
 from dperm.engine.base import Engine, Floats, Integers
 from dperm.engine.held import HeldRows
 from dperm.engine.reference import ReferenceEngine
 from dperm.engine.storage import check_storage, floor_of, storage_of
+from dperm.engine.table import Table
 from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
 
 _UNIT = 2.0**-53
 _MOST_COLUMNS = 2**31 - 1
+_DENSE_AT_MOST = 2**26  # numbers
 _LARGEST = 2.0**400  # of a number before it is bounded, so that it has a square
 
 
@@ -92,15 +95,36 @@ class SparseRows(HeldRows):
         storage : float32 or float64, optional
             As for dense rows. A centre or a scale beyond what float32 holds is stored as float64.
         engine : "sparse" or "reference"
+
+        Where a far centre would cost precision and all numbers fit easily, by their public number, rows are held
+        densely.
         """
         from dperm.engine.sparse import SparseEngine
 
+        if engine == "sparse" and self._better_dense():
+            dense = Table(as_csr(self._X).toarray(), self._y, row_map=self._map, n_rows=self._n_rows)
+            return dense.noting(self._used)._opened(position, common, precise, threads, storage=storage)
         rows = self._bounded(self._dtype(precise, storage), position, common)
         if engine == "reference":
             return ReferenceEngine(rows, self._used)
         if engine == "sparse":
             return SparseEngine(rows, self._used, precise=precise, threads=threads)
         raise InvalidInput(f"engine must be 'sparse' or 'reference'; got {engine!r}.")
+
+    def _better_dense(self) -> bool:
+        """Whether a few columns with a far centre are held densely, because that is more precise."""
+        from dperm.engine.sparse import arithmetic_at
+
+        n_columns = self._shape[1] + (self._map.intercept > 0)
+        stated = arithmetic_at(self._reach(), n_columns, self._n_rows)
+        return self._n_rows * n_columns <= _DENSE_AT_MOST and not stated.within(FLOAT64)
+
+    def _reach(self) -> float:
+        """Bound on (norm of the entries + norm of the centre) / ``x_norm`` of rows as stored."""
+        if self._map.centre is None:
+            return 1.0
+        centre, spread = self._moves()
+        return (1 + 2 * math.sqrt(math.fsum((centre / spread) ** 2)) / self._map.x_norm) * (1 + 1e-9)
 
     def _dtype(self, precise: bool, storage: DTypeLike | None) -> np.dtype[Any]:
         """By public numbers alone."""
@@ -125,10 +149,11 @@ class SparseRows(HeldRows):
         its root times 1 + 2^-49 an upper bound l on the norm.
 
         - If l <= ``x_norm`` the row stays as it is, f = 1.
-        - Otherwise it is multiplied by f = x_norm / (l + 2 v sqrt(A)) (1 - 2^-32), v the rounding of the storage type
-          (2^-24 or 2^-53). Storing f e moves it by at most v f ||e|| (1 + u), so the norm of the stored row minus f d
-          is at most f (l + v sqrt(A) (1 + u)) <= x_norm (1 - 2^-32) (1 + 8 u). What underflow adds, sqrt(p) 2^-150
-          against x_norm >= 2^-100 for float32, is within the rest for p < 2^31.
+        - Otherwise it is multiplied by f = x_norm / (l + 2 v sqrt(A)) (1 - t), v the rounding of the storage type
+          (2^-24 or 2^-53) and t = 2^-32 or 2^-48. Storing f e moves it by at most v f ||e|| (1 + u), so the norm of the
+          stored row minus f d is at most f (l + v sqrt(A) (1 + u)) <= x_norm (1 - t) (1 + 8 u). What underflow adds,
+          sqrt(p) 2^-150 against x_norm >= 2^-100 for float32, sqrt(p) 2^-1074 against 2^-400 for float64, is within the
+          rest for p < 2^31.
         """
         from dperm.engine._kernels_sparse import bound_rows
         from dperm.engine.sparse import StoredSparse
@@ -150,7 +175,9 @@ class SparseRows(HeldRows):
         distance, x_norm = math.fsum(centre**2), self._map.x_norm
         rounding = 2.0**-23 if dtype == np.float32 else 2.0**-52
         floor = floor_of(n_features, dtype)
-        bounds = (x_norm, self._map.intercept, rounding, 4 * (n_features + 16) * _UNIT, distance, floor)
+        spare = 2.0**-32 if dtype == np.float32 else 2.0**-48
+        slack = 4 * (n_features + 16) * _UNIT
+        bounds = (x_norm, self._map.intercept, rounding, spare, slack, distance, floor)
         data, index = np.empty(edges[-1], dtype), np.empty(edges[-1], np.int32)
         far = np.zeros(self._n_rows if centre.size else 0)
         inverse_norm = np.full(self._n_rows, 1 / floor)
@@ -159,7 +186,6 @@ class SparseRows(HeldRows):
         constant = np.zeros(self._n_rows if self._map.intercept else 0)
         if self._map.intercept:
             constant[position[: self._shape[0]]] = self._map.intercept
-        reach = 1.0 if not centre.size else (1 + 2 * math.sqrt(distance) / x_norm) * (1 + 1e-9)
         return StoredSparse(
             data=data,
             index=index,
@@ -169,7 +195,7 @@ class SparseRows(HeldRows):
             centre=centre,
             n_features=n_features,
             has_constant=self._map.intercept > 0,
-            reach=reach,
+            reach=self._reach(),
             inverse_norm=inverse_norm,
             **common,
         )
