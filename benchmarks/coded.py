@@ -52,7 +52,7 @@ def one_pass(table: CodedTable, name: str, models: int, target: float | None, ro
 
 
 def row_bytes(table: CodedTable) -> Result:
-    """What a row takes, with a label of a byte and a factor of float32, in units of the same as float32 columns."""
+    """Codes and floats of a row against its columns as float32; labels and factors come to both."""
     mine, theirs = table.nbytes / len(table), 4 * table.shape[1]
     return Result(
         "bytes of a coded row", 0, mine, "bytes of a dense row", theirs, mine / theirs, BYTES / theirs
