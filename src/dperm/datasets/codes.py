@@ -126,7 +126,9 @@ def _levels_of(block: Block, columns: Mapping[str, Any]) -> list[NDArray[np.int6
     if isinstance(block, Cross):
         return [np.maximum(pair_codes(block, columns), -1) + 1]
     if not isinstance(block, Numeric):
-        raise Unsupported(f"feature {block.name!r} is hashed and has no codes; encode such a table as numbers.")
+        raise Unsupported(
+            f"feature {block.name!r} is hashed and has no codes; encode such a table as numbers."
+        )
     codes = []
     if block.indicator or block.bins:
         values = as_numbers(block.name, columns[block.name], block.missing)

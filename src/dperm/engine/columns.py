@@ -22,10 +22,10 @@ class ColumnWalk(Walk):
 
     It holds a second copy of the rows, column by column, and 9 bytes for each row and model.
 
-    Why the margins are precise enough. They are computed anew from the weights after ``n_columns`` moves, with an error
-    of at most gamma_p ||x|| M, where M is the norm of the longest weights so far. A move of one weight by c adds x_j c
-    in two roundings, of at most u |x_j c| <= 2 u ||x|| M and u |margin|. So after p moves the error is below
-    4 (p + 2) u ||x|| M, u = 2^-53, beside which ``Arithmetic.margin`` allows for 2 p of its units.
+    Why the margins are precise enough. They are computed anew from the weights after k = p/3 - 1 moves, with an error of
+    at most gamma_p ||x|| M, where M is the norm of the longest weights so far. A move of one weight by c adds x_j c in
+    two roundings, of at most u |x_j c| <= 2 u ||x|| M and u |margin|. So after k moves the error is below
+    (p + 3 k + 2) u ||x|| M <= 2 p u ||x|| M, u = 2^-53, which is what ``Arithmetic.margin`` allows for.
     """
 
     def __init__(
@@ -47,11 +47,12 @@ class ColumnWalk(Walk):
         self._parts: list[Part] = split(0, len(rows.y), len(rows.y) * n_models / _WORK)
         self._margins = np.empty((n_models, len(rows.y)))
         self._pending: tuple[int, Floats] | None = None
-        self._moves = len(self._columns)
+        self._most = max(0, len(self._columns) // 3 - 1)
+        self._moves = self._most + 1
 
     def derivative(self, j: int) -> Floats:
         self._check_size(self.weights)
-        if self._moves >= len(self._columns):
+        if self._moves > self._most:
             self._margins[:] = self._engine.margins(self.weights).T
             self._pending, self._moves = None, 0
         moved, change = self._pending or (j, np.zeros(len(self._margins)))
@@ -67,7 +68,7 @@ class ColumnWalk(Walk):
 
     def move(self, j: int, change: Floats) -> None:
         if self._pending is not None:  # two moves without a look between them
-            self._moves = len(self._columns)
+            self._moves = self._most + 1
         super().move(j, change)
         self._pending = (j, np.array(change, np.float64))
         self._moves += 1
