@@ -16,10 +16,10 @@ test coverage: export OPENBLAS_NUM_THREADS = 1
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest --numprocesses 2
 
-# Engines that need more than the test extra: Spark (with a Java on the machine).
+# Engines that need more than the test extra: Dask, and Spark with a Java on the machine.
 test-engines: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable '.[spark]'
-	$(BIN)/python -m pytest -m engines tests
+	$(BIN)/python -m pip install --quiet --editable '.[dask,spark]'
+	$(BIN)/python -m pytest -m 'not slow' tests/engine
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow

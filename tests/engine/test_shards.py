@@ -8,9 +8,11 @@ import pytest
 from engine_tables import FixedOrder
 from kind_sharded import Elsewhere, as_they_are
 
+from dperm.arithmetic import FLOAT32, FLOAT64
 from dperm.engine import Executor, LocalExecutor, ShardedRows, Table, register_adapter, source_of
 from dperm.engine import _gathering as gathering
 from dperm.engine._shard_cache import CACHE, bytes_of
+from dperm.engine.sharded import coarsest
 from dperm.engine.shards import ArrayShards, Placed, ShardSource
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import Logistic
@@ -301,3 +303,27 @@ def test_an_adapter_makes_shards_of_what_it_knows():
     assert source_of(source) is source
     assert source_of(np.zeros((3, 2)), None) is None
     assert issubclass(ArrayShards, ShardSource)
+
+
+def test_only_the_shard_of_a_replaced_row_answers_other_bits():
+    answers = {}
+
+    class Keeps(Executor):
+        def run(self, task, shards):
+            for shard in shards:
+                answer = task(shard)
+                answers.setdefault(shard, []).append(answer.value.tobytes())
+                yield shard, answer
+
+    X, y = data()
+    for replaced in (X, np.where(np.arange(N)[:, None] == 300, -X, X)):
+        rows = sharded(Keeps(), ArrayShards(replaced, SIZES, y))
+        rows.open().gradient_sum(Logistic(), W)
+    assert {shard for shard, (one, other) in answers.items() if one != other} == {2}
+
+
+def test_arithmetic_of_different_shards_is_the_coarsest():
+    assert sharded().open().arithmetic(1) == FLOAT64
+    mixed = coarsest([FLOAT32, FLOAT64])
+    assert FLOAT32.within(mixed)
+    assert FLOAT64.within(mixed)

@@ -10,7 +10,7 @@ from dperm.errors import InvalidInput
 
 
 class DaskExecutor(Executor):
-    """One Dask task for each thread of a worker, with the shards that the worker keeps open; on any other if it is lost.
+    """One Dask task for each thread of a worker, with the shards that it keeps open; on another if it is lost.
 
     No actors and no scattered data: both are lost with their worker. A worker that comes later loads what it is asked
     for by itself.

@@ -7,7 +7,7 @@ import uuid
 import weakref
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -141,8 +141,11 @@ class ShardedEngine(Engine):
     public numbers, and what is answered again is the same. So a sum does not depend on who computed it or when: it has
     the same bits in one process, on a cluster, and after a lost worker.
 
-    An answer is as precise as the engine of the shards says. Adding S shards takes S - 1 more additions than a sum
-    may take by its contract; with S at most n / 80 + 800 that is inside the factor of two that the contract leaves.
+    What two tables share is rounded alike: how rows are cut depends on public numbers, and the shards of the rows that
+    both have answer the same bits.
+
+    An answer is as precise as the engine of the shards says. Adding S shards takes S - 1 more additions than a chain
+    may have by its contract; with S at most n / 80 + 800 that is inside the factor of two that the contract leaves.
     """
 
     def __init__(
@@ -174,7 +177,7 @@ class ShardedEngine(Engine):
         """The least precise of the shards. The first question opens them."""
         if n_models not in self._known:
             found: list[Arithmetic] = self._answers("arithmetic", n_models)
-            self._known[n_models] = _coarsest(found[: len(self._own_shards())] or found)
+            self._known[n_models] = coarsest(found[: len(self._own_shards())] or found)
         return self._known[n_models]
 
     def select(self, models: Sequence[int]) -> Self:
@@ -310,8 +313,12 @@ def _with_empty(sizes: Sequence[int], n_rows: int) -> tuple[int, ...]:
     return (*sizes, *[most] * whole, *([rest] if rest else []))
 
 
-def _coarsest(found: Sequence[Arithmetic]) -> Arithmetic:
+def coarsest(found: Sequence[Arithmetic]) -> Arithmetic:
     if len(set(found)) == 1:
         return found[0]
-    errors = {name: max(getattr(a, name) for a in found) for name in ("margin", "slope", "value", "sum")}
+    errors: dict[str, Any] = {}
+    for field in fields(Arithmetic):
+        told = [getattr(each, field.name) for each in found]
+        if all(isinstance(error, int | float) for error in told):
+            errors[field.name] = max(told)
     return Arithmetic(name="mixed", **errors)

@@ -49,11 +49,13 @@ def check_told(X: Any, paying: bool) -> None:
 def features_alone(estimator: Any, X: Any) -> Any:
     """The columns of the fit, of a Dask or Spark frame that has others too."""
     known = getattr(estimator, "feature_names_in_", None)
-    elsewhere = type(X).__module__.partition(".")[0] in ("dask", "dask_expr", "pyspark")
-    if known is None or not elsewhere or not hasattr(X, "columns"):
+    package = type(X).__module__.partition(".")[0]
+    if known is None or package not in ("dask", "dask_expr", "pyspark") or not hasattr(X, "columns"):
         return X
     if not set(known) <= set(X.columns):
         raise InvalidInput("X does not have all columns of the fit.")
+    if package == "pyspark":  # where a name is read as an expression
+        return X.select(*("`" + name.replace("`", "``") + "`" for name in known))
     return X[list(known)]
 
 
