@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import sklearn
 
-from benchmarks import fits, kernels, large, others, out_of_core
+from benchmarks import coded, fits, kernels, large, others, out_of_core
 from benchmarks.timing import HEADER
 
 
@@ -21,7 +21,7 @@ def main() -> int:
     print(f"numba {numba.__version__}, scikit-learn {sklearn.__version__}")
     print(HEADER)
     missed = False
-    for part in (kernels, fits, large, out_of_core, others):
+    for part in (kernels, coded, fits, large, out_of_core, others):
         for result in part.run():
             print(result, flush=True)
             missed |= result.missed

@@ -36,11 +36,16 @@ NAMES = ["age", "age=missing", "job=nurse", "job=clerk"]
 ROWS = np.array([[-0.5, -0.5, -0.5, 0.5], [0, 0.5, 0, 0], [0.5, -0.5, 0, 0]]) * SCHEMA.scale
 
 
+def same(found, expected):
+    """To the rounding of float32, in which coded rows keep their numbers."""
+    return np.shape(found) == np.shape(expected) and np.allclose(found, expected, rtol=0, atol=1e-7)
+
+
 def test_it_encodes_with_and_without_fit():
     encoder = PublicEncoder(SCHEMA)
     assert np.allclose(encoder.transform(FRAME), ROWS, rtol=0, atol=1e-15)
-    assert np.array_equal(encoder.fit_transform(FRAME), encode(FRAME, SCHEMA))
-    assert np.array_equal(encoder.fit(FRAME, ["no", "yes", "no"]).transform(FRAME), encode(FRAME, SCHEMA))
+    assert same(encoder.fit_transform(FRAME), encode(FRAME, SCHEMA))
+    assert same(encoder.fit(FRAME, ["no", "yes", "no"]).transform(FRAME), encode(FRAME, SCHEMA))
 
 
 def test_fit_learns_the_names_of_the_columns_and_nothing_else():
@@ -61,7 +66,7 @@ def test_fit_learns_the_names_of_the_columns_and_nothing_else():
     ids=["pandas", "polars", "pyarrow", "dict"],
 )
 def test_every_kind_of_table(table):
-    assert np.array_equal(PublicEncoder(SCHEMA).fit(table).transform(table), encode(FRAME, SCHEMA))
+    assert same(PublicEncoder(SCHEMA).fit(table).transform(table), encode(FRAME, SCHEMA))
 
 
 def test_a_schema_may_be_a_path_or_a_dictionary(tmp_path):
@@ -69,10 +74,10 @@ def test_a_schema_may_be_a_path_or_a_dictionary(tmp_path):
     path.write_text(SCHEMA.to_toml(), encoding="utf-8")
     fitted = PublicEncoder(str(path)).fit(FRAME)
     for encoder in (fitted, PublicEncoder(path), PublicEncoder(SCHEMA.to_dict())):
-        assert np.array_equal(encoder.transform(FRAME), encode(FRAME, SCHEMA))
+        assert same(encoder.transform(FRAME), encode(FRAME, SCHEMA))
     path.unlink()
     moved = pickle.loads(pickle.dumps(fitted))  # a fitted encoder carries the schema with it
-    assert np.array_equal(moved.transform(FRAME), encode(FRAME, SCHEMA))
+    assert same(moved.transform(FRAME), encode(FRAME, SCHEMA))
     with pytest.raises(InvalidInput, match="no such file"):
         PublicEncoder(path).fit(FRAME)
 
@@ -87,7 +92,7 @@ def test_set_output_gives_frames():
     frame = PublicEncoder(SCHEMA).set_output(transform="pandas").fit_transform(FRAME)
     assert frame.columns.tolist() == NAMES
     assert frame.index.tolist() == [7, 3, 5]
-    assert np.array_equal(frame.to_numpy(), encode(FRAME, SCHEMA))
+    assert same(frame.to_numpy(), encode(FRAME, SCHEMA))
     frame = PublicEncoder(SCHEMA).set_output(transform="polars").transform(pl.from_pandas(FRAME))
     assert isinstance(frame, pl.DataFrame)
     assert frame.columns == NAMES
@@ -105,7 +110,7 @@ def test_it_works_in_pipelines_and_column_transformers():
     pipeline.fit(frame, labels)
     assert pipeline[:-1].get_feature_names_out().tolist()[:3] == ["age", "age@21", "age@27.1"]
     both = ColumnTransformer([("public", PublicEncoder(SCHEMA), ["age", "job"])])
-    assert np.array_equal(both.fit_transform(FRAME), encode(FRAME, SCHEMA))
+    assert same(both.fit_transform(FRAME), encode(FRAME, SCHEMA))
 
 
 def test_wrong_tables_are_refused_at_fit_and_at_transform():

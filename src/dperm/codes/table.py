@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -60,6 +60,9 @@ class CodedTable:
 
     def __len__(self) -> int:
         return self._n_rows
+
+    def __iter__(self) -> Iterator[Floats]:
+        return iter(self.toarray())
 
     def __repr__(self) -> str:
         return f"CodedTable of {self.shape[0]} rows and {self.shape[1]} columns"

@@ -167,12 +167,14 @@ def add_sums(fields, entries, codes, floats, first, last, z, copies, numbers):
 
 @compiled(FIXED_ORDER)
 def collect(copies, sums):
-    for j in range(sums.size):
-        sums[j] += (copies[0, j] + copies[1, j]) + (copies[2, j] + copies[3, j])
+    """Add up the copies, and clear them."""
+    for j in range(copies.shape[1]):
+        sums[j] = (copies[0, j] + copies[1, j]) + (copies[2, j] + copies[3, j])
+    copies[:] = 0.0
 
 
 @compiled(FREE_ORDER)
-def one_model(
+def add_part(
     fields,
     entries,
     rows,
@@ -187,15 +189,12 @@ def one_model(
     want_value,
     want_gradient,
     copies,
-    sums,
     numbers,
     totals,
 ):
-    """Add sums of slope * row over rows [first, last), per code, and return the value. One read of the codes.
+    """Add sums of slope * row over rows [first, last): per code, of each number, and in all.
 
-    ``rows`` are codes, floats, labels, inverse norms and both factors; ``weights`` a filled table, the weights
-    themselves, what a row's second factor multiplies and the constant of the intercept. ``copies`` are zeros, and
-    ``totals`` the sums of slope times the second factor, and of the slope alone.
+    ``totals`` are those of slope times the second factor, of the slope alone, and of the loss.
     """
     codes, floats, y, inverse_norm, inner, outer = rows
     table, w, shift, intercept = weights
@@ -210,6 +209,21 @@ def one_model(
         n = stop_at - begin
         add_products(fields, entries, codes, floats, tile, end, table, w, z)
         margin, f, g = z[begin - origin :], outer[begin:stop_at], inner[begin:stop_at]
+        label = y[begin:stop_at]
+        z_there, second = 0.0, 0.0
+        if not (want_value or clipped or masked):  # all stages at once
+            for i in range(n):
+                there = intercept if f[i] > 0.0 else 0.0
+                s = slope(kind, margin[i] * g[i] + (shift * f[i] + there), label[i], 1.0, a)
+                z_there += s if f[i] > 0.0 else 0.0
+                second += s * f[i]
+                margin[i] = s * g[i]
+            z[: begin - origin] = 0.0
+            z[stop_at - origin : (end - tile) * BLOCK] = 0.0
+            totals[0] += second
+            totals[1] += z_there
+            add_sums(fields, entries, codes, floats, tile, end, z, copies, numbers)
+            continue
         for i in range(n):
             there = intercept if f[i] > 0.0 else 0.0
             margin[i] = margin[i] * g[i] + (shift * f[i] + there)
@@ -222,7 +236,6 @@ def one_model(
                 total += value_of_rows(kind, a, margin[i:], y, weight[i:], begin + i, count)
         if not want_gradient:
             continue
-        label = y[begin:stop_at]
         for i in range(n):
             margin[i] = slope(kind, margin[i], label[i], 1.0, a)
         if clipped:
@@ -235,21 +248,69 @@ def one_model(
                 margin[i] *= weight[i]
         z[: begin - origin] = 0.0
         z[stop_at - origin : (end - tile) * BLOCK] = 0.0
-        there, second = 0.0, 0.0
         for i in range(n):
-            there += margin[i] if f[i] > 0.0 else 0.0
+            z_there += margin[i] if f[i] > 0.0 else 0.0
             second += margin[i] * f[i]
             margin[i] *= g[i]
         totals[0] += second
-        totals[1] += there
+        totals[1] += z_there
         add_sums(fields, entries, codes, floats, tile, end, z, copies, numbers)
-    collect(copies, sums)
-    return total
+    totals[2] += total
 
 
 @compiled(FREE_ORDER)
-def count_rows(fields, entries, rows, mask, model, first, last, copies, sums, numbers, totals):
-    """As the sums of ``one_model`` with a slope of 1 for every row that trains the model."""
+def one_model(
+    fields,
+    entries,
+    rows,
+    mask,
+    model,
+    edges,
+    begin,
+    end,
+    weights,
+    kind,
+    a,
+    clip,
+    want_value,
+    want_gradient,
+    sums,
+):
+    """The sums of parts begin <= p < end, rows edges[p] to edges[p + 1], a line of ``sums`` each, in one read.
+
+    ``rows`` are codes, floats, labels, inverse norms and both factors; ``weights`` a filled table, the weights
+    themselves, what a row's second factor multiplies and the constant of the intercept. A line holds sums per code, of
+    numbers, and the three ``totals``.
+    """
+    size = fields.spline_start[fields.linear.size]
+    below = size + fields.number.size
+    copies = np.zeros((COPIES, size))
+    wanted = (want_value, want_gradient)
+    for p in range(begin, end):
+        line = sums[p]
+        numbers, totals = line[size:below], line[below:]
+        part = (edges[p], edges[p + 1])
+        add_part(
+            fields,
+            entries,
+            rows,
+            mask,
+            model,
+            weights,
+            *part,
+            kind,
+            a,
+            clip,
+            *wanted,
+            copies,
+            numbers,
+            totals,
+        )
+        collect(copies, line)
+
+
+@compiled(FREE_ORDER)
+def count_part(fields, entries, rows, mask, model, first, last, copies, numbers, totals):
     codes, floats, _, _, inner, outer = rows
     z = np.empty(TILE * BLOCK)
     stop = (last + BLOCK - 1) // BLOCK
@@ -270,7 +331,20 @@ def count_rows(fields, entries, rows, mask, model, first, last, copies, sums, nu
         totals[0] += second
         totals[1] += there
         add_sums(fields, entries, codes, floats, tile, end, z, copies, numbers)
-    collect(copies, sums)
+
+
+@compiled(FREE_ORDER)
+def count_rows(fields, entries, rows, mask, model, edges, begin, end, sums):
+    """As ``one_model`` with a slope of 1 for every row that trains the model, and without losses."""
+    size = fields.spline_start[fields.linear.size]
+    below = size + fields.number.size
+    copies = np.zeros((COPIES, size))
+    for p in range(begin, end):
+        line = sums[p]
+        count_part(
+            fields, entries, rows, mask, model, edges[p], edges[p + 1], copies, line[size:below], line[below:]
+        )
+        collect(copies, line)
 
 
 @compiled(FREE_ORDER)

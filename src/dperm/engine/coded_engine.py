@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -13,13 +14,12 @@ from dperm.engine import _kernels_coded_rows as row_kernels
 from dperm.engine._kernels_simd import LANES
 from dperm.engine._kernels_sparse import add_back, margins_of_models
 from dperm.engine._stages import Block, compiled_kind, no_mask, parameters, safe_clip
-from dperm.engine._threads import Part, in_order
+from dperm.engine._threads import Part, in_order, split
 from dperm.engine.base import Floats, Integers
 from dperm.engine.blocked import BlockedEngine
 from dperm.engine.coded_store import StoredCoded, read_only
 from dperm.losses import Loss
 
-Sums = tuple[Floats, Floats, Floats]
 _FEWEST_TOGETHER = 16  # models for which a pass for all of them is shorter than one for each
 
 
@@ -126,19 +126,24 @@ class CodedEngine(BlockedEngine):
         """The value and the gradient of one model over a range of rows."""
         kind = compiled_kind(loss)
         bound = np.inf if clip is None else float(safe_clip(np.array([clip]), 1, w.dtype)[0])
-        settings = (kind, parameters(loss), bound, want_value, want_gradient)
         mask = no_mask(1) if self._rows.mask is None else self._rows.mask
-        held = (self._rows.fields, self._rows.entries, self._columns(), mask, model, self._weights(w))
+        held = (self._rows.fields, self._rows.entries, self._columns(), mask, model)
+        settings = (self._weights(w), kind, parameters(loss), bound, want_value, want_gradient)
+        return self._summed(
+            lambda edges, part, sums: kernels.one_model(*held, edges, *part, *settings, sums), rows
+        )
 
-        def pass_over(part: Part) -> tuple[float, Sums]:
-            sums = self._no_sums()
-            return kernels.one_model(*held, *part, *settings, self._copies(), *sums), sums
-
-        value, total = 0.0, self._no_sums()
-        for part_value, sums in in_order(pass_over, self._ranges(*rows, kernels.COPIES), self._threads):
-            value += part_value
-            _add(total, sums)
-        return value, self._one_folded(*total)
+    def _summed(self, add: Callable[[Integers, Part, Floats], None], rows: Part) -> tuple[float, Floats]:
+        """What ``add`` makes of all parts of a range of rows: the value, and the sums column by column."""
+        fields, parts = self._rows.fields, self._ranges(*rows, kernels.COPIES)
+        edges = np.array([rows[0], *(last for _, last in parts)])
+        sums = np.zeros((len(parts), fields.table_size + len(fields.number) + 3))
+        shares = split(0, len(parts), min(len(parts), 2 * self._threads) if self._threads > 1 else 1)
+        for _ in in_order(lambda part: add(edges, part, sums), shares, self._threads):
+            pass
+        total = np.add.reduce(sums, axis=0)
+        codes, numbers, totals = np.split(total, [fields.table_size, len(total) - 3])
+        return float(totals[2]), self._one_folded(codes, numbers, totals)
 
     def _margins(self, W: Floats) -> Floats:
         flat = W.reshape(len(W), -1)
@@ -152,20 +157,15 @@ class CodedEngine(BlockedEngine):
         if power == 2:
             return super()._power_sums(power)
         mask = no_mask(1) if self._rows.mask is None else self._rows.mask
-        result = np.zeros((self.n_columns, mask.shape[1]))
-        for k in range(mask.shape[1]):
-
-            def pass_over(part: Part, k: int = k) -> Sums:
-                sums, rows = self._no_sums(), self._rows
-                held = (rows.fields, rows.entries, self._columns(), mask, k)
-                kernels.count_rows(*held, *part, self._copies(), *sums)
-                return sums
-
-            total = self._no_sums()
-            for sums in in_order(pass_over, self._ranges(0, self.n_rows, kernels.COPIES), self._threads):
-                _add(total, sums)
-            result[:, k] = self._one_folded(*total)
-        return result
+        held = (self._rows.fields, self._rows.entries, self._columns(), mask)
+        sums_of = [
+            self._summed(
+                lambda edges, part, sums, k=k: kernels.count_rows(*held, k, edges, *part, sums),  # type: ignore[misc]
+                (0, self.n_rows),
+            )[1]
+            for k in range(mask.shape[1])
+        ]
+        return np.stack(sums_of, axis=1)
 
     def _columns(self) -> tuple[Any, ...]:
         """What the kernels read of the rows."""
@@ -175,21 +175,11 @@ class CodedEngine(BlockedEngine):
     def _weights(self, w: Block) -> tuple[Floats, Floats, float, float]:
         """What they read of the weights: a table, the features, and what factor and intercept multiply."""
         rows = self._rows
-        features, table = (
-            np.ascontiguousarray(w[: rows.table.shape[1]], np.float64),
-            np.zeros(rows.fields.table_size),
-        )
+        features = np.ascontiguousarray(w[: rows.table.shape[1]], np.float64)
+        table = np.zeros(rows.fields.table_size)
         kernels.fill_table(rows.fields, rows.entries, features, table)
         shift = -float(rows.moved @ features) if rows.moved.size else 0.0
         return table, features, shift, rows.intercept * float(w[-1]) if rows.intercept else 0.0
-
-    def _no_sums(self) -> Sums:
-        """Per code, per number, and of the second factor and the intercept."""
-        fields = self._rows.fields
-        return np.zeros(fields.table_size), np.zeros(len(fields.number)), np.zeros(2)
-
-    def _copies(self) -> Floats:
-        return np.zeros((kernels.COPIES, self._rows.fields.table_size))
 
     def _one_folded(self, codes: Floats, numbers: Floats, totals: Floats) -> Floats:
         """The sums of one model, column by column."""
@@ -201,8 +191,3 @@ class CodedEngine(BlockedEngine):
         if rows.intercept:
             gradient[-1] += rows.intercept * totals[1]
         return gradient
-
-
-def _add(total: Sums, sums: Sums) -> None:
-    for mine, theirs in zip(total, sums, strict=True):
-        mine += theirs

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dperm.codes import CodedTable
@@ -90,7 +91,13 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         if is_dataset(X):
             return open_shards(X, self.declared)
-        return encode_rows(X, self.declared) if self.coded else encode(X, self.declared)
+        codes = self.coded and self._container() == "default"
+        return encode_rows(X, self.declared) if codes else encode(X, self.declared)
+
+    def _container(self) -> str:
+        """What ``set_output``, or else scikit-learn's configuration, asks for."""
+        own = getattr(self, "_sklearn_output_config", {}).get("transform")
+        return str(own or get_config()["transform_output"])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the encoded columns. They come from the schema; ``input_features`` is ignored."""
