@@ -1,9 +1,10 @@
 """Passes over private rows: the only package that touches them."""
 
 from dperm.engine.adapters import register_adapter, source_of
-from dperm.engine.base import Batches, Engine, Evaluation, Order, Rows, Sample
+from dperm.engine.base import Engine, Evaluation, Rows
 from dperm.engine.dask_executor import DaskExecutor
 from dperm.engine.dask_shards import dask_shards
+from dperm.engine.drawn import Batches, Order, Sample
 from dperm.engine.executors import Executor, LocalExecutor
 from dperm.engine.lazy import MappedRows
 from dperm.engine.reference import ReferenceEngine

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.engine.base import Batches, Integers, OrderOfShards
+from dperm.engine.base import Integers
+from dperm.engine.drawn import Batches, OrderOfShards
 from dperm.engine.stored import Ranges
 from dperm.errors import InvalidInput
 

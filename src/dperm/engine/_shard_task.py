@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 import dperm.errors
 from dperm.arithmetic import Arithmetic
 from dperm.engine._shard_cache import CACHE
-from dperm.engine.base import Engine, Floats, Order, Sample
+from dperm.engine.base import Engine, Floats
+from dperm.engine.drawn import Order, Sample
 from dperm.engine.held import HeldRows, check_labels
 from dperm.engine.registry import engine_for
 from dperm.engine.shards import Encoder, ShardSource

@@ -22,9 +22,9 @@ class ColumnWalk(Walk):
 
     It holds a second copy of the rows, column by column, and 9 bytes for each row and model.
 
-    Why the margins are precise enough. They are computed anew from the weights after k = p/3 - 1 moves, with an error of
-    at most gamma_p ||x|| M, where M is the norm of the longest weights so far. A move of one weight by c adds x_j c in
-    two roundings, of at most u |x_j c| <= 2 u ||x|| M and u |margin|. So after k moves the error is below
+    Why the margins are precise enough. They are computed anew from the weights after k = p/3 - 1 moves, with an error
+    of at most gamma_p ||x|| M, where M is the norm of the longest weights so far. A move of one weight by c adds x_j c
+    in two roundings, of at most u |x_j c| <= 2 u ||x|| M and u |margin|. So after k moves the error is below
     (p + 3 k + 2) u ||x|| M <= 2 p u ||x|| M, u = 2^-53, which is what ``Arithmetic.margin`` allows for.
     """
 

@@ -18,9 +18,10 @@ from dperm.engine._stages import (
 )
 from dperm.engine._threads import Part, in_order, split
 from dperm.engine._tiles import VECTOR_BYTES
-from dperm.engine.base import Batches, Floats
+from dperm.engine.base import Floats
 from dperm.engine.blocked import BlockedEngine
 from dperm.engine.columns import ColumnWalk
+from dperm.engine.drawn import Batches
 from dperm.engine.stored import Ranges, StoredDense
 from dperm.engine.walk import Walk
 from dperm.losses import Loss

@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.engine.base import Engine, Floats, Integers, Order
+from dperm.engine.base import Engine, Floats, Integers
 from dperm.engine.declared import DeclaredRows
+from dperm.engine.drawn import Order
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
 from dperm.processors import available_processors

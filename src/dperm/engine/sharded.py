@@ -18,18 +18,9 @@ from dperm.engine._gathering import gathered
 from dperm.engine._shard_cache import CACHE
 from dperm.engine._shard_layout import Layout, ShardRanges, check_order
 from dperm.engine._shard_task import LabelCheck, Labels, Opening, Pass, Piece, Predicted
-from dperm.engine.base import (
-    Batches,
-    DivisibleOrder,
-    DivisibleSample,
-    Engine,
-    Evaluation,
-    Floats,
-    Order,
-    OrderOfShards,
-    Sample,
-)
+from dperm.engine.base import Engine, Evaluation, Floats
 from dperm.engine.declared import DeclaredRows
+from dperm.engine.drawn import Batches, DivisibleOrder, DivisibleSample, Order, OrderOfShards, Sample
 from dperm.engine.executors import Executor
 from dperm.engine.held import check_labels
 from dperm.engine.registry import register_engine

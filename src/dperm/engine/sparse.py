@@ -13,8 +13,9 @@ from dperm.engine import _kernels_sparse
 from dperm.engine._kernels_simd import LANES
 from dperm.engine._stages import Block, compiled_kind, no_mask, parameters, safe_clip
 from dperm.engine._threads import Part, in_order, split
-from dperm.engine.base import Batches, Floats, Integers
+from dperm.engine.base import Floats, Integers
 from dperm.engine.blocked import BlockedEngine
+from dperm.engine.drawn import Batches
 from dperm.engine.stored import Ranges, Stored
 from dperm.errors import Unsupported
 from dperm.losses import Loss

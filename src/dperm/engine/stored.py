@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dperm.arithmetic import Arithmetic
-from dperm.engine.base import Batches, Engine, Evaluation, Floats, Integers, Sample
+from dperm.engine.base import Engine, Evaluation, Floats, Integers
+from dperm.engine.drawn import Batches, Sample
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
 

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
 from dperm.engine._stages import safe_clip
 from dperm.engine._torch_formulas import tensor_formulas
-from dperm.engine.base import Batches, Floats, Integers
+from dperm.engine.base import Floats, Integers
+from dperm.engine.drawn import Batches
 from dperm.engine.stored import StoredEngine
 from dperm.engine.tensors import load_torch, plain_products
 from dperm.engine.torch_blocks import add_products, cuts, gram
