@@ -62,7 +62,7 @@ class DaskExecutor(Executor):
         )
 
     def _place(self, count: int) -> None:
-        """Give every shard a worker: the one that has computed its block, or one after the other."""
+        """Give every shard a worker that is there: the one that has computed its block, or one after the other."""
         if self._blocks and not self._held:
             from distributed import wait
 
@@ -73,15 +73,14 @@ class DaskExecutor(Executor):
                     raise _lost(future)
             holders = self._client.who_has(self._held)
             self._homes = [next(iter(holders[future.key]), "") for future in self._held]
-        if len(self._homes) < count or not self._threads_of:
-            known = self._client.scheduler_info(n_workers=-1)["workers"]
-            if not known:
-                raise InvalidInput("the Dask cluster has no workers.")
-            self._threads_of, workers = (
-                {name: each["nthreads"] for name, each in known.items()},
-                sorted(known),
-            )
-            self._homes += [workers[shard % len(workers)] for shard in range(len(self._homes), count)]
+        self._threads_of = self._client.nthreads()
+        workers = sorted(self._threads_of)
+        if not workers:
+            raise InvalidInput("the Dask cluster has no workers.")
+        self._homes += [""] * (count - len(self._homes))
+        for shard, home in enumerate(self._homes):
+            if home not in self._threads_of:
+                self._homes[shard] = workers[shard % len(workers)]
 
 
 def _call(tasks: list[Task], shards: list[int], *given: Any) -> tuple[list[int], list[Any]]:
