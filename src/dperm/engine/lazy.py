@@ -13,11 +13,13 @@ from dperm.engine.held import HeldRows
 from dperm.engine.reference import ReferenceEngine
 from dperm.engine.registry import register_engine
 from dperm.engine.stored_lazily import LARGEST, StoredLazily
+from dperm.engine.table import Table
 from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
 
 _LIMIT = 2.0**100  # of x_norm and the intercept, either way
 _FARTHEST = 256.0  # of x_norm: the longest centre, in units of the scale
+_COPIED_AT_MOST = 2**26  # numbers
 _AT_ONCE = 2**20  # numbers, at least, in the part of a thread
 _PREDICTED_AT_ONCE = 4096
 _UNIT = 2.0**-53
@@ -74,7 +76,13 @@ class MappedRows(HeldRows):
         precise : bool
             Asks for float64 arithmetic, whatever X holds.
         engine : "mapped" or "reference"
+
+        Where few columns have a far centre, and all numbers fit easily by their public number, rows are copied: their
+        margins are then precise enough.
         """
+        if engine == "mapped" and self._better_copied():
+            table = Table(self._X, self._y, row_map=self._map, n_rows=self._n_rows, mask=self._mask)
+            return table.noting(self._used)._opened(position, common, precise, threads)
         self._check_bounds()
         centre, spread = self._moves()
         length, lift, inverse_norm = self._factors(
@@ -98,6 +106,11 @@ class MappedRows(HeldRows):
 
             return LazyEngine(rows, self._used, precise=precise, threads=threads)
         raise InvalidInput(f"engine must be 'mapped' or 'reference'; got {engine!r}.")
+
+    def _better_copied(self) -> bool:
+        columns = self._shape[1] + (self._map.intercept > 0)
+        far = self._map.moves and 3 + farthest(self._map) > columns
+        return far and self._n_rows * columns <= _COPIED_AT_MOST
 
     def _check_bounds(self) -> None:
         """Refuse bounds and moves for which the slack of ``_factors`` would not do; all of them are public."""
