@@ -18,6 +18,11 @@ def folder_shards(X: Any, y: Any) -> ShardSource | None:
     """X is the path of a folder that ``write_shards`` has written."""
     if not isinstance(X, str | os.PathLike):
         return None
+    if not os.path.isdir(X):  # what text it is, is not told: it may be a record
+        raise InvalidInput(
+            "X is text, which stands for a folder of shards, and there is no such folder. Give the path of a folder that "
+            "dperm convert or dperm.data.write_shards wrote, or a table of numbers."
+        )
     shards = FolderShards(X)
     if isinstance(y, str):
         raise InvalidInput("a folder of shards knows its labels; leave y out.")

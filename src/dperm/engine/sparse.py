@@ -145,8 +145,6 @@ class SparseEngine(BlockedEngine):
         return first, last
 
     def _margins_into(self, block: Part, weights: Block, out: Block) -> None:
-        if len(weights) != self._rows.n_features + 2:
-            weights = self._laid_out(weights)
         _kernels_sparse.margins_of_models(self._rows.columns, weights, *block, out)
 
     def _add_back(self, block: Part, slopes: Block, total: ChunkedSum) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -41,10 +42,10 @@ def on_host(values: Any) -> Any:
 
 
 def load_torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise InvalidInput("rows on a device need torch. Install it with: pip install 'dperm[gpu]'") from None
+    if find_spec("torch") is None:
+        raise InvalidInput("rows on a device need torch. Install it with: pip install 'dperm[gpu]'")
+    import torch
+
     return torch
 
 
