@@ -20,8 +20,8 @@ def folder_shards(X: Any, y: Any) -> ShardSource | None:
         return None
     if not os.path.isdir(X):  # what text it is, is not told: it may be a record
         raise InvalidInput(
-            "X is text, which stands for a folder of shards, and there is no such folder. Give the path of a folder that "
-            "dperm convert or dperm.data.write_shards wrote, or a table of numbers."
+            "X is text, which stands for a folder of shards, and there is no such folder. Give the path of a folder "
+            "that dperm convert or dperm.data.write_shards wrote, or a table of numbers."
         )
     shards = FolderShards(X)
     if isinstance(y, str):
