@@ -42,6 +42,8 @@ def show(tables: Sequence[pa.Table], metrics: Sequence[str] = ()) -> None:
         for place, metric in enumerate(metrics or known_metrics(found, USUAL_TABLES)):
             screen.print(TABLES[metric][0], style="bold")
             screen.print(_table(found, metric, timed=place == 0))
+        for line in _arithmetic_lines(found):
+            screen.print(line, style="dim")
         for part in _skipped_lines(study.skipped):
             screen.print(part, style="yellow")
         screen.print()
@@ -72,6 +74,17 @@ def _cell(runs: NDArray[np.float64], digits: int) -> str:
     if not np.isfinite(runs).all():
         return ""
     return f"{runs.mean():.{digits}f} ±{runs.std():.{digits}f}"
+
+
+def _arithmetic_lines(found: Sequence[Curve]) -> Iterator[str]:
+    """Which mechanisms kept their plans in the arithmetic of these batches."""
+    for kept, words in (
+        (True, "Certified but for the seeded noise"),
+        (False, "Not certified, by its plan or by passes in float32"),
+    ):
+        names = [curve.label for curve in found if curve.private and curve.certified is kept]
+        if names:
+            yield f"{words}: {', '.join(names)}."
 
 
 def _skipped_lines(skipped: Sequence[Skipped]) -> Iterator[str]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dperm.codes import CodedTable
-from dperm.engine.base import Engine, Floats, Integers
+from dperm.engine.base import Engine, Floats, Integers, Rows
 from dperm.engine.held import HeldRows
 from dperm.engine.reference import ReferenceEngine
 from dperm.engine.table import Table
 from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
+
+_DENSE_AT_MOST = 2**26  # numbers
 
 
 class CodedRows(HeldRows):
@@ -51,6 +54,16 @@ class CodedRows(HeldRows):
         engine = cls(X, np.ones(len(X)), row_map=bound, n_rows=len(X)).open(precise=True)
         return np.asarray(engine.margins(flat).reshape(shape) + added)
 
+    def mapped_each(self, maps: Sequence[RowMap]) -> Rows | None:
+        """As floats, where those fit easily by their public number: then all models share the passes."""
+        if self._n_rows * self._shape[1] > _DENSE_AT_MOST:
+            return None
+        return self._as_table().mapped_each(maps)
+
+    def _as_table(self) -> Table:
+        table = Table(self._X.toarray(), self._y, row_map=self._map, n_rows=self._n_rows, mask=self._mask)
+        return table.noting(self._used)
+
     def _opened(  # type: ignore[override]  # its own options by name
         self,
         position: Integers,
@@ -80,8 +93,7 @@ class CodedRows(HeldRows):
         if engine != "coded":
             raise InvalidInput(f"engine must be 'coded' or 'reference'; got {engine!r}.")
         if not rows.precision.suffices(rows.n_columns):
-            dense = Table(self._X.toarray(), self._y, row_map=self._map, n_rows=self._n_rows, mask=self._mask)
-            return dense.noting(self._used)._opened(position, common, precise, threads)
+            return self._as_table()._opened(position, common, precise, threads)
         return CodedEngine(rows, self._used, precise=precise, threads=threads)
 
     def _placed(self, position: Integers) -> CodedTable:

@@ -155,6 +155,7 @@ def _train(
             noise_scale=None if job.plan.noise is None else job.plan.noise.scale,
             seconds=seconds,
             l2=job.plan.problem.l2,
+            certified=outcome.certified,
         )
         for job, outcome in zip(jobs, outcomes, strict=True)
     )
@@ -187,6 +188,7 @@ def rows_of(
                 "tuning": contender.tuning,
                 "settings": model.settings,
                 "l2": model.l2,
+                "certified": model.certified,
                 "candidate": candidate,
             }
         )

@@ -30,6 +30,7 @@ class Model:
     noise_scale: float | None
     seconds: float
     l2: float
+    certified: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

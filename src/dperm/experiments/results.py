@@ -39,10 +39,12 @@ COLUMNS = pa.schema(
         ("tuning", pa.string()),
         ("settings", pa.string()),
         ("l2", pa.float64()),
+        ("certified", pa.bool_()),
     ]
 )
 """``label`` names the contender, ``settings`` is JSON of what was really used, ``seconds`` the training alone,
-``l2`` the number that "auto" stood for.
+``l2`` the number that "auto" stood for, ``certified`` whether the plan was kept in the arithmetic of the batch (but for
+the seeded noise of an evaluation); null where that is not known.
 
 ``auc`` and ``log_loss`` are null where they are not defined: a single label among the held-out rows, or a model whose
 margins stand for no probabilities.
@@ -187,6 +189,7 @@ class Curve:
     mechanism: str = ""
     accounting: str = ""
     runs: list[NDArray[np.int64]] = field(default_factory=list)
+    certified: bool | None = None
 
 
 def curves(results: pa.Table) -> list[Curve]:
@@ -203,6 +206,7 @@ def curves(results: pa.Table) -> list[Curve]:
     tuning = [given or RULE for given in _texts(results, "tuning")]
     value = {name: _numbers(results, name) for name in METRICS}
     seconds = results["seconds"].to_numpy()
+    kept = results["certified"].to_pylist() if "certified" in results.column_names else [None] * len(results)
     run = np.column_stack([results["repeat"].to_numpy(), results["fold"].to_numpy()])
     found = []
     for name in dict.fromkeys(names.tolist()):
@@ -221,9 +225,15 @@ def curves(results: pa.Table) -> list[Curve]:
                 mechanism=str(mechanism[first]),
                 accounting=str(accounting[first]),
                 runs=[run[runs] for runs in at],
+                certified=_all_known([kept[i] for i in np.flatnonzero(mine)]),
             )
         )
     return found
+
+
+def _all_known(kept: list[bool | None]) -> bool | None:
+    """Whether all hold; None where one is not known."""
+    return None if None in kept else all(kept)
 
 
 def _texts(results: pa.Table, name: str) -> list[str | None]:
