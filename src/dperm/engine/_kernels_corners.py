@@ -8,10 +8,19 @@ import numpy as np
 from dperm.compiling import compiled
 from dperm.engine._formulas import slope
 
+COLUMN, PLACE = np.uint32, np.uint64  # unsigned, so that no test for negative ones is compiled
+_ROUNDS = 1.5 * 2.0**52  # floats beyond it are whole
+
+
+@compiled()
+def steps(value):
+    """The nearest whole number, the even one of two, of a number below 2**51 in size."""
+    return np.int64((value + _ROUNDS) - _ROUNDS)
+
 
 @compiled()
 def renew(
-    rows, y, own, places, values, change, scale, kind, a, limits, margins, slopes, sums, block, changed
+    rows, y, own, places, values, change, scale, kind, a, limits, margins, slopes, sums, shift, changed
 ):
     """Add ``change`` times ``values`` to the margins of the rows at ``places``, and renew their slopes.
 
@@ -33,11 +42,11 @@ def renew(
         if new == old:
             continue
         slopes[i] = new
-        for q in range(edges[i], edges[i + 1]):
-            j, x = index[q], np.float64(data[q])
-            sums[j] += np.int64(np.rint(new * x * per_one)) - np.int64(np.rint(old * x * per_one))
-            changed[j // block] = 1
+        for q in range(PLACE(edges[i]), PLACE(edges[i + 1])):
+            j, x = COLUMN(index[q]), np.float64(data[q])
+            sums[j] += steps(new * x * per_one) - steps(old * x * per_one)
+            changed[j >> shift] = 1
         if constant.size > 0:
-            j, x = sums.size - 1, constant[i]
-            sums[j] += np.int64(np.rint(new * x * per_one)) - np.int64(np.rint(old * x * per_one))
-            changed[j // block] = 1
+            j, x = COLUMN(sums.size - 1), constant[i]
+            sums[j] += steps(new * x * per_one) - steps(old * x * per_one)
+            changed[j >> shift] = 1

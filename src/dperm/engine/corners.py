@@ -27,7 +27,8 @@ class CornerWalk:
     and zeros up to whole blocks of columns. The slope s_i is that of row i when it was last renewed: at the beginning,
     after each ``move`` along a column in which it has a number, and in ``renew``.
 
-    It holds the rows a second time, column by column (8 bytes an entry in float32, 12 in float64), and 16 bytes a row.
+    It holds the rows a second time, column by column (8 bytes an entry in float32, 12 in float64; 4 more from 2^31
+    entries on), and 16 bytes a row.
 
     Guarantee
     ---------
@@ -44,7 +45,10 @@ class CornerWalk:
         grid_exponent: int,
         block: int,
     ) -> None:
-        """``entries`` are ``data``, ``index``, ``edges`` in CSR and the last column, empty without one."""
+        """``entries`` are ``data``, ``index``, ``edges`` in CSR and the last column, empty without one.
+
+        ``block``, columns of a block, is a power of two.
+        """
         kind = compiled_kind(loss)
         if kind is None:
             raise Unsupported(f"{loss.name} has no compiled formulas, so old slopes cannot be kept.")
@@ -55,9 +59,11 @@ class CornerWalk:
         self._loss = (kind, parameters(loss), (loss.lipschitz, math.ldexp(1.0, -grid_exponent)))
         data, index, edges, constant = entries
         self._features = rows.n_columns - bool(constant.size)
-        self._by_column = sparse.csr_array((data, index, edges), shape=(rows.n_rows, self._features)).tocsc()
+        narrow = np.int32 if edges[-1] < 2**31 else np.int64
+        by_row = (data, index.astype(narrow, copy=False), edges.astype(narrow, copy=False))
+        self._by_column = sparse.csr_array(by_row, shape=(rows.n_rows, self._features)).tocsc()
         self._margins, self._slopes = np.zeros(rows.n_rows), np.zeros(rows.n_rows)
-        self._block, self._scale = block, 1.0
+        self._shift, self._scale = np.uint32(block.bit_length() - 1), 1.0
         self.sums: Integers = np.zeros(-(-rows.n_columns // block) * block, np.int64)
         self.changed = np.zeros(len(self.sums) // block, np.uint8)
         self.renew()
@@ -73,14 +79,15 @@ class CornerWalk:
         """Renew the slopes of all rows."""
         self._renew(np.arange(self._rows.n_rows), self._slopes, 0.0)
 
-    def _column(self, j: int) -> tuple[NDArray[Any], Floats]:
+    def _column(self, j: int) -> tuple[Integers, Floats]:
         if j == self._features:
             return np.arange(self._rows.n_rows), self._entries[3]
         part = slice(self._by_column.indptr[j], self._by_column.indptr[j + 1])
-        return self._by_column.indices[part], self._by_column.data[part]
+        # Of the same types in every call, so that one compiled loop computes all slopes.
+        return self._by_column.indices[part].astype(np.int64), self._by_column.data[part].astype(np.float64)
 
-    def _renew(self, places: NDArray[Any], values: Floats, change: float) -> None:
+    def _renew(self, places: Integers, values: Floats, change: float) -> None:
         sums = self.sums[: self._rows.n_columns]
-        state = (self._margins, self._slopes, sums, self._block, self.changed)
+        state = (self._margins, self._slopes, sums, self._shift, self.changed)
         given = (places, values, change, self._scale)
         renew(self._entries, self._rows.y, self._own, *given, *self._loss, *state)

@@ -134,8 +134,8 @@ class HeldScores:
 
 
 def block_width(n: int) -> int:
-    """About the root of the number of columns."""
-    return max(16, math.isqrt(n))
+    """About the root of the number of columns, a power of two."""
+    return 1 << max(4, n.bit_length() // 2)
 
 
 def _below(bound: int, entropy: Entropy) -> int:
