@@ -125,11 +125,10 @@ class BlockedEngine(StoredEngine):
             if alone is not None:
                 return alone
         stage, weights = self._stage(loss, W, start, stop, clip, self._dtype(W.shape[1]))
-        laid = self._laid_out(weights)
 
         def pass_over(part: Part) -> tuple[Floats, Floats]:
             value, gradient = np.zeros(W.shape[1]), self._blank(weights)
-            for first, block, Z in self._margin_blocks(part, laid):
+            for first, block, Z in self._margin_blocks(part, weights):
                 if want_value:
                     self._add_values(stage, Z, first, value)
                 if want_gradient:
@@ -196,7 +195,6 @@ class BlockedEngine(StoredEngine):
         start, stop = self._range(W.shape[1], None)
         self._check_classes(loss, 0, self.n_rows)
         stage, weights = self._stage(loss, W, start, stop, None, self._dtype(W.shape[1]))
-        weights = self._laid_out(weights)
 
         def pass_over(part: Part) -> tuple[Floats, Integers, Integers]:
             value = np.zeros(W.shape[1])
