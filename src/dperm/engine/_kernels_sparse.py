@@ -209,6 +209,7 @@ def bound_rows(source, position, spread, centre, bounds, edges, data, index, far
     """
     given, columns, begins = source
     x_norm, intercept, rounding, unit, distance, floor = bounds
+    rest = 1.0 - (2.0**-32 if rounding > 2.0**-40 else 2.0**-46)
     bad = 0
     for i in range(begins.size - 1):
         begin, end = begins[i], begins[i + 1]
@@ -239,7 +240,7 @@ def bound_rows(source, position, spread, centre, bounds, edges, data, index, far
         longest = math.sqrt(max(squares - 2.0 * product + distance, 0.0) + slack) * (1.0 + 2.0**-49)
         shortened = 1.0
         if longest > x_norm:
-            shortened = x_norm / (longest + rounding * math.sqrt(squares)) * (1.0 - 2.0**-32)
+            shortened = x_norm / (longest + rounding * math.sqrt(squares)) * rest
             for q in range(to, stop):
                 data[q] = np.float64(data[q]) * shortened
             longest = x_norm

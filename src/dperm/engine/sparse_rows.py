@@ -125,10 +125,11 @@ class SparseRows(HeldRows):
         its root times 1 + 2^-49 an upper bound l on the norm.
 
         - If l <= ``x_norm`` the row stays as it is, f = 1.
-        - Otherwise it is multiplied by f = x_norm / (l + 2 v sqrt(A)) (1 - 2^-32), v the rounding of the storage type
-          (2^-24 or 2^-53). Storing f e moves it by at most v f ||e|| (1 + u), so the norm of the stored row minus f d
-          is at most f (l + v sqrt(A) (1 + u)) <= x_norm (1 - 2^-32) (1 + 8 u). What underflow adds, sqrt(p) 2^-150
-          against x_norm >= 2^-100 for float32, is within the rest for p < 2^31.
+        - Otherwise it is multiplied by f = x_norm / (l + 2 v sqrt(A)) (1 - t), v the rounding of the storage type
+          (2^-24 or 2^-53) and t = 2^-32 or 2^-46. Storing f e moves it by at most v f ||e|| (1 + u), so the norm of the
+          stored row minus f d is at most f (l + v sqrt(A) (1 + u)) <= x_norm (1 - t) (1 + 8 u). What underflow adds,
+          sqrt(p) 2^-150 against x_norm >= 2^-100 for float32, sqrt(p) 2^-1075 against 2^-400 for float64, is within
+          the rest for p < 2^31.
         """
         from dperm.engine._kernels_sparse import bound_rows
         from dperm.engine.sparse import StoredSparse
