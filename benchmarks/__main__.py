@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import sklearn
 
-from benchmarks import coded, fits, kernels, large, noise, others, out_of_core, sparse, together
+from benchmarks import coded, fits, kernels, large, lazy_steps, noise, others, out_of_core, sparse, together
 from benchmarks.timing import HEADER
 
 
@@ -21,7 +21,7 @@ def main() -> int:
     print(f"numba {numba.__version__}, scikit-learn {sklearn.__version__}")
     print(HEADER)
     missed = False
-    for part in (kernels, sparse, coded, fits, noise, together, large, out_of_core, others):
+    for part in (kernels, sparse, lazy_steps, coded, fits, noise, together, large, out_of_core, others):
         for result in part.run():
             print(result, flush=True)
             missed |= result.missed

@@ -158,6 +158,11 @@ CASES |= {
         PrivateLogisticRegression,
         {"mechanism": FrankWolfe(steps=5), "delta": 0.0, **REMOVABLE},
     ),
+    "frank-wolfe, lazy": (PrivateLogisticRegression, {"mechanism": FrankWolfe(steps=5, lazy=True)}),
+    "frank-wolfe, lazy, removable": (
+        PrivateLogisticRegression,
+        {"mechanism": FrankWolfe(steps=5, lazy=True), **REMOVABLE},
+    ),
     "frank-wolfe, standardised": (
         PrivateLogisticRegression,
         {"mechanism": FrankWolfe(steps=5, standardise=True)},

@@ -127,7 +127,7 @@ def skip_slow(kind, loss):
 @each_kind
 def test_gradients_with_batches_and_clips(kind, loss, precise, masked):
     skip_slow(kind, loss)
-    for models in (3,) if is_slow(kind) and masked else (1, 7):
+    for models in (3,) if is_slow(kind) and masked else (1, 7, 18):
         engine, oracle = Both(kind, loss, models if masked else None).open(precise=precise)
         W, clip = weights(engine, loss, models), np.random.default_rng(3).uniform(0.1, 0.5, models)
         limit = allowed(engine, loss, W, precise)

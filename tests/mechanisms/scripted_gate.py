@@ -59,7 +59,7 @@ class ScriptedGate(Gate):
             pick = self.picks[len(self.picked) % len(self.picks)]
         else:
             pick = int(np.argmin(scores))
-        self.scores.append(scores.copy())
+        self.scores.append(np.array(scores, np.float64))
         self.choices.append(choice)
         self.picked.append(pick)
         return pick

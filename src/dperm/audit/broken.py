@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dperm.mechanisms import DPGD, DPSGD, NSGD, RSGD, RSGDAR, FrankWolfe, Job, Output, OutputGD, Plan
 from dperm.mechanisms.gradient.dp_gd import DPGDPlan
-from dperm.mechanisms.gradient.frank_wolfe import CornersPlan
+from dperm.mechanisms.gradient.lazy_corners import CornersPlan
 from dperm.mechanisms.gradient.sampled import SampledPlan
 from dperm.mechanisms.minimiser import minimise
 from dperm.mechanisms.output.descent import DescentPlan, descend

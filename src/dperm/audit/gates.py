@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dperm.privacy import Gate, ReleaseRecord, SeededEntropy
 from dperm.privacy.entropy import Entropy
 from dperm.privacy.gate import Noise
+from dperm.privacy.held_scores import HeldScores
 from dperm.privacy.noisy_min import NoisyMin
 
 Vector = NDArray[np.float64]
@@ -33,7 +34,7 @@ class SilentGate(Gate):
     def _hidden(self, columns: Vector, noises: Sequence[Noise]) -> Vector:
         return columns.copy()
 
-    def _chosen(self, scores: Vector, choice: NoisyMin, name: str) -> int:
+    def _chosen(self, scores: Vector | HeldScores, choice: NoisyMin, name: str) -> int:
         return int(np.argmin(scores))
 
 

@@ -38,6 +38,7 @@ OTHERWISE: dict[str, tuple[Any, ...]] = {
     "adaptive": (False,),
     "secret_order": (False,),
     "radius": (2.0,),
+    "lazy": (True,),
     "rule": ("convex-constant", "convex-decreasing", "strong-constant"),
     "tolerance": (0.5,),
     "rate": (1.0,),

@@ -18,6 +18,7 @@ from dperm.mechanisms import Job, Mechanism, Outcome, Plan
 from dperm.privacy import Gate
 from dperm.privacy.entropy import Entropy
 from dperm.privacy.gate import Noise
+from dperm.privacy.held_scores import HeldScores
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch, SecretOrder
 
@@ -211,12 +212,12 @@ class Watch(Gate):
         seen = [passed(k) for k in range(len(noises))]
         return np.stack(seen, axis=1) if seen else np.empty_like(columns)
 
-    def _chosen(self, scores: Vector, choice: NoisyMin, name: str) -> int:
+    def _chosen(self, scores: Vector | HeldScores, choice: NoisyMin, name: str) -> int:
         def chosen() -> Vector:
             return np.array([super(Watch, self)._chosen(scores, choice, name)])
 
         self._log.expected = list(self._lane_names)
-        return int(self._passed("choice", name, scores, choice, chosen)[0])
+        return int(self._passed("choice", name, np.asarray(scores, np.float64), choice, chosen)[0])
 
     def _passed(
         self, kind: Kind, name: str, values: Vector, noise: Noise | NoisyMin, draw: Callable[[], Vector]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,9 @@ from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss
 from dperm.problem import Problem
 from dperm.row_map import RowMap
+
+if TYPE_CHECKING:
+    from dperm.engine.corners import CornerWalk
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -212,6 +215,12 @@ class Engine(ABC):
         if loss.outputs != 1:
             raise Unsupported(f"a walk needs a loss with one output; {loss.name} has {loss.outputs}.")
         return GradientWalk(self, loss, W)
+
+    def corner_walk(self, loss: Loss, model: int, grid_exponent: int, block: int) -> CornerWalk:
+        """A walk from zero weights that keeps a gradient of old slopes, for rows whose entries are in memory."""
+        raise Unsupported(
+            "rows of this kind keep no old slopes; set lazy to False, or give dense or sparse rows."
+        )
 
     def curvature_sum(self, loss: Loss, W: Floats) -> Floats:
         """Hessian of the summed loss, ``(K, n_columns, n_columns)``: curvature * x x^T over own rows."""

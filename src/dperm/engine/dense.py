@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
 from dperm.engine import _kernels, _kernels_softmax
@@ -21,6 +22,7 @@ from dperm.engine._tiles import VECTOR_BYTES
 from dperm.engine.base import Floats
 from dperm.engine.blocked import BlockedEngine
 from dperm.engine.columns import ColumnWalk
+from dperm.engine.corners import CornerWalk
 from dperm.engine.drawn import Batches
 from dperm.engine.stored import Ranges, StoredDense
 from dperm.engine.walk import Walk
@@ -104,6 +106,13 @@ class DenseEngine(BlockedEngine):
         precise._precise = True  # several models too walk in float64
         precise._begin(loss, W)
         return ColumnWalk(precise, self._rows, loss, W, precise._check_size, self._threads)
+
+    def corner_walk(self, loss: Loss, model: int, grid_exponent: int, block: int) -> CornerWalk:
+        """On a copy of all numbers that are not zero."""
+        self._used.add(FLOAT64)
+        rows = sparse.csr_array(self._rows.X)
+        entries = (rows.data, rows.indices, rows.indptr, np.empty(0))
+        return CornerWalk(self._rows, entries, loss, model, grid_exponent, block)
 
     def _power_sums(self, power: int) -> Floats:
         X, _, _, mask = self._columns()

@@ -15,6 +15,7 @@ from dperm.engine._stages import Block, compiled_kind, no_mask, parameters, safe
 from dperm.engine._threads import Part, in_order, split
 from dperm.engine.base import Floats, Integers
 from dperm.engine.blocked import BlockedEngine
+from dperm.engine.corners import CornerWalk
 from dperm.engine.drawn import Batches
 from dperm.engine.stored import Ranges, Stored
 from dperm.errors import Unsupported
@@ -260,6 +261,14 @@ class SparseEngine(BlockedEngine):
         self._check_size(W)
         if iterate_sum is not None:
             iterate_sum[:, 0] = total
+
+    def corner_walk(self, loss: Loss, model: int, grid_exponent: int, block: int) -> CornerWalk:
+        rows = self._rows
+        if rows.centre.size:
+            raise Unsupported("old slopes are not kept for sparse rows with a centre.")
+        self._used.add(FLOAT64)
+        entries = (rows.data, rows.index, rows.edges, rows.constant)
+        return CornerWalk(rows, entries, loss, model, grid_exponent, block)
 
     def _power_sums(self, power: int) -> Floats:
         rows = self._rows

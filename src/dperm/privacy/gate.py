@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dperm.errors import InvalidInput
 from dperm.privacy.entropy import Entropy, SeededEntropy, SystemEntropy, entropy_from
 from dperm.privacy.gamma_norm import GammaNormNoise
+from dperm.privacy.held_scores import HeldScores
 from dperm.privacy.noise import ROUNDING_ALLOWANCE, FloatArray, GaussianNoise, add_noises
 from dperm.privacy.noisy_min import NoisyMin, noisy_min
 from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch, SecretOrder
@@ -128,12 +129,13 @@ class Gate:
         """Noisy columns that stay inside the mechanism; nothing is written down because nothing is released."""
         return self._hidden(self._columns(values, noises), noises)
 
-    def choose(self, scores: FloatArray, choice: NoisyMin, name: str) -> int:
+    def choose(self, scores: FloatArray | HeldScores, choice: NoisyMin, name: str) -> int:
         """Index of a candidate with about the lowest score, for a gate with one lane.
 
         ``noise_scale`` of the record is that of Gumbel noise, ``dimension`` the number of candidates.
         """
-        chosen = self._chosen(np.asarray(scores, np.float64), choice, name)
+        held = isinstance(scores, HeldScores)
+        chosen = self._chosen(scores if held else np.asarray(scores, np.float64), choice, name)
         (lane,) = self._records
         lane.append(
             ReleaseRecord(
@@ -184,7 +186,9 @@ class Gate:
     def _hidden(self, columns: FloatArray, noises: Sequence[Noise]) -> FloatArray:
         return self._noisy(columns, noises, "hidden noise")
 
-    def _chosen(self, scores: FloatArray, choice: NoisyMin, name: str) -> int:
+    def _chosen(self, scores: FloatArray | HeldScores, choice: NoisyMin, name: str) -> int:
+        if isinstance(scores, HeldScores):
+            return scores.draw(choice, self.source)
         return noisy_min(scores, choice, self.source)
 
     def _columns(self, values: NDArray[Any], noises: Sequence[Noise]) -> FloatArray:

@@ -141,10 +141,14 @@ def _check_spending(evidence: Evidence, gradients: list[Release], choices: list[
 def corners(evidence: Evidence) -> Price:
     facts, used = evidence.facts, evidence.used
     radius = used["radius"] / facts.r
-    step = facts.step_at(radius)
-    error = math.inf if step is None else facts.whole_sum_error(step) / facts.n
-    exact = facts.rows * facts.slope * max(facts.x_norm, facts.intercept) / facts.n
-    moved = radius * (exact + error + 16 * U * (facts.R + facts.l2 * radius))
+    largest = facts.slope * max(facts.x_norm, facts.intercept)
+    exact = facts.rows * largest / facts.n
+    if used.get("lazy"):  # whole numbers of steps that are added exactly: one for rounding what a row adds
+        moved = radius * (exact + facts.rows * 2.0 ** (math.floor(math.log2(largest)) - 29) / facts.n)
+    else:
+        step = facts.step_at(radius)
+        error = math.inf if step is None else facts.whole_sum_error(step) / facts.n
+        moved = radius * (exact + error + 16 * U * (facts.R + facts.l2 * radius))
     ((release,),) = evidence.named("corner")
     evidence.equal("releases, count", release.count, used["steps"])
     evidence.equal("releases, dimension", release.dimension, 2 * facts.p)
