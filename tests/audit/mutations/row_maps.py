@@ -84,7 +84,7 @@ MUTATIONS = (
         name="centre left out",
         what_is_wrong="Rows are scaled, but nothing is subtracted from them.",
         touches=STANDARDISED,
-        changes={"dperm.engine.table.Table._moves": without_centre},
+        changes={"dperm.engine.held.HeldRows._moves": without_centre},
         probe=lambda: held(0.1),
     ),
     Mutation(
