@@ -127,7 +127,7 @@ def test_a_loss_beyond_its_constant_is_cut():
 def test_refusals_of_corner_walks():
     X, y = data()
     with pytest.raises(Unsupported, match="centre"):
-        walked(opened("sparse", X, y, centre=np.ones(P)), Logistic())
+        walked(opened("sparse", X, y, centre=np.full(P, 0.01)), Logistic())
     engine = opened("sparse", X, y)
 
     class Own(Logistic):
