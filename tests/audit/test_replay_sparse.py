@@ -27,7 +27,10 @@ def sparse_table_of(*given, **facts):
     return made
 
 
-@pytest.mark.parametrize("name", ["dp-gd", "dp-sgd", "objective", "output", "rsgd-ar", "ssp"])
+LONG = [pytest.param(name, marks=pytest.mark.slow) for name in ("dp-gd", "dp-sgd", "rsgd-ar")]
+
+
+@pytest.mark.parametrize("name", ["objective", "output", "ssp", *LONG])
 def test_neighbours_in_sparse_rows_are_as_close_as_declared(name, monkeypatch):
     opened, centred = [], []
     original = SparseEngine.__init__
