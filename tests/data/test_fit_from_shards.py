@@ -204,7 +204,7 @@ def test_numbers_that_cannot_be_bounded_are_refused(value, tmp_path):
     assert "39" not in str(caught.value)
 
 
-def test_a_centre_too_far_away_is_stated_and_farther_ones_are_refused(tmp_path):
+def test_a_centre_too_far_away_is_stated_and_farther_ones_are_refused(tmp_path, monkeypatch):
     X, y = mapped(np.zeros((500, 3)), tmp_path), np.ones(500)
     planned = Table(X, y, row_map=RowMap(x_norm=1.0), n_rows=500).open(precise=True).arithmetic(1)
 
@@ -212,6 +212,8 @@ def test_a_centre_too_far_away_is_stated_and_farther_ones_are_refused(tmp_path):
         row_map = RowMap(x_norm=1.0, centre=np.array([distance, 0, 0]), scale=np.ones(3))
         return MappedRows(X, y, row_map=row_map, n_rows=500).open(precise=True)
 
+    assert opened(20.0).arithmetic(1).within(planned)  # few enough to be copied
+    monkeypatch.setattr("dperm.engine.lazy._COPIED_AT_MOST", 0)
     assert not opened(20.0).arithmetic(1).within(planned)
     opened(20.0).gradient_sum(Logistic(), np.ones((3, 1)))
     with pytest.raises(InvalidInput, match="centre"):

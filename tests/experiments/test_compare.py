@@ -31,6 +31,7 @@ COLUMNS += [
     "tuning",
     "settings",
     "l2",
+    "certified",
 ]
 
 
@@ -75,6 +76,12 @@ def test_the_table_has_exactly_the_promised_columns_and_rows(results):
     assert set(results["dataset"].to_pylist()) == {"toy"}
     assert set(results["delta"].to_pylist()) == {1e-5}
     assert min(results["seconds"].to_pylist()) > 0
+    certified = {row["mechanism"]: row["certified"] for row in results.to_pylist()}
+    assert certified == {
+        "rsgd-ar": False,
+        "none": False,
+        "majority": False,
+    }  # several models in float32, baselines
 
 
 def test_the_study_travels_with_the_table(results, tmp_path):
