@@ -123,7 +123,7 @@ def comparisons() -> list[Result | Skipped]:
         results.append(Skipped("dp-gd against Opacus", missing))
     else:
         results.append(against_opacus(data, BATCH, sliced=False, target=1 / 50))
-        results.append(against_opacus(data, BATCH, sliced=True, target=1 / 8))
+        results.append(against_opacus(data, BATCH, sliced=True, target=1 / 15))
         results.append(against_opacus(data, len(data[0]), sliced=True, target=None))
     results.append(against_classifier(data, "scikit-learn saga fit", LogisticRegression(solver="saga")))
     missing = why_missing("diffprivlib.models")

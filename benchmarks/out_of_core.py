@@ -5,7 +5,6 @@ otherwise, below a temporary folder, with about 2.5 GB of it for every 20,000,00
 Each step is a process of its own; its memory is the highest resident size that the system counted, mapped files too.
 """
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -70,15 +69,26 @@ def make(folder: Path, n: int) -> None:
         writer.close()
 
 
+_ALONE = """
+import os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, used = os.wait4(process.pid, 0)
+process.returncode = os.waitstatus_to_exitcode(status)
+print(process.returncode, used.ru_utime + used.ru_stime, 1024 * used.ru_maxrss)
+"""
+
+
 def step(*arguments: str) -> tuple[float, float, int]:
-    """Seconds, seconds of processors and highest memory of a process; it must end well."""
+    """Seconds, seconds of processors and highest memory of a process; it must end well.
+
+    A small process stands between, since a new one counts the memory of the one that it was forked from.
+    """
     started = time.perf_counter()
-    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(arguments)} ended with {process.returncode}.")
-    return time.perf_counter() - started, used.ru_utime + used.ru_stime, 1024 * used.ru_maxrss
+    command = [sys.executable, "-c", _ALONE, sys.executable, *arguments]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    if told[0] != "0":
+        raise SystemExit(f"{' '.join(arguments)} ended with {told[0]}.")
+    return time.perf_counter() - started, float(told[1]), int(told[2])
 
 
 def beyond_memory(n: int, folder: Path) -> Iterator[Result]:
