@@ -1,14 +1,12 @@
 """Every engine obeys the same laws and equals the oracle to the precision that its contract states."""
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 import pytest
-from engine_tables import FixedOrder, FixedSample, between, dense_table
+from engine_tables import FixedOrder, FixedSample, LogCosh, between, dense_table
 
 from dperm.arithmetic import FLOAT32, FLOAT64
 from dperm.engine.base import Engine
@@ -17,26 +15,6 @@ from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Sof
 
 N, FEATURES, X_NORM, INTERCEPT = 2111, 10, 1.0, 0.5
 RADIUS = np.hypot(X_NORM, INTERCEPT)
-
-
-@dataclass(frozen=True)
-class LogCosh(Loss):
-    """A loss that the engines have never heard of."""
-
-    name: ClassVar[str] = "log-cosh"
-    labels: ClassVar = "real"
-    lipschitz = 1.0
-    smoothness = 1.0
-
-    def value(self, margin, y):
-        size = np.abs(margin - y)
-        return size + np.log1p(np.exp(-2 * size)) - np.log(margin.dtype.type(2))
-
-    def slope(self, margin, y):
-        return np.tanh(margin - y)
-
-    def curvature(self, margin, y):
-        return 1 - np.tanh(margin - y) ** 2
 
 
 class UncompiledLogistic(Logistic):

@@ -1,18 +1,16 @@
 """Every verb on every kind of rows equals the oracle on the same rows, as precisely as the engine says of itself."""
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
 import pytest
-from engine_tables import FixedOrder, FixedSample
+from engine_tables import FixedOrder, FixedSample, LogCosh
 from kinds import features_of, is_slow, kinds_marked
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.engine import Table, engine_for
 from dperm.errors import InvalidInput, Unsupported
-from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
+from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
 from dperm.mechanisms.minimiser import EveryNth
 from dperm.neighbours import Neighbours
 from dperm.problem import Problem
@@ -22,26 +20,6 @@ N = 1303
 X_NORM, INTERCEPT = 1.0, 0.5
 RADIUS = float(np.hypot(X_NORM, INTERCEPT))
 STORED = 2.0**-22  # of a row: what storage in float32 may change, where rows are not opened precisely
-
-
-@dataclass(frozen=True)
-class LogCosh(Loss):
-    """A loss that the engines have never heard of."""
-
-    name: ClassVar[str] = "log-cosh"
-    labels: ClassVar = "real"
-    lipschitz = 1.0
-    smoothness = 1.0
-
-    def value(self, margin, y):
-        size = np.abs(margin - y)
-        return size + np.log1p(np.exp(-2 * size)) - np.log(margin.dtype.type(2))
-
-    def slope(self, margin, y):
-        return np.tanh(margin - y)
-
-    def curvature(self, margin, y):
-        return 1 - np.tanh(margin - y) ** 2
 
 
 LOSSES = [Logistic(), HuberHinge(0.5), ClippedSquared(0.8), Softmax(3), LogCosh()]

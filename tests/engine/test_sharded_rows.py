@@ -12,8 +12,10 @@ from dperm.arithmetic import FLOAT32, FLOAT64
 from dperm.engine import Executor, LocalExecutor, ShardedRows, Table, register_adapter, source_of
 from dperm.engine import _gathering as gathering
 from dperm.engine._shard_cache import CACHE, bytes_of
+from dperm.engine.dask_shards import DaskShards
 from dperm.engine.sharded import coarsest
 from dperm.engine.shards import ArrayShards, Placed, ShardSource
+from dperm.engine.spark_shards import SparkShards
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import Logistic
 from dperm.privacy import Gate, SeededEntropy
@@ -320,6 +322,15 @@ def test_only_the_shard_of_a_replaced_row_answers_other_bits():
         rows = sharded(Keeps(), ArrayShards(replaced, SIZES, y))
         rows.open().gradient_sum(Logistic(), W)
     assert {shard for shard, (one, other) in answers.items() if one != other} == {2}
+
+
+def test_shards_that_may_move_their_rows_are_summed_precisely():
+    source = sharded()._source
+    assert source.keeps_places
+    source.keeps_places = False
+    rows = ShardedRows(source, np.ones(len(source)), row_map=RowMap(x_norm=1.0), n_rows=len(source))
+    assert rows.open().arithmetic(1) == FLOAT64
+    assert not any(kind.keeps_places for kind in (DaskShards, SparkShards, ShardSource))
 
 
 def test_arithmetic_of_different_shards_is_the_coarsest():

@@ -29,6 +29,9 @@ NOT_MET, CAUTION = "NOT MET", "CAUTION"  # how a line begins that voids the guar
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "opendp", "dp-accounting")
 RELEASED = ("coefficients", "intercept", "classes", "feature_names", "row_map")  # what one digest is about
 
+PLACES = (
+    "The order of the rows does not depend on what they hold: sums are rounded row by row and block by block."
+)
 DECLARED, TAKEN = "declared", "taken from y, declared public"
 _TARGETS_ASSUMED = {
     ("classes", DECLARED): "classes was chosen without looking at the data.",
@@ -132,7 +135,8 @@ def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) 
 
 def assumptions(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) -> tuple[str, ...]:
     """What the guarantee takes for granted, and what to look out for, in words."""
-    granted = taken_for_granted(plan.problem, targets, (*around, *plan.assumptions))
+    places = (PLACES,) if len(plan.allows) > 1 else ()
+    granted = taken_for_granted(plan.problem, targets, (*around, *plan.assumptions, *places))
     return (*granted, *map(str, cautions(plan.problem, plan.budget, plan.private)))
 
 

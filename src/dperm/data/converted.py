@@ -25,6 +25,8 @@ class ConvertedShards(ShardSource):
     To fit more than once, convert once: ``write_shards``.
     """
 
+    keeps_places = True
+
     def __init__(self, table: Any, schema: Schema | None, y: str | None = None) -> None:
         kind, self._feed = read_as(table, schema, y, None)
         self._kind: Kind = kind

@@ -27,6 +27,8 @@ class FolderShards(ShardSource):
     Sizes of the files are checked on opening, and every byte with ``check=True``.
     """
 
+    keeps_places = True
+
     def __init__(self, folder: str | os.PathLike[str], *, check: bool = False) -> None:
         self.folder = Path(folder).absolute()
         self._manifest = Manifest.read(self.folder, content=check)

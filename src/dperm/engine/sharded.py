@@ -95,7 +95,7 @@ class ShardedRows(DeclaredRows):
         opening = Opening(
             token=uuid.uuid4().hex,
             row_map=self._map,
-            precise=precise,
+            precise=precise or not self._source.keeps_places,
             threads=self._executor.threads,
             encode=self._encode,
             pieces={shard: self._piece(layout, shard, divided) for shard in layout.live},
@@ -132,8 +132,8 @@ class ShardedEngine(Engine):
     public numbers, and what is answered again is the same. So a sum does not depend on who computed it or when: it has
     the same bits in one process, on a cluster, and after a lost worker.
 
-    What two tables share is rounded alike: how rows are cut depends on public numbers, and the shards of the rows that
-    both have answer the same bits.
+    Where the source keeps places, what two tables share is rounded alike: how rows are cut depends on public numbers,
+    and the shards of the rows that both have answer the same bits. Where it does not, passes are precise.
 
     An answer is as precise as the engine of the shards says. Adding S shards takes S - 1 more additions than a chain
     may have by its contract; with S at most n / 80 + 800 that is inside the factor of two that the contract leaves.

@@ -30,6 +30,13 @@ class ShardSource(ABC):
     sizes_are_known: bool = True
     """Whether ``sizes`` can be told before a row is read."""
 
+    keeps_places: bool = False
+    """Whether a row that is put in another's place stands where that one stood, whatever the two hold.
+
+    Partitions made by sorting or hashing rows do not. Passes over such shards are precise, since the rows that two
+    tables share may then be rounded in other ways.
+    """
+
     has_labels: bool = True
     """Whether ``load`` gives labels; otherwise they are given apart."""
 
@@ -71,6 +78,7 @@ class Placed(ShardSource):
         self._source, self._executor = source, executor
         self.sizes, self.n_features, self.key = source.sizes, source.n_features, source.key
         self.has_labels, self.classes = source.has_labels, source.classes
+        self.sizes_are_known, self.keeps_places = source.sizes_are_known, source.keeps_places
         self.feature_names = source.feature_names
 
     def load(self, shard: int) -> tuple[Any, Any]:
@@ -107,6 +115,8 @@ class ArrayShards(ShardSource):
         Rows of each slice, all of X together.
     y : array, optional
     """
+
+    keeps_places = True
 
     def __init__(self, X: Any, sizes: Sequence[int], y: Any = None) -> None:
         import uuid
