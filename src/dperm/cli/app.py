@@ -33,6 +33,9 @@ COMPLETION = (
     '"$(_DPERM_COMPLETE=bash_source dperm)"; for other shells see the page on the command line.'
 )
 
+_HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # of newer releases of click
+"""What is raised where a group of commands is called without a word; its message is the help."""
+
 
 @click.group(
     cls=WithInstalled,
@@ -92,8 +95,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Abort:
         return _fail("interrupted.", 130)
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        if isinstance(error, _HELP):
+            error.show()
+            return error.exit_code
+        return _fail(_in_one_line(error), error.exit_code)
     except BrokenPipeError:
         # The reader (head, less) has gone; Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -121,6 +126,13 @@ def _warnings_in_one_line() -> Iterator[None]:
             warnings.simplefilter("always", kind)
         warnings.showwarning = show
         yield
+
+
+def _in_one_line(error: click.ClickException) -> str:
+    """What was wrong with a call, and where to look it up."""
+    message = " ".join(error.format_message().split())
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return message if context is None else f"{message} See {context.command_path} --help."
 
 
 def _fail(message: str, code: int) -> int:
