@@ -6,12 +6,8 @@ from dataclasses import dataclass
 from dperm.datasets.declared import Category, check_categories, check_marks, check_name, set_field
 from dperm.datasets.hashed import Hashed
 from dperm.datasets.numeric import Numeric
+from dperm.datasets.words import category_name, listed, missing_words, sentence
 from dperm.errors import InvalidInput
-
-
-def category_name(value: Category) -> str:
-    """How a category is written in a column name."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +59,14 @@ class Categorical:
         """The categories in words."""
         return [category_name(value) for value in self.categories]
 
+    def in_words(self) -> str:
+        """What is declared, in a line."""
+        instead = "" if self.missing_as is None else f"counted as {category_name(self.missing_as)}"
+        return sentence(
+            f"one of {len(self.categories)} categories: {listed(self.categories)}",
+            missing_words(self.missing, instead),
+        )
+
 
 Feature = Numeric | Categorical | Hashed
 
@@ -101,6 +105,10 @@ class Cross:
     def max_square(self) -> float:
         """As for categories."""
         return 1 - 1 / self.n_columns
+
+    def in_words(self) -> str:
+        """What is declared, in a line."""
+        return f"{self.left.name} and {self.right.name} together: one of {self.n_columns} pairs"
 
 
 Block = Numeric | Categorical | Hashed | Cross

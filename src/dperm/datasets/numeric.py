@@ -12,9 +12,11 @@ from dperm.datasets.declared import (
     check_marks,
     check_name,
     check_number,
+    check_text,
     set_field,
     shortest,
 )
+from dperm.datasets.words import missing_words, sentence
 from dperm.errors import InvalidInput
 
 
@@ -31,7 +33,8 @@ class Numeric:
     other, after the logarithm if there is one. ``bins`` are cut points; they add one column for each bin between
     them, coded as a category. A missing value has zeros in all of these.
 
-    Without a value of its own, ``spline`` follows the schema; a feature by itself then has no hats.
+    Without a value of its own, ``spline`` follows the schema; a feature by itself then has no hats. ``unit`` is what
+    one step of the value is called; it is shown to people and changes no row.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Numeric:
     missing: tuple[str | float, ...] = ()
     spline: int | None = None
     bins: tuple[float, ...] = ()
+    unit: str = ""
 
     def __post_init__(self) -> None:
         set_field(self, "name", check_name(self.name))
@@ -50,6 +54,7 @@ class Numeric:
         set_field(self, "indicator", check_flag("indicator", self.indicator))
         set_field(self, "missing", check_marks(self.missing))
         set_field(self, "spline", check_hats("spline", self.spline))
+        set_field(self, "unit", check_text("unit", self.unit))
         set_field(self, "bins", check_cuts("bins", self.bins, self.range))
         low, high = self.range
         if self.log and low < 0:
@@ -142,6 +147,16 @@ class Numeric:
         """
         others = self.n_columns - 1 - self.indicator
         return (1 + self.indicator) / 4 + (1 - 1 / others if others else 0.0)
+
+    def in_words(self) -> str:
+        """What is declared, in a line."""
+        low, high = map(_short, self.range)
+        return sentence(
+            f"number from {low} to {high}{f' {self.unit}' if self.unit else ''}",
+            "values beyond are moved to the nearer end",
+            "its logarithm is used" if self.log else "",
+            missing_words(self.missing, "told by a column of its own" if self.indicator else ""),
+        )
 
 
 def _short(value: float) -> str:
