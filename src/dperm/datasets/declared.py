@@ -81,6 +81,32 @@ def check_categories(key: str, value: object) -> tuple[Category, ...]:
     return tuple(values)
 
 
+def folded(value: object) -> str:
+    """Text without its case, blanks at its ends, and more than one blank inside."""
+    return " ".join(str(value).split()).casefold()
+
+
+def check_fold(
+    key: str, fold: object, values: tuple[Category, ...], marks: tuple[str | float, ...] = ()
+) -> bool:
+    """Whether spellings are folded; then no two of the values, and no mark and a value, may fold to the same."""
+    if not check_flag("fold", fold):
+        return False
+    if not (values and isinstance(values[0], str)):
+        raise InvalidInput(f"fold needs {key} that are text.")
+    first: dict[str, object] = {}
+    for value in values:
+        other = first.setdefault(folded(value), value)
+        if other is not value:
+            raise InvalidInput(
+                f"{key} must differ by more than case and blanks under fold; {reprlib.repr(other)} and "
+                f"{reprlib.repr(value)} do not."
+            )
+    if any(folded(mark) in first for mark in marks):
+        raise InvalidInput("missing must not hold a declared category; remove it from one of the two.")
+    return True
+
+
 def check_hats(key: str, value: object) -> int | None:
     """A number of hats, or None where none is declared. Two hats say what the linear column says."""
     if value is None:

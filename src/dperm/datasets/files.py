@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dperm.datasets.columns import TEXT, TRUTH_VALUES, declared_kind
-from dperm.datasets.features import Feature
+from dperm.datasets.dates import Date
+from dperm.datasets.expansion import Feature
 from dperm.datasets.hashed import Hashed
 from dperm.datasets.numeric import Numeric
 from dperm.datasets.schema import Schema
@@ -173,11 +174,11 @@ def _csv_type(item: Feature | Target) -> Any:
     import pyarrow as pa
 
     marks = () if isinstance(item, Target) else item.missing
-    if isinstance(item, Numeric | Hashed):
+    if isinstance(item, Numeric | Date | Hashed):
         categories: tuple[str | int, ...] = ()
     else:
         categories = item.classes if isinstance(item, Target) else item.categories
     kind = declared_kind(categories) if categories else None
-    if kind == TEXT or isinstance(item, Hashed) or any(isinstance(mark, str) for mark in marks):
+    if kind == TEXT or isinstance(item, Date | Hashed) or any(isinstance(mark, str) for mark in marks):
         return pa.string()
     return pa.bool_() if kind == TRUTH_VALUES else pa.float64()

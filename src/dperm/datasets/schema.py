@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from dperm.datasets import toml
+from dperm.datasets.dates import Date
 from dperm.datasets.declared import Category, check_hats, check_number, set_field, shortest
-from dperm.datasets.expansion import check_cross, crossed, with_hats
-from dperm.datasets.features import Block, Categorical, Feature
+from dperm.datasets.expansion import Feature, check_cross, crossed, parts_of, with_hats
+from dperm.datasets.features import Block, Categorical
 from dperm.datasets.hashed import Hashed
 from dperm.datasets.numeric import Numeric
 from dperm.datasets.target import Target
@@ -75,15 +76,16 @@ class Schema:
         names = [feature.name for feature in self.features]
         if self.target.name in names:
             raise InvalidInput(f"features must not hold the target {self.target.name!r}.")
+        parts = [block.name for block in self.blocks]
         columns = [column for block in self.blocks for column in block.column_names]
-        if len(set(names)) != len(names) or len(set(columns)) != len(columns):
+        if any(len(set(found)) != len(found) for found in (names, parts, columns)):
             raise InvalidInput("features lead to two columns of the same name; rename one of them.")
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """What becomes columns, in their order: the features with the hats that they get, then the crossed ones."""
-        features = with_hats(self.features, self.spline, len(self.target.labels))
-        return (*features, *crossed(features, self.cross))
+        parts = parts_of(with_hats(self.features, self.spline, len(self.target.labels)))
+        return (*parts, *crossed(parts, self.cross))
 
     @property
     def n_columns(self) -> int:
@@ -114,7 +116,9 @@ class Schema:
     def settled(self) -> "Schema":
         """An equal encoding in which no number of hats is left to the default, so that it cannot change later."""
         features = tuple(
-            replace(feature, spline=feature.spline or None) if isinstance(feature, Numeric) else feature
+            replace(feature, spline=feature.spline or None)
+            if isinstance(feature, Numeric | Date)
+            else feature
             for feature in with_hats(self.features, self.spline, len(self.target.labels))
         )
         return replace(self, features=features, spline=0)
@@ -190,16 +194,23 @@ def _build(kind: type[Any], name: object, table: object) -> Any:
 
 
 def _feature(name: object, table: object) -> Feature:
-    kinds: dict[str, type[Feature]] = {"range": Numeric, "categories": Categorical, "hashed": Hashed}
+    kinds: dict[str, type[Feature]] = {
+        "range": Numeric,
+        "date": Date,
+        "categories": Categorical,
+        "hashed": Hashed,
+    }
     told = [kind for key, kind in kinds.items() if isinstance(table, Mapping) and key in table]
     if isinstance(table, Mapping) and len(told) != 1:
-        raise InvalidInput("exactly one of range (a number), categories and hashed (columns) must be given.")
+        raise InvalidInput(
+            "exactly one of range (a number), date, categories and hashed (columns) must be given."
+        )
     feature: Feature = _build(told[0] if told else Numeric, name, table)
     return feature
 
 
 def _each_number(features: tuple[Feature, ...], **changes: Any) -> tuple[Feature, ...]:
-    return tuple(replace(item, **changes) if isinstance(item, Numeric) else item for item in features)
+    return tuple(replace(item, **changes) if isinstance(item, Numeric | Date) else item for item in features)
 
 
 def _table(item: Feature | Target | Schema, skipped: tuple[str, ...] = ("name",)) -> dict[str, Any]:
