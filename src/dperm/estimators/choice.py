@@ -8,6 +8,7 @@ from dperm.datasets.target import Target
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.linear_classifier import classifier_for
+from dperm.losses import Logistic, Softmax
 from dperm.losses.fitting import AUTO_LOSS, fitting_loss
 
 
@@ -15,4 +16,7 @@ def estimator_for(target: Target, loss: str = AUTO_LOSS, **settings: Any) -> Pri
     """Of a number, with its declared range, or of classes; a loss for something else is refused."""
     if target.range is not None:
         return PrivateLinearRegression(loss=fitting_loss(loss, None), y_range=target.range, **settings)
-    return classifier_for(fitting_loss(loss, len(target.labels)), classes=list(target.labels), **settings)
+    name = fitting_loss(loss, len(target.labels))
+    if name == Softmax.name:  # what the logistic loss is of several classes
+        name = Logistic.name
+    return classifier_for(name, classes=list(target.labels), **settings)

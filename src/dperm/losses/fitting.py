@@ -4,6 +4,7 @@ from dperm.errors import InvalidInput, Unsupported
 from dperm.losses.base import Loss
 from dperm.losses.logistic import Logistic
 from dperm.losses.registry import loss_choices, resolve_loss
+from dperm.losses.softmax import Softmax
 from dperm.losses.squared import ClippedSquared
 
 AUTO_LOSS = "auto"
@@ -26,6 +27,12 @@ def fitting_loss(asked: str, n_classes: int | None) -> str:
             f"{', '.join(fitting_losses(n_classes))}."
         )
     return asked
+
+
+def form_of(name: str, n_classes: int | None) -> str:
+    """What a loss is called with so many classes: of more than two the logistic loss is the softmax loss."""
+    several = n_classes is not None and n_classes > 2
+    return Softmax.name if several and name == Logistic.name else name
 
 
 def fitting_losses(n_classes: int | None) -> tuple[str, ...]:
