@@ -10,7 +10,7 @@ import pyarrow as pa
 from dperm.errors import InvalidInput
 from dperm.experiments.figures import figure_of, save
 from dperm.experiments.html import write_html
-from dperm.experiments.results import METRICS
+from dperm.experiments.metrics import METRICS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,8 +35,9 @@ def curves(
     ----------
     results : pyarrow.Table
         As ``compare`` returns it, or read back from its Parquet file.
-    metric : {"accuracy", "auc", "log_loss", "objective", "noise_scale"}, or several of them
-        A panel for each; by default accuracy, area under the ROC curve and log loss, as far as the results have them.
+    metric : {"accuracy", "auc", "log_loss", "r2", "rmse", "mae", "objective", "noise_scale"}, or several of them
+        A panel for each; by default the first three of classes and the next three of numbers, as far as there are
+        values.
         If the exact minimiser ``none`` took part, the objective is drawn as what exceeds its own.
     highlight : labels, optional
         The contenders to show in colour, instead of the most accurate ones.

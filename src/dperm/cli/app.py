@@ -44,7 +44,7 @@ _HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # of newer releases 
 )
 @click.version_option(__version__, prog_name="dperm")
 def cli() -> None:
-    """Train linear classifiers with differential privacy.
+    """Train linear models with differential privacy: of classes, and of numbers.
 
     Differential privacy is a promise to everyone in a table: whatever your row says, every published
     result is about as likely as with any other row in its place, within a factor e^ε and up to a small

@@ -50,10 +50,8 @@ def _folder(path: Path, said: tuple[Any, ...], max_rows: int | None) -> Announce
             f"{path.name} is a folder of shards, which have their schema: leave out --schema, --target and --spline."
         )
     shards = FolderShards(path)
-    if shards.schema is None or not shards.classes:
-        raise click.UsageError(
-            f"{path.name}: these shards have no schema with classes; fit them from Python."
-        )
+    if shards.schema is None:
+        raise click.UsageError(f"{path.name}: these shards have no schema; fit them from Python.")
     return AnnouncedShards(path.stem, shards, shards.schema, max_rows)
 
 

@@ -136,7 +136,7 @@ def declared(data: str, schema_path: str | None, target: str | None, spline: int
         )
     if target is not None:
         schema = replace(schema, target=replace(schema.target, name=target))
-    if len(schema.classes) < 2:
+    if schema.target.range is None and len(schema.classes) < 2:
         raise InvalidInput(
             f"the target {schema.target.name!r} must have at least two classes; the schema has {len(schema.classes)}."
         )

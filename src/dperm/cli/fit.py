@@ -93,7 +93,7 @@ def fit(
       dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 \\
           --neighbours add-remove --max-rows 100000 --output model.json
     """
-    from dperm.estimators.linear_classifier import classifier_for
+    from dperm.estimators.choice import estimator_for
     from dperm.ledger import Ledger
     from dperm.models import save_model
     from dperm.models.atomic import check_writable
@@ -108,21 +108,20 @@ def fit(
         raise click.UsageError("--expect is about the ledger; give --ledger too.")
     ledger = None if ledger_path is None else Ledger(ledger_path, expect=expect)
     records = announce(data, schema_path, target, max_rows, spline)
-    click.echo(f"Training on {records.summary}.", err=True)
-    classes = list(records.schema.classes)
-    model = classifier_for(
+    model = estimator_for(
+        records.schema.target,
         loss,
         epsilon=epsilon,
         delta=delta,
         mechanism=entrant,
         l2=l2,
         x_norm=1.0,
-        classes=classes,
         neighbours=neighbours,
         max_rows=max_rows,
         ledger=ledger,
         dataset=dataset_name,
     )
+    click.echo(f"Training on {records.summary}.", err=True)
     model.fit(records.X, records.y)
     if path.exists() and not force:  # since the fit began; what was paid for is not thrown away
         path = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{path.suffix}")

@@ -9,7 +9,10 @@ from dperm.cli import completion
 from dperm.cli.grammar import SYNTAX
 from dperm.cli.imports import import_at_once
 from dperm.cli.suggest import did_you_mean
-from dperm.losses import loss_choices
+from dperm.errors import InvalidInput
+from dperm.losses import loss_choices, resolve_loss
+from dperm.losses import loss_names as all_loss_names
+from dperm.losses.fitting import AUTO_LOSS
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import AUTO, parse_l2
 
@@ -17,6 +20,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
 
 DEFAULT_MECHANISM = "auto"
+LOSS_HELP = (
+    "What to minimise; auto goes with the target: logistic for classes (softmax for more than two), squared for "
+    "numbers. NAME:SETTING=NUMBER sets one."
+)
 GRAMMAR = (
     f"{SYNTAX} gives settings, NAME:paper the noise of the paper's own accounting. See dperm mechanisms."
 )
@@ -57,14 +64,24 @@ class Penalty(click.types.StringParamType):
         return completion.starting_with(lambda: (AUTO,))(ctx, param, incomplete)
 
 
+class LossName(OneOf):
+    """The name of a loss, by itself or with settings: NAME:SETTING=NUMBER,..."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        name = str(value).partition(":")[0]
+        if name not in all_loss_names():
+            super().convert(name, param, ctx)
+        try:
+            if name != AUTO_LOSS or name != value:
+                resolve_loss(str(value))
+        except InvalidInput as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
 def loss_names() -> tuple[str, ...]:
-    """The registered losses for classes."""
-    return loss_choices("binary")
-
-
-def priced_loss_names() -> tuple[str, ...]:
-    """With that for regression, which has a price but no command that fits it."""
-    return loss_choices("binary", "real")
+    """The registered losses, each by its shortest name, and the word for the one that goes with the target."""
+    return (AUTO_LOSS, *loss_choices("binary", "classes", "real"))
 
 
 def relation_names() -> tuple[str, ...]:
@@ -124,11 +141,11 @@ spline_option = click.option(
 )
 loss_option = click.option(
     "--loss",
-    type=OneOf(loss_names),
+    type=LossName(loss_names),
     metavar=bar(loss_names()),
-    default="logistic",
+    default=AUTO_LOSS,
     show_default=True,
-    help="Logistic regression or linear SVM.",
+    help=LOSS_HELP,
 )
 l2_option = click.option(
     "--l2",

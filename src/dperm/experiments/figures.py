@@ -12,11 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
+from dperm.experiments.metrics import HELD_OUT, METRICS
 from dperm.experiments.results import Curve, Study, curves, separate
 from dperm.experiments.series import (
-    SHARES,
     TIGHT,
-    USUAL_METRICS,
     Line,
     Look,
     display_name,
@@ -67,13 +66,6 @@ _LEFT, _BETWEEN, _RIGHT, _LABELS_FROM = 0.7, 0.75, 0.15, 0.28
 _TITLE, _AXIS = 0.72, 0.55  # inches above and below a panel
 _LABEL_GAP, _REMARK_GAP = 13.0, 10.0  # points
 _LONGEST = 34  # characters of a label
-_TITLES = {
-    "accuracy": "Accuracy on held-out rows, %",
-    "auc": "Area under the ROC curve on held-out rows",
-    "log_loss": "Log loss on held-out rows",
-    "objective": "Objective on training rows",
-    "noise_scale": "Noise scale (units differ by mechanism)",
-}
 
 
 def figure_of(
@@ -92,7 +84,7 @@ def figure_of(
         raise InvalidInput("there are no results to draw; every mechanism was skipped.")
     studies = [(study, found) for study, found in studies if found]
     if metrics is None:
-        metrics = known_metrics([curve for _, found in studies for curve in found], USUAL_METRICS)
+        metrics = known_metrics([curve for _, found in studies for curve in found], HELD_OUT)
     with matplotlib.style.context(["default", _HOUSE]):
         figure = Figure()
         FigureCanvasAgg(figure)
@@ -207,14 +199,14 @@ def _style(look: Look) -> dict[str, Any]:
 
 
 def _panel(axes: Axes, found: Sequence[Curve], look: Sequence[Look], metric: str) -> None:
-    factor = 100.0 if metric == "accuracy" else 1.0
+    factor = METRICS[metric].factor
     drawn = [
         (curve, some, points)
         for curve, some in zip(found, look, strict=True)
         if (points := line(curve, metric, found)) is not None
     ]
     above = is_above_minimum(found, metric)
-    axes.set_title(_TITLES[metric] + (", above the minimum (none)" if above else ""))
+    axes.set_title(METRICS[metric].title + (", above the minimum (none)" if above else ""))
     if not drawn:
         axes.text(0.5, 0.5, "nothing to draw", transform=axes.transAxes, ha="center", color=_GREY)
         axes.set_axis_off()
@@ -239,7 +231,7 @@ def _panel(axes: Axes, found: Sequence[Curve], look: Sequence[Look], metric: str
 
 def _is_wide(drawn: Sequence[Line], metric: str) -> bool:
     means = np.concatenate([points.mean for points in drawn])
-    return metric not in SHARES and means.min() > 0 and bool(means.max() > 20 * means.min())
+    return METRICS[metric].better < 0 and means.min() > 0 and bool(means.max() > 20 * means.min())
 
 
 def _band(

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from dperm.errors import InvalidInput
-from dperm.experiments.results import METRICS, Curve, Skipped, Study, curves, separate
+from dperm.experiments.metrics import METRICS
+from dperm.experiments.results import Curve, Skipped, Study, curves, separate
 from dperm.experiments.series import (
     Look,
     display_name,
@@ -114,7 +115,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     return [
         ("Rows", f"{study.n_rows:,}"),
         ("Features", f"{study.n_features:,}"),
-        ("Classes", str(study.n_classes)),
+        ("Target", _target(study)),
         ("Loss", study.loss),
         ("l2 penalty", l2_in_words(study.l2)),
         ("Bound on the norm of a row", f"{study.x_norm:g}"),
@@ -126,12 +127,19 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     ]
 
 
+def _target(study: Study) -> str:
+    if study.y_range is None:
+        return f"{study.n_classes} classes"
+    low, high = study.y_range
+    return f"a number from {low:g} to {high:g}"
+
+
 def _contender(
     curve: Curve, look: Look, found: Sequence[Curve], settings: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     points = []
     for place, epsilon in enumerate(curve.epsilons.tolist()):
-        point: dict[str, Any] = {"epsilon": epsilon, "runs": len(curve.accuracy[place])}
+        point: dict[str, Any] = {"epsilon": epsilon, "runs": len(curve.runs[place])}
         for metric in METRICS:
             point[metric] = _pair(*mean_and_error(getattr(curve, metric)[place], curve.runs[place][:, 0]))
         points.append(point)
