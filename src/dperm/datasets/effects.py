@@ -84,10 +84,10 @@ def _effect(block: Block, weights: Floats) -> Effect:
         return Effect(name=block.name, levels=tuple(block.levels), added=centred)
     shares = np.union1d(np.linspace(0, 1, POINTS), np.linspace(0, 1, max(block.n_hats, 2)))
     values = np.array([block.at(share) for share in shares])
-    return Effect(name=block.name, values=values, shares=shares, added=weights @ _rows(block, values).T)
+    return Effect(name=block.name, values=values, shares=shares, added=weights @ rows_at(block, values).T)
 
 
-def _rows(feature: Numeric, values: Sequence[float] | Floats) -> Floats:
+def rows_at(feature: Numeric, values: Sequence[float] | Floats) -> Floats:
     """The unscaled columns of these values, none of which is a mark of a missing one here."""
     import pyarrow as pa
 
