@@ -29,6 +29,7 @@ _HOME = {
     "load_model": "dperm.models",
     "register_engine": "dperm.engine",
     "save_model": "dperm.models",
+    "summary": "dperm.models.summary",
     "verify": "dperm.models",
 }
 

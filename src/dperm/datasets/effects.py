@@ -93,11 +93,11 @@ def _effect(block: Block, weights: Floats) -> Effect:
         ends=(low, high),
         values=values,
         shares=shares,
-        added=weights @ _rows(block, values).T,
+        added=weights @ rows_at(block, values).T,
     )
 
 
-def _rows(feature: Numeric, values: Sequence[float] | Floats) -> Floats:
+def rows_at(feature: Numeric, values: Sequence[float] | Floats) -> Floats:
     """The unscaled columns of these values, none of which is a mark of a missing one here."""
     import pyarrow as pa
 

@@ -230,9 +230,13 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
                 f"(0, 100); got {self.y_range!r}."
             )
         low, high = float(ends[0]), float(ends[1])
-        if not self.fit_intercept:
-            return 0.0, max(abs(low), abs(high))
-        return low / 2 + high / 2, high / 2 - low / 2
+        middle = low / 2 + high / 2 if self.fit_intercept else 0.0
+        return middle, half_range(low, high, bool(self.fit_intercept))
+
+
+def half_range(low: float, high: float, fit_intercept: bool) -> float:
+    """The unit in which targets are trained on: half their range; without an intercept that of one around zero."""
+    return high / 2 - low / 2 if fit_intercept else max(abs(low), abs(high))
 
 
 def _moved(values: ArrayLike, middle: float, half: float) -> NDArray[np.float64]:

@@ -1,0 +1,79 @@
+"""A summary as a part of a web page, without scripts; every name is escaped."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from dperm.models.summary_text import number, shown_rows
+from dperm.models.terms import CURVE, short
+
+if TYPE_CHECKING:
+    from dperm.models.summary import Summary, SummaryRow
+
+WIDTH, HEIGHT = 120.0, 26.0
+SIGNS = {"at most": "at most ", "at least": "at least ", "estimate": "about "}
+STYLE = (
+    "<style>.dperm-summary table{border-collapse:collapse}.dperm-summary td,.dperm-summary th"
+    "{padding:.15em .7em;text-align:left;border:0;background:none}.dperm-summary .n{text-align:right;"
+    "font-variant-numeric:tabular-nums}.dperm-summary tr{border-bottom:1px solid #8884}"
+    ".dperm-summary .dim{opacity:.65}.dperm-summary polyline{fill:none;stroke:currentColor;stroke-width:1.5}</style>"
+)
+
+
+def as_section(summary: Summary) -> str:
+    """A heading and a table, in the styles of the page around it."""
+    return f'<section class="dperm-summary"><h2>What the model says</h2>{_told(summary)}</section>'
+
+
+def as_cell(summary: Summary) -> str:
+    """For a notebook, with styles of its own."""
+    return (
+        f'<div class="dperm-summary">{STYLE}<p><b>{escape(summary.title)}</b><br>{escape(summary.privacy)}</p>'
+        f"{_told(summary)}</div>"
+    )
+
+
+def _told(summary: Summary) -> str:
+    rows, left_out = shown_rows(summary.rows)
+    noise = f"± {SIGNS.get(summary.sure, '')}(noise)"
+    body = "".join(_row(summary, row) for row in rows)
+    more = f"<p class=dim>and {left_out} more columns with smaller changes</p>" if left_out else ""
+    remarks = "".join(f"<p class=dim>{escape(line)}</p>" for line in (summary.noise, *summary.remarks))
+    within = (
+        "<p class=dim>Dimmed: less than two standard deviations of the noise; it may be noise alone.</p>"
+        if summary.tells_noise and any(row.within_noise for row in rows)
+        else ""
+    )
+    return (
+        f"<p>What each feature adds to {escape(summary.score)}.</p><div style='overflow-x:auto'><table>"
+        f"<thead><tr><th>feature</th><th></th><th class=n>change</th><th class=n>{noise}</th><th></th></tr></thead>"
+        f"<tbody>{body}</tbody></table></div>{more}{remarks}{within}"
+    )
+
+
+def _row(summary: Summary, row: SummaryRow) -> str:
+    words = ", ".join(part for part in (row.level, row.per) if part)
+    if row.output is not None:
+        words = f"{words} → {row.output}"
+    noise = "" if row.noise is None else f"{row.noise:.2g}"
+    dim = " class=dim" if summary.tells_noise and row.within_noise else ""
+    return (
+        f"<tr{dim}><td>{escape(row.feature)}</td><td>{escape(words)}</td><td class=n>{number(row.change)}</td>"
+        f"<td class=n>{noise}</td><td>{_curve(row) if row.kind == CURVE else ''}</td></tr>"
+    )
+
+
+def _curve(row: SummaryRow) -> str:
+    changes = [change for _, change, _ in row.curve]
+    low, reach = min(changes), (max(changes) - min(changes)) or 1.0
+    last = max(len(changes) - 1, 1)
+    points = " ".join(
+        f"{2 + WIDTH * place / last:.1f},{2 + HEIGHT * (1 - (change - low) / reach):.1f}"
+        for place, change in enumerate(changes)
+    )
+    told = "; ".join(f"{short(value)}: {number(change)}" for value, change, _ in row.curve)
+    return (
+        f'<svg viewBox="0 0 {WIDTH + 4:.0f} {HEIGHT + 4:.0f}" width="{WIDTH + 4:.0f}" height="{HEIGHT + 4:.0f}" '
+        f'role="img"><title>{escape(told)}</title><polyline points="{points}"/></svg>'
+    )
