@@ -40,7 +40,6 @@ from dperm import (
 )
 from dperm.certificate import verify
 from dperm.certificate.document import digest
-from dperm.certificate.page import page
 from dperm.certificate.statement import file_digest, model_digest
 from dperm.certificate.words import meaning
 from dperm.datasets import Schema, encode, encode_target, feature_names, read_table
@@ -49,6 +48,7 @@ from dperm.ledger.chain import next_head
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.models import read_document, read_model, save_model
 from dperm.privacy.cost import Cost
+from dperm.release import Release, page
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(dperm.__file__).parent
@@ -363,7 +363,7 @@ class Certificate(Target):
         str(verdict)
         estimator, _ = read_model(path)
         meaning(estimator.certificate_, verdict)
-        page(path.name, estimator.certificate_, verdict)
+        page(Release(name=path.name, statement=estimator.certificate_, verdict=verdict, estimator=estimator))
 
 
 class LedgerFile(Target):

@@ -1,0 +1,63 @@
+"""What the model does and how well: evaluation, effects of the features, and the schema."""
+
+from __future__ import annotations
+
+from dperm.models.effects import effects_section
+from dperm.release.html import Html, paragraph, section, table
+from dperm.release.judged import NOT_PRIVATE, judged_section
+from dperm.release.release import Release
+from dperm.release.words import described
+
+MOST_FEATURES = 200
+
+
+def evaluation(release: Release) -> Html:
+    if release.evaluation is None:
+        return section(
+            "Evaluation",
+            paragraph(
+                "No evaluation was given. A private one costs a budget of its own on held-out rows: dperm "
+                "evaluate, then dperm report ... --evaluation FILE.",
+                "note",
+            ),
+        )
+    loud = paragraph(NOT_PRIVATE, "alarm") if release.evaluation.local else ""
+    return section("Evaluation", loud, Html(judged_section(release.evaluation)))
+
+
+def effects(release: Release) -> Html:
+    """What each feature does, for a model with a schema."""
+    if release.estimator is None or release.schema is None:
+        return Html("")
+    return Html(f"<section>{effects_section(release.estimator, release.schema)}</section>")
+
+
+def columns(release: Release) -> Html:
+    """The schema in readable form."""
+    schema = release.schema
+    if schema is None:
+        return section(
+            "The columns",
+            paragraph(
+                f"No schema is stored with this model. It takes rows of {release.problem['n_features']:,} numbers; "
+                "how a record becomes such a row is not part of the file.",
+                "note",
+            ),
+        )
+    features = [(feature.name, described(feature)) for feature in schema.features[:MOST_FEATURES]]
+    more = len(schema.features) - len(features)
+    crossed = [(f"{left} × {right}", "combinations of the two") for left, right in schema.cross]
+    return section(
+        "The columns",
+        paragraph(
+            "What was declared about the table before any row was read. Ranges and categories are public and came "
+            "from knowledge of the subject.",
+            "dim",
+        ),
+        table(
+            ("column", "declared as"),
+            [(f"{schema.target.name} (predicted)", described(schema.target)), *features, *crossed],
+            style="words",
+        ),
+        paragraph(f"and {more:,} more", "dim") if more else "",
+    )
