@@ -60,8 +60,10 @@ class StoredTorch(Stored):
         return {}
 
     def labels(self, dtype: Any) -> Any:
+        """On the device; targets with weights have a last axis for both."""
         if dtype not in self._labels:
-            self._labels[dtype] = self.placed(self.y).to(dtype)
+            pairs = [self.y[name] for name in self.y.dtype.names or ()]
+            self._labels[dtype] = self.placed(np.stack(pairs, -1) if pairs else self.y).to(dtype)
         return self._labels[dtype]
 
     def inverse(self, dtype: Any) -> Any:
