@@ -30,7 +30,9 @@ def step(old, new, y, mask, margins, change, first, last, kind, a, total):
                 for i in range(label.size):
                     margin = mine[i] + np.float64(before[i]) * by
                     mine[i] = margin
-                    added += own[i] * (slope(kind, margin, told(label[i], 1.0), 1.0, a) * np.float64(after[i]))
+                    added += own[i] * (
+                        slope(kind, margin, told(label[i], 1.0), 1.0, a) * np.float64(after[i])
+                    )
             else:
                 for i in range(label.size):
                     margin = mine[i] + np.float64(before[i]) * by

@@ -11,6 +11,7 @@ import numpy as np
 from dperm.engine.base import Floats, Integers
 from dperm.engine.stored import Stored
 from dperm.engine.tensors import load_torch
+from dperm.losses.weighted import has_weights, targets_alone, weights_alone
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -62,8 +63,9 @@ class StoredTorch(Stored):
     def labels(self, dtype: Any) -> Any:
         """On the device; targets with weights have a last axis for both."""
         if dtype not in self._labels:
-            pairs = [self.y[name] for name in self.y.dtype.names or ()]
-            self._labels[dtype] = self.placed(np.stack(pairs, -1) if pairs else self.y).to(dtype)
+            y = self.y
+            both = np.stack([targets_alone(y), weights_alone(y)], axis=-1) if has_weights(y) else y
+            self._labels[dtype] = self.placed(both).to(dtype)
         return self._labels[dtype]
 
     def inverse(self, dtype: Any) -> Any:

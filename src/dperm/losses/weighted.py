@@ -34,6 +34,11 @@ def targets_alone(y: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(y["target"]) if has_weights(y) else y
 
 
+def weights_alone(y: NDArray[Any]) -> NDArray[Any]:
+    """The weights, 1 where rows have none."""
+    return np.asarray(y["weight"]) if has_weights(y) else np.ones(np.shape(y))
+
+
 @dataclass(frozen=True)
 class Weighted(Loss):
     r""":math:`\omega\,\phi(m, y)` with the weight :math:`0 \le \omega \le W` of the row; W = ``bound``.
@@ -111,7 +116,7 @@ class Weighted(Loss):
 
     @staticmethod
     def _weight(margin: Array, y: Array) -> Array:
-        return np.asarray(y["weight"] if has_weights(y) else np.ones(np.shape(y)), margin.dtype)
+        return np.asarray(weights_alone(y), margin.dtype)
 
     def _per_output(self, margin: Array, y: Array) -> Array:
         weight = self._weight(margin, y)
