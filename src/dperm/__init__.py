@@ -25,6 +25,7 @@ _HOME = {
     "PublicHasher": "dperm.estimators.hasher",
     "RowMap": "dperm.row_map",
     "UtilityWarning": "dperm.errors",
+    "balanced_weights": "dperm.estimators.weights",
     "check_pipeline": "dperm.estimators.pipeline_check",
     "load_model": "dperm.models",
     "register_engine": "dperm.engine",

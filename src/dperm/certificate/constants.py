@@ -18,7 +18,7 @@ class Constants(NamedTuple):
     """Of a loss in its margin: largest slope and curvature, and whether the slope keeps its sign.
 
     ``coupling`` says how the curvature vanishes where the slope is largest, ``at_zero`` how far the loss can fall from
-    margin 0; None where there is no such bound.
+    margin 0; None where there is no such bound. ``heaviest`` is the largest weight of a row.
     """
 
     slope: float
@@ -26,6 +26,7 @@ class Constants(NamedTuple):
     monotone: bool
     coupling: float | None = None
     at_zero: float | None = None
+    heaviest: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def _check_shares(*shares: float) -> None:
         raise InvalidInput("the clip and the knee of a loss must be below 1.")
 
 
+_WEIGHTED = "weighted-"
 _KNOWN = {
     "logistic": _Known(0, lambda: Constants(1.0, 1 / 4, True, 1.0, math.log(2))),
     "margin-logistic": _Known(
@@ -88,14 +90,36 @@ _KNOWN = {
 }
 
 
+def unweighted(loss: str) -> str:
+    """The name of the loss of a row of weight 1."""
+    return loss.removeprefix(_WEIGHTED)
+
+
 def is_known(loss: str) -> bool:
     """Whether the constants of the loss of this name stand here."""
-    return loss in _KNOWN
+    return unweighted(loss) in _KNOWN
+
+
+def _weighed(constants: Constants, most: float) -> Constants:
+    """Of the same loss for rows that weigh at most this: docs/proofs/weights.md."""
+    if not 0 < most <= 1e9:
+        raise InvalidInput("the bound on weights must be a positive number of at most 1e9.")
+    coupling, at_zero = (
+        None if value is None else most * value for value in (constants.coupling, constants.at_zero)
+    )
+    return Constants(
+        most * constants.slope, most * constants.curvature, constants.monotone, coupling, at_zero, most
+    )
 
 
 def loss_constants(problem: Mapping[str, Any]) -> Constants:
     """Of the loss of a statement."""
     name, parameters = problem["loss"], problem["loss_parameters"]
+    if name.startswith(_WEIGHTED) and parameters:
+        return _weighed(
+            loss_constants({**problem, "loss": unweighted(name), "loss_parameters": parameters[1:]}),
+            parameters[0],
+        )
     if not is_known(name):
         raise InvalidInput(f"no independent constants for the loss {name!r}.")
     if any(not value > 0 for value in parameters):

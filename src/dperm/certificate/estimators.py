@@ -10,7 +10,16 @@ from dperm.certificate import older
 from dperm.certificate.document import describe_loss
 from dperm.certificate.statement import loss_of, problem_of
 from dperm.errors import InvalidInput
-from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, SoftClippedSquared, resolve_loss
+from dperm.losses import (
+    ClippedSquared,
+    HuberHinge,
+    Logistic,
+    Loss,
+    SoftClippedSquared,
+    Weighted,
+    rebuild_loss,
+    resolve_loss,
+)
 from dperm.mechanisms import Auto
 from dperm.mechanisms.auto import loss_for
 from dperm.privacy import Budget
@@ -32,6 +41,9 @@ KINDS = {
 }
 
 
+WEIGHTS = {"class_weight", "sample_weight_bound"}  # parameters that a file holds where they are set
+
+
 def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> None:
     """Refuse a statement about another loss than the one that the estimator trains with."""
     kind, targets = KINDS.get(str(document["estimator"])), statement["targets"]
@@ -41,14 +53,28 @@ def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Non
     parameters = document["parameters"]
     asked = kind.loss or parameters.get("loss", ClippedSquared.name)  # older files have no such parameter
     if isinstance(asked, str):
-        loss = _named(asked, parameters, targets)
+        loss = _weighted(_named(asked, parameters, targets), parameters, targets)
         chosen = (
             statement["mechanism"]["asked"]["name"] == Auto.name
             and statement["version"] not in older.VERSIONS
         )
         asked = describe_loss(_by_rule(loss, statement) if chosen else loss)
+    elif WEIGHTS & parameters.keys():
+        own = rebuild_loss(asked["name"], asked["parameters"], asked["outputs"])
+        asked = describe_loss(_weighted(own, parameters, targets))
     if asked != stated:
         raise InvalidInput("the loss is not that of the estimator.")
+
+
+def _weighted(loss: Loss, parameters: Mapping[str, Any], targets: Mapping[str, Any]) -> Loss:
+    """The loss for the weights that the parameters declare; a file without them has no such parameter."""
+    of_classes, bound = parameters.get("class_weight"), parameters.get("sample_weight_bound")
+    if of_classes is None and bound is None:
+        return loss
+    weights = [] if of_classes is None else [weight for _, weight in of_classes]
+    if len(weights) < targets.get("count", 1):
+        weights.append(1.0)
+    return Weighted(loss, max(weights) * float(1.0 if bound is None else bound))
 
 
 def _by_rule(loss: Loss, statement: Mapping[str, Any]) -> Loss:

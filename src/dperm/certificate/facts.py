@@ -26,6 +26,7 @@ class Facts:
     monotone: bool
     coupling: float | None
     at_zero: float | None
+    heaviest: float
     outputs: int
     l2: float
     x_norm: float

@@ -15,7 +15,7 @@ from dperm.certificate import forms, older
 from dperm.certificate.cautions import cautions
 from dperm.certificate.document import check_object, describe, digest, matches, plain
 from dperm.errors import InvalidInput
-from dperm.losses import Loss, rebuild_loss
+from dperm.losses import Loss, Weighted, rebuild_loss
 from dperm.mechanisms import Outcome, Plan
 from dperm.neighbours import Neighbours
 from dperm.privacy.entropy import Entropy
@@ -151,7 +151,17 @@ def taken_for_granted(problem: Problem, targets: Mapping[str, Any], others: Sequ
         "One person contributes one row.",
         rows,
         _TARGETS_ASSUMED[targets["kind"], targets["origin"]],
+        *_weights_assumed(problem.loss),
         *others,
+    )
+
+
+def _weights_assumed(loss: Loss) -> tuple[str, ...]:
+    if not isinstance(loss, Weighted):
+        return ()
+    return (
+        f"Class weights, and the bound on sample weights, were chosen without looking at the data: no row weighs more "
+        f"than {loss.bound:g}, weights outside 0 to the bound were cut off, and a weight follows from its own row.",
     )
 
 

@@ -7,10 +7,11 @@ needs the module of a loss that another program used.
 """
 
 import hashlib
+import math
 from pathlib import Path
 
 import numpy as np
-from numba import njit
+from numba import njit, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
@@ -38,8 +39,23 @@ def formula(formulas, name):
     return None if function is None else njit(**OPTIONS)(function)
 
 
+def told(y, one):
+    """What formulas take for a target, in the precision of ``one``: a number, or the pair of target and weight."""
+    raise NotImplementedError("compiled code only")
+
+
+def label_of(y):
+    """The target alone."""
+    raise NotImplementedError("compiled code only")
+
+
+def weight_of(y):
+    """The weight of a row: 1 where rows have none."""
+    raise NotImplementedError("compiled code only")
+
+
 def slope(formulas, margin, y, one, parameters):
-    """The loss's slope at one margin."""
+    """The loss's slope at one margin. Here and below y is what ``told`` gives."""
     raise NotImplementedError("compiled code only")
 
 
@@ -48,8 +64,8 @@ def value(formulas, margin, y, one, parameters):
     raise NotImplementedError("compiled code only")
 
 
-def has_excess(formulas):
-    """Whether the loss is ``value`` + log(1 + ``excess``)."""
+def has_excess(formulas, y):
+    """Whether the loss is ``value`` + log(1 + ``excess``): not where rows have weights, nor with them in y."""
     raise NotImplementedError("compiled code only")
 
 
@@ -57,27 +73,58 @@ def excess(formulas, margin, y, one, parameters):
     raise NotImplementedError("compiled code only")
 
 
+@overload(told, jit_options=OPTIONS)
+def compiled_told(y, one):
+    single = one == types.float32
+    if isinstance(y, types.Record):
+        if single:
+            return lambda y, one: (np.float32(y.target), np.float32(y.weight))
+        return lambda y, one: (y.target, y.weight)
+    return (lambda y, one: np.float32(y)) if single else (lambda y, one: y)
+
+
+@overload(label_of, jit_options=OPTIONS)
+def compiled_label(y):
+    return (lambda y: y.target) if isinstance(y, types.Record) else (lambda y: y)
+
+
+@overload(weight_of, jit_options=OPTIONS)
+def compiled_weight(y):
+    return (lambda y: y.weight) if isinstance(y, types.Record) else (lambda y: 1.0)
+
+
 @overload(slope, jit_options=OPTIONS)
 def compiled_slope(formulas, margin, y, one, parameters):
     own = formula(formulas, "slope")
+    if isinstance(y, types.BaseTuple):
+        return lambda formulas, margin, y, one, parameters: y[1] * own(margin, y[0], one, *parameters)
     return lambda formulas, margin, y, one, parameters: own(margin, y, one, *parameters)
 
 
 @overload(value, jit_options=OPTIONS)
 def compiled_value(formulas, margin, y, one, parameters):
-    own = formula(formulas, "value")
-    return lambda formulas, margin, y, one, parameters: own(margin, y, one, *parameters)
+    own, rest = formula(formulas, "value"), formula(formulas, "excess")
+    if not isinstance(y, types.BaseTuple):
+        return lambda formulas, margin, y, one, parameters: own(margin, y, one, *parameters)
+    if rest is None:
+        return lambda formulas, margin, y, one, parameters: y[1] * own(margin, y[0], one, *parameters)
+
+    def whole(formulas, margin, y, one, parameters):
+        return y[1] * (own(margin, y[0], one, *parameters) + math.log1p(rest(margin, y[0], one, *parameters)))
+
+    return whole
 
 
 @overload(has_excess, jit_options=OPTIONS)
-def compiled_has_excess(formulas):
-    found = formula(formulas, "excess") is not None
-    return lambda formulas: found
+def compiled_has_excess(formulas, y):
+    weighted = isinstance(y, types.Array) and isinstance(y.dtype, types.Record)
+    found = formula(formulas, "excess") is not None and not weighted
+    return lambda formulas, y: found
 
 
 @overload(excess, jit_options=OPTIONS)
 def compiled_excess(formulas, margin, y, one, parameters):
     own = formula(formulas, "excess")
-    if own is None:
+    if own is None or isinstance(y, types.BaseTuple):
         return lambda formulas, margin, y, one, parameters: one - one
     return lambda formulas, margin, y, one, parameters: own(margin, y, one, *parameters)

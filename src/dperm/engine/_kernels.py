@@ -12,7 +12,7 @@ from numba import types
 from numba.extending import overload
 
 from dperm.compiling import compiled
-from dperm.engine._formulas import FREE_ORDER, excess, has_excess, slope, value
+from dperm.engine._formulas import FREE_ORDER, excess, has_excess, label_of, slope, told, value
 from dperm.engine._tiles import gradient_of_rows, margins_of_tile
 from dperm.losses.kernel import exponential
 
@@ -79,10 +79,11 @@ def value_of_rows(kind, a, margin, y, weight, first, count):
     total = 0.0
     product = 1.0
     for i in range(count):
-        total += weight[i] * value(kind, margin[i], y[first + i], 1.0, a)
-        if has_excess(kind):
-            product *= 1.0 + weight[i] * excess(kind, margin[i], y[first + i], 1.0, a)
-    return total + math.log(product) if has_excess(kind) else total
+        target = told(y[first + i], 1.0)
+        total += weight[i] * value(kind, margin[i], target, 1.0, a)
+        if has_excess(kind, y):
+            product *= 1.0 + weight[i] * excess(kind, margin[i], target, 1.0, a)
+    return total + math.log(product) if has_excess(kind, y) else total
 
 
 margin_of_row = margins_of_tile(1, 1, apart=2)
@@ -119,7 +120,7 @@ def one_model(X, y, inverse_norm, mask, w, first, last, kind, a, clip, want_valu
             block_total += value_of_rows(kind, a, wide, y, weight, b, count)
         if want_gradient:
             for i in range(count):
-                margin[i] = slope(kind, margin[i], as_type(y[b + i]), one, a)
+                margin[i] = slope(kind, margin[i], told(y[b + i], one), one, a)
             if clipped:
                 for i in range(count):
                     bound = as_type(clip) * as_type(inverse_norm[b + i])
@@ -172,9 +173,9 @@ def slopes_of_models(Z, count, models, y, inverse_norm, mask, first, kind, a, cl
     as_type = Z.dtype.type
     one = as_type(1)
     for i in range(count):
-        label = as_type(y[first + i])
+        target = told(y[first + i], one)
         for k in range(models):
-            Z[i, k] = slope(kind, Z[i, k], label, one, a)
+            Z[i, k] = slope(kind, Z[i, k], target, one, a)
         if clip.size > 0:
             inverse = as_type(inverse_norm[first + i])
             for k in range(models):
@@ -206,12 +207,12 @@ def add_values(Z, count, models, y, mask, first, kind, a, narrow, total):
         if mask.shape[0] > 0:
             for k in range(models):
                 weight[k] = mask[first + i, k]
-        label, y64 = as_type(y[first + i]), y[first + i]
+        target, wide = told(y[first + i], one), told(y[first + i], 1.0)
         for k in range(models):
-            total[k] += weight[k] * value(kind, np.float64(Z[i, k]), y64, 1.0, a)
-            if has_excess(kind):
-                product[k] *= 1.0 + weight[k] * np.float64(excess(kind, Z[i, k], label, one, narrow))
-        if has_excess(kind) and (i % 512 == 511 or i == count - 1):
+            total[k] += weight[k] * value(kind, np.float64(Z[i, k]), wide, 1.0, a)
+            if has_excess(kind, y):
+                product[k] *= 1.0 + weight[k] * np.float64(excess(kind, Z[i, k], target, one, narrow))
+        if has_excess(kind, y) and (i % 512 == 511 or i == count - 1):
             for k in range(models):
                 total[k] += math.log(product[k])
                 product[k] = 1.0
@@ -221,7 +222,7 @@ def add_values(Z, count, models, y, mask, first, kind, a, narrow, total):
 def add_correct(Z, count, models, y, mask, first, inside, outside):
     """Count the rows where margin > 0 agrees with y > 0, inside and outside each model's own rows."""
     for i in range(count):
-        positive = y[first + i] > 0
+        positive = label_of(y[first + i]) > 0
         if mask.shape[0] > 0:
             for k in range(models):
                 correct = np.int64((Z[i, k] > 0) == positive)

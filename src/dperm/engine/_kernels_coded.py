@@ -8,7 +8,7 @@ import numpy as np
 
 from dperm.codes.table import BLOCK
 from dperm.compiling import compiled
-from dperm.engine._formulas import FREE_ORDER, slope
+from dperm.engine._formulas import FREE_ORDER, slope, told
 from dperm.engine._kernels import BLOCK as LOG_ROWS
 from dperm.engine._kernels import FIXED_ORDER, value_of_rows
 from dperm.engine._tiles import CACHE_LINE, prefetch
@@ -215,7 +215,7 @@ def add_part(
         if not (want_value or clipped or masked):  # all stages at once
             for i in range(n):
                 there = intercept if f[i] > 0.0 else 0.0
-                s = slope(kind, margin[i] * g[i] + (shift * f[i] + there), label[i], 1.0, a)
+                s = slope(kind, margin[i] * g[i] + (shift * f[i] + there), told(label[i], 1.0), 1.0, a)
                 z_there += s if f[i] > 0.0 else 0.0
                 second += s * f[i]
                 margin[i] = s * g[i]
@@ -238,7 +238,7 @@ def add_part(
         if not want_gradient:
             continue
         for i in range(n):
-            margin[i] = slope(kind, margin[i], label[i], 1.0, a)
+            margin[i] = slope(kind, margin[i], told(label[i], 1.0), 1.0, a)
         if clipped:
             inverse = inverse_norm[begin:stop_at]
             for i in range(n):

@@ -6,7 +6,7 @@ There is no other copy of the loop for other rows: what a row adds depends on it
 import numpy as np
 
 from dperm.compiling import compiled
-from dperm.engine._formulas import slope
+from dperm.engine._formulas import slope, told
 
 COLUMN, PLACE = np.uint32, np.uint64  # unsigned, so that no test for negative ones is compiled
 _ROUNDS = 1.5 * 2.0**52  # floats beyond it are whole
@@ -34,7 +34,7 @@ def renew(
         if own.size > 0 and own[i] == 0:
             continue
         margins[i] += np.float64(values[at]) * change
-        new, old = slope(kind, scale * margins[i], y[i], 1.0, a), slopes[i]
+        new, old = slope(kind, scale * margins[i], told(y[i], 1.0), 1.0, a), slopes[i]
         if not new <= largest:  # nor is NaN
             new = largest
         if new < -largest:

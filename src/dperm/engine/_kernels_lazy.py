@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from dperm.compiling import compiled
-from dperm.engine._formulas import FREE_ORDER, slope
+from dperm.engine._formulas import FREE_ORDER, slope, told
 from dperm.engine._kernels import BLOCK, FIXED_ORDER, squares_of_row, value_of_rows
 from dperm.engine._tiles import CACHE_LINE, prefetch
 
@@ -48,7 +48,7 @@ def both_moved(s0, x0, s1, x1, q, lift, centre, j):
 def slopes_of_block(kind, a, margin, y, inverse_norm, weight, first, count, clip):
     """Replace the margins of up to BLOCK rows by slopes, clipped and weighted."""
     for i in range(count):
-        margin[i] = slope(kind, margin[i], y[first + i], 1.0, a)
+        margin[i] = slope(kind, margin[i], told(y[first + i], 1.0), 1.0, a)
     if clip < np.inf:
         for i in range(count):
             bound = clip * inverse_norm[first + i]

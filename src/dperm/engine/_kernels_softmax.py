@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from dperm.compiling import compiled
-from dperm.engine._formulas import FREE_ORDER
+from dperm.engine._formulas import FREE_ORDER, label_of, weight_of
 from dperm.engine._kernels import ADDED, FIXED_ORDER
 from dperm.engine._tiles import CACHE_LINE, VECTOR_BYTES, WIDE, gradient_of_tile, margins_of_tile
 from dperm.losses.kernel import exponential
@@ -74,7 +74,7 @@ def take_exponentials(E, classes, label, top, total, chosen):
 
 @compiled(FIXED_ORDER)
 def finish_slopes(E, classes, label, total, weight, bound, clipped):
-    """Replace exponentials by slopes, of norm at most ``bound`` if ``clipped``, times ``weight``."""
+    """Replace exponentials by slopes, times ``weight``, of norm at most ``bound`` if ``clipped``."""
     lanes = E.shape[1]
     as_type = E.dtype.type
     factor = np.empty(lanes, E.dtype)
@@ -93,8 +93,8 @@ def finish_slopes(E, classes, label, total, weight, bound, clipped):
                 square[k] += np.float64(E[c, k]) * np.float64(E[c, k])
         for k in range(lanes):
             size = math.sqrt(square[k])
-            if size > bound[k]:
-                factor[k] = as_type(weight[k] * (bound[k] / size))
+            if weight[k] * size > bound[k]:
+                factor[k] = as_type(bound[k] / size)
     for c in range(classes):
         for k in range(lanes):
             E[c, k] *= factor[k]
@@ -129,9 +129,9 @@ def one_softmax(X, y, inverse_norm, mask, W, first, last, classes, clip, want_va
                 row, cell = rows + i * row_bytes, there + i * size
                 margins_of_row(X, W, row, row_bytes, here, w_bytes, columns, cell, e_bytes)
         for i in range(count):
-            label[i] = np.int64(y[b + i])
+            label[i], weight[i] = np.int64(label_of(y[b + i])), weight_of(y[b + i])
             if masked:
-                weight[i] = mask[b + i, 0]
+                weight[i] *= mask[b + i, 0]
             if clipped:
                 bound[i] = clip * inverse_norm[b + i]
         take_exponentials(E, classes, label, top, total, chosen)
@@ -159,7 +159,7 @@ def gather(Z, begin, end, models, classes, y, first, E, label):
     """Margins and labels of the (row, model) pairs [begin, end), a pair in each column of E."""
     for k in range(end - begin):
         row, model = divmod(begin + k, models)
-        label[k] = np.int64(y[first + row])
+        label[k] = np.int64(label_of(y[first + row]))
         for c in range(classes):
             E[c, k] = Z[row, model * classes + c]
 
@@ -178,7 +178,7 @@ def softmax_slopes(Z, count, models, classes, y, inverse_norm, mask, first, clip
             row, model = divmod(begin + k, models)
             row += first
             inside = (row >= start[model]) & (row < stop[model])
-            weight[k] = mask[row, model] * inside if masked else inside
+            weight[k] = weight_of(y[row]) * (mask[row, model] * inside if masked else inside)
             if clipped:
                 bound[k] = clip[model] * inverse_norm[row]
         take_exponentials(E, classes, label, top, total, chosen)
@@ -202,7 +202,8 @@ def softmax_values(Z, count, models, classes, y, mask, first, total_value):
         for k in range(end - begin):
             row, model = divmod(begin + k, models)
             if not masked or mask[first + row, model]:
-                total_value[model] += (np.float64(top[k]) - np.float64(chosen[k])) + math.log(total[k])
+                loss = (np.float64(top[k]) - np.float64(chosen[k])) + math.log(total[k])
+                total_value[model] += weight_of(y[first + row]) * loss
 
 
 @compiled(FREE_ORDER)
@@ -215,7 +216,7 @@ def softmax_correct(Z, count, models, classes, y, mask, first, inside, outside):
             for c in range(1, classes):
                 if Z[row, model * classes + c] > Z[row, model * classes + best]:
                     best = c
-            correct = best == np.int64(y[first + row])
+            correct = best == np.int64(label_of(y[first + row]))
             if masked and not mask[first + row, model]:
                 outside[model] += correct
             else:

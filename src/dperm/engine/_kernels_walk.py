@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from dperm.compiling import compiled
-from dperm.engine._formulas import FREE_ORDER, excess, has_excess, slope, value
+from dperm.engine._formulas import FREE_ORDER, excess, has_excess, slope, told, value
 
 _ADDED = 1024  # rows that are added among themselves first, so that no chain of additions is long
 _AT_ONCE = 512  # rows that share a logarithm: each factor is at most 2
@@ -30,12 +30,14 @@ def step(old, new, y, mask, margins, change, first, last, kind, a, total):
                 for i in range(label.size):
                     margin = mine[i] + np.float64(before[i]) * by
                     mine[i] = margin
-                    added += own[i] * (slope(kind, margin, label[i], 1.0, a) * np.float64(after[i]))
+                    added += own[i] * (
+                        slope(kind, margin, told(label[i], 1.0), 1.0, a) * np.float64(after[i])
+                    )
             else:
                 for i in range(label.size):
                     margin = mine[i] + np.float64(before[i]) * by
                     mine[i] = margin
-                    added += slope(kind, margin, label[i], 1.0, a) * np.float64(after[i])
+                    added += slope(kind, margin, told(label[i], 1.0), 1.0, a) * np.float64(after[i])
             total[k] += added
 
 
@@ -55,11 +57,12 @@ def add_values_between(Z, count, models, shares, y, mask, first, kind, a, total)
             for i in range(b, min(b + _AT_ONCE, count)):
                 if masked and mask[first + i, k] == 0:
                     continue
-                begin, end, label = np.float64(Z[i, 2 * k]), np.float64(Z[i, 2 * k + 1]), y[first + i]
+                begin, end = np.float64(Z[i, 2 * k]), np.float64(Z[i, 2 * k + 1])
+                target = told(y[first + i], 1.0)
                 for s in range(n):
                     margin = begin * (1.0 - shares[s]) + end * shares[s]
-                    added[s] += value(kind, margin, label, 1.0, a)
-                    if has_excess(kind):
-                        product[s] *= 1.0 + excess(kind, margin, label, 1.0, a)
+                    added[s] += value(kind, margin, target, 1.0, a)
+                    if has_excess(kind, y):
+                        product[s] *= 1.0 + excess(kind, margin, target, 1.0, a)
             for s in range(n):
-                total[k, s] += added[s] + (math.log(product[s]) if has_excess(kind) else 0.0)
+                total[k, s] += added[s] + (math.log(product[s]) if has_excess(kind, y) else 0.0)

@@ -11,6 +11,7 @@ from dperm.engine._formulas import Formulas, formulas_of
 from dperm.engine.base import Floats, Integers
 from dperm.engine.stored import Stored
 from dperm.losses import Loss, Softmax
+from dperm.losses.weighted import has_weights, targets_alone
 
 Block = NDArray[np.floating[Any]]
 FLOAT64 = np.dtype(np.float64)
@@ -23,12 +24,15 @@ def _formulas(kind: type[Loss]) -> Formulas | None:
 
 
 def compiled_kind(loss: Loss) -> Formulas | None:
-    """What stands for a loss of one margin inside the kernels, or None if it has no compiled formulas."""
-    return _formulas(type(loss)) if loss.outputs == 1 else None
+    """What stands for a loss of one margin inside the kernels, or None if it has no compiled formulas.
+
+    Weights are in the targets, whose type tells the kernels of them.
+    """
+    return _formulas(type(loss.unweighted)) if loss.outputs == 1 else None
 
 
 def has_compiled_softmax(loss: Loss) -> bool:
-    return type(loss) is Softmax
+    return type(loss.unweighted) is Softmax
 
 
 def parameters(loss: Loss, dtype: np.dtype[Any] = FLOAT64) -> tuple[Any, ...]:
@@ -145,7 +149,8 @@ class NumpyStage:
         self._shape = (-1, len(start)) if loss.outputs == 1 else (-1, len(start), loss.outputs)
 
     def _labels(self, Z: Block, first: int) -> Block:
-        return self._rows.y[first : first + len(Z), None].astype(Z.dtype)
+        y = self._rows.y[first : first + len(Z), None]
+        return y if has_weights(y) else y.astype(Z.dtype)
 
     def _own(self, Z: Block, first: int) -> NDArray[np.bool_]:
         mask = self._rows.mask
@@ -173,7 +178,7 @@ class NumpyStage:
         total += np.where(self._own(Z, first), value, 0).sum(axis=0, dtype=np.float64)
 
     def add_correct(self, Z: Block, first: int, inside: Integers, outside: Integers) -> None:
-        margin, y = Z.reshape(self._shape), self._labels(Z, first)
+        margin, y = Z.reshape(self._shape), targets_alone(self._labels(Z, first))
         correct = margin.argmax(axis=-1) == y if self._loss.outputs > 1 else (margin > 0) == (y > 0)
         own = self._own(Z, first)
         inside += (correct & own).sum(axis=0)

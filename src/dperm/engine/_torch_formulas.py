@@ -22,6 +22,7 @@ from dperm.losses import (
     SoftClippedLogistic,
     SoftClippedSquared,
     Softmax,
+    Weighted,
 )
 
 
@@ -206,6 +207,25 @@ class _OfSoftmax:
         return (y[..., None] == self._torch.arange(self._classes, device=y.device)).to(margin.dtype)
 
 
+class _OfWeighted:
+    """y has a last axis of target and weight."""
+
+    def __init__(self, loss: Weighted) -> None:
+        self._base, self._outputs = tensor_formulas(loss.base), loss.outputs
+
+    def value(self, margin: Any, y: Any) -> Any:
+        return y[..., 1] * self._base.value(margin, y[..., 0])
+
+    def slope(self, margin: Any, y: Any) -> Any:
+        return self._weight(y) * self._base.slope(margin, y[..., 0])
+
+    def curvature(self, margin: Any, y: Any) -> Any:
+        return self._weight(y) * self._base.curvature(margin, y[..., 0])
+
+    def _weight(self, y: Any) -> Any:
+        return y[..., 1] if self._outputs == 1 else y[..., 1, None]
+
+
 def _log_one_plus_exp(z: Any) -> Any:
     return (-z.abs()).exp().log1p() + z.clamp(min=0)
 
@@ -226,6 +246,7 @@ _TABLE: dict[type[Loss], Any] = {
     SoftClippedSquared: _OfSoftSquared,
     Linear: _OfLinear,
     Softmax: _OfSoftmax,
+    Weighted: _OfWeighted,
 }
 
 

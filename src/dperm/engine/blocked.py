@@ -26,6 +26,7 @@ from dperm.engine.base import Floats, Integers
 from dperm.engine.stored import Stored, StoredEngine
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
+from dperm.losses.weighted import targets_alone
 
 BLOCK_BYTES = 768 * 1024  # a block of rows and its margins stay in the L2 cache
 FEWEST_ROWS, MOST_ROWS = 256, 1024
@@ -216,7 +217,7 @@ class BlockedEngine(StoredEngine):
 
     def _check_classes(self, loss: Loss, first: int, last: int) -> None:
         """Refuse labels that a compiled softmax would take for a place outside its arrays."""
-        y = self._rows.y[first:last]
+        y = targets_alone(self._rows.y[first:last])
         if has_compiled_softmax(loss) and len(y) and not (y.min() >= 0 and y.max() < loss.outputs):
             raise InvalidInput(f"labels must be whole numbers from 0 to {loss.outputs - 1}.")
 

@@ -13,7 +13,8 @@ from dperm.engine.base import Engine, Floats, Integers
 from dperm.engine.declared import DeclaredRows
 from dperm.engine.drawn import Order
 from dperm.errors import InvalidInput
-from dperm.losses import Loss
+from dperm.losses import Loss, Weighted
+from dperm.losses.weighted import has_weights, targets_alone
 from dperm.processors import available_processors
 from dperm.row_map import RowMap
 
@@ -26,15 +27,14 @@ class HeldRows(DeclaredRows):
     shape, row_map, n_rows, mask
         As for all ``DeclaredRows``.
     y : array of shape (rows,)
-        Encoded labels: -1/+1, real numbers, or 0..C-1.
+        Encoded labels: -1/+1, real numbers, or 0..C-1; or pairs of one and a weight (``losses.weighted.TARGET``).
     """
 
     def __init__(
         self, shape: tuple[int, int], y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None
     ) -> None:
         self._y = np.asarray(y)
-        if self._y.shape != (shape[0],) or self._y.dtype.kind not in "biuf":
-            raise InvalidInput("y must hold one number per row of X.")
+        check_targets(self._y, shape[0])
         super().__init__(shape, row_map=row_map, n_rows=n_rows, mask=mask)
 
     @classmethod
@@ -66,14 +66,15 @@ class HeldRows(DeclaredRows):
         if threads is not None and threads < 1:
             raise InvalidInput(f"threads must be at least 1; got {threads}.")
         position = self._positions(order)
-        y = np.ones(self._n_rows)
-        y[position[: len(self._y)]] = self._labels()
+        y = self._labels()
+        placed = np.ones(self._n_rows, y.dtype)
+        placed[position[: len(y)]] = y
         mask = None
         if self._mask is not None:
             mask = np.empty(self._mask.shape, np.uint8)
             mask[position] = self._mask
         radius = math.nextafter(math.hypot(self._map.x_norm, self._map.intercept), math.inf)
-        common = {"y": y, "mask": mask, "radius": radius}
+        common = {"y": placed, "mask": mask, "radius": radius}
         return self._opened(position, common, precise, threads or available_processors(), **how)
 
     @abstractmethod
@@ -96,8 +97,8 @@ class HeldRows(DeclaredRows):
         return position
 
     def _labels(self) -> Floats:
-        y = self._y.astype(np.float64, copy=False)
-        if not np.isfinite(y).all():
+        y = self._y if has_weights(self._y) else self._y.astype(np.float64, copy=False)
+        if not np.isfinite(targets_alone(y)).all():
             raise InvalidInput("y holds NaN or infinite values. Drop those rows or repair the labels first.")
         return y
 
@@ -113,8 +114,20 @@ class HeldRows(DeclaredRows):
         return centre, spread
 
 
+def check_targets(y: NDArray[Any], n_rows: int) -> None:
+    """Refuse what is not one number, or one pair of target and weight, for each row."""
+    if y.shape != (n_rows,) or not (has_weights(y) or y.dtype.kind in "biuf"):
+        raise InvalidInput("y must hold one number per row of X.")
+
+
 def check_labels(y: NDArray[Any], loss: Loss) -> None:
-    """Refuse labels that the loss does not know."""
+    """Refuse labels that the loss does not know, and weights beyond its bound."""
+    if has_weights(y) != isinstance(loss, Weighted):
+        raise InvalidInput("targets have weights exactly where the loss is for weighted rows.")
+    if isinstance(loss, Weighted):
+        if not ((y["weight"] >= 0) & (y["weight"] <= loss.bound)).all():
+            raise InvalidInput("weights must lie between 0 and the bound that the loss declares.")
+        y, loss = y["target"], loss.base
     if loss.labels == "binary":
         known = np.abs(y) == 1
     elif loss.labels == "classes":

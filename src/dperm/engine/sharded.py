@@ -22,7 +22,7 @@ from dperm.engine.base import Engine, Evaluation, Floats
 from dperm.engine.declared import DeclaredRows
 from dperm.engine.drawn import Batches, DivisibleOrder, DivisibleSample, Order, OrderOfShards, Sample
 from dperm.engine.executors import Executor
-from dperm.engine.held import check_labels
+from dperm.engine.held import check_labels, check_targets
 from dperm.engine.registry import register_engine
 from dperm.engine.shards import ShardSource
 from dperm.engine.stored import check_sizes
@@ -50,8 +50,8 @@ class ShardedRows(DeclaredRows):
         self._source, self._executor = X, X.executor()
         self._encode = y if callable(y) else None
         self._y = None if callable(y) else np.asarray(y)
-        if self._y is not None and (self._y.shape != (len(X),) or self._y.dtype.kind not in "biuf"):
-            raise InvalidInput("y must hold one number per row of X.")
+        if self._y is not None:
+            check_targets(self._y, len(X))
         if self._encode is not None and not X.has_labels:
             raise InvalidInput("these shards hold no labels; give y.")
         super().__init__(X.shape, row_map=row_map, n_rows=n_rows, mask=mask)

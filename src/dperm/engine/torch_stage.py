@@ -85,6 +85,7 @@ class TorchStage:
     def correct(self, Z: Any, first: int) -> tuple[Any, Any]:
         """Correct predictions inside and outside each model's own rows."""
         margin, y = self._by_output(Z), self._labels(Z, first)
+        y = y[..., 0] if y.ndim > 2 else y
         right = (margin > 0) == (y > 0) if self._loss.outputs == 1 else margin.argmax(dim=-1) == y
         own = self._own(Z, first)
         if own is None:

@@ -11,6 +11,7 @@ import numpy as np
 from dperm.engine.base import Floats, Integers
 from dperm.engine.stored import Stored
 from dperm.engine.tensors import load_torch
+from dperm.losses.weighted import has_weights, targets_alone, weights_alone
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -60,8 +61,11 @@ class StoredTorch(Stored):
         return {}
 
     def labels(self, dtype: Any) -> Any:
+        """On the device; targets with weights have a last axis for both."""
         if dtype not in self._labels:
-            self._labels[dtype] = self.placed(self.y).to(dtype)
+            y = self.y
+            both = np.stack([targets_alone(y), weights_alone(y)], axis=-1) if has_weights(y) else y
+            self._labels[dtype] = self.placed(both).to(dtype)
         return self._labels[dtype]
 
     def inverse(self, dtype: Any) -> Any:

@@ -67,6 +67,21 @@ PARAMETERS: Entries = {
         smaller number fits, also none at all.
         """,
     ),
+    "class_weight": (
+        "dict of label to number",
+        """
+        Public weights of the classes, declared without the data; a class without one weighs 1. A row's loss counts by
+        the weight of its class, and the noise grows with the largest weight. ``dperm.balanced_weights`` makes them of
+        shares that are known.
+        """,
+    ),
+    "sample_weight_bound": (
+        "float",
+        """
+        Public bound on the ``sample_weight`` of a row, which ``fit`` then takes. Weights beyond it are cut off, and the
+        noise grows with it.
+        """,
+    ),
     "random_state": (
         "int, Generator or RandomState",
         """

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Iterable
 
 from dperm.errors import UnknownSetting
-from dperm.estimators._weights import WAY_OUT
 
 _STOPS = (
     "When to stop is decided before the data: a mechanism has its own number of passes or steps, for example "
@@ -28,10 +27,7 @@ _HINTS = {
     ),
     "penalty": "The penalty is always half the squared norm; set its weight with l2.",
     "l1_ratio": "There is no l1 penalty: the penalty is half the squared norm, and l2 its weight.",
-    "class_weight": (
-        "'balanced' would count the labels of the private rows, and any weight multiplies what a row can change, while "
-        f"the proofs here are for equal weights. {WAY_OUT}"
-    ),
+    "class_weight": "There are no classes here; weigh rows with sample_weight and a declared sample_weight_bound.",
     "max_iter": _STOPS,
     "tol": _STOPS,
     "n_iter_no_change": _STOPS,

@@ -56,6 +56,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     privacy_: PrivacyReport
     ledger_entry_: str | None
 
+    # Not in the signature of ``fit``: what looks for it there, such as boosting, would weigh rows by other rows.
+    __metadata_request__fit = {"sample_weight": None}  # noqa: RUF012
+
     def __init__(
         self,
         *,
@@ -67,6 +70,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         fit_intercept: bool = True,
         neighbours: str = "replace-one",
         max_rows: int | None = None,
+        sample_weight_bound: float | None = None,
         random_state: Any = None,
         ledger: Ledger | None = None,
         dataset: str | None = None,
@@ -79,6 +83,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.fit_intercept = fit_intercept
         self.neighbours = neighbours
         self.max_rows = max_rows
+        self.sample_weight_bound = sample_weight_bound
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset

@@ -21,9 +21,17 @@ from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classes, has_link
 from dperm.estimators._rows import checked_rows, note_features, unquoted
 from dperm.estimators._shards import are_in_shards, in_shards, scored
-from dperm.estimators._weights import refuse_weights
 from dperm.estimators.base import PrivateLinearModel, Vector
-from dperm.estimators.labels import encode_labels
+from dperm.estimators.weights import (
+    ClassWeight,
+    check_class_weight,
+    encode_weighted,
+    refuse_in_shards,
+    sample_weight_in,
+    weighed,
+    weighted,
+    weights_of,
+)
 from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Mechanism, Plan
@@ -68,6 +76,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         fit_intercept: bool = True,
         neighbours: str = "replace-one",
         max_rows: int | None = None,
+        class_weight: ClassWeight = None,
+        sample_weight_bound: float | None = None,
         random_state: Any = None,
         ledger: Ledger | None = None,
         dataset: str | None = None,
@@ -81,11 +91,13 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             fit_intercept=fit_intercept,
             neighbours=neighbours,
             max_rows=max_rows,
+            sample_weight_bound=sample_weight_bound,
             random_state=random_state,
             ledger=ledger,
             dataset=dataset,
         )
         self.classes = classes
+        self.class_weight = class_weight
 
     def plan(self, n_rows: int, n_features: int, n_classes: int | None = None) -> Plan:
         """What ``fit`` would do on a table of this shape: noise, price and settings, from public facts alone.
@@ -99,9 +111,10 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         n_classes : int, optional
             How many labels may occur, where ``classes`` does not say so; two if neither does.
         """
-        return self._planned(n_rows, n_features, self._loss(self._count_classes(n_classes)))
+        count = self._count_classes(n_classes)
+        return self._planned(n_rows, n_features, self._loss(self._known_weights(count), count))
 
-    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> PrivateClassifier:
+    def fit(self, X: Any, y: Any = None, **weights: Any) -> PrivateClassifier:
         """Plan from public facts, then train on the rows and release the weights once.
 
         Parameters
@@ -111,36 +124,41 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             Shards are a ``ShardSource``, or what one is made of: a Dask array or frame, a Spark DataFrame.
         y : array-like of shape (n_samples,), or the name of a column
             Labels, all of them in ``classes``, which are declared where the labels lie in shards.
-        **unsupported
-            Refused: ``sample_weight`` with the reason why.
+        **weights
+            ``sample_weight``, one number for each row, where ``sample_weight_bound`` is declared. Weights outside 0 to
+            the bound are cut off. A weight must follow from its own row.
         """
-        refuse_weights(unsupported)
+        sample_weight = sample_weight_in(weights, self.sample_weight_bound)
         with in_shards(X, y) as (rows, labels):
-            coefficients, intercept = self._fitted(rows, labels)
+            coefficients, intercept = self._fitted(rows, labels, sample_weight)
         self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
         self.intercept_ = np.atleast_1d(intercept)
         self._bind()
         return self
 
-    def _fitted(self, X: Any, y: Any) -> tuple[Vector, Vector]:
+    def _fitted(self, X: Any, y: Any, sample_weight: Any) -> tuple[Vector, Vector]:
         paying = self.ledger is not None
         shape = self._table_shape(X, y, paying)
         public = X.classes if are_in_shards(y) else None
         self._labels_are_public = public is not None
         classes = self._label_set(y, paying, public)
+        weights = weights_of(self.class_weight, classes)
+        if are_in_shards(y):
+            refuse_in_shards(sample_weight)
 
         def read() -> tuple[Any, Any]:
             if are_in_shards(y):
                 note_features(self, X, shape[1])
-                return X, partial(encode_labels, classes=classes)
+                return X, partial(encode_weighted, classes=classes, weights=weights)
             rows, labels = checked_rows(self, X, y, ensure_min_samples=self._fewest_rows())
             with unquoted():
                 check_classification_targets(labels)
-                return rows, encode_labels(labels, classes)
+                targets = encode_weighted(labels, classes, weights)
+                return rows, weighed(targets, sample_weight, self.sample_weight_bound)
 
-        weights = self._fit_weights(self._plan(*shape, self._loss(len(classes))), read)
+        fitted = self._fit_weights(self._plan(*shape, self._loss(weights, len(classes))), read)
         self.classes_ = classes
-        return weights
+        return fitted
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Margins: of two classes one per row, positive for ``classes_[1]``; otherwise one column per class.
@@ -158,7 +176,10 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Probabilities, one column per class in the order of ``classes_``, by the loss's exact link."""
+        """Probabilities, one column per class in the order of ``classes_``, by the loss's exact link.
+
+        With weights they are those of a table in which every row counts by its weight, as in scikit-learn.
+        """
         odds = self._log_odds(X)
         if odds.ndim == 2:
             return np.asarray(softmax(odds, axis=1))
@@ -194,8 +215,17 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         margins = self.decision_function(X)
         return loss_of(self.privacy_.statement["problem"]).log_odds(margins)
 
-    def _loss(self, n_classes: int) -> Loss:
-        return classifier_loss(self.loss, n_classes)
+    def _loss(self, weights: Sequence[float] | None, n_classes: int) -> Loss:
+        return weighted(classifier_loss(self.loss, n_classes), weights, self.sample_weight_bound)
+
+    def _known_weights(self, n_classes: int) -> Sequence[float] | None:
+        """Those of the classes, where nobody need know which class has which."""
+        if self.classes is not None or self.class_weight is None:
+            return weights_of(self.class_weight, () if self.classes is None else self.classes)
+        check_class_weight(self.class_weight)
+        if len(self.class_weight) > n_classes:
+            raise InvalidInput(f"class_weight has {len(self.class_weight)} labels for {n_classes} classes.")
+        return [*self.class_weight.values()] + [1.0] * (n_classes - len(self.class_weight))
 
     def _targets(self, loss: Loss) -> dict[str, Any]:
         origin = TAKEN if self.classes is None and not self._labels_are_public else DECLARED

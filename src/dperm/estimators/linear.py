@@ -19,8 +19,8 @@ from dperm.estimators._documented import documented
 from dperm.estimators._losses import LossLike, regression_loss
 from dperm.estimators._rows import checked_rows, note_features, unquoted
 from dperm.estimators._shards import are_in_shards, in_shards, scored
-from dperm.estimators._weights import refuse_weights
 from dperm.estimators.base import PrivateLinearModel, Vector
+from dperm.estimators.weights import refuse_in_shards, sample_weight_in, weighed, weighted
 from dperm.ledger import Ledger
 from dperm.losses import ClippedSquared, Loss
 from dperm.mechanisms import Mechanism, Plan
@@ -119,6 +119,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         fit_intercept: bool = True,
         neighbours: str = "replace-one",
         max_rows: int | None = None,
+        sample_weight_bound: float | None = None,
         random_state: Any = None,
         ledger: Ledger | None = None,
         dataset: str | None = None,
@@ -132,6 +133,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
             fit_intercept=fit_intercept,
             neighbours=neighbours,
             max_rows=max_rows,
+            sample_weight_bound=sample_weight_bound,
             random_state=random_state,
             ledger=ledger,
             dataset=dataset,
@@ -153,7 +155,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         self._scale()
         return self._planned(n_rows, n_features, self._loss())
 
-    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> PrivateLinearRegression:
+    def fit(self, X: Any, y: Any = None, **weights: Any) -> PrivateLinearRegression:
         """Plan from public facts, then train on the rows and release.
 
         Parameters
@@ -163,21 +165,26 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
             Shards are a ``ShardSource``, or what one is made of: a Dask array or frame, a Spark DataFrame.
         y : array-like of shape (n_samples,), or the name of a column
             Numbers; those outside ``y_range`` are cut off at its ends.
-        **unsupported
-            Refused: ``sample_weight`` with the reason why.
+        **weights
+            ``sample_weight``, one number for each row, where ``sample_weight_bound`` is declared. Weights outside 0 to
+            the bound are cut off. A weight must follow from its own row.
         """
-        refuse_weights(unsupported)
+        sample_weight = sample_weight_in(weights, self.sample_weight_bound)
         middle, half = self._scale()
         encode = partial(_moved, middle=middle, half=half)
         with in_shards(X, y) as (rows, targets):
-            coefficients, intercept = self._fitted(rows, targets, encode)
+            coefficients, intercept = self._fitted(rows, targets, encode, sample_weight)
         self.coef_ = half * coefficients
         self.intercept_ = float(middle + half * intercept)
         self._bind()
         return self
 
-    def _fitted(self, X: Any, y: Any, encode: Callable[[Any], Any]) -> tuple[Vector, Vector]:
+    def _fitted(
+        self, X: Any, y: Any, encode: Callable[[Any], Any], sample_weight: Any
+    ) -> tuple[Vector, Vector]:
         shape = self._table_shape(X, y, self.ledger is not None)
+        if are_in_shards(y):
+            refuse_in_shards(sample_weight)
 
         def read() -> tuple[Any, Any]:
             if are_in_shards(y):
@@ -185,7 +192,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
                 return X, encode
             rows, values = checked_rows(self, X, y, y_numeric=True, ensure_min_samples=self._fewest_rows())
             with unquoted():
-                return rows, encode(values)
+                return rows, weighed(encode(values), sample_weight, self.sample_weight_bound)
 
         return self._fit_weights(self._plan(*shape, self._loss()), read)
 
@@ -208,7 +215,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         return tags
 
     def _loss(self) -> Loss:
-        return regression_loss(self.loss, self._number("residual_bound"))
+        loss = regression_loss(self.loss, self._number("residual_bound"))
+        return weighted(loss, None, self.sample_weight_bound)
 
     def _targets(self, loss: Loss) -> dict[str, Any]:
         assert self.y_range is not None  # or fit had raised

@@ -10,6 +10,7 @@ from dperm.estimators._losses import LossLike
 from dperm.estimators.classifier import PrivateClassifier
 from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.estimators.svm import PrivateLinearSVC
+from dperm.estimators.weights import ClassWeight
 from dperm.ledger import Ledger
 from dperm.losses import Logistic, resolve_loss
 from dperm.mechanisms import Mechanism
@@ -56,6 +57,8 @@ class PrivateLinearClassifier(PrivateClassifier):
         fit_intercept: bool = True,
         neighbours: str = "replace-one",
         max_rows: int | None = None,
+        class_weight: ClassWeight = None,
+        sample_weight_bound: float | None = None,
         random_state: Any = None,
         ledger: Ledger | None = None,
         dataset: str | None = None,
@@ -70,6 +73,8 @@ class PrivateLinearClassifier(PrivateClassifier):
             fit_intercept=fit_intercept,
             neighbours=neighbours,
             max_rows=max_rows,
+            class_weight=class_weight,
+            sample_weight_bound=sample_weight_bound,
             random_state=random_state,
             ledger=ledger,
             dataset=dataset,

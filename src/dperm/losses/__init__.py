@@ -19,6 +19,7 @@ from dperm.losses.soft_clipped_logistic import SoftClippedLogistic
 from dperm.losses.soft_clipped_squared import SoftClippedSquared
 from dperm.losses.softmax import Softmax
 from dperm.losses.squared import ClippedSquared
+from dperm.losses.weighted import Weighted
 
 for _loss in (
     Logistic,
@@ -44,6 +45,7 @@ __all__ = [
     "SoftClippedLogistic",
     "SoftClippedSquared",
     "Softmax",
+    "Weighted",
     "example_losses",
     "loss_choices",
     "loss_names",

@@ -92,6 +92,16 @@ class Loss(ABC):
         """The loss that has these ``parameters`` and ``outputs``."""
         return cls(*parameters)
 
+    @property
+    def heaviest(self) -> float:
+        """The largest weight that a row can have: 1 where rows have none."""
+        return 1.0
+
+    @property
+    def unweighted(self) -> "Loss":
+        """The loss of a row of weight 1."""
+        return self
+
     def for_classes(self, n_classes: int) -> "Loss":
         """The loss that stands for this one when there are ``n_classes`` labels."""
         if self.labels == "binary" and n_classes == 2:

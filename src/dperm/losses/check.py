@@ -12,6 +12,7 @@ import numpy as np
 
 from dperm.losses.base import Array, Labels, Loss
 from dperm.losses.fingerprint import fingerprint
+from dperm.losses.weighted import PREFIX
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _SLACK = 1 + 1e-12
@@ -27,6 +28,8 @@ def objection(kind: object) -> str | None:
     if inspect.isabstract(kind):
         return f"it does not define {', '.join(sorted(kind.__abstractmethods__))}"
     names = (vars(kind).get("name"), *kind.aliases)
+    if any(isinstance(name, str) and name.startswith(PREFIX) for name in names):
+        return f"names that begin with {PREFIX} are those of losses with weights"
     if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in names):
         return "its name and aliases must be lower-case words, joined by hyphens"
     if kind.labels not in get_args(Labels):

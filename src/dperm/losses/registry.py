@@ -10,6 +10,7 @@ from dperm.errors import InvalidInput
 from dperm.installed import register_installed
 from dperm.losses.base import Labels, Loss
 from dperm.losses.check import objection
+from dperm.losses.weighted import PREFIX, Weighted
 
 ENTRY_POINTS = "dperm.losses"
 """The group of entry points by which an installed package makes its own losses known."""
@@ -92,6 +93,8 @@ def resolve_loss(loss: str | Loss) -> Loss:
 
 def rebuild_loss(name: str, parameters: Sequence[float], outputs: int) -> Loss:
     """The loss that has this name, ``parameters`` and ``outputs``; nothing else will do."""
+    if name.startswith(PREFIX) and parameters:
+        return Weighted(rebuild_loss(name.removeprefix(PREFIX), parameters[1:], outputs), parameters[0])
     kind = next((kind for kind in registered_losses() if kind.name == name), None)
     if kind is not None and len(parameters) == len(kind.examples()[0].parameters):
         loss = kind.from_parameters(tuple(parameters), outputs)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
-from dperm.losses import ClippedSquared, Logistic, Loss, SoftClippedLogistic, SoftClippedSquared
+from dperm.losses import ClippedSquared, Logistic, Loss, SoftClippedLogistic, SoftClippedSquared, Weighted
 from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
 from dperm.mechanisms.gradient.dp_gd import DPGD
 from dperm.mechanisms.objective.objective import Objective
@@ -122,6 +122,9 @@ class Auto(Mechanism):
 
 def loss_for(problem: Problem, budget: Budget) -> Loss:
     """The loss to train with in place of the one that was asked for; a loss with settings of its own is kept."""
+    if isinstance(problem.loss, Weighted):
+        base = loss_for(replace(problem, loss=problem.loss.base), budget)
+        return Weighted(base, problem.loss.bound)
     if problem.loss == Logistic():
         low, high = CLIP_RANGE
         clip = high * (CLIP_LEVEL / noise_level(problem, budget)) ** CLIP_GROWTH
@@ -142,12 +145,13 @@ def choose(problem: Problem, budget: Budget, standardise: bool | str = LINEAR) -
             DPGD(standardise=standardise),
             f"the given l2 is too small for a perturbed objective: noisy gradients on {rows} need none",
         )
-    path = PATH * math.sqrt(problem.dimension) / noise_level(problem, budget) / problem.x_norm**2
+    heaviest = problem.loss.heaviest  # slopes are so many times as large
+    path = PATH * math.sqrt(problem.dimension) / noise_level(problem, budget) / problem.x_norm**2 / heaviest
     descent = DPGD(
         steps=STEPS,
         step_size=(1 - MOMENTUM) * path / STEPS,
         momentum=MOMENTUM,
-        clip=GRADIENT_CLIP * problem.x_norm,
+        clip=GRADIENT_CLIP * problem.x_norm * heaviest,
         standardise=standardise,
     )
     return descent, f"several classes: noisy gradients on {rows} cost least per coefficient"

@@ -8,6 +8,7 @@ from dperm.neighbours import Neighbours
 
 if TYPE_CHECKING:
     from dperm.mechanisms.base import Plan
+    from dperm.problem import Problem
 
 
 def plan_summary(plan: Plan) -> str:
@@ -33,7 +34,7 @@ def plan_summary(plan: Plan) -> str:
     lines = [
         head,
         f"  table        {table}",
-        f"  loss         {problem.loss.name}, l2 = {problem.l2:g}",
+        f"  loss         {problem.loss.name}{_weights(problem)}, l2 = {problem.l2:g}",
         f"  mechanism    {by}",
         f"  settings     {used}",
         f"  spends       {_spent(plan)}",
@@ -75,3 +76,8 @@ def _released(plan: Plan) -> str:
 
 def _short(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _weights(problem: Problem) -> str:
+    heaviest = problem.loss.heaviest
+    return "" if problem.loss is problem.loss.unweighted else f", rows weigh at most {heaviest:g}"

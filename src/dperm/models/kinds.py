@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any, get_type_hints
 
-from dperm.certificate.document import check_object, matches, mechanism_of, plain
+from dperm.certificate.document import (
+    check_object,
+    is_finite_float,
+    is_label,
+    matches,
+    mechanism_of,
+    plain,
+)
+from dperm.certificate.estimators import WEIGHTS
 from dperm.certificate.older import mechanism_then, mechanism_today
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
@@ -35,8 +43,13 @@ def stored_parameters(estimator: PrivateLinearModel, version: int) -> dict[str, 
     parameters = {
         name: plain(name, value)
         for name, value in estimator.get_params(deep=False).items()
-        if name not in _ELSEWHERE
+        if name not in _ELSEWHERE and not (name in WEIGHTS and value is None)
     }
+    if "class_weight" in parameters:  # keys of an object would be text
+        pairs = estimator.get_params(deep=False)["class_weight"].items()
+        parameters["class_weight"] = [
+            [plain("class_weight", label), float(weight)] for label, weight in pairs
+        ]
     if version < _STANDARDISING and isinstance(parameters["mechanism"], dict):
         parameters["mechanism"] = mechanism_then(parameters["mechanism"])
     return {name: value for name, value in parameters.items() if name in _names(type(estimator), version)}
@@ -46,7 +59,11 @@ def parameters_of(kind: type[PrivateLinearModel], document: dict[str, Any]) -> d
     """The parameters in a file, each of its own type."""
     hints = _hints(kind)
     names = _names(kind, document["version"])
-    parameters = {**check_object("parameters", document["parameters"], names)}
+    stored = document["parameters"]
+    unset = WEIGHTS.intersection(names).difference(stored) if isinstance(stored, dict) else ()
+    parameters = {**check_object("parameters", stored, [name for name in names if name not in unset])}
+    if "class_weight" in parameters:
+        parameters["class_weight"] = _class_weight(parameters["class_weight"])
     if document["version"] < _STANDARDISING:
         parameters["mechanism"] = mechanism_today(parameters["mechanism"])
     parameters["mechanism"] = _mechanism(parameters["mechanism"])
@@ -81,6 +98,15 @@ def _mechanism(stored: object) -> str | Mechanism:
         resolve(stored)
         return stored
     return mechanism_of(stored)
+
+
+def _class_weight(stored: object) -> dict[Any, Any]:
+    """From pairs of label and weight."""
+    if not (isinstance(stored, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in stored)):
+        raise InvalidInput("class_weight must be a list of pairs of label and weight.")
+    if not all(is_label(label) and is_finite_float(weight) and weight > 0 for label, weight in stored):
+        raise InvalidInput("class_weight must pair labels with positive numbers.")
+    return dict(stored)
 
 
 def _loss(stored: object) -> str | Loss:

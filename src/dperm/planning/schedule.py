@@ -27,7 +27,7 @@ def default_step(problem: Problem) -> float:
     """
     if problem.smoothness == 0:
         raise Unsupported("a loss without curvature and l2 = 0 suggest no step size; give step_size.")
-    return min(2 / problem.smoothness, 4 / problem.row_norm**2)
+    return min(2 / problem.smoothness, 4 / (problem.loss.heaviest * problem.row_norm**2))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

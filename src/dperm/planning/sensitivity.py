@@ -157,7 +157,8 @@ def curvature(problem: Problem) -> float:
 
     Only accuracy rests on it. 1 for a loss without curvature.
     """
-    largest = problem.loss.smoothness if problem.loss.outputs == 1 else 1 / problem.loss.outputs
+    loss = problem.loss
+    largest = loss.smoothness if loss.outputs == 1 else loss.heaviest / loss.outputs
     return largest * problem.row_norm**2 or 1.0
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import erfc
 
 from dperm.certificate.accountant import Price, gaussian_delta, vertex_delta
+from dperm.certificate.constants import unweighted
 from dperm.certificate.facts import ALLOWANCE, Facts, U, grid_exponent
 from dperm.certificate.routes.evidence import Evidence
 from dperm.errors import InvalidInput
@@ -74,14 +75,14 @@ def _reach(facts: Facts, strength: float, noise: float) -> tuple[float, float]:
 
 def _log_determinant(facts: Facts, strength: float) -> float:
     """Lemma 3."""
-    if facts.loss == "softmax":
-        return (facts.outputs - 1) * math.log(1 + facts.r**2 / (facts.outputs * strength))
+    if unweighted(facts.loss) == "softmax":
+        return (facts.outputs - 1) * math.log(1 + facts.heaviest * facts.r**2 / (facts.outputs * strength))
     return math.log(1 + facts.beta / strength)
 
 
 def _vertices(facts: Facts) -> list[float]:
     """Lemma 4, in units of R."""
-    if facts.loss == "softmax":
+    if unweighted(facts.loss) == "softmax":
         others = facts.outputs - 1
         if facts.rows == 1:
             return [0.0] + [1.0] * others

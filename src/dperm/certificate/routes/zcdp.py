@@ -107,17 +107,10 @@ def _moved(facts: Facts, longest: float, power: int) -> float:
     """How far scores on a segment of this length move apart, rounding at weights up to 2**power included."""
     norm = 2.0**power
     length = longest * (1 + 1e-9) + 16 * U * (norm + longest)
-    value = _loss_at_zero(facts) + facts.R * norm
-    row = facts.slope * 2 * facts.p * U * facts.r * norm + 1e-14 * (1 + value)
+    value = (facts.at_zero or 0.0) + facts.R * norm
+    row = facts.slope * 2 * facts.p * U * facts.r * norm + 1e-14 * (facts.heaviest + value)
     summed = facts.adding(facts.n) * value + 2 * (facts.p + 8) * U * (value + facts.l2 / 2 * norm**2)
     return facts.gap * length / 2 + 2 * facts.n * (row + summed)
-
-
-def _loss_at_zero(facts: Facts) -> float:
-    if facts.loss == "logistic":
-        return math.log(2)
-    width = 1 / (2 * facts.curvature)  # of a huberised hinge
-    return (1 + width) ** 2 / (4 * width) if width > 1 else 1.0
 
 
 def _check_spending(evidence: Evidence, gradients: list[Release], choices: list[Release]) -> None:

@@ -289,10 +289,11 @@ def step_choice(problem: Problem, points: Vector, longest: float, epsilon: float
 def score_error(problem: Problem, weight_norm: float) -> float:
     """Error of one computed score, by the arithmetic of the passes; weights of at most this norm."""
     n, labels, precise = problem.n_rows, np.array([-1.0, 1.0]), problem.arithmetic
-    at_zero = float(np.abs(problem.loss.value(np.zeros(2), labels)).max())
+    heaviest = problem.loss.heaviest
+    at_zero = heaviest * float(np.abs(problem.loss.unweighted.value(np.zeros(2), labels)).max())
     value = at_zero + problem.gradient_bound * weight_norm
     margin = 2 * problem.n_columns * precise.margin * problem.row_norm * weight_norm
-    one_row = problem.loss.lipschitz * margin + precise.value * (1 + value)
+    one_row = problem.loss.lipschitz * margin + precise.value * (heaviest + value)
     penalty = problem.l2 / 2 * weight_norm**2
     rest = 2 * (problem.n_columns + 8) * UNIT_ROUNDOFF * (value + penalty)
     return n * one_row + n * (precise.sum_error(n) * value + rest)

@@ -45,20 +45,22 @@ def curvature_bound(problem: Problem) -> float:
 
 def hessian_trace(problem: Problem) -> float:
     """Bound on the trace of one row's Hessian; over the strength it bounds the log-determinant."""
-    if type(problem.loss) is Softmax:
-        return problem.row_norm**2 * (1 - 1 / problem.loss.n_classes)
+    K = _softmax_classes(problem)
+    if K is not None:
+        return problem.loss.heaviest * problem.row_norm**2 * (1 - 1 / K)
     return curvature_bound(problem)
 
 
 def log_determinant_bound(problem: Problem) -> float:
     r"""How much one row can add to the log-determinant of the Hessian.
 
-    :math:`\ln(1 + \beta/\Lambda)` for a loss of one margin and :math:`(K-1)\ln(1 + r^2/(K\Lambda))` for
-    softmax over K classes. It is enough for both relations and in both directions.
+    :math:`\ln(1 + \beta/\Lambda)` for a loss of one margin and :math:`(K-1)\ln(1 + W r^2/(K\Lambda))` for
+    softmax over K classes with weights up to W. It is enough for both relations and in both directions.
     """
-    if type(problem.loss) is Softmax:
-        K = problem.loss.n_classes
-        return (K - 1) * math.log1p(problem.row_norm**2 / (K * strength(problem))) * _UP
+    K = _softmax_classes(problem)
+    if K is not None:
+        moved = problem.loss.heaviest * problem.row_norm**2
+        return (K - 1) * math.log1p(moved / (K * strength(problem))) * _UP
     _check_one_margin(problem)
     return math.log1p(curvature_bound(problem) / strength(problem)) * _UP
 
@@ -69,8 +71,9 @@ def gradient_vertices(problem: Problem) -> list[float]:
     Sorted; the norms of any pair of neighbours are, one by one, at most these.
     """
     replace = problem.neighbours is Neighbours.REPLACE_ONE
-    if type(problem.loss) is Softmax:
-        others = problem.loss.n_classes - 1
+    K = _softmax_classes(problem)
+    if K is not None:
+        others = K - 1
         if replace:
             apart = [math.sqrt(3)] * (others * (others - 1)) + [2.0] * others
             return [0.0] + [1.0] * (2 * others) + apart
@@ -79,6 +82,12 @@ def gradient_vertices(problem: Problem) -> list[float]:
     if problem.loss.sign_definite:
         return [0.0, 1.0, 1.0, 2.0] if replace else [0.0, 1.0]
     return [math.sqrt(2), math.sqrt(2), 2.0, 2.0] if replace else [1.0, 1.0]
+
+
+def _softmax_classes(problem: Problem) -> int | None:
+    """K for softmax over K classes, with weights or without; None for any other loss."""
+    loss = problem.loss.unweighted
+    return loss.n_classes if type(loss) is Softmax else None
 
 
 def vertex_profile(problem: Problem, scale: float) -> GaussianProfile:

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput
-from dperm.losses import ClippedSquared
+from dperm.losses import ClippedSquared, Weighted
 from dperm.mechanisms.base import Job, Plan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.family import (
@@ -89,6 +89,8 @@ class AdaSSP(StatisticsMechanism):
             raise InvalidInput(f"failure must be below 0.5; got {self.failure!r}.")
 
     def misfit(self, problem: Problem) -> str | None:
+        if isinstance(problem.loss, Weighted):
+            return "its moments count every row once; the proof has no weights"
         if type(problem.loss) is not ClippedSquared:
             return f"it covers the squared loss only, not {problem.loss.name}"
         return super().misfit(problem)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
-from dperm.losses import Logistic
+from dperm.losses import Logistic, Weighted
 from dperm.mechanisms.base import Job, Plan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.family import (
@@ -93,6 +93,8 @@ class SSP(StatisticsMechanism):
             check_positive("ridge", self.ridge)
 
     def misfit(self, problem: Problem) -> str | None:
+        if isinstance(problem.loss, Weighted):
+            return "the sensitivity of its joint statistic is proved for rows of equal weight"
         if type(problem.loss) is not Logistic:
             return f"it covers the logistic loss only, not {problem.loss.name}"
         if problem.l2 == 0 and self.ridge is None:
