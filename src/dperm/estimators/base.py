@@ -30,6 +30,7 @@ from dperm.estimators.report import PrivacyReport
 from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
+from dperm.mechanisms.plan_words import name_used
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import AUTO, L2, parse_l2
 from dperm.privacy import Budget, Gate
@@ -174,7 +175,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return outcome
 
         self.ledger_entry_, outcome = paid(
-            self, lambda: plan.cost, problem.neighbours, plan.mechanism.name, table, train
+            self, lambda: plan.cost, problem.neighbours, name_used(plan), table, train
         )
         self.row_map_ = outcome.row_map
         self.privacy_ = self._report(plan, outcome, gate)

@@ -44,6 +44,12 @@ def plan_summary(plan: Plan) -> str:
     return "\n".join(lines)
 
 
+def name_used(plan: Plan) -> str:
+    """The mechanism that trains, and in brackets the one that chose it: "objective (auto)"."""
+    asked, used = plan.mechanism.name, plan.trained_by.mechanism.name
+    return used if used == asked else f"{used} ({asked})"
+
+
 def noise_on(family: str, coefficients: int, releases: int) -> str | None:
     """What the noise is added to; None where there is none."""
     if releases == 0:

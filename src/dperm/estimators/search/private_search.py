@@ -191,7 +191,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         cost = Cost.point(whole.epsilon, whole.delta)
         entry, (params, model, score) = paid(
-            self, lambda: cost, task.neighbours, NAME, lambda: self._read(X, y, task), train
+            self, lambda: cost, task.neighbours, NAME, lambda: self._read(X, y, task), train, kind="search"
         )
         settings = {
             "candidates": len(grid),
@@ -309,6 +309,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             NAME,
             lambda: self._read(X, y, task),
             lambda data: model.fit(*data),
+            kind="search",
         )
         targets = self.estimator._targets(plan.problem.loss)
         report = report_on_public_choice(model, plan, targets, params, public[0].shape[0])
