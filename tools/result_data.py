@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ CELLS = pa.schema(
 )
 _KEY = b"dperm-run"
 _NUMBER = re.compile(r"([+-]?\d+(?:\.\d+)?)(?: ±(\d+(?:\.\d+)?))?")
-_MONTHS = "January February March April May June July August September October November December".split()
 _PACKAGES = {"python": "Python", "numpy": "NumPy", "scikit-learn": "scikit-learn", "opendp": "OpenDP"}
 
 
@@ -48,13 +48,13 @@ class Run:
     note: str = ""
 
     def in_words(self, name: str) -> str:
-        year, month, day = self.date.split("-")
-        date = f"{int(day)} {_MONTHS[int(month) - 1]} {year}"
+        day = date.fromisoformat(self.date)
+        when = f"{day.day} {day:%B} {day.year}"
         file = f"[{name}.parquet](data/{name}.parquet)"
         if self.transcribed:
-            parts = [f"{file}, transcribed from {self.transcribed} of {date}"]
+            parts = [f"{file}, transcribed from {self.transcribed} of {when}"]
         else:
-            parts = [f"{file}, run on {date}"]
+            parts = [f"{file}, run on {when}"]
         parts.append(f"`{self.command}`" if self.command.startswith("dperm ") else self.command)
         if self.seed is not None:
             parts.append(f"seed {self.seed}")

@@ -1,10 +1,10 @@
-"""Take the results of ``dperm reproduce`` and ``dperm compare`` into docs/data: ``python tools/take_results.py FOLDER``.
+"""Take results into docs/data: ``python tools/take_results.py FOLDER``, the folder of ``dperm reproduce --out FOLDER``.
 
-FOLDER is that of ``dperm reproduce --out FOLDER``; each item in it becomes docs/data/ITEM.parquet, from its results
-where these are curves over ε, else from the tables of its report. With ``--as FILE COLUMN TABLE/PART=FOLDER ...`` the
-folders of several comparisons become one file, each table with its parts side by side in a column named COLUMN. Take them on the machine and with the versions of the run: what the
-results do not say themselves is noted from here. Then ``python tools/result_pages.py --write``; the study of the
-defaults has ``tools/study_tables.py``.
+Each item in it becomes docs/data/ITEM.parquet, from its results where these are curves over ε, else from the tables of
+its report. With ``--as FILE COLUMN TABLE/PART=FOLDER ...`` the folders of several ``dperm compare --out FOLDER`` become
+one file, each table with its parts side by side in a column named COLUMN. Take them on the machine and with the versions
+of the run: what the results do not say themselves is noted from here. Then ``python tools/result_pages.py --write``; the
+study of the defaults has ``tools/study_tables.py``.
 """
 
 import math

@@ -100,7 +100,7 @@ def test_curves_become_means_with_standard_errors(results):
     curve = next(one for one in curves(results) if one.label == "ours")
     values = 100 * curve.accuracy[1]
     by_repeat = [values[curve.runs[1][:, 0] == repeat].mean() for repeat in (0, 1)]
-    shown = dict((row[0], row[2]) for row in table.rows)["ours"]
+    shown = next(row[2] for row in table.rows if row[0] == "ours")
     assert shown.value == pytest.approx(values.mean())
     assert shown.spread == pytest.approx(np.std(by_repeat, ddof=1) / np.sqrt(2))
 
@@ -108,7 +108,8 @@ def test_curves_become_means_with_standard_errors(results):
 def test_items_and_comparisons_are_taken(tmp_path, results):
     report = (
         "# x\n\n`dperm reproduce x --quick`: quick\n\n**accuracy, %: first**\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n\n"
-        "**accuracy, %: second**\n\n| data set | m |\n| --- | --- |\n| s, 5 rows | 3.0 |\n| t | 4 |\n\n## Checks\n\n- y\n"
+        "**accuracy, %: second**\n\n| data set | m |\n| --- | --- |\n| s, 5 rows | 3.0 |\n| t | 4 |\n\n"
+        "## Checks\n\n- y\n"
     )
     for name in ("x", "gp-table4", "rsgd-fig1", "defaults"):
         (tmp_path / "out" / name).mkdir(parents=True)
