@@ -48,9 +48,11 @@ docs: $(VENV)/.docs
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks
 
-# The table of mechanisms in docs/mechanisms.md, from the registry.
+# The tables of the documentation: mechanisms from the registry, results from docs/data.
 tables: $(VENV)/.installed
 	$(BIN)/python tools/mechanism_table.py --write
+	$(BIN)/python tools/result_pages.py --write
+	$(BIN)/python tools/study_tables.py --write
 
 # The stubs that tell type checkers which names dperm exports.
 names: $(VENV)/.installed
