@@ -1,7 +1,7 @@
 """What the commands take as DATA: the name of a data set, or a CSV or Parquet file with a schema."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from dperm.datasets import (
     read_table,
 )
 from dperm.datasets.columns import check_columns
+from dperm.datasets.retarget import predicting
 from dperm.errors import InvalidInput
 
 Made = TypeVar("Made", bound=CodedTable | NDArray[Any])
@@ -124,7 +125,7 @@ class Announced:
 
 
 def declared(data: str, schema_path: str | None, target: str | None, spline: int | None = None) -> Schema:
-    """The schema of DATA; ``target`` replaces the name of its target column, ``spline`` the hats of its numbers."""
+    """The schema of DATA; ``target`` is the column to predict instead, ``spline`` replaces the hats of its numbers."""
     if schema_path is not None:
         schema = Schema.from_toml(schema_path)
     elif is_named(data):
@@ -135,7 +136,7 @@ def declared(data: str, schema_path: str | None, target: str | None, spline: int
             "their ranges or categories, and the target. Nothing is learned from the rows themselves."
         )
     if target is not None:
-        schema = replace(schema, target=replace(schema.target, name=target))
+        schema = predicting(schema, target)
     if schema.target.range is None and len(schema.classes) < 2:
         raise InvalidInput(
             f"the target {schema.target.name!r} must have at least two classes; the schema has {len(schema.classes)}."

@@ -52,6 +52,22 @@ def create(file: str, epsilon: float, delta: float, neighbours: str, strict: boo
     )
 
 
+@ledger.command(short_help="Add a dataset, or lower a cap.")
+@click.argument("file", shell_complete=completion.files)
+@click.argument("dataset")
+@click.option("--epsilon", type=float, required=True, help="Cap on ε of all releases about this dataset.")
+@click.option("--delta", type=float, required=True, help="The δ at which the cap holds.")
+def cap(file: str, dataset: str, epsilon: float, delta: float) -> None:
+    """Set the cap of DATASET, which is new or whose cap is lowered. Nobody in it may be in another dataset.
+
+    \b
+    Example:
+      dperm ledger cap budget.db later --epsilon 1 --delta 1e-7
+    """
+    _existing(file).set_cap(dataset, epsilon, delta)
+    click.echo(f"{Path(file).name}: at most ε = {epsilon:g} at δ = {delta:g} for {dataset!r}.")
+
+
 @ledger.command(short_help="What is spent and what is left.")
 @click.argument("file", shell_complete=completion.files)
 @click.option(

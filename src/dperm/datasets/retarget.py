@@ -20,7 +20,7 @@ def predicting(schema: Schema, name: str) -> Schema:
     if feature is None:
         return replace(schema, target=replace(schema.target, name=name))
     if isinstance(feature, Categorical):
-        target = Target(name=name, classes=feature.categories)
+        target = Target(name=name, classes=feature.categories, fold=feature.fold)
     elif isinstance(feature, Numeric):
         target = Target(name=name, range=feature.range)
     else:
