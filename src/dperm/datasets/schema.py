@@ -15,7 +15,7 @@ from typing import Any
 
 from dperm.datasets import toml
 from dperm.datasets.dates import Date
-from dperm.datasets.declared import Category, check_hats, check_number, set_field, shortest
+from dperm.datasets.declared import Category, check_finished, check_hats, check_number, set_field, shortest
 from dperm.datasets.expansion import Feature, check_cross, crossed, parts_of, with_hats
 from dperm.datasets.features import Block, Categorical
 from dperm.datasets.hashed import Hashed
@@ -156,6 +156,7 @@ class Schema:
         where = f"{origin}, [target]"
         try:
             about = dict(data["target"])
+            check_finished(about)
             target = _build(Target, about.pop("name", ""), about)
             features = []
             for name, table in data["features"].items():
@@ -190,6 +191,7 @@ class Schema:
 def _build(kind: type[Any], name: object, table: object) -> Any:
     if not isinstance(table, Mapping):
         raise InvalidInput(f"a table of keys was expected; got {reprlib.repr(table)}.")
+    check_finished(table)
     keys = [field.name for field in fields(kind) if field.name != "name"]
     for key in table:
         if key not in keys:
@@ -205,6 +207,8 @@ def _feature(name: object, table: object) -> Feature:
         "categories": Categorical,
         "hashed": Hashed,
     }
+    if isinstance(table, Mapping):
+        check_finished(table)
     told = [kind for key, kind in kinds.items() if isinstance(table, Mapping) and key in table]
     if isinstance(table, Mapping) and len(told) != 1:
         raise InvalidInput(

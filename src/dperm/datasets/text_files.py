@@ -47,7 +47,7 @@ class TextTable:
         longest = csv.field_size_limit(2**31 - 1)
         counted = None
         try:
-            with _text(self.file, self.layout) as lines:
+            with open_text(self.file, self.layout) as lines:
                 counted = sum(1 for row in csv.reader(lines, delimiter=self.delimiter) if row) - 1
         except (csv.Error, OSError, EOFError, zlib.error):
             pass
@@ -154,7 +154,7 @@ def _is_packed(file: Path) -> bool:
     return file.suffix.lower() == ".gz"
 
 
-def _text(file: Path, layout: FileLayout) -> IO[str]:
+def open_text(file: Path, layout: FileLayout) -> IO[str]:
     encoding = "utf-8-sig" if layout.encoding == "utf-8" else layout.encoding
     raw: Any
     if file.name.lower().endswith(EXCEL):
@@ -166,7 +166,7 @@ def _text(file: Path, layout: FileLayout) -> IO[str]:
 
 def _first_line(file: Path, layout: FileLayout, delimiter: str) -> list[str] | None:
     try:
-        with _text(file, layout) as lines:
+        with open_text(file, layout) as lines:
             names = next(csv.reader(lines, delimiter=delimiter), [])
         "".join(names).encode()
     except (UnicodeEncodeError, csv.Error, OSError, EOFError, zlib.error):
