@@ -25,6 +25,7 @@ from dperm.cli.plot import plot
 from dperm.cli.predict import predict
 from dperm.cli.report import report
 from dperm.cli.reproduce import reproduce
+from dperm.cli.schema import schema
 from dperm.cli.verify import verify
 from dperm.errors import BudgetExceeded, DpermError, PrivacyWarning, UtilityWarning
 
@@ -69,6 +70,7 @@ for command in (
     plot,
     reproduce,
     account,
+    schema,
     convert,
     fit,
     predict,

@@ -1,13 +1,14 @@
 """Dates as numbers of days since 1970-01-01, and where a day stands in the year, the week and its hours."""
 
 import datetime
-from collections.abc import Callable
+import re
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.datasets.columns import read_quietly
+from dperm.datasets.tolerant import each_text
 
 Days = NDArray[np.float64]
 
@@ -15,6 +16,7 @@ _FIRST: Final = datetime.datetime(1970, 1, 1)
 _A_DAY: Final = datetime.timedelta(days=1)
 _PER_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _FARTHEST: Final = 1e8
+_ISO: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MONDAY: Final = 3  # 1970-01-01 was a Thursday
 
 CYCLES: Final = {
@@ -29,10 +31,16 @@ CYCLES: Final = {
 
 
 def day_of(text: str, form: str = "") -> float:
-    """The day that a text names, with its part of a day; NaN where it names none. Zones are left aside."""
+    """The day that a text names, with its part of a day; NaN where it names none. Zones are left aside.
+
+    A text like 2015-01-31 is read as ISO 8601 even where another format is given.
+    """
+    told = text.strip()
     try:
-        told = text.strip()
-        moment = datetime.datetime.strptime(told, form) if form else datetime.datetime.fromisoformat(told)
+        if form and not _ISO.match(told):
+            moment = datetime.datetime.strptime(told, form)
+        else:
+            moment = datetime.datetime.fromisoformat(told)
     except (ValueError, OverflowError):
         return float("nan")
     return (moment.replace(tzinfo=None) - _FIRST) / _A_DAY
@@ -55,7 +63,7 @@ def days_of(column: Any, form: str = "") -> tuple[Days, NDArray[np.bool_]] | Non
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan), np.zeros(len(column), bool)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _days_of_text(column, lambda text: day_of(text, form))
+        return each_text(column, lambda text: _known_day(text, form))
     if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
         return None
 
@@ -71,17 +79,10 @@ def days_of(column: Any, form: str = "") -> tuple[Days, NDArray[np.bool_]] | Non
     return None if days is None else (days, np.zeros(len(column), bool))
 
 
-def _days_of_text(column: Any, read: Callable[[str], float]) -> tuple[Days, NDArray[np.bool_]]:
-    """Each text that occurs is read once. Empty text is a missing value."""
-    import pyarrow as pa
-
-    coded = column.dictionary_encode().unify_dictionaries()
-    texts = coded.chunk(0).dictionary.to_pylist() if coded.num_chunks else []
-    days = np.array([*map(read, texts), np.nan])
-    empty = np.array([*(not text.strip() for text in texts), True])
-    places = pa.chunked_array([part.indices for part in coded.chunks], pa.int32()).fill_null(len(texts))
-    chosen = places.to_numpy()
-    return days[chosen], np.isnan(days[chosen]) & ~empty[chosen]
+def _known_day(text: str, form: str) -> float | None:
+    """None where a text is neither a date nor empty, which is a missing one."""
+    day = day_of(text, form)
+    return day if day == day or not text.strip() else None
 
 
 def place_in(cycle: str, days: Days) -> NDArray[np.float64]:

@@ -142,9 +142,10 @@ def declared_kind(categories: Sequence[Category]) -> str:
 def as_numbers(name: str, column: Any, marks: Sequence[str | float] = ()) -> NDArray[np.float64]:
     """The column as floats, with NaN for null and for the marks."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if kind_of(column) == TEXT:
-        column = text_marks(column, (*marks, *NUMBER_MARKS))
+        column = text_marks(pc.utf8_trim_whitespace(column), (*marks, *NUMBER_MARKS))
     values: NDArray[np.float64] | None = read_quietly(
         lambda: column.cast(pa.float64(), safe=False).to_numpy()
     )

@@ -24,6 +24,7 @@ from dperm.datasets.declared import (
 )
 from dperm.datasets.features import Categorical
 from dperm.datasets.numeric import Numeric
+from dperm.datasets.tolerant import other_kind
 from dperm.datasets.words import missing_words, sentence
 from dperm.errors import InvalidInput
 
@@ -127,6 +128,10 @@ class Date:
         days, unread = found
         marks = [day_of(mark) for mark in self.missing if isinstance(mark, str)]
         return np.where(np.isin(days, marks), np.nan, days), unread
+
+    def days_or_nothing(self, column: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """As ``days``; of a column of another kind every cell is one that is no date."""
+        return other_kind(column) if days_of(column.slice(0, 0)) is None else self.days(column)
 
     def columns(self, column: Any) -> Mapping[str, Any]:
         """The Arrow columns that the parts are made of, each value from its own cell."""

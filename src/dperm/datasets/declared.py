@@ -2,6 +2,7 @@
 
 import math
 import reprlib
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +15,27 @@ MOST_HATS = 256
 
 Category = str | int
 """A category or class: text, an integer or a truth value; one kind within one list."""
+
+
+TODO = "TODO"
+"""What stands in a draft of a schema for what a person has to say."""
+
+_TO_SAY = {
+    "name": "name the column to predict",
+    "range": "give [low, high], the values that you expect, or declare categories, date or hashed in its place",
+    "categories": "list the values that may occur, or give hashed = 64 for text that nobody can list",
+    "date": 'give ["2015-01-01", "2025-12-31"], the first and the last date that you expect',
+    "classes": 'list the labels, as in ["no", "yes"], or give range = [low, high] for a number',
+}
+
+
+def check_finished(table: Mapping[str, Any]) -> None:
+    """Refuse what a draft left to be said."""
+    for key, value in table.items():
+        if value == TODO or (isinstance(value, list | tuple) and value and all(v == TODO for v in value)):
+            raise InvalidInput(
+                f"{key} is still {TODO}; {_TO_SAY.get(str(key), 'say it or leave the key out')}."
+            )
 
 
 def check_number(key: str, value: object) -> float:
