@@ -21,6 +21,7 @@ from dperm.estimators._rows import checked_rows, note_features, unquoted
 from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators._weights import refuse_weights
 from dperm.estimators.base import PrivateLinearModel, Vector
+from dperm.estimators.labels import encode_numbers
 from dperm.ledger import Ledger
 from dperm.losses import ClippedSquared, Loss
 from dperm.mechanisms import Mechanism, Plan
@@ -168,7 +169,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         """
         refuse_weights(unsupported)
         middle, half = self._scale()
-        encode = partial(_moved, middle=middle, half=half)
+        encode = partial(encode_numbers, low=middle - half, high=middle + half)
         with in_shards(X, y) as (rows, targets):
             coefficients, intercept = self._fitted(rows, targets, encode)
         self.coef_ = half * coefficients
@@ -233,8 +234,3 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         if not self.fit_intercept:
             return 0.0, max(abs(low), abs(high))
         return low / 2 + high / 2, high / 2 - low / 2
-
-
-def _moved(values: ArrayLike, middle: float, half: float) -> NDArray[np.float64]:
-    """Targets in units of half their range, cut off at its ends."""
-    return np.clip((np.asarray(values, np.float64) - middle) / half, -1.0, 1.0)

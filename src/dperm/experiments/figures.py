@@ -23,7 +23,7 @@ from dperm.experiments.series import (
     looks,
     remark,
 )
-from dperm.experiments.style import GREY, HOUSE, PALE, is_pale, style
+from dperm.experiments.style import GREY, HOUSE, is_pale, style
 from dperm.planning.penalty import l2_in_words
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class _Row:
 def _entries(
     found: Sequence[Curve], look: Sequence[Look], metrics: Sequence[str]
 ) -> list[tuple[str, str, Look]]:
-    """The legend: name, remark and look of all that have a colour, the best at the largest ε first; equal lines share an entry."""
+    """Name, remark and look of all that have a colour, the best at the largest ε first; equal lines share an entry."""
     named: list[tuple[list[str], str, Look, list[Any]]] = []
     for curve, some in zip(found, look, strict=True):
         if some.colour is None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Metric:
     """``better`` is 1 where more is better, -1 where less is, 0 where neither.
 
-    ``factor`` brings values to what is shown, ``digits`` are the decimal places of a mean there, None where those follow
-    from the values. A standard error has ``finer`` more.
+    ``factor`` brings values to what is shown, ``digits`` are the decimal places of a mean there, None where those
+    follow from the values. A standard error has ``finer`` more.
     """
 
     name: str

@@ -161,7 +161,7 @@
     }
     svg.append(s("text", { x: (margin.left + right) / 2, y: height - 6, "text-anchor": "middle" }, "ε (more privacy to the left)"));
 
-    svg.append(s("clipPath", { id: "inside" }, s("rect", { x: margin.left, y: margin.top, width: right - margin.left, height: bottom - margin.top })));
+    const panel = { x: margin.left, y: margin.top, width: right - margin.left, height: bottom - margin.top };
     const marked = new Map(), edge = down ? bottom : margin.top;
     function arrow(contender, epsilon) { /* side by side; the grey ones, which are drawn first, share theirs */
       const count = marked.get(epsilon) ?? 0;
@@ -174,7 +174,7 @@
     for (const { contender, points } of order) {
       const group = s("g", { class: look(contender), "data-label": contender.label });
       const path = (list) => `M${list.map(([px, py]) => `${px.toFixed(2)},${py.toFixed(2)}`).join("L")}`;
-      const inside = s("g", { "clip-path": "url(#inside)" });
+      const inside = s("svg", { ...panel, viewBox: Object.values(panel).join(" ") }); /* cuts off what is beyond it */
       if (contender.kind === "baseline") {
         const level = y(points[points.length - 1].mean);
         inside.append(s("path", { class: "line", d: path([[margin.left, level], [right, level]]) }));

@@ -102,7 +102,8 @@ def constant_section(runs: Sequence[Run], prices: Prices) -> Section:
             )
         )
     return Section(
-        title=f"private SGD over c², n = 100, accuracy in %, {ERROR}; ε claimed {EPSILON:g} and δ = {DELTA:g} throughout",
+        title=f"private SGD over c², n = 100, accuracy in %, {ERROR}; ε claimed {EPSILON:g} and δ = {DELTA:g} "
+        "throughout",
         columns=(
             "c²",
             "ours",

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -156,10 +155,9 @@ def curve_section(results: pa.Table, title: str, metric: str) -> Section:
     for curve in found:
         values = zip(getattr(curve, metric), curve.runs, strict=True)
         measured = [mean_and_error(about.factor * some, runs[:, 0]) for some, runs in values]
-        cells = dict(zip(curve.epsilons.tolist(), measured, strict=True))
-        shown = [
-            with_error(*cells[e], about.digits, about.finer) if e in cells else "skipped" for e in epsilons
-        ]
+        texts = [with_error(mean, error, about.digits, about.finer) for mean, error in measured]
+        cells = dict(zip(curve.epsilons.tolist(), texts, strict=True))
+        shown = [cells.get(epsilon, "skipped") for epsilon in epsilons]
         rows.append((curve.label, *shown, f"{1000 * curve.seconds:.1f}"))
     return Section(
         title=f"{study.dataset}, {study.loss} loss: {title}, mean {error_in_words(study)}",
