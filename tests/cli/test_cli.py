@@ -228,7 +228,7 @@ def test_compare_writes_results_and_figure(dperm, folder):
     out = " ".join(out.split())
     assert "Accuracy on held-out rows" in out
     assert "not a private release" in out
-    assert "standard deviation over the 3 runs" in out
+    assert "± one standard error of the mean over the 3 folds of one repeat" in out.replace("\n", " ")
     assert "Skipped: output:paper at ε = 2: " in out
     assert files(folder) == {"results.parquet", "curves.png"}
     assert (folder / "dperm-results" / "curves.png").read_bytes()[:4] == b"\x89PNG"

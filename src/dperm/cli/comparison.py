@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from dperm.cli.output import console
-from dperm.experiments.metrics import HELD_OUT, METRICS
+from dperm.experiments.metrics import HELD_OUT, METRICS, with_error
 from dperm.experiments.results import Curve, Skipped, Study, curves
 from dperm.experiments.series import error_in_words, known_metrics, mean_and_error
 from dperm.planning.penalty import l2_in_words
@@ -45,6 +45,7 @@ def show(tables: Sequence[pa.Table], metrics: Sequence[str] = ()) -> None:
 def _table(found: Sequence[Curve], metric: str, *, timed: bool) -> Table:
     cells = {curve.label: _means(curve, metric) for curve in found}
     digits = METRICS[metric].decimals(mean for means in cells.values() for mean, _ in means.values())
+    places = (digits, METRICS[metric].finer)
     epsilons = sorted({float(epsilon) for curve in found for epsilon in curve.epsilons})
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("mechanism", no_wrap=True)
@@ -55,7 +56,7 @@ def _table(found: Sequence[Curve], metric: str, *, timed: bool) -> Table:
     for i, curve in enumerate(found):
         here = [e in curve.epsilons for e in epsilons]
         shown = [
-            _cell(*cells[curve.label].get(e, (math.nan, math.nan)), digits) if ran else "skipped"
+            with_error(*cells[curve.label].get(e, (math.nan, math.nan)), *places) if ran else "skipped"
             for e, ran in zip(epsilons, here, strict=True)
         ]
         if timed:
@@ -75,12 +76,6 @@ def _means(curve: Curve, metric: str) -> dict[float, tuple[float, float]]:
         )
         if np.isfinite(values).all()
     }
-
-
-def _cell(mean: float, error: float, digits: int) -> str:
-    if not math.isfinite(mean):
-        return ""
-    return f"{mean:.{digits}f}" + (f" ±{error:.{digits + 1}f}" if math.isfinite(error) else "")
 
 
 def _arithmetic_lines(found: Sequence[Curve]) -> Iterator[str]:

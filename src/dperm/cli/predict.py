@@ -53,7 +53,9 @@ def predict(model: str, data: str, output_path: str | None, proba: bool, force: 
             f"{Path(model).name} was saved without a schema, so records cannot be turned into features."
         )
     if proba and not hasattr(estimator, "predict_proba"):
-        kind = "predicts a number" if schema.target.range is not None else "was trained with a loss without them"
+        kind = (
+            "predicts a number" if schema.target.range is not None else "was trained with a loss without them"
+        )
         raise Unsupported(f"this model {kind}, so it gives no probabilities; leave out --proba.")
     X = encode_rows(read_records(data, schema), schema)
     columns: dict[str, list[Any]] = {"prediction": estimator.predict(X).tolist()}

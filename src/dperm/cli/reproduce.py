@@ -138,10 +138,12 @@ def _reproduce(item: Item, bench: Bench, html: bool) -> float:
         report = item.run(replace(bench, folder=own, progress=stages))
     seconds = time.perf_counter() - started
     files = [*report.files, _write_markdown(item, report, bench, seconds, own / "report.md")]
-    if html and any(len(table) for table in report.results):
+    if html:
         from dperm.experiments.html import write_html
+        from dperm.experiments.reproduce.findings import tables, verdicts
 
-        files.append(write_html(report.results, own / "report.html", title=item.title))
+        parts = {"above": verdicts(report), "below": tables(item, report)}
+        files.append(write_html(report.results, own / "report.html", title=item.title, **parts))
     show(item, report)
     console().print(f"Took {_duration(seconds)}. Wrote {', '.join(map(str, files))}.\n")
     return seconds

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dperm.engine import Table, engine_for
 from dperm.engine.sparse_rows import as_csr, is_sparse
 from dperm.errors import InvalidInput
-from dperm.estimators.labels import encode_labels
+from dperm.estimators.labels import encode_labels, encode_numbers
 from dperm.experiments.batches import Rows
 from dperm.experiments.grid import budgets_of, problems_of
 from dperm.experiments.runner import Progress, run
@@ -96,9 +96,10 @@ def compare(
     pyarrow.Table
         One row per model. ``accuracy``, ``auc`` (of several classes the mean over each against the rest) and
         ``log_loss`` are on the held-out fold, with the probabilities of the loss that the model was really trained
-        with; of numbers ``r2``, and ``rmse`` and ``mae`` in units of the target; ``objective`` is the regularised mean loss of the study on the training rows; ``seconds`` is the time of
-        the call that trained and released the model over the number of models it gave. ``Study.of(table)`` tells what
-        was compared, where, and what was skipped and why.
+        with; of numbers ``r2``, and ``rmse`` and ``mae`` in units of the target; ``objective`` is the regularised mean
+        loss of the study on the training rows; ``seconds`` is the time of the call that trained and released the model
+        over the number of models it gave. ``Study.of(table)`` tells what was compared, where, and what was skipped and
+        why.
     """
     spec, rows = specify(
         X,
@@ -202,14 +203,17 @@ def _encode(y: ArrayLike) -> tuple[NDArray[np.float64], int]:
 
 
 def _moved(y: ArrayLike, y_range: tuple[float, float]) -> NDArray[np.float64]:
-    """Numbers in units of half their range, from its middle, moved to its ends where they are beyond."""
+    """The numbers as a loss takes them; texts and gaps are refused without being quoted."""
     low, high = y_range
     if not (np.isfinite([low, high]).all() and low < high):
         raise InvalidInput(f"y_range must be a pair of finite numbers, low < high; got {y_range!r}.")
-    values = np.asarray(y, np.float64).reshape(-1)
+    try:
+        values = np.asarray(y, np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        values = np.array([np.nan])
     if not np.isfinite(values).all():
         raise InvalidInput("y must hold finite numbers where y_range is given.")
-    return np.clip((values - (low / 2 + high / 2)) / (high / 2 - low / 2), -1.0, 1.0)
+    return encode_numbers(values, low, high)
 
 
 def _check_part(held_out: ArrayLike, n_rows: int) -> NDArray[np.bool_]:

@@ -77,9 +77,9 @@ class Skipped:
 class Study:
     """What was compared; it travels with the table of results as metadata.
 
-    ``n_classes`` is 0 for a target of numbers, which then has a ``y_range``. ``folds`` is 1 when the rows were split once, into published parts for training and testing. ``contenders``
-    has a dict with label, tuning, mechanism and candidates (their settings) for each; ``versions`` and ``machine`` tell
-    where the results were computed.
+    ``n_classes`` is 0 for a target of numbers, which then has a ``y_range``. ``folds`` is 1 when the rows were split
+    once, into published parts for training and testing. ``contenders`` has a dict with label, tuning, mechanism and
+    candidates (their settings) for each; ``versions`` and ``machine`` tell where the results were computed.
     """
 
     dataset: str

@@ -29,7 +29,7 @@ class Scores(NamedTuple):
 
 
 def scores(margins: Margins, targets: NDArray[Any], loss: Loss | None) -> Scores:
-    """The scores of one model of classes; ``loss`` is what it was trained with, None if its margins are no probabilities."""
+    """The scores of a model of classes; ``loss`` is what it was trained with, None if margins are no probabilities."""
     log_probabilities = None if loss is None else log_proba(loss, margins)
     return Scores(
         accuracy=accuracy(margins, targets),

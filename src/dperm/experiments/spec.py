@@ -99,7 +99,8 @@ class Spec:
     """All that decides the results. Equal specs have equal identities; any other field gives another one.
 
     ``rows`` is the digest of the rows, the targets and the published test part. ``n_classes`` is 0 for numbers, whose
-    declared ``y_range`` stands for -1 to 1. ``folds`` is 1 with a published split. ``version`` is that of the library; a mechanism from elsewhere counts with the text of its module.
+    declared ``y_range`` stands for -1 to 1. ``folds`` is 1 with a published split. ``version`` is that of the library;
+    a mechanism from elsewhere counts with the text of its module.
     """
 
     dataset: str

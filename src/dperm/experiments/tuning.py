@@ -17,8 +17,8 @@ from dperm.estimators.linear_classifier import PrivateLinearClassifier
 from dperm.experiments.batches import Batch, Entropy, rows_of
 from dperm.experiments.grid import loss_of, skip
 from dperm.experiments.judging import Model
-from dperm.experiments.quiet import measured_only
 from dperm.experiments.metrics import SCORES
+from dperm.experiments.quiet import measured_only
 from dperm.experiments.results import Skipped, label
 from dperm.experiments.spec import Contender, canonical_json
 from dperm.mechanisms import Mechanism, resolve

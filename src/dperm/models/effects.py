@@ -76,7 +76,9 @@ def effects_section(model: PrivateLinearModel, schema: Schema) -> str:
 
 def _head(model: PrivateLinearModel, schema: Schema) -> str:
     classes = getattr(model, "classes_", None)
-    score = f"the predicted {schema.target.name!r}, in its units" if classes is None else "the score of a class"
+    score = (
+        f"the predicted {schema.target.name!r}, in its units" if classes is None else "the score of a class"
+    )
     if classes is not None and len(classes) == 2:
         score = f"the score of {str(classes[1])!r}"
     return f"What each feature adds to {score}, the widest effects first"
