@@ -26,6 +26,7 @@ _HOME = {
     "RowMap": "dperm.row_map",
     "UtilityWarning": "dperm.errors",
     "check_pipeline": "dperm.estimators.pipeline_check",
+    "export_onnx": "dperm.models.onnx_export",
     "load_model": "dperm.models",
     "register_engine": "dperm.engine",
     "save_model": "dperm.models",

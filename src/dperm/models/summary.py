@@ -17,7 +17,7 @@ from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.models.building import check_columns
 from dperm.models.deviations import EXACT, deviations
-from dperm.models.pipelines import parted
+from dperm.models.files import parts_of
 from dperm.models.population import ESTIMATE
 from dperm.models.terms import CURVE, MEAN, POINT, Term, column_terms, schema_terms
 
@@ -131,15 +131,7 @@ def summary(
     against : {"mean", "first"}
         What a category is compared with: the mean of all categories, or the first that the schema lists.
     """
-    if isinstance(model, str | os.PathLike):
-        from dperm.models.files import read_model
-
-        estimator, own = read_model(model)
-    else:
-        estimator, own, _ = parted(model, None)
-    if own is not None and schema is not None:
-        raise InvalidInput("the model brings its own schema; leave out schema=.")
-    declared = own if schema is None else Schema.parse(schema)
+    estimator, declared = parts_of(model, schema)
     return summary_of(estimator, declared, against=against)
 
 
