@@ -78,7 +78,9 @@ MODELS = {
     "bounded": lambda classes: PrivateLogisticRegression(
         classes=classes, mechanism=DPGD(standardise="bounded")
     ),
-    "output": lambda classes: PrivateLogisticRegression(classes=classes, mechanism=Output(), l2=0.01, x_norm=0.4),
+    "output": lambda classes: PrivateLogisticRegression(
+        classes=classes, mechanism=Output(), l2=0.01, x_norm=0.4
+    ),
     "hard": lambda classes: PrivateLinearClassifier(
         loss="hard-clipped-logistic", classes=classes, mechanism="dp-gd"
     ),

@@ -35,8 +35,8 @@ def encoded(graph: Graph, schema: Schema) -> str:
 def check_expressible(feature: Feature) -> None:
     if type(feature) not in (Numeric, Categorical) or getattr(feature, "fold", False):
         raise Unsupported(
-            f"feature {feature.name!r} has an encoding that ONNX cannot express; export the model for encoded rows, without "
-            "raw, and encode them with PublicEncoder."
+            f"feature {feature.name!r} has an encoding that ONNX cannot express; leave out raw, and encode rows with "
+            "PublicEncoder."
         )
     if feature.name in OUTPUTS:
         raise Unsupported(
