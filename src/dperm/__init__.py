@@ -27,6 +27,7 @@ _HOME = {
     "UtilityWarning": "dperm.errors",
     "balanced_weights": "dperm.estimators.weights",
     "check_pipeline": "dperm.estimators.pipeline_check",
+    "export_onnx": "dperm.models.onnx_export",
     "load_model": "dperm.models",
     "register_engine": "dperm.engine",
     "save_model": "dperm.models",

@@ -16,6 +16,7 @@ from dperm.cli.audit import audit
 from dperm.cli.compare import compare
 from dperm.cli.convert import convert
 from dperm.cli.curvature import curvature
+from dperm.cli.export import export
 from dperm.cli.fit import fit
 from dperm.cli.groups import WithInstalled
 from dperm.cli.ledger import ledger
@@ -26,6 +27,7 @@ from dperm.cli.predict import predict
 from dperm.cli.report import report
 from dperm.cli.reproduce import reproduce
 from dperm.cli.schema import schema
+from dperm.cli.show import show
 from dperm.cli.verify import verify
 from dperm.errors import BudgetExceeded, DpermError, PrivacyWarning, UtilityWarning
 
@@ -74,6 +76,8 @@ for command in (
     convert,
     fit,
     predict,
+    show,
+    export,
     verify,
     report,
     mechanisms,

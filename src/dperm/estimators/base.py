@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import dperm
@@ -25,6 +26,7 @@ from dperm.estimators._hints import refuse_unknown
 from dperm.estimators._paying import check_purse, check_shape, paid, shape_of
 from dperm.estimators._rows import check_features, check_names, checked_features, named_like, unquoted
 from dperm.estimators._shards import check_told, features_alone, in_shards
+from dperm.estimators._shown import model_html
 from dperm.estimators._surroundings import surroundings
 from dperm.estimators.report import PrivacyReport
 from dperm.ledger import Ledger
@@ -120,6 +122,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ) -> Any:
         """What the fitted model says of each feature, and how far noise may have moved it; see ``dperm.summary``."""
         return dperm.summary(self, schema, against=against)
+
+    def _html_repr(self) -> str:
+        """What scikit-learn shows in a notebook and, of a fitted model, its guarantee and its coefficients."""
+        diagram: str = estimator_html_repr(self)
+        if not hasattr(self, "_certificate"):
+            return diagram
+        told = self.summary()
+        return model_html(diagram, self.privacy_, told.table(), len(told.rows))
 
     def save(self, path: str | os.PathLike[str], schema: Schema | None = None) -> None:
         """Write the fitted model to a JSON file; the same as ``dperm.save_model``."""

@@ -22,7 +22,7 @@ from dperm.row_map import RowMap
 
 Floats = NDArray[np.float64]
 
-EXACT, AT_MOST, UNKNOWN = "exact", "at most", "not known"
+EXACT, AT_LEAST, AT_MOST, UNKNOWN = "exact", "at least", "at most", "not known"
 STANDS_OUT = 2.0  # standard deviations: unless some change is as large as that, a bound is not worth showing
 
 _WORDS = {
@@ -45,7 +45,7 @@ _STABLE = " It is a bound to first order, for descent that does not run away."
 class Deviations:
     """Standard deviations of combinations of coefficients over the noise alone; None where they are not known.
 
-    ``sure`` says how they are meant: ``exact``, ``estimate``, ``at least``, ``at most`` or ``not known``, and ``words``
+    ``sure`` says how they are meant: ``exact``, ``at least``, ``at most`` or ``not known``, and ``words``
     in a sentence.
     """
 
@@ -75,7 +75,7 @@ def deviations(
     if noise.inside is not None and curved is not None:
         # No more than the bound, which holds whatever the rows.
         values = np.minimum(_unit(model) * spread(rows, noise.inside, curved.hessian), bounds)
-        return Deviations(values=values, sure=curved.sure, words=curved.words)
+        return Deviations(values=values, sure=AT_LEAST, words=curved.words)
     if (np.abs(changes) <= STANDS_OUT * bounds[:-1, None]).all():
         return Deviations(values=None, sure=UNKNOWN, words=_USELESS.format(noise.deviation))
     words = _WORDS[AT_MOST] + (_STABLE if noise.if_stable else "")

@@ -120,6 +120,16 @@ def read_model(path: PathLike) -> tuple[PrivateLinearModel, Schema | None]:
     return _read(path)[1]
 
 
+def parts_of(
+    model: PrivateLinearModel | Pipeline | PathLike, schema: Schema | PathLike | Mapping[str, Any] | None
+) -> tuple[Any, Schema | None]:
+    """The estimator and its schema; a saved model and a pipeline may bring their own."""
+    estimator, own = read_model(model) if isinstance(model, str | os.PathLike) else parted(model, None)[:2]
+    if own is not None and schema is not None:
+        raise InvalidInput("the model brings a schema of its own; leave the other one out.")
+    return estimator, own if schema is None else Schema.parse(schema)
+
+
 def read_document(path: PathLike) -> dict[str, Any]:
     """The parsed file, of which nothing but format, version and keys has been checked."""
     path = Path(path)

@@ -23,32 +23,23 @@ from dperm.mechanisms.weight_noise import Inside
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-ESTIMATE, AT_LEAST = "estimate", "at least"
 PEOPLE = 8192
 MOST_COLUMNS = 1500
-_ASSUMED = (
-    "estimated from the column means and moments that were released, as if the features of a record were "
-    "independent of each other"
+_ABOUT = (
+    "The standard deviation of the noise is at least about what is shown, by the means and moments of the columns that "
+    "were released. It is larger "
 )
-_WORDS = {
-    ESTIMATE: f"The standard deviation of the noise is {_ASSUMED}.",
-    AT_LEAST: (
-        f"The standard deviation of the noise is at least about what is shown: it is {_ASSUMED}, and as if no "
-        "residual were cut."
-    ),
-}
+_TOGETHER = "for features that move together: several times, where one nearly follows from others"
+_COLUMNS = "for columns that move together, as those of one category do; a schema would tell which"
+_RESIDUALS = ", and where many residuals are cut"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curvature:
-    """The Hessian of the perturbed sum at the released weights, what it makes of a deviation, and why."""
+    """The Hessian of the perturbed sum at the released weights, and what a deviation by it is worth."""
 
     hessian: Floats
-    sure: str
-
-    @property
-    def words(self) -> str:
-        return _WORDS[self.sure]
+    words: str
 
 
 def curvature(model: PrivateLinearModel, inside: Inside, schema: Schema | None) -> Curvature | None:
@@ -74,7 +65,8 @@ def curvature(model: PrivateLinearModel, inside: Inside, schema: Schema | None) 
         bends = chance * loss.curvature(margins, ones) + (1 - chance) * loss.curvature(margins, -ones)
     count = statement["problem"]["n_rows"] * _filled(model)
     hessian = count / len(Z) * (Z.T * bends) @ Z + inside.strength * np.eye(Z.shape[1])
-    return Curvature(hessian=hessian, sure=AT_LEAST if real else ESTIMATE)
+    words = _ABOUT + (_COLUMNS if schema is None else _TOGETHER) + (_RESIDUALS if real else "") + "."
+    return Curvature(hessian=hessian, words=words)
 
 
 def _filled(model: PrivateLinearModel) -> float:

@@ -16,9 +16,8 @@ from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.models.building import check_columns
-from dperm.models.deviations import EXACT, deviations
-from dperm.models.pipelines import parted
-from dperm.models.population import ESTIMATE
+from dperm.models.deviations import AT_LEAST, EXACT, deviations
+from dperm.models.files import parts_of
 from dperm.models.terms import CURVE, MEAN, POINT, Term, column_terms, schema_terms
 
 INTERCEPT = "intercept"
@@ -73,7 +72,7 @@ class Summary:
     title, score, privacy : str
         Which model it is, what the changes are added to, and what is guaranteed.
     sure : str
-        How the noise is meant: ``exact``, ``estimate``, ``at least``, ``at most`` or ``not known``.
+        How the noise is meant: ``exact``, ``at least``, ``at most`` or ``not known``.
     noise, remarks : str, tuple of str
         The same in a sentence, and what else to know when reading.
     """
@@ -89,7 +88,7 @@ class Summary:
     @property
     def tells_noise(self) -> bool:
         """Whether a change can be said to lie within the noise."""
-        return self.sure in (EXACT, ESTIMATE)
+        return self.sure in (EXACT, AT_LEAST)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -105,6 +104,12 @@ class Summary:
         from dperm.models.summary_html import as_section
 
         return as_section(self)
+
+    def table(self) -> str:
+        """The table alone for a notebook, with styles of its own."""
+        from dperm.models.summary_html import as_cell
+
+        return as_cell(self, head=False)
 
     def _repr_html_(self) -> str:
         from dperm.models.summary_html import as_cell
@@ -131,15 +136,7 @@ def summary(
     against : {"mean", "first"}
         What a category is compared with: the mean of all categories, or the first that the schema lists.
     """
-    if isinstance(model, str | os.PathLike):
-        from dperm.models.files import read_model
-
-        estimator, own = read_model(model)
-    else:
-        estimator, own, _ = parted(model, None)
-    if own is not None and schema is not None:
-        raise InvalidInput("the model brings its own schema; leave out schema=.")
-    declared = own if schema is None else Schema.parse(schema)
+    estimator, declared = parts_of(model, schema)
     return summary_of(estimator, declared, against=against)
 
 
@@ -160,7 +157,7 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
     changes = np.asarray(combinations @ coefficients.T)
     found = deviations(estimator, combinations, changes, schema)
     outputs = [str(label) for label in estimator.classes_] if several else [None]
-    last = Term(feature=INTERCEPT, kind=INTERCEPT, per="every encoded column at 0")
+    last = Term(feature=INTERCEPT, kind=INTERCEPT, per="every column at 0")
     rows = [
         SummaryRow(
             feature=term.feature,

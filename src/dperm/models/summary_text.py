@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WIDTH = 80
 MOST_COLUMNS = 40  # encoded columns shown; of more, those with the largest changes
 STEPS = "▁▂▃▄▅▆▇█"
-SIGNS = {"at most": " ≤", "at least": " ≥", "estimate": " ≈"}
+SIGNS = {"at most": " ≤", "at least": " ≥"}
 WITHIN = "* less than two standard deviations of the noise: it may be noise alone."
 
 

@@ -103,7 +103,7 @@ def _of_number(feature: Numeric) -> Iterator[tuple[Term, Floats]]:
                 row - rows[0],
             )
         middle = rows_at(feature, _every(feature)).mean(axis=0)
-        against = "against the mean of the curve"
+        against = "against the mean"
     else:
         ends = rows_at(feature, [low, high])
         if feature.log:
@@ -112,7 +112,7 @@ def _of_number(feature: Numeric) -> Iterator[tuple[Term, Floats]]:
             step = step_of(high - low)
             share, per = step / (high - low), _per(step, unit)
         yield Term(feature=feature.name, kind=NUMBER, per=per), (ends[1] - ends[0]) * share
-        middle, against = ends.mean(axis=0), "against the middle of the line"
+        middle, against = ends.mean(axis=0), "against the middle"
     if feature.indicator or feature.missing:
         missing = np.zeros(feature.n_columns)
         missing[1 : 1 + feature.indicator] = 0.5
