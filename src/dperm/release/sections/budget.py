@@ -74,7 +74,7 @@ def _shown(spent: Spending) -> list[str]:
         _bar(spent),
         facts(rows),
         paragraph(note, "dim"),
-        table(("charge", "date", "label", "mechanism", "ε alone"), charges, numbers=(4,)),
+        table(("charge", "date", "label", "mechanism", "ε alone"), charges, numbers=(4,), style="charges"),
         paragraph(f"{left_out} earlier ones are in the ledger.", "dim") if left_out else Html(""),
     ]
 
