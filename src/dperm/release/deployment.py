@@ -18,7 +18,7 @@ from dperm.release.questions import OF_A_PERSON, PEOPLE, QUESTIONS, TABLES, Kind
 
 LONGEST = 4000
 MOST_ITEMS = 50
-MOST_ROWS = 10_000
+MOST_ROWS = 1000
 _JOINERS = "\u200c\u200d"  # some scripts cannot be written without them
 
 Answer = str | int | datetime.date | tuple[str, ...]

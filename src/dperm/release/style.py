@@ -58,7 +58,8 @@ th, td { text-align: left; padding: 6px 14px 6px 0; border-bottom: 1px solid var
 th { font-weight: 600; color: var(--dim); vertical-align: bottom; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } td.n { white-space: nowrap; }
 .words { table-layout: fixed; }
-.figures, .charges { overflow-wrap: normal; } .charges td:nth-child(3) { overflow-wrap: anywhere; } .words td:first-child, .words th:first-child { width: 30%; }
+.figures, .charges { overflow-wrap: normal; } .charges td:nth-child(3) { overflow-wrap: anywhere; }
+.words td:first-child, .words th:first-child { width: 30%; }
 .checks th:nth-child(2) { width: 22%; } .figures { width: auto; } .figures td, .figures th { padding-right: 30px; }
 sup { line-height: 0; }
 .ok { color: var(--good); } .failed { color: var(--bad); font-weight: 600; } .unmet { color: var(--bad); }
@@ -79,7 +80,8 @@ code { font: .86em/1.4 ui-monospace, "DejaVu Sans Mono", monospace; }
 .annex { font-size: .93rem; border-top: 1px solid var(--line); padding-top: 22px; }
 @media (max-width: 640px) { main { padding: 18px 14px 40px; } h1 { font-size: 1.4rem; } th, td { padding-right: 10px; }
   dl.facts { grid-template-columns: 1fr; } dl.facts > div, dl.long > div { grid-template-columns: 1fr; gap: 0; }
-  .figures td, .figures th { padding-right: 14px; } .level.top, .level.middle { max-width: none; } .sign { grid-template-columns: 1fr; }
+  .figures td, .figures th { padding-right: 14px; } .level.top, .level.middle { max-width: none; }
+  .sign { grid-template-columns: 1fr; }
   .verdict { padding: 14px; } .verdict strong { font-size: 1.2rem; } }
 @page { margin: 16mm 15mm 18mm; }
 @media print { :root { --ink: #000; --dim: #333; --paper: #fff; --card: #fff; --line: #999; --good: #000; --bad: #000;

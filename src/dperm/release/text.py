@@ -5,7 +5,7 @@ from __future__ import annotations
 from dperm.certificate.numerals import written
 from dperm.certificate.words import attack_table, meaning
 from dperm.models.effects import effects_text
-from dperm.release.judged import NOT_PRIVATE
+from dperm.release.judged import NOT_PRIVATE, is_private
 from dperm.release.release import Release
 from dperm.release.sections.people import at_most, groups, in_words
 from dperm.release.sections.signing import command
@@ -90,5 +90,5 @@ def _budget(release: Release) -> str:
 def _evaluation(release: Release) -> str:
     if release.evaluation is None:
         return ""
-    loud = [NOT_PRIVATE] if release.evaluation.local else []
+    loud = [] if is_private(release.evaluation) else [NOT_PRIVATE]
     return _listed("Evaluation", [*loud, *str(release.evaluation).splitlines()])

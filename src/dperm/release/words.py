@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,10 +16,12 @@ POST_PROCESSING = (
 )
 
 _PLAIN = {
-    "x_norm, l2 and every other setting were": "The bound on rows and every other setting were",
-    "classes was": "The set of classes was",
-    "y_range was": "The range of the target was",
-    "max_rows = ": "The largest possible number of rows, ",
+    r"\bx_norm\b": "the bound on rows",
+    r"\bl2\b": "the penalty",
+    r"\bclasses was\b": "the set of classes was",
+    r"\by_range\b": "the range of the target",
+    r"\bmax_rows = (\d+)": r"the largest number of rows, \1,",
+    r"\bmax_rows\b": "the largest number of rows",
 }
 
 _MODELS = {
@@ -175,10 +178,9 @@ def assumed(release: Release) -> list[tuple[str, str]]:
 
 def plainly(line: str) -> str:
     """A line of the certificate without the names that settings have in code."""
-    for start, words in _PLAIN.items():
-        if line.startswith(start):
-            return words + line.removeprefix(start)
-    return line
+    for name, words in _PLAIN.items():
+        line = re.sub(name, words, line)
+    return line[:1].upper() + line[1:]
 
 
 def described(item: Any) -> str:

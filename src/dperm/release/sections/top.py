@@ -8,7 +8,7 @@ from dperm.certificate.words import meaning
 from dperm.release.deployment import Person
 from dperm.release.html import Html, blank, facts, joined, paragraph, safe, section
 from dperm.release.release import Release
-from dperm.release.words import guarantee_words, model_words
+from dperm.release.words import guarantee_words, model_words, plainly
 
 _BLANKS = (
     "Some blanks on this page can only be filled by people. Write them down once: dperm report --init-deployment "
@@ -57,7 +57,7 @@ def verdict(release: Release) -> Html:
         )
     lines = [*meaning(release.statement, found), *found.failures, *found.unmet]
     lines += [f"Not confirmed: {line}." for line in found.unproven]
-    lines += found.cautions
+    lines += map(plainly, found.cautions)
     if found.guarantee is not None:
         lines += [] if found.ok else [f"Required, and not so: {line}." for line in found.objections]
         lines.append(f"The price was {found.how}.")
