@@ -169,7 +169,7 @@ def main() -> None:
     asked.folder.mkdir(exist_ok=True)
     page = make(asked.folder)
     if asked.picture:
-        shot(page, PICTURE, 960, 1180)
+        shot(page, PICTURE, 960, 1135)
     if asked.looks:
         shot(page, asked.folder / "day.png", 1000, 7000)
         shot(page, asked.folder / "night.png", 1000, 7000, "--blink-settings=preferredColorScheme=0")

@@ -97,7 +97,7 @@ def _check_keys(where: str, given: object, known: Iterable[str], what: str) -> N
     names = list(known)
     for key in given:
         if key not in names:
-            close = get_close_matches(str(key)[:100].lower(), names, 1)
+            close = get_close_matches(str(key)[:100].lower(), names, 1, cutoff=0.7)
             hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}."
             raise InvalidInput(f"{where}: unknown {what} {reprlib.repr(key)}; {hint}")
 

@@ -22,14 +22,13 @@ section { margin: 34px 0 0; } p { margin: 8px 0; } .dim { color: var(--dim); }
 .blank { color: var(--none); font-style: italic; border-bottom: 1px dotted var(--none); }
 .blank small { font-style: normal; opacity: .85; }
 .verdict { margin: 22px 0 0; padding: 18px 20px; background: var(--card); border: 1px solid var(--line);
-  border-left: 8px solid var(--none); border-radius: 8px; }
+  border-left: 8px solid var(--bad); border-radius: 8px; }
 .verdict.good { border-left-color: var(--good); } .verdict.bad { border-left-color: var(--bad); }
 .verdict .stands { margin: 0 0 2px; font-size: .85rem; font-weight: 700; letter-spacing: .05em;
   text-transform: uppercase; color: var(--good); }
 .fails .verdict .stands { color: var(--bad); }
 .verdict strong { display: block; font-size: 1.4rem; line-height: 1.3; }
 .verdict.good strong { color: var(--good); } .verdict.bad strong { color: var(--bad); }
-.verdict.none strong { color: var(--none); }
 dl.facts { margin: 8px 0; display: grid; grid-template-columns: 1fr 1fr; gap: 0 26px; }
 dl.facts.long { grid-template-columns: 1fr; }
 dl.facts > div { padding: 6px 0; border-bottom: 1px solid var(--line); display: grid;

@@ -48,8 +48,8 @@ def _head(release: Release) -> str:
         "data set": told.text("dataset.name"),
         "purpose": told.text("product.purpose"),
         "made by": "; ".join(map(str, told.made_by)),
-        "approved by": "; ".join(map(str, told.approved_by)),
-        "verification": str(verdict).replace("\n", "\n  "),
+        "to approve": "; ".join(map(str, told.approved_by)),
+        "verified": str(verdict).replace("\n", "\n  ") if verdict.ok else "",
     }
     return "\n".join([head, *(f"  {name:12} {value}" for name, value in facts.items() if value)])
 

@@ -10,6 +10,8 @@ from dperm.certificate.numerals import written
 from dperm.certificate.statement import CAUTION, NOT_MET
 from dperm.release.release import Release
 
+ONE_ROW = "One person contributes one row."
+
 POST_PROCESSING = (
     "Predictions, tables, figures and anything else that is computed from the released model alone cost no further "
     "privacy, however often and by whomever. What is computed from the rows again does."
@@ -130,10 +132,10 @@ def trust(release: Release) -> list[tuple[str, str]]:
 
 
 def _floating_point(release: Release) -> str:
+    if release.verdict.guarantee is None:
+        return "Of no use to look at: there is no guarantee that it could weaken."
     if not release.statement["certified_arithmetic"]:
         return "Rounding was NOT within what the proof allows for, so nothing is claimed."
-    if not release.statement["releases"]:
-        return "Nothing was released with noise."
     return (
         "Noise is drawn exactly, as whole multiples of a power of two, and added to values rounded to the same "
         "grid, so the last bits of a released number tell nothing. What rounding can add to the influence of one "
@@ -171,6 +173,12 @@ def assumed(release: Release) -> list[tuple[str, str]]:
     """Every assumption with its kind: "unmet", "caution" or nothing."""
     kinds = {NOT_MET: "unmet", CAUTION: "caution"}
     lines = [plainly(str(line)) for line in release.statement["assumptions"]]
+    declared = release.deployment.most_rows_per_person or 1
+    if declared > 1:
+        otherwise = (
+            f"{CAUTION}: {ONE_ROW} It is stated that a person has up to {declared:,}: read ε for that number."
+        )
+        lines = [otherwise if line == ONE_ROW else line for line in lines]
     return [
         (line, next((kind for start, kind in kinds.items() if line.startswith(start)), "")) for line in lines
     ]

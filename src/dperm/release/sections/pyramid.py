@@ -54,6 +54,8 @@ def _middle(release: Release) -> list[Line]:
         (
             "Floating point",
             "exact noise on a grid; rounding is bounded by a proof and covered"
+            if release.statement["certified_arithmetic"] and verdict.guarantee is not None
+            else "no guarantee that it could weaken"
             if release.statement["certified_arithmetic"]
             else "NOT within what the proof allows for",
         ),
