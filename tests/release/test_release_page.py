@@ -97,6 +97,19 @@ def test_what_people_said_is_on_it():
     assert "3 (stated)" in words
 
 
+def test_several_rows_of_a_person_are_no_small_print():
+    release = release_of("logistic", deployment=TOLD, deployed=True)
+    words = shown(release)
+    head, assumed = words.partition("What is released, and why")[0], words.partition("What is assumed")[2]
+    for said in (head, text(release)):
+        assert "at most 3 rows. The guarantee for a person is therefore ε = 3." in said
+    assert "CAUTION: One person contributes one row. It is stated that a person has up to 3" in assumed
+    alone = Deployment.from_dict({"dataset": {"most_rows_per_person": 1}})
+    words = shown(release_of("logistic", deployment=alone, deployed=True))
+    assert "the guarantee for a row is that for a person" in words
+    assert "CAUTION" not in words
+
+
 def test_every_line_of_the_pyramid_is_filled_or_asked_for():
     silent = shown(release_of("logistic"))
     for question in (
