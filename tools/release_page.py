@@ -141,6 +141,17 @@ def shot(page: Path, picture: Path, width: int, height: int, *flags: str) -> Non
     browse(f"--window-size={width},{height}", f"--screenshot={picture}", *flags, page.resolve().as_uri())
 
 
+def telephone(page: Path, picture: Path, width: int = 390, height: int = 844, top: int = 0) -> None:
+    """As a telephone shows it, from ``top`` on; a browser's own window cannot be as narrow."""
+    frame = page.with_name("frame.html")
+    style = f"border:0;width:{width}px;height:20000px;margin-top:-{top}px"
+    body = (
+        f'<body style="margin:0;overflow:hidden"><iframe src="{page.name}" style="{style}"></iframe></body>'
+    )
+    frame.write_text(f"<!doctype html>{body}\n", encoding="utf-8")
+    shot(frame, picture, 500, height)
+
+
 def browse(*flags: str) -> None:
     with tempfile.TemporaryDirectory() as profile:
         quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
@@ -158,7 +169,7 @@ def main() -> None:
     asked.folder.mkdir(exist_ok=True)
     page = make(asked.folder)
     if asked.picture:
-        shot(page, PICTURE, 960, 1180)
+        shot(page, PICTURE, 960, 1135)
     if asked.looks:
         shot(page, asked.folder / "day.png", 1000, 7000)
         shot(page, asked.folder / "night.png", 1000, 7000, "--blink-settings=preferredColorScheme=0")

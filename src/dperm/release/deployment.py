@@ -18,7 +18,7 @@ from dperm.release.questions import OF_A_PERSON, PEOPLE, QUESTIONS, TABLES, Kind
 
 LONGEST = 4000
 MOST_ITEMS = 50
-MOST_ROWS = 10_000
+MOST_ROWS = 1000
 _JOINERS = "\u200c\u200d"  # some scripts cannot be written without them
 
 Answer = str | int | datetime.date | tuple[str, ...]
@@ -97,7 +97,7 @@ def _check_keys(where: str, given: object, known: Iterable[str], what: str) -> N
     names = list(known)
     for key in given:
         if key not in names:
-            close = get_close_matches(str(key)[:100].lower(), names, 1)
+            close = get_close_matches(str(key)[:100].lower(), names, 1, cutoff=0.7)
             hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}."
             raise InvalidInput(f"{where}: unknown {what} {reprlib.repr(key)}; {hint}")
 

@@ -10,9 +10,14 @@ from typing import Any
 from dperm.errors import InvalidInput, Unsupported
 
 NOT_PRIVATE = (
-    "These figures are exact and NOT private: they were computed from rows without noise, for the eyes of the data's "
-    "owner. Do not publish this page with them."
+    "These figures are NOT private: they were computed from rows without noise that protects, for the eyes of the "
+    "data's owner. Do not publish this page with them."
 )
+
+
+def is_private(evaluation: Any) -> bool:
+    """Exact figures are not, nor are those with a seed."""
+    return bool(evaluation.private) and not evaluation.local
 
 
 def read_judged(path: str | os.PathLike[str]) -> Any:

@@ -22,20 +22,19 @@ section { margin: 34px 0 0; } p { margin: 8px 0; } .dim { color: var(--dim); }
 .blank { color: var(--none); font-style: italic; border-bottom: 1px dotted var(--none); }
 .blank small { font-style: normal; opacity: .85; }
 .verdict { margin: 22px 0 0; padding: 18px 20px; background: var(--card); border: 1px solid var(--line);
-  border-left: 8px solid var(--none); border-radius: 8px; }
+  border-left: 8px solid var(--bad); border-radius: 8px; }
 .verdict.good { border-left-color: var(--good); } .verdict.bad { border-left-color: var(--bad); }
 .verdict .stands { margin: 0 0 2px; font-size: .85rem; font-weight: 700; letter-spacing: .05em;
   text-transform: uppercase; color: var(--good); }
 .fails .verdict .stands { color: var(--bad); }
 .verdict strong { display: block; font-size: 1.4rem; line-height: 1.3; }
 .verdict.good strong { color: var(--good); } .verdict.bad strong { color: var(--bad); }
-.verdict.none strong { color: var(--none); }
 dl.facts { margin: 8px 0; display: grid; grid-template-columns: 1fr 1fr; gap: 0 26px; }
 dl.facts.long { grid-template-columns: 1fr; }
 dl.facts > div { padding: 6px 0; border-bottom: 1px solid var(--line); display: grid;
   grid-template-columns: 9.5em 1fr; gap: 12px; }
 dl.long > div { grid-template-columns: 12em 1fr; }
-dt { color: var(--dim); font-size: .9rem; line-height: 1.65; } dd { margin: 0; min-width: 0; }
+dt { color: var(--dim); font-size: .9em; line-height: 1.7; } dd { margin: 0; min-width: 0; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(270px, 100%), 1fr)); gap: 18px; }
 figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px; }
 figcaption { font-size: .9rem; color: var(--dim); margin-bottom: 4px; }
@@ -57,7 +56,10 @@ polyline { fill: none; stroke-width: 2.4; } .own { stroke: var(--own); } .claim 
 th, td { text-align: left; padding: 6px 14px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 600; color: var(--dim); vertical-align: bottom; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } td.n { white-space: nowrap; }
-.words td:first-child { width: 30%; } .figures { width: auto; } .figures td, .figures th { padding-right: 30px; }
+.words { table-layout: fixed; }
+.figures, .charges { overflow-wrap: normal; } .charges td:nth-child(3) { overflow-wrap: anywhere; }
+.words td:first-child, .words th:first-child { width: 30%; }
+.checks th:nth-child(2) { width: 22%; } .figures { width: auto; } .figures td, .figures th { padding-right: 30px; }
 sup { line-height: 0; }
 .ok { color: var(--good); } .failed { color: var(--bad); font-weight: 600; } .unmet { color: var(--bad); }
 .caution { color: var(--none); }
@@ -77,16 +79,18 @@ code { font: .86em/1.4 ui-monospace, "DejaVu Sans Mono", monospace; }
 .annex { font-size: .93rem; border-top: 1px solid var(--line); padding-top: 22px; }
 @media (max-width: 640px) { main { padding: 18px 14px 40px; } h1 { font-size: 1.4rem; } th, td { padding-right: 10px; }
   dl.facts { grid-template-columns: 1fr; } dl.facts > div, dl.long > div { grid-template-columns: 1fr; gap: 0; }
-  .level.top, .level.middle { max-width: none; } .sign { grid-template-columns: 1fr; }
+  .figures td, .figures th { padding-right: 14px; } .level.top, .level.middle { max-width: none; }
+  .sign { grid-template-columns: 1fr; }
   .verdict { padding: 14px; } .verdict strong { font-size: 1.2rem; } }
 @page { margin: 16mm 15mm 18mm; }
 @media print { :root { --ink: #000; --dim: #333; --paper: #fff; --card: #fff; --line: #999; --good: #000; --bad: #000;
   --none: #000; --own: #000; --claim: #555; --tint: #fff; --alarm: #fff; }
-  body, body.fails { background: #fff; border: 0; font-size: 10.5pt; line-height: 1.4; }
-  main { max-width: none; padding: 0; } section { margin-top: 16pt; }
+  :root { font-size: 10pt; } body, body.fails { background: #fff; border: 0; font-size: 1rem; line-height: 1.35; }
+  th, td, dl.facts > div { padding-top: 3pt; padding-bottom: 3pt; }
+  main { max-width: none; padding: 0; } section { margin-top: 13pt; }
   .note, .verdict.bad, .alarm { border: 1.5pt solid #000; } .verdict { border: 1.5pt solid #000; }
   .wide { overflow: visible; } h2, h3, th { break-after: avoid; } p, li { orphans: 3; widows: 3; }
-  .verdict, figure, .sign, tr, dl.facts > div, .signature, .purse, .legend { break-inside: avoid; }
+  .verdict, figure, .sign, .level, .keep, tr, dl.facts > div, .signature, .purse, .legend { break-inside: avoid; }
   .plots { grid-template-columns: 1fr 1fr; } .annex { break-before: page; }
   .purse i, .legend b { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .past { background: #999; } .mine { background: #000; }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dperm.certificate.numerals import written
 from dperm.certificate.words import attack_table, meaning
 from dperm.models.effects import effects_text
-from dperm.release.judged import NOT_PRIVATE
+from dperm.release.judged import NOT_PRIVATE, is_private
 from dperm.release.release import Release
 from dperm.release.sections.people import at_most, groups, in_words
 from dperm.release.sections.signing import command
@@ -48,8 +48,9 @@ def _head(release: Release) -> str:
         "data set": told.text("dataset.name"),
         "purpose": told.text("product.purpose"),
         "made by": "; ".join(map(str, told.made_by)),
-        "approved by": "; ".join(map(str, told.approved_by)),
-        "verification": str(verdict).replace("\n", "\n  "),
+        "to approve": "; ".join(map(str, told.approved_by)),
+        "verified": str(verdict).replace("\n", "\n  ") if verdict.ok else "",
+        "and": "\n  ".join([*verdict.objections[1:], *verdict.cautions]) if not verdict.ok else "",
     }
     return "\n".join([head, *(f"  {name:12} {value}" for name, value in facts.items() if value)])
 
@@ -90,5 +91,5 @@ def _budget(release: Release) -> str:
 def _evaluation(release: Release) -> str:
     if release.evaluation is None:
         return ""
-    loud = [NOT_PRIVATE] if release.evaluation.local else []
+    loud = [] if is_private(release.evaluation) else [NOT_PRIVATE]
     return _listed("Evaluation", [*loud, *str(release.evaluation).splitlines()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,16 +10,20 @@ from dperm.certificate.numerals import written
 from dperm.certificate.statement import CAUTION, NOT_MET
 from dperm.release.release import Release
 
+ONE_ROW = "One person contributes one row."
+
 POST_PROCESSING = (
     "Predictions, tables, figures and anything else that is computed from the released model alone cost no further "
     "privacy, however often and by whomever. What is computed from the rows again does."
 )
 
 _PLAIN = {
-    "x_norm, l2 and every other setting were": "The bound on rows and every other setting were",
-    "classes was": "The set of classes was",
-    "y_range was": "The range of the target was",
-    "max_rows = ": "The largest possible number of rows, ",
+    r"\bx_norm\b": "the bound on rows",
+    r"\bl2\b": "the penalty",
+    r"\bclasses was\b": "the set of classes was",
+    r"\by_range\b": "the range of the target",
+    r"\bmax_rows = (\d+)": r"the largest number of rows, \1,",
+    r"\bmax_rows\b": "the largest number of rows",
 }
 
 _MODELS = {
@@ -127,10 +132,10 @@ def trust(release: Release) -> list[tuple[str, str]]:
 
 
 def _floating_point(release: Release) -> str:
+    if release.verdict.guarantee is None:
+        return "Of no use to look at: there is no guarantee that it could weaken."
     if not release.statement["certified_arithmetic"]:
         return "Rounding was NOT within what the proof allows for, so nothing is claimed."
-    if not release.statement["releases"]:
-        return "Nothing was released with noise."
     return (
         "Noise is drawn exactly, as whole multiples of a power of two, and added to values rounded to the same "
         "grid, so the last bits of a released number tell nothing. What rounding can add to the influence of one "
@@ -168,6 +173,12 @@ def assumed(release: Release) -> list[tuple[str, str]]:
     """Every assumption with its kind: "unmet", "caution" or nothing."""
     kinds = {NOT_MET: "unmet", CAUTION: "caution"}
     lines = [plainly(str(line)) for line in release.statement["assumptions"]]
+    declared = release.deployment.most_rows_per_person or 1
+    if declared > 1:
+        otherwise = (
+            f"{CAUTION}: {ONE_ROW} It is stated that a person has up to {declared:,}: read ε for that number."
+        )
+        lines = [otherwise if line == ONE_ROW else line for line in lines]
     return [
         (line, next((kind for start, kind in kinds.items() if line.startswith(start)), "")) for line in lines
     ]
@@ -175,10 +186,9 @@ def assumed(release: Release) -> list[tuple[str, str]]:
 
 def plainly(line: str) -> str:
     """A line of the certificate without the names that settings have in code."""
-    for start, words in _PLAIN.items():
-        if line.startswith(start):
-            return words + line.removeprefix(start)
-    return line
+    for name, words in _PLAIN.items():
+        line = re.sub(name, words, line)
+    return line[:1].upper() + line[1:]
 
 
 def described(item: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 _PLAIN = re.compile(r"[^\W\d_][\w()/.-]*(?: [\w()/.-]+)*")
@@ -27,7 +27,7 @@ def _table(table: Mapping[str, Any], depth: int) -> list[str]:
         start = f"{_INDENT * depth}{key}:"
         if isinstance(value, Mapping):
             lines += [f"{start}\n", *_table(value, depth + 1)]
-        elif isinstance(value, Sequence) and not isinstance(value, str):
+        elif isinstance(value, list | tuple):
             lines += [f"{start}\n", *(f"{_INDENT * (depth + 1)}- {_scalar(item)}\n" for item in value)]
         else:
             lines.append(f"{start} {_block(value, depth) or _scalar(value)}\n")

@@ -110,7 +110,7 @@ def _checks(release: Release) -> Html:
         (check.name, check.route, ("ok: " if check.passed else "FAILED: ") + check.detail)
         for check in release.verdict.checks
     ]
-    return table(("checked", "route", "found"), rows, status=2, style="words")
+    return table(("checked", "route", "found"), rows, status=2, style="words checks")
 
 
 def _short(value: Any) -> str:

@@ -40,7 +40,6 @@ def attacks(release: Release) -> Html:
             f"better. {ceiling}",
             "dim",
         ),
-        _LEGEND,
-        Html(f'<div class="plots">{figures}</div>'),
+        Html(f'<div class="keep">{_LEGEND}<div class="plots">{figures}</div></div>'),
         shown,
     )

@@ -33,7 +33,7 @@ def _told(release: Release) -> list[str]:
     return [
         paragraph(
             "This release was not charged to a ledger, so no count was kept of what else was released about the same "
-            "people. Its guarantee covers this model alone; every other release from the same rows adds to it.",
+            "people. Whatever is promised covers this model alone; every other release from the same rows adds to it.",
             "note",
         )
     ]
@@ -74,7 +74,7 @@ def _shown(spent: Spending) -> list[str]:
         _bar(spent),
         facts(rows),
         paragraph(note, "dim"),
-        table(("charge", "date", "label", "mechanism", "ε alone"), charges, numbers=(4,)),
+        table(("charge", "date", "label", "mechanism", "ε alone"), charges, numbers=(4,), style="charges"),
         paragraph(f"{left_out} earlier ones are in the ledger.", "dim") if left_out else Html(""),
     ]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from dperm.models.effects import effects_section
 from dperm.release.html import Html, paragraph, section, table
-from dperm.release.judged import NOT_PRIVATE, judged_section
+from dperm.release.judged import NOT_PRIVATE, is_private, judged_section
 from dperm.release.release import Release
 from dperm.release.words import described
 
@@ -21,12 +23,22 @@ def evaluation(release: Release) -> Html:
                 "note",
             ),
         )
-    loud = paragraph(NOT_PRIVATE, "alarm") if release.evaluation.local else ""
+    loud = "" if is_private(release.evaluation) else paragraph(NOT_PRIVATE, "alarm")
     return section("Evaluation", loud, Html(judged_section(release.evaluation)))
 
 
 def effects(release: Release) -> Html:
-    """What each feature does, for a model with a schema."""
+    """What each feature does: the model's summary."""
+    if release.estimator is None:
+        return Html("")
+    try:
+        summaries = import_module("dperm.models.summary")
+    except ModuleNotFoundError:
+        return _figures(release)
+    return Html(summaries.summary_of(release.estimator, release.schema).section())
+
+
+def _figures(release: Release) -> Html:
     if release.estimator is None or release.schema is None:
         return Html("")
     return Html(f"<section>{effects_section(release.estimator, release.schema)}</section>")

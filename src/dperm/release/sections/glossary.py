@@ -11,7 +11,10 @@ TERMS = (
         "A promise about a computation: whatever one row says, every result is nearly as likely as with another "
         "row in its place. It holds whatever else is known, now or later.",
     ),
-    ("ε (epsilon)", "How nearly: likelihoods differ by a factor of at most e^ε. Smaller is more private."),
+    (
+        "ε (epsilon)",
+        Html("How nearly: likelihoods differ by a factor of at most e<sup>ε</sup>. Smaller is more private."),
+    ),
     (
         "δ (delta)",
         "The chance, at most, with which even that factor may fail. It should be far below one over the rows.",

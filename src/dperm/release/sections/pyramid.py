@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dperm.certificate.numerals import written
 from dperm.release.html import Html, facts, paragraph, safe, section
+from dperm.release.judged import is_private
 from dperm.release.release import Release
 from dperm.release.words import guarantee_words, mechanism_words, unit_words
 
@@ -53,6 +54,8 @@ def _middle(release: Release) -> list[Line]:
         (
             "Floating point",
             "exact noise on a grid; rounding is bounded by a proof and covered"
+            if release.statement["certified_arithmetic"] and verdict.guarantee is not None
+            else "no guarantee that it could weaken"
             if release.statement["certified_arithmetic"]
             else "NOT within what the proof allows for",
         ),
@@ -70,7 +73,11 @@ def _utility(release: Release) -> Html:
         return Html(
             '<span class="blank">ask: how good is the model, and is it worse for small groups of people?</span>'
         )
-    how = "exact figures that are NOT private" if release.evaluation.local else "evaluated privately"
+    how = (
+        "evaluated privately"
+        if is_private(release.evaluation)
+        else "evaluated with figures that are NOT private"
+    )
     return safe(f"{how}, see Evaluation. Noise and bounds weigh most on groups with few rows")
 
 

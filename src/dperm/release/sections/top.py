@@ -8,7 +8,8 @@ from dperm.certificate.words import meaning
 from dperm.release.deployment import Person
 from dperm.release.html import Html, blank, facts, joined, paragraph, safe, section
 from dperm.release.release import Release
-from dperm.release.words import guarantee_words, model_words
+from dperm.release.sections.people import groups, in_words
+from dperm.release.words import guarantee_words, model_words, plainly
 
 _BLANKS = (
     "Some blanks on this page can only be filled by people. Write them down once: dperm report --init-deployment "
@@ -45,7 +46,7 @@ def verdict(release: Release) -> Html:
     if not found.accepted:
         kind, head = "bad", "Not verified"
     elif found.claim is None:
-        kind, head = "none", "No guarantee"
+        kind, head = "bad", "No guarantee"
     elif found.unmet:
         kind, head = "bad", "Not private as a whole: an assumption is not met"
     elif found.guarantee is None:
@@ -55,14 +56,17 @@ def verdict(release: Release) -> Html:
         head = f"Differentially private: {guarantee_words(found.guarantee)}, for {found.unit}".replace(
             " = ", "\u00a0=\u00a0"
         )
-    lines = [*meaning(release.statement, found), *found.failures, *found.unmet]
+    lines = [*meaning(release.statement, found)]
+    if release.deployment.most_rows_per_person is not None and (several := groups(release)):
+        lines.append(in_words(release, several))
+    lines += [*found.failures, *found.unmet]
     lines += [f"Not confirmed: {line}." for line in found.unproven]
-    lines += found.cautions
+    lines += map(plainly, found.cautions)
     if found.guarantee is not None:
         lines += [] if found.ok else [f"Required, and not so: {line}." for line in found.objections]
         lines.append(f"The price was {found.how}.")
         lines += [f"Not checked: {line}." for line in found.not_checked]
-    stands = "The guarantee holds" if found.ok else "A guarantee does NOT hold"
+    stands = "The guarantee holds" if found.ok else "The guarantee does NOT hold"
     body = "".join(paragraph(line) for line in lines)
     return Html(
         f'<section class="verdict {kind}"><p class="stands">{stands}</p><strong>{safe(head)}</strong>{body}</section>'
