@@ -15,6 +15,7 @@ from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel, restore
 from dperm.estimators.classifier import PrivateClassifier
+from dperm.estimators.threshold import Threshold
 from dperm.models.kinds import KINDS, parameters_of
 from dperm.models.labels import labels_of
 from dperm.models.pipelines import check_steps
@@ -53,6 +54,11 @@ def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:
     row_map = row_map_in(document, check_statement(document["certificate"]))
     check_digests(document)
     restore(estimator, document["certificate"], row_map)
+    if "threshold" in document:
+        if not isinstance(estimator, PrivateClassifier) or len(estimator.classes_) != 2:
+            raise InvalidInput("a threshold belongs to a classifier of two classes.")
+        estimator.threshold_ = Threshold.from_dict(document["threshold"])
+        estimator.privacy_ = estimator.privacy_.beside(estimator.threshold_.to_dict())
     schema = None if document["schema"] is None else schema_of(document["schema"])
     if schema is not None:
         check_columns(schema, n_features)
