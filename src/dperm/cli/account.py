@@ -21,6 +21,7 @@ from dperm.cli.options import (
 )
 from dperm.cli.output import console, print_json, warn
 from dperm.cli.risk import risk_of, show_risk
+from dperm.estimators.weights import weighted
 from dperm.experiments.prices import Price, price
 from dperm.losses import ClippedSquared, Loss, resolve_loss
 from dperm.mechanisms import Auto, Mechanism, Plan
@@ -75,6 +76,12 @@ from dperm.problem import Problem
     show_default="1.0",
     help="For linear regression: residuals count squared up to this size.",
 )
+@click.option(
+    "--weight-bound",
+    type=float,
+    show_default="all weigh 1",
+    help="Largest weight of a row: of a class, or of a sample.",
+)
 @task_options
 @click.option(
     "--x-norm", type=float, default=1.0, show_default=True, help="Bound on the norm of a row of features."
@@ -93,6 +100,7 @@ def account(
     loss: str,
     classes: int | None,
     residual_bound: float | None,
+    weight_bound: float | None,
     l2: L2,
     neighbours: str,
     max_rows: int | None,
@@ -121,7 +129,7 @@ def account(
     problem = Problem.for_table(
         _rows(neighbours, n_rows, max_rows),
         features,
-        loss=_loss(loss, classes, residual_bound),
+        loss=weighted(_loss(loss, classes, residual_bound), None, weight_bound),
         l2=l2 if isinstance(l2, float) else 0.0,
         x_norm=x_norm,
         fit_intercept=not no_intercept,

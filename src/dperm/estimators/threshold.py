@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,17 +65,8 @@ class Threshold:
     @classmethod
     def from_dict(cls, stored: object) -> Threshold:
         """From what a model file holds; nothing is taken on trust."""
-        kinds: dict[str, Any] = dict.fromkeys(
-            ("margin", "epsilon", "delta", "sensitivity", "noise_scale"), float
-        ) | {
-            "objective": str,
-            "neighbours": str,
-            "n_rows": int,
-            "bins": int,
-            "private": bool,
-            "ledger_entry": str | None,
-        }
-        if not isinstance(stored, Mapping) or set(stored) != {field.name for field in fields(cls)}:
+        kinds = get_type_hints(cls)
+        if not isinstance(stored, Mapping) or set(stored) != set(kinds):
             raise InvalidInput(f"threshold must be an object with exactly the keys {', '.join(kinds)}.")
         for name, kind in kinds.items():
             if not matches(stored[name], kind):
