@@ -24,7 +24,6 @@ HINTS = {
     "max_iter": "epochs",
     "tol": "looks at the rows",
     "solver": "mechanism=",
-    "class_weight": "threshold",
     "warm_start": "budget anew",
 }
 

@@ -22,12 +22,14 @@ from dperm.estimators.search import scoring, selection
 from dperm.estimators.search.candidates import priced_candidate
 from dperm.estimators.search.on_public_rows import as_noisy
 from dperm.ledger import Ledger
+from dperm.neighbours import Neighbours
 from dperm.privacy import GaussianProfile, SeededEntropy, SystemEntropy, gaussian_mu
 from dperm.privacy.selection import RunCount, plan_selection
 
 N = 3000
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 GRID = {"l2": [1e-3, 1.0]}
+ACCURACY = scoring.metric_for(None, PrivateLogisticRegression(), 2)
 
 
 @pytest.fixture(scope="module")
@@ -48,15 +50,19 @@ def searcher(estimator=None, grid=GRID, **settings):
 def seen(monkeypatch):
     """All candidates that a search trains, with the rows they saw, and their scores before noise."""
     trained = []
-    exact = scoring.score
+    exact = scoring.sums
 
-    def score(model, rows, targets, n_validation):
-        value = exact(model, rows, targets, n_validation)
-        trained.append({"model": model, "rows": rows, "targets": targets, "score": value})
+    def sums(metric, model, rows, targets, n_validation):
+        value = exact(metric, model, rows, targets, n_validation)
+        trained.append({"model": model, "rows": rows, "targets": targets, "score": value[0]})
         return value
 
-    monkeypatch.setattr(scoring, "score", score)
+    monkeypatch.setattr(scoring, "sums", sums)
     return trained
+
+
+def accuracy(model, rows, targets, n_validation):
+    return scoring.sums(ACCURACY, model, rows, targets, n_validation)[0]
 
 
 def test_a_search_on_cps_picks_what_works():
@@ -136,7 +142,7 @@ def test_neighbours_differ_in_training_or_in_validation_and_never_in_both(rows, 
     fixed = {"random_state": 5, "validation": 0.4, "runs": "geometric", "mean_candidates": 4.0}
     searcher(**fixed).fit(X, y)
     before, sides = list(seen), set()
-    noise = scoring.score_noise(len(before[0]["rows"]), 1.0)
+    noise = scoring.score_noise(ACCURACY, len(before[0]["rows"]), 1.0, Neighbours.REPLACE_ONE)
     for place in range(8):
         seen.clear()
         X_other, y_other = X.copy(), y.copy()
@@ -158,18 +164,19 @@ def test_neighbours_differ_in_training_or_in_validation_and_never_in_both(rows, 
 def test_the_score_moves_by_its_sensitivity_and_no_more(rows):
     X, y = rows
     model = PrivateLogisticRegression(mechanism="output", random_state=0).fit(X, y)
-    noise = scoring.score_noise(100, 0.5)
-    base = scoring.score(model, X[:100], y[:100], 100)
+    noise = scoring.score_noise(ACCURACY, 100, 0.5, Neighbours.REPLACE_ONE)
+    base = accuracy(model, X[:100], y[:100], 100)
     flipped = y[:100].copy()
     flipped[0] = "no" if flipped[0] == "yes" else "yes"
-    moves = [abs(scoring.score(model, X[:100], flipped, 100) - base)]
-    moves.append(abs(scoring.score(model, X[1:100], y[1:100], 100) - base))  # a removed row counts 0
+    moves = [abs(accuracy(model, X[:100], flipped, 100) - base)]
+    moves.append(abs(accuracy(model, X[1:100], y[1:100], 100) - base))  # a removed row counts 0
     assert max(moves) == pytest.approx(noise.sensitivity)
     assert noise.scale >= noise.sensitivity / 0.5
     line = PrivateLinearRegression(mechanism="dp-gd", y_range=(0, 2), random_state=0).fit(X, X[:, 0] + 1)
     line.coef_, line.intercept_ = np.array([1e308, 1e308, 0.0]), 0.0
     wild = np.full((4, 3), 10.0)
-    scores = [scoring.score(line, wild, np.full(4, target), 4) for target in (-1e9, 1e9)]
+    close = scoring.metric_for(None, line, None)
+    scores = [scoring.sums(close, line, wild, np.full(4, target), 4)[0] for target in (-1e9, 1e9)]
     assert abs(scores[0] - scores[1]) <= 1 + 1e-12
 
 
@@ -180,11 +187,11 @@ def test_candidates_have_noise_of_their_own(rows, entropy, seen, monkeypatch):
     task = one._task(X, y)
     plan = selection.selection_plan(Budget(20.0, 1e-6), "poisson", 60.0)
     candidates = [priced_candidate(one.estimator, {"l2": 1.0}, task, plan)]
-    noise = scoring.score_noise(task.n_validation, plan.mu)
+    noise = scoring.score_noise(ACCURACY, task.n_validation, plan.mu, task.neighbours)
 
     def correlation():
         seen.clear()
-        selection.best_of(candidates, plan, noise, task, X, y, entropy)
+        selection.best_of(candidates, plan, ACCURACY, noise, task, X, y, entropy)
         weights = np.array([candidate["model"].coef_[0] for candidate in seen])
         weights = (weights - weights.mean(axis=0)) / candidates[0].plan.noise.scale
         return float(np.sum(weights[1:] * weights[:-1]) / math.sqrt(weights[1:].size))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.audit.watched_rows import WatchedTable
+from dperm.losses import Weighted
+from dperm.losses.weighted import weighted_targets
 from dperm.neighbours import Neighbours
 from dperm.problem import Problem
 
 Vector = NDArray[np.float64]
-Rows = tuple[Vector, Vector]
+Rows = tuple[Vector, NDArray[Any]]
 
 BEYOND = 1e6  # how far, relatively, a row may lie beyond the bound that it will be cut to
 FAR_TARGET = 10.0
@@ -55,6 +58,8 @@ def pairs(problem: Problem) -> list[Pair]:
         found.append(_pair(problem, f"{name}, crowded, {place} row", "crowded", row, *change))
     if problem.neighbours is Neighbours.ADD_REMOVE:
         found.append(only_row_pair(problem))
+    elif isinstance(problem.loss, Weighted):
+        found.append(weight_pair(problem))
     return [*found, outlier_pair(problem), turned_pair(problem)]
 
 
@@ -67,8 +72,17 @@ def cancelling_pair(problem: Problem, row: int = 0, surplus: int = 0) -> Pair:
 def only_row_pair(problem: Problem) -> Pair:
     """One row and none: whether there is anything at all must not show either."""
     (features, label), _ = next(iter(_changes(problem).values()))
-    alone = features[None], np.array([label])
+    alone = features[None], _with_weights(problem, np.array([label]), 0)
     return Pair(name="only row", left=alone, right=(alone[0][:0], alone[1][:0]), row=0)
+
+
+def weight_pair(problem: Problem) -> Pair:
+    """The same row with the largest weight and with none."""
+    (features, label), _ = next(iter(_changes(problem).values()))
+    row = problem.n_rows // 2
+    pair = _pair(problem, "weight", "crowded", row, (features, label), (features, label))
+    pair.right[1]["weight"][row] = 0.0
+    return pair
 
 
 def outlier_pair(problem: Problem) -> Pair:
@@ -153,6 +167,16 @@ def _pair(
     left, right = (X.copy(), y.copy()), (X.copy(), y.copy())
     for (rows, labels), (features, label) in ((left, here), (right, there)):
         rows[row], labels[row] = features, label
+    left, right = ((rows, _with_weights(problem, labels, row)) for rows, labels in (left, right))
     if problem.neighbours is Neighbours.ADD_REMOVE:
-        right = np.delete(X, row, axis=0), np.delete(y, row)
+        right = np.delete(right[0], row, axis=0), np.delete(right[1], row)
     return Pair(name=name, left=left, right=right, row=row)
+
+
+def _with_weights(problem: Problem, y: Vector, row: int) -> NDArray[Any]:
+    """The labels, where the loss is for weighted rows with weights from 0 up; this row has the largest."""
+    if not isinstance(problem.loss, Weighted):
+        return y
+    weights = problem.loss.bound * (np.arange(len(y)) % 5) / 4
+    weights[row] = problem.loss.bound
+    return weighted_targets(y, weights)

@@ -8,7 +8,7 @@ from itertools import islice, product
 from typing import Any
 
 from dperm.errors import DpermError
-from dperm.losses import Logistic, example_losses
+from dperm.losses import Logistic, Weighted, example_losses
 from dperm.mechanisms import Mechanism, Plan
 from dperm.mechanisms.standardising import BOUNDED, LINEAR
 from dperm.neighbours import Neighbours
@@ -17,6 +17,7 @@ from dperm.problem import Problem
 
 BUDGET = Budget(0.2, 1e-6)  # a small epsilon is priced sooner
 FACTS: dict[str, Any] = {"l2": 0.3, "intercept": 0.5, "x_norm": 1.5, "n_rows": 24, "n_features": 3}
+HEAVIEST = 3.0  # weight of a row, where rows have weights
 STRONG = 5.0  # the l2 with which a perturbed objective of so few rows is private for any loss
 # Short runs, for the settings of these names. Where a theorem needs more, the defaults are kept.
 BRIEF: dict[str, Any] = {
@@ -67,6 +68,7 @@ def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool =
             if plan is not None:
                 chooses = chooses or plan.trained_by is not plan
                 yield plan
+    yield from _weighted(mechanism, budget)
     yield from _telling(mechanism)
     if chooses:
         for loss, relation in product(example_losses(), Neighbours):
@@ -78,6 +80,20 @@ def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool =
                 plan = short_plan(mechanism, problem, purse, {}, {})
                 if plan is not None:
                     yield plan
+
+
+def _weighted(mechanism: Mechanism, budget: Budget) -> Iterator[Plan]:
+    """One plan for each kind of labels and relation, for rows that weigh up to ``HEAVIEST``."""
+    for labels, relation in product(("binary", "real", "classes"), Neighbours):
+        losses = (loss for loss in example_losses() if loss.labels == labels and loss.is_model)
+        problems = (
+            Problem(
+                loss=Weighted(loss, HEAVIEST), neighbours=relation, **{**FACTS, "l2": HEAVIEST * FACTS["l2"]}
+            )
+            for loss in losses
+        )
+        plans = (short_plan(mechanism, problem, budget, {}) for problem in problems)
+        yield from islice((plan for plan in plans if plan is not None), 1)
 
 
 def _telling(mechanism: Mechanism) -> Iterator[Plan]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT64, Arithmetic
 from dperm.engine import Engine, Order, Table
+from dperm.losses.weighted import has_weights
 from dperm.problem import Problem
 from dperm.row_map import RowMap
 
@@ -81,7 +82,8 @@ class WatchedTable(Table):
     def imprecise_sums(self, problem: Problem) -> Iterator[str]:
         """Where an engine sums gradients less precisely than it says, at weights of unit margins."""
         loss, n = problem.loss, self.n_rows
-        y = np.pad(self._y.astype(np.float64), (0, n - len(self._y)), constant_values=1.0)
+        y = np.ones(n, self._y.dtype if has_weights(self._y) else np.float64)
+        y[: len(self._y)] = self._y
         for opened in self.opened:
             engine, X, labels = opened.engine, opened.held, y[_places(opened.order, n)]
             shape = (engine.n_columns, opened.models) + (loss.outputs,) * (loss.outputs > 1)

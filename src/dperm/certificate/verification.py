@@ -24,6 +24,7 @@ from dperm.certificate.second_route import (
 )
 from dperm.certificate.statement import CAUTION, NOT_MET, check_digests
 from dperm.certificate.structure import check_claim, check_file, check_parameters
+from dperm.certificate.threshold import check_threshold, with_threshold
 from dperm.certificate.verdict import FORMULA, REPLANNED, SECOND, STRUCTURE, Check, Requirements, Verdict
 from dperm.errors import DpermError
 
@@ -73,6 +74,9 @@ def verify(
     computed = FORMULA if statement["standardisation"] is not None else STRUCTURE
     examination.run("map of the rows", computed, lambda: check_row_map(document, statement))
     examination.run("parameters of the estimator", STRUCTURE, lambda: check_parameters(document, statement))
+    if "threshold" in document:
+        examination.threshold = document["threshold"]
+        examination.run("threshold", SECOND, lambda: check_threshold(document["threshold"]))
     computable = statement["guarantee"] is not None and not unproven(statement)
     if computable and examination.sound:
         examination.run("constants", FORMULA, lambda: check_constants(statement))
@@ -91,6 +95,7 @@ class _Examination:
     def __init__(self) -> None:
         self.checks: list[Check] = []
         self.statement: Mapping[str, Any] | None = None
+        self.threshold: Mapping[str, Any] | None = None
         self.price: Price | None = None
         self.not_checked: tuple[str, ...] = ()
 
@@ -131,10 +136,14 @@ class _Examination:
     def verdict(self, requirements: Requirements) -> Verdict:
         statement = self.statement or {"guarantee": None, "reason": None, "unit": "", "relation": ""}
         assumed = statement.get("assumptions", ())
+        claim = (
+            with_threshold(statement["guarantee"], self.threshold) if self.sound else statement["guarantee"]
+        )
         return Verdict(
             checks=tuple(self.checks),
-            claim=statement["guarantee"],
-            reason=statement["reason"],
+            claim=claim,
+            reason=statement["reason"]
+            or (None if claim else "the threshold was tuned with predictable noise."),
             unit=statement["unit"],
             relation=statement["relation"],
             price=self.price if self.sound else None,

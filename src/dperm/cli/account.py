@@ -20,6 +20,7 @@ from dperm.cli.options import (
 from dperm.cli.output import console, print_json, warn
 from dperm.cli.risk import risk_of, show_risk
 from dperm.errors import InvalidInput
+from dperm.estimators.weights import weighted
 from dperm.experiments.prices import Price, price
 from dperm.losses import ClippedSquared, Loss, resolve_loss
 from dperm.losses.fitting import AUTO_LOSS, fitting_loss, form_for
@@ -68,6 +69,12 @@ from dperm.problem import Problem
     show_default="1.0",
     help="For linear regression: residuals count squared up to this size.",
 )
+@click.option(
+    "--weight-bound",
+    type=float,
+    show_default="all weigh 1",
+    help="Largest weight of a row: of a class, or of a sample.",
+)
 @task_options
 @click.option(
     "--x-norm", type=float, default=1.0, show_default=True, help="Bound on the norm of a row of features."
@@ -86,6 +93,7 @@ def account(
     loss: str,
     classes: int | None,
     residual_bound: float | None,
+    weight_bound: float | None,
     l2: L2,
     neighbours: str,
     max_rows: int | None,
@@ -115,7 +123,7 @@ def account(
     problem = Problem.for_table(
         _rows(neighbours, n_rows, max_rows),
         features,
-        loss=minimised,
+        loss=weighted(minimised, None, weight_bound),
         l2=l2 if isinstance(l2, float) else 0.0,
         x_norm=x_norm,
         fit_intercept=not no_intercept,

@@ -21,6 +21,7 @@ from dperm.cli.options import (
     task_options,
 )
 from dperm.cli.output import check_free, print_json, say
+from dperm.cli.weights import class_weight_option, weigh_classes
 from dperm.planning.penalty import L2
 from dperm.privacy import Budget
 
@@ -36,6 +37,7 @@ from dperm.privacy import Budget
 )
 @mechanism_option
 @loss_option
+@class_weight_option
 @task_options
 @click.option(
     "--ledger",
@@ -68,6 +70,7 @@ def fit(
     delta: float,
     mechanism: str,
     loss: str,
+    class_weights: tuple[str, ...],
     l2: L2,
     neighbours: str,
     max_rows: int | None,
@@ -93,6 +96,8 @@ def fit(
           --mechanism 'rsgd-ar epochs=10 batch_size=500' --output model.json
       dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 \\
           --neighbours add-remove --max-rows 100000 --output model.json
+      dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 \\
+          --class-weight yes=5 --class-weight no=1 --output model.json
     """
     from dperm.estimators.choice import estimator_for
     from dperm.ledger import Ledger
@@ -122,6 +127,7 @@ def fit(
         ledger=ledger,
         dataset=dataset_name,
     )
+    weigh_classes(model, class_weights, records.schema.classes)
     click.echo(f"Training on {records.summary}.", err=True)
     model.fit(records.X, records.y)
     if path.exists() and not force:  # since the fit began; what was paid for is not thrown away

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classe
 from dperm.estimators._rows import checked_rows, note_features, unquoted
 from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators.base import PrivateLinearModel, Vector
+from dperm.estimators.threshold import Threshold, ThresholdTuning, tuned
 from dperm.estimators.weights import (
     ClassWeight,
     check_class_weight,
@@ -37,6 +38,7 @@ from dperm.losses import Loss
 from dperm.mechanisms import Mechanism, Plan
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import AUTO, L2
+from dperm.privacy import Budget
 
 _NEEDS_CLASSES = {
     "hidden": (
@@ -62,6 +64,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     """A linear classifier, trained with differential privacy. Subclasses say with which ``loss``."""
 
     loss: LossLike
+    threshold_: Threshold | None
     _labels_are_public: bool = False
 
     def __init__(
@@ -157,8 +160,44 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
                 return rows, weighed(targets, sample_weight, self.sample_weight_bound)
 
         fitted = self._fit_weights(self._plan(*shape, self._loss(weights, len(classes))), read)
-        self.classes_ = classes
+        self.classes_, self.threshold_ = classes, None
         return fitted
+
+    def tune_threshold(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        epsilon: float,
+        delta: float = 1e-6,
+        objective: str = "balanced_accuracy",
+        random_state: Any = None,
+        ledger: Ledger | None = None,
+        dataset: str | None = None,
+    ) -> Self:
+        """Choose privately from which margin on ``predict`` says the second of two classes.
+
+        One Gaussian release: the counts of the rows by label and by bin of their margin. The costs of fit and threshold
+        add up if the rows are the same; rows that were not trained on judge a model better.
+
+        Parameters
+        ----------
+        X, y : as for ``fit``
+            Under add-remove at most ``max_rows`` rows.
+        epsilon, delta : float
+            The budget of this choice alone, stated beside that of the fit in report, file and ``dperm.verify``.
+        objective : {"balanced_accuracy", "f1", "accuracy"} or "recall>=SHARE" or "precision>=SHARE"
+            What the threshold is best for. "recall>=0.8" takes the highest at which the recall is at least 0.8.
+        random_state, ledger, dataset
+            As for the estimator.
+        """
+        check_is_fitted(self)
+        if len(self.classes_) != 2:
+            raise Unsupported("a threshold is for two classes; with more the largest margin decides.")
+        purse = ThresholdTuning(ledger=ledger, dataset=dataset, random_state=random_state)
+        self.threshold_ = tuned(self, X, y, Budget(epsilon, delta), objective, purse)
+        self.privacy_ = self.privacy_.beside(self.threshold_.to_dict())
+        return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Margins: of two classes one per row, positive for ``classes_[1]``; otherwise one column per class.
@@ -169,9 +208,11 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The label on the side of each row's margin, or of its largest one."""
+        """The label on the side of each row's margin, by ``threshold_`` if one was tuned, or of its largest one."""
         margins = self.decision_function(X)
-        places = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
+        threshold = getattr(self, "threshold_", None)
+        above = 0.0 if threshold is None else threshold.margin
+        places = (margins > above).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
         return np.asarray(self.classes_[places])
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from dperm.certificate.statement import NOT_MET
 from dperm.estimators._shown import report_html
+from dperm.certificate.threshold import with_threshold
 from dperm.mechanisms.plan_words import noise_on
 from dperm.mechanisms.standardising import MEAN, MOMENTS
 
@@ -57,6 +58,7 @@ class PrivacyReport:
     entropy: str
     assumptions: tuple[str, ...]
     statement: Mapping[str, Any] = field(repr=False)
+    threshold: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, statement: Mapping[str, Any]) -> PrivacyReport:
@@ -92,9 +94,13 @@ class PrivacyReport:
             statement=statement,
         )
 
+    def beside(self, threshold: Mapping[str, Any] | None) -> PrivacyReport:
+        """The report with a threshold that was tuned after the fit: what both cost adds up."""
+        return replace(self, threshold=threshold)
+
     @property
     def guarantee(self) -> Mapping[str, float] | None:
-        return None if self.not_met else self.claim
+        return None if self.not_met else with_threshold(self.claim, self.threshold)
 
     @property
     def not_met(self) -> tuple[str, ...]:
@@ -124,13 +130,16 @@ class PrivacyReport:
     def __str__(self) -> str:
         if self.claim is None:
             head = f"NOT PRIVATE: {self.reason}"
+        elif self.guarantee is None and not self.not_met:
+            head = "NOT PRIVATE: the threshold was tuned with predictable noise."
         elif self.not_met:
             head = (
                 "NOT PRIVATE AS A WHOLE: an assumption is not met, so "
                 f"({self.epsilon:g}, {self.delta:g}), {self.neighbours} neighbours, covers this fit alone"
             )
         else:
-            head = f"({self.epsilon:g}, {self.delta:g})-differentially private, {self.neighbours} neighbours"
+            told = self.guarantee or {"epsilon": self.epsilon, "delta": self.delta}
+            head = f"({told['epsilon']:g}, {told['delta']:g})-differentially private, {self.neighbours} neighbours"
         chosen = {"mechanism", "why"} if "why" in self.settings else set()
         used = ", ".join(
             f"{name}={_short(value)}" for name, value in self.settings.items() if name not in chosen
@@ -157,8 +166,19 @@ class PrivacyReport:
             ]
         if self.standardisation is not None:
             lines.append(f"  rows seen    {self.standardisation}")
+        if self.threshold is not None:
+            lines.append(f"  threshold    {_tuned(self.threshold)}")
         lines += ["  assumed"] + [f"    - {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
+
+
+def _tuned(threshold: Mapping[str, Any]) -> str:
+    price = (
+        f"costs ({threshold['epsilon']:g}, {threshold['delta']:g}) beside the fit"
+        if threshold["private"]
+        else "NOT PRIVATE: a seed was set"
+    )
+    return f"chosen by {threshold['objective']} on {threshold['n_rows']} rows; {price}"
 
 
 def _standardisation(releases: Sequence[Mapping[str, Any]]) -> str | None:

@@ -27,7 +27,9 @@ _BALANCED = (
     "class_weight={label: weight}; dperm.balanced_weights({label: share}) makes them of shares that are known "
     "without the data."
 )
-_IN_SHARDS = "sample_weight is taken where y is an array; labels that lie in shards can have class_weight, or give y apart."
+_IN_SHARDS = (
+    "sample_weight needs y as an array. Labels that lie in shards can have class_weight; or give y apart."
+)
 
 
 def balanced_weights(shares: Mapping[Any, float]) -> dict[Any, float]:

@@ -44,8 +44,9 @@ class Weighted(Loss):
     r""":math:`\omega\,\phi(m, y)` with the weight :math:`0 \le \omega \le W` of the row; W = ``bound``.
 
     Every constant is W times that of ``base``, also ``coupling`` (docs/proofs/weights.md). A target is a pair
-    (``TARGET``); a plain number is that of an empty row, whose gradient is zero. It has no name in the registry: estimators make one from class weights or sample weights, and theorems
-    about one very loss, which look at its type, do not take it for that one.
+    (``TARGET``); a plain number is that of an empty row, whose gradient is zero. It has no name in the registry:
+    estimators make one from class weights or sample weights, and theorems about one very loss, which look at its type,
+    do not take it for that one.
     """
 
     base: Loss

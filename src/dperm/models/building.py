@@ -15,6 +15,7 @@ from dperm.datasets import Schema, feature_names
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel, restore
 from dperm.estimators.classifier import PrivateClassifier
+from dperm.estimators.threshold import Threshold
 from dperm.models.kinds import KINDS, parameters_of
 from dperm.models.labels import labels_of
 from dperm.models.pipelines import check_steps
@@ -57,6 +58,11 @@ def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:
         check_columns(schema, n_features)
     encoded = schema is not None and names == feature_names(schema)
     restore(estimator, document["certificate"], row_map, names_of_encoder=encoded)
+    if "threshold" in document:
+        if not isinstance(estimator, PrivateClassifier) or len(estimator.classes_) != 2:
+            raise InvalidInput("a threshold belongs to a classifier of two classes.")
+        estimator.threshold_ = Threshold.from_dict(document["threshold"])
+        estimator.privacy_ = estimator.privacy_.beside(estimator.threshold_.to_dict())
     check_steps(document.get("pipeline"), has_schema=schema is not None)
     return estimator, schema
 

@@ -85,6 +85,9 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
         document["pipeline"] = steps
     elif steps is not None:
         raise InvalidInput("a model from an older file cannot be saved in a pipeline; save it with schema=.")
+    threshold = getattr(estimator, "threshold_", None)
+    if threshold is not None:
+        document["threshold"] = threshold.to_dict()
     document["digest"] = file_digest(document)
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
     with atomic_path(path) as file:

@@ -26,6 +26,7 @@ KEYS = (
     "pipeline",
     "digest",
 )
+OPTIONAL = ("threshold",)  # of a model whose threshold was tuned
 _READ = {  # of each version that is read: its keys, and the version of the certificate in it
     6: (KEYS, 5),
     5: (KEYS, 4),
@@ -51,7 +52,7 @@ def checked(document: object) -> dict[str, Any]:
             "schema and the order of releases."
         )
     keys, certificate = _READ[version]
-    check_object("the file", document, keys)
+    check_object("the file", document, (*keys, *(key for key in OPTIONAL if key in document)))
     stated = document["certificate"]
     if not isinstance(stated, dict) or stated.get("version") != certificate:
         raise InvalidInput(f"a file of version {version} holds a certificate of version {certificate}.")

@@ -27,6 +27,7 @@ FIXED = (
     "y_range",
     "neighbours",
     "max_rows",
+    "sample_weight_bound",
     "random_state",
     "ledger",
     "dataset",

@@ -41,6 +41,7 @@ def best_on_public_rows(
     whole: Budget,
     public: tuple[NDArray[Any], NDArray[Any]],
     cv: Any,
+    scoring: str | None,
     entropy: Source,
 ) -> tuple[Mapping[str, Any], float]:
     """The settings with the best cross-validated score there, and that score; of equals the first."""
@@ -50,7 +51,7 @@ def best_on_public_rows(
     for params in grid:
         model = configured(estimator, params, task, alike, rows.shape[0])
         model.set_params(random_state=stream(entropy))
-        scores.append(float(np.mean(cross_val_score(model, rows, targets, cv=cv))))
+        scores.append(float(np.mean(cross_val_score(model, rows, targets, cv=cv, scoring=scoring))))
     best = int(np.argmax(scores))
     return grid[best], scores[best]
 

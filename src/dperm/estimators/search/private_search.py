@@ -30,7 +30,7 @@ from dperm.estimators.search.report import (
     search_cautions,
     search_report,
 )
-from dperm.estimators.search.scoring import score_noise
+from dperm.estimators.search.scoring import metric_for, score_noise
 from dperm.estimators.search.selection import (
     Source,
     best_of,
@@ -73,6 +73,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         model with all coefficients 0, which tells nothing of the rows, is released.
     validation : float, default=0.2
         Share of the rows held out for scoring.
+    scoring : str, default=None
+        By what candidates are compared: "accuracy", "balanced_accuracy", "roc_auc" or "neg_log_loss", for regression
+        "neg_mean_absolute_error" or "neg_mean_squared_error". None is accuracy; for regression 1 minus the mean
+        absolute error in units of ``y_range``.
     refit_share : float, default=None
         Share of epsilon and delta kept back to fit the chosen settings on all rows. None releases the best
         candidate itself, which has seen the training rows.
@@ -95,8 +99,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         The fitted model. Its ``privacy_`` is that of the whole search.
     best_params_ : dict
     best_score_ : float or None
-        Noisy accuracy on the validation rows; for regression 1 minus the mean absolute error in units of
-        ``y_range``. None if there was no candidate. With ``public_data`` the cross-validated score there.
+        Noisy score on the validation rows, by ``scoring``. None if there was no candidate. With ``public_data`` the
+        cross-validated score there.
     privacy_ : PrivacyReport
         The guarantee of the whole.
 
@@ -136,6 +140,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         mean_candidates: float = 10.0,
         runs: str | float = "auto",
         validation: float = 0.2,
+        scoring: str | None = None,
         refit_share: float | None = None,
         public_data: tuple[ArrayLike, ArrayLike] | None = None,
         cv: Any = 5,
@@ -150,6 +155,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.mean_candidates = mean_candidates
         self.runs = runs
         self.validation = validation
+        self.scoring = scoring
         self.refit_share = refit_share
         self.public_data = public_data
         self.cv = cv
@@ -168,19 +174,20 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         grid = self._grid()
         entropy = entropy_from(self.random_state)
         task = self._task(X, y)
+        metric = metric_for(self.scoring, self.estimator, None if task.classes is None else len(task.classes))
         if self.public_data is not None:
             return self._fit_after_public(grid, task, X, y, entropy)
         whole = Budget(self.epsilon, self.delta)
         search_budget, refit_budget = shares(whole, self.refit_share)
         selection = selection_plan(search_budget, self.runs, self.mean_candidates)
         candidates = [priced_candidate(self.estimator, params, task, selection) for params in grid]
-        noise = score_noise(task.n_validation, selection.mu)
+        noise = score_noise(metric, task.n_validation, selection.mu, task.neighbours)
         self._warn(candidates[0].plan, task, whole)
 
         def train(
             data: tuple[NDArray[Any], NDArray[Any]],
         ) -> tuple[Mapping[str, Any], PrivateLinearModel, float | None]:
-            best, model, score = best_of(candidates, selection, noise, task, *data, entropy)
+            best, model, score = best_of(candidates, selection, metric, noise, task, *data, entropy)
             params = (best or candidates[0]).params
             if refit_budget is not None:
                 model = configured(self.estimator, params, task, refit_budget, task.n_rows)
@@ -199,6 +206,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             "candidate_mu": selection.mu,
             "training_rows": task.n_training,
             "validation_rows": task.n_validation,
+            "scoring": self.scoring,
             "score_noise": noise.scale,
             "refit_share": self.refit_share,
         }
@@ -249,6 +257,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidInput(
                 "give the ledger to PrivateSearchCV and not to the estimator: the search pays once for all."
             )
+        if self.estimator.sample_weight_bound is not None:
+            raise Unsupported("a search takes no sample_weight; leave sample_weight_bound at None.")
         if isinstance(self.estimator, PrivateLinearRegression):
             self.estimator._scale()  # a range that is missing is told of before anything is spent
         return settings_of(self.estimator, self.param_grid)
@@ -297,7 +307,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> PrivateSearchCV:
         """Choose on the public rows, then fit once on the private ones."""
         public, whole = rows_of(self.public_data), Budget(self.epsilon, self.delta)
-        params, score = best_on_public_rows(self.estimator, grid, task, whole, public, self.cv, entropy)
+        params, score = best_on_public_rows(
+            self.estimator, grid, task, whole, public, self.cv, self.scoring, entropy
+        )
         model = configured(self.estimator, params, task, whole, task.n_rows)
         plan = model.plan(task.n_rows, task.n_features)
         self._warn(plan, task, whole)

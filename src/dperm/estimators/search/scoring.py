@@ -1,44 +1,74 @@
-"""How a candidate is judged: a mean over the validation rows of numbers from 0 to 1, with noise."""
+"""How a candidate is judged: sums over the validation rows, with noise, and what is made of them."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.base import PrivateLinearModel
-from dperm.estimators.linear import PrivateLinearRegression
+from dperm.estimators.classifier import PrivateClassifier
+from dperm.estimators.search.metrics import (
+    Accuracy,
+    BalancedAccuracy,
+    Closeness,
+    LogLoss,
+    Metric,
+    RankedPairs,
+    SquaredError,
+)
+from dperm.neighbours import Neighbours
 from dperm.privacy import Gate, GaussianNoise, grid_exponent, padded
 
+Vector = NDArray[np.float64]
 
-def score_noise(n_validation: int, mu: float) -> GaussianNoise:
-    """Noise for the score at Gaussian parameter ``mu``.
+METRICS: dict[str, type[Metric]] = {
+    "accuracy": Accuracy,
+    "balanced_accuracy": BalancedAccuracy,
+    "roc_auc": RankedPairs,
+    "neg_log_loss": LogLoss,
+    "neg_mean_absolute_error": Closeness,
+    "neg_mean_squared_error": SquaredError,
+}
 
-    One row changes its own number only, whether it is replaced or, under add-remove, counts 0 when absent.
-    """
-    sensitivity = 1 / n_validation
-    scale = padded(sensitivity, 1, grid_exponent(sensitivity, 1)) / mu
-    return GaussianNoise(sensitivity=sensitivity, scale=scale, dimension=1)
+
+def metric_for(name: Any, model: PrivateLinearModel, n_classes: int | None) -> Metric:
+    """The metric of this name for models like this one; None is accuracy, or closeness for regression."""
+    classifies = isinstance(model, PrivateClassifier)
+    if name is None:
+        return Accuracy(model, n_classes) if classifies else Closeness(model, None, shares=True)
+    if not isinstance(name, str) or name not in METRICS:
+        raise InvalidInput(
+            f"scoring must be None or one of {', '.join(METRICS)}: those whose sensitivity is proved; got "
+            f"{name if isinstance(name, str) else type(name).__name__!r}."
+        )
+    kind = METRICS[name]
+    if kind.classifies != classifies:
+        kinds = "a classifier" if kind.classifies else "a regression"
+        raise Unsupported(f"scoring={name!r} is for {kinds}.")
+    return kind(model, n_classes)
 
 
-def score(model: PrivateLinearModel, rows: NDArray[Any], targets: NDArray[Any], n_validation: int) -> float:
-    """The sum over the rows of a number from 0 to 1 each, over the public number of validation rows."""
+def score_noise(metric: Metric, n_validation: int, mu: float, neighbours: Neighbours) -> GaussianNoise:
+    """Noise for the sums of a metric, over the public number of validation rows, at Gaussian parameter ``mu``."""
+    sensitivity = metric.apart(neighbours) / n_validation
+    scale = padded(sensitivity, metric.parts, grid_exponent(sensitivity, metric.parts)) / mu
+    return GaussianNoise(sensitivity=sensitivity, scale=scale, dimension=metric.parts)
+
+
+def sums(
+    metric: Metric, model: PrivateLinearModel, rows: NDArray[Any], targets: NDArray[Any], n_validation: int
+) -> Vector:
+    """What the metric adds up over the rows, over the public number of validation rows."""
     if rows.shape[0] == 0:
-        return 0.0
+        return np.zeros(metric.parts)
     with np.errstate(all="ignore"):  # a warning would tell of a row
-        predicted = model.predict(rows)
-    if not isinstance(model, PrivateLinearRegression):
-        return float(np.count_nonzero(predicted == targets)) / n_validation
-    assert model.y_range is not None
-    low, high = (float(end) for end in model.y_range)
-    predicted = np.clip(np.nan_to_num(predicted, nan=low), low, high)
-    errors = np.abs(predicted - np.clip(targets, low, high)) / (high - low)
-    return math.fsum(1 - errors) / n_validation
+        return metric.sums(model, rows, targets) / n_validation
 
 
-def with_noise(exact: float, noise: GaussianNoise, gate: Gate) -> float:
+def with_noise(metric: Metric, exact: Vector, noise: GaussianNoise, gate: Gate) -> float:
     """The score as it may be looked at."""
-    (noisy,) = gate.release_one(np.array([exact]), noise, "score of a candidate")
-    return float(noisy)
+    noisy = gate.release_one(exact, noise, "score of a candidate")
+    return metric.value(noisy, noise.scale)

@@ -16,6 +16,7 @@ from dperm.estimators.classifier import PrivateClassifier
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.search import scoring
 from dperm.estimators.search.candidates import Candidate
+from dperm.estimators.search.metrics import Metric
 from dperm.estimators.search.task import Task
 from dperm.mechanisms import Outcome, Plan
 from dperm.privacy import Budget, Gate, GaussianNoise
@@ -59,6 +60,7 @@ def selection_plan(budget: Budget, runs: object, mean: object) -> SelectionPlan:
 def best_of(
     candidates: Sequence[Candidate],
     selection: SelectionPlan,
+    metric: Metric,
     noise: GaussianNoise,
     task: Task,
     rows: NDArray[Any],
@@ -77,8 +79,8 @@ def best_of(
         model = clone(candidate.estimator).set_params(random_state=stream(entropy))
         model.fit(rows[~held], targets[~held])
         _check_followed(model, candidate.plan)
-        exact = scoring.score(model, rows[held], targets[held], task.n_validation)
-        noisy = scoring.with_noise(exact, noise, gate)
+        exact = scoring.sums(metric, model, rows[held], targets[held], task.n_validation)
+        noisy = scoring.with_noise(metric, exact, noise, gate)
         if best[2] is None or noisy > best[2]:
             best = candidate, model, noisy
     return best
