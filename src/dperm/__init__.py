@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 MODULES = ("audit", "data", "plot")
 _HOME = {
     "Budget": "dperm.privacy",
+    "Evaluation": "dperm.evaluation",
     "Finding": "dperm.estimators.pipeline_check",
     "Ledger": "dperm.ledger",
     "PrivacyReport": "dperm.estimators.report",
@@ -26,8 +27,10 @@ _HOME = {
     "RowMap": "dperm.row_map",
     "UtilityWarning": "dperm.errors",
     "check_pipeline": "dperm.estimators.pipeline_check",
+    "evaluate": "dperm.evaluation",
     "load_model": "dperm.models",
     "register_engine": "dperm.engine",
+    "read_evaluation": "dperm.evaluation",
     "save_model": "dperm.models",
     "verify": "dperm.models",
 }
