@@ -15,6 +15,9 @@ from dperm.estimators.pipeline_check import check_pipeline as check_pipeline
 from dperm.estimators.report import PrivacyReport as PrivacyReport
 from dperm.estimators.search import PrivateSearchCV as PrivateSearchCV
 from dperm.estimators.svm import PrivateLinearSVC as PrivateLinearSVC
+from dperm.evaluation import Evaluation as Evaluation
+from dperm.evaluation import evaluate as evaluate
+from dperm.evaluation import read_evaluation as read_evaluation
 from dperm.ledger import Ledger as Ledger
 from dperm.mechanisms.auto import Auto as Auto
 from dperm.mechanisms.baselines import Majority as Majority

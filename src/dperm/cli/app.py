@@ -17,6 +17,7 @@ from dperm.cli.compare import compare
 from dperm.cli.convert import convert
 from dperm.cli.curvature import curvature
 from dperm.cli.export import export
+from dperm.cli.evaluate import evaluate
 from dperm.cli.fit import fit
 from dperm.cli.groups import WithInstalled
 from dperm.cli.ledger import ledger
@@ -60,6 +61,7 @@ def cli() -> None:
       dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 \\
           --output model.json
       dperm predict model.json new_people.csv
+      dperm evaluate model.json test_people.csv --epsilon 0.5
       dperm verify model.json
       dperm report model.json --html report.html
       dperm mechanisms
@@ -78,6 +80,7 @@ for command in (
     predict,
     show,
     export,
+    evaluate,
     verify,
     report,
     mechanisms,
