@@ -32,7 +32,7 @@ extensions = [
 ]
 exclude_patterns = ["_build"]
 
-myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_enable_extensions = ["dollarmath", "amsmath", "attrs_inline", "attrs_block", "deflist"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
 

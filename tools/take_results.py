@@ -2,8 +2,8 @@
 
 Each item in it becomes docs/data/ITEM.parquet, from its results where these are curves over ε, else from the tables of
 its report. With ``--as FILE COLUMN TABLE/PART=FOLDER ...`` the folders of several ``dperm compare --out FOLDER`` become
-one file, each table with its parts side by side in a column named COLUMN. Take them on the machine and with the versions
-of the run: what the results do not say themselves is noted from here. Then ``python tools/result_pages.py --write``; the
+one file, each table with its parts side by side in a column named COLUMN. Take them on the machine and with the
+versions of the run: what the results do not say themselves is noted from here. Then run ``tools/result_pages.py``; the
 study of the defaults has ``tools/study_tables.py``.
 """
 

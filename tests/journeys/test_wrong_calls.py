@@ -135,9 +135,7 @@ def prepared(tmp_path_factory):
     rng = np.random.default_rng(0)
     ages = rng.integers(18, 90, size=400)
     towns = rng.choice(["north", "south"], size=400)
-    rows = [
-        f"{age},{town},{'yes' if age > 60 else 'no'}" for age, town in zip(ages, towns, strict=True)
-    ]
+    rows = [f"{age},{town},{'yes' if age > 60 else 'no'}" for age, town in zip(ages, towns, strict=True)]
     written = {
         "people.csv": "\n".join(["age,town,retired", *rows, ""]),
         "people.toml": SCHEMA,

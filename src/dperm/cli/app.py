@@ -16,8 +16,8 @@ from dperm.cli.audit import audit
 from dperm.cli.compare import compare
 from dperm.cli.convert import convert
 from dperm.cli.curvature import curvature
-from dperm.cli.export import export
 from dperm.cli.evaluate import evaluate
+from dperm.cli.export import export
 from dperm.cli.fit import fit
 from dperm.cli.groups import WithInstalled
 from dperm.cli.ledger import ledger

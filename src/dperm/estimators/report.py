@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from dperm.certificate.statement import NOT_MET
-from dperm.estimators._shown import report_html
 from dperm.certificate.threshold import with_threshold
+from dperm.estimators._shown import report_html
 from dperm.mechanisms.plan_words import noise_on
 from dperm.mechanisms.standardising import MEAN, MOMENTS
 

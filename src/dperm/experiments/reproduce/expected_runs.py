@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-
 from dperm.datasets.numeric import Numeric
 from dperm.datasets.target import Target
 from dperm.estimators.linear import PrivateLinearRegression
