@@ -37,7 +37,7 @@ COMPLETION = (
     '"$(_DPERM_COMPLETE=bash_source dperm)"; for other shells see the page on the command line.'
 )
 
-_HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # of newer releases of click
+_HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # of newer releases of click
 """What is raised where a group of commands is called without a word; its message is the help."""
 
 
@@ -104,10 +104,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Abort:
         return _fail("interrupted.", 130)
     except click.ClickException as error:
-        if isinstance(error, _HELP):
-            error.show()
-            return error.exit_code
-        return _fail(_in_one_line(error), error.exit_code)
+        if not isinstance(error, _HELP):
+            return _fail(_in_one_line(error), error.exit_code)
+        error.show()
+        return click.UsageError.exit_code
     except BrokenPipeError:
         # The reader (head, less) has gone; Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
