@@ -146,6 +146,7 @@ def evaluate(
             release,
             dataset=dataset,
             neighbours=relation.value,
+            kind="evaluate",
             label=f"evaluation of model {subject.digest[:12]}",
             mechanism="evaluation",
         )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dperm.datasets import Schema
+from dperm.datasets.dates import Days
 from dperm.datasets.effects import rows_at
 from dperm.datasets.features import Block, Categorical, Cross
 from dperm.datasets.numeric import Numeric
@@ -23,6 +24,7 @@ Floats = NDArray[np.float64]
 MEAN, FIRST = "mean", "first"
 AGAINST = (MEAN, FIRST)
 POINTS = 9  # of a curve
+_NOTHING = 1e-9  # of a combination: without an indicator a missing number counts as the mean of its curve
 NUMBER, CURVE, POINT, LEVEL, COLUMN = "number", "curve", "point", "level", "column"
 
 
@@ -70,7 +72,7 @@ def schema_terms(schema: Schema, against: str = MEAN) -> tuple[list[Term], Any]:
 def _terms(block: Block, against: str) -> tuple[list[Term], Any]:
     if isinstance(block, Categorical | Cross):
         return _levels(block.name, block.levels, against)
-    if type(block) is Numeric:
+    if isinstance(block, Numeric):
         pairs = list(_of_number(block))
         return [term for term, _ in pairs], sparse.csr_array(np.array([row for _, row in pairs]))
     names = block.column_names
@@ -90,18 +92,26 @@ def _levels(name: str, levels: Sequence[str], against: str) -> tuple[list[Term],
 
 def _of_number(feature: Numeric) -> Iterator[tuple[Term, Floats]]:
     low, high = feature.range
-    unit = getattr(feature, "unit", "")
+    dated = isinstance(feature, Days)
+    unit = "days" if dated else feature.unit
+
+    def told(value: float) -> str:
+        return feature.label(value) if dated else short(value)
+
     if feature.n_hats or feature.bins:
         values = _points(feature)
         rows = rows_at(feature, values)
-        per = f"from {short(low)} to {short(high)}{f' {unit}' if unit else ''}"
+        per = f"from {told(low)} to {told(high)}{f' {unit}' if unit and not dated else ''}"
         yield Term(feature=feature.name, kind=CURVE, per=per), rows[-1] - rows[0]
         for value, row in zip(values, rows, strict=True):
-            told = f"against {short(low)}"
-            yield (
-                Term(feature=feature.name, kind=POINT, per=told, level=short(value), value=value),
-                row - rows[0],
+            term = Term(
+                feature=feature.name,
+                kind=POINT,
+                per=f"against {told(low)}",
+                level=told(value),
+                value=value,
             )
+            yield term, row - rows[0]
         middle = rows_at(feature, _every(feature)).mean(axis=0)
         against = "against the mean"
     else:
@@ -116,7 +126,8 @@ def _of_number(feature: Numeric) -> Iterator[tuple[Term, Floats]]:
     if feature.indicator or feature.missing:
         missing = np.zeros(feature.n_columns)
         missing[1 : 1 + feature.indicator] = 0.5
-        yield Term(feature=feature.name, kind=LEVEL, per=against, level="missing"), missing - middle
+        if np.abs(missing - middle).max() > _NOTHING:
+            yield Term(feature=feature.name, kind=LEVEL, per=against, level="missing"), missing - middle
 
 
 def _every(feature: Numeric) -> list[float]:
