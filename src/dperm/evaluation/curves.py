@@ -28,10 +28,14 @@ class RocPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Rows with a predicted chance between ``low`` and ``high``, and the share of them of which it came true."""
+    """Rows with a chance between ``low`` and ``high``, ``predicted`` on average, and the share of which it came true.
+
+    The average takes each row for the middle of its bin.
+    """
 
     low: float
     high: float
+    predicted: float
     share_of_rows: Figure
     observed: Figure
 
@@ -54,17 +58,22 @@ def roc(counts: Estimates, bins: int) -> list[RocPoint]:
     ]
 
 
-def calibration(counts: Estimates, bins: int) -> list[Group]:
+def calibration(counts: Estimates, bins: int, n_classes: int) -> list[Group]:
     """Neighbouring bins are joined until a group holds clearly more rows than noise."""
     name = SCORES if counts.design.has(SCORES) else CONFIDENCE
     label, place = np.divmod(np.arange(2 * bins), bins)
     ends, groups = limits(bins), []
+    if name == CONFIDENCE:
+        ends = np.maximum(ends, 1 / n_classes)  # the chance of the likeliest class is no smaller
+    rows = np.maximum(counts.part(name).reshape(2, bins).sum(axis=0), 0.0)
+    sums = rows * (ends[1:] + ends[:-1]) / 2
     for first, last in _joined(counts, name, bins):
         here = (place >= first) & (place < last)
         groups.append(
             Group(
                 low=float(ends[first]),
                 high=float(ends[last]),
+                predicted=float(sums[first:last].sum() / max(rows[first:last].sum(), 1e-9)),
                 share_of_rows=cell_ratio(counts, name, 1.0 * here, np.ones(2 * bins)),
                 observed=cell_ratio(counts, name, 1.0 * (here & (label == 1)), 1.0 * here),
             )

@@ -45,7 +45,7 @@ def figures(
         "confusion": confusion(counts, n_classes),
         "rates": rates(counts, n_classes),
         "roc": roc(counts, bins) if n_classes == 2 else [],
-        "calibration": calibration(counts, bins) if subject.has_probabilities else [],
+        "calibration": calibration(counts, bins, n_classes) if subject.has_probabilities else [],
     }
     return found | _row_count(counts, CONFUSION, np.ones(n_classes**2), n_rows)
 

@@ -176,6 +176,7 @@ def _group(held: object) -> Group:
     return Group(
         low=float(_typed(values, "low", float)),
         high=float(_typed(values, "high", float)),
+        predicted=float(_typed(values, "predicted", float)),
         share_of_rows=_figure(values["share_of_rows"]),
         observed=_figure(values["observed"]),
     )

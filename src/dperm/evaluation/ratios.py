@@ -20,7 +20,13 @@ def cell_ratio(counts: Estimates, name: str, top: NDArray[Any], bottom: NDArray[
     top, bottom = top.astype(np.float64), bottom.astype(np.float64)
     cells = counts.part(name)
     noise = counts.covariance(counts.among(name, np.stack([top, bottom])))
-    sampling = Variance(float(cells @ top**2), float(cells @ (top * bottom)), float(cells @ bottom**2))
+    if np.isin(top, (0.0, 1.0)).all() and (top * bottom == top).all() and (bottom * bottom == bottom).all():
+        part = float(cells @ bottom)
+        sampling = Variance(
+            0.0, -part / 2, -part
+        )  # a share theta of so many rows varies by theta (1 - theta)
+    else:
+        sampling = Variance(float(cells @ top**2), float(cells @ (top * bottom)), float(cells @ bottom**2))
     return ratio(float(cells @ top), float(cells @ bottom), _variance(noise), sampling)
 
 

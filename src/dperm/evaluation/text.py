@@ -41,6 +41,14 @@ def rows_in_words(found: Found) -> str:
     return f"about {round(count.estimate, -1):,.0f} rows (their number is private, ±{count.noise:,.0f})"
 
 
+def power(value: float) -> str:
+    """A number, as a power of ten where it is one."""
+    digits, _, exponent = f"{value:.15e}".partition("e")
+    if value >= 0.01 or float(digits) != 1:
+        return f"{value:g}"
+    return "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
 def shown(figure: Figure) -> str:
     return TOO_NOISY if figure.estimate is None else number(figure.estimate, figure)
 
