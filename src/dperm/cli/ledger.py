@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
 from dperm.cli import completion
 from dperm.cli.groups import Ordered
 from dperm.cli.ledger_table import show_charge, show_ledger

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-
 from dperm.datasets.numeric import Numeric
 from dperm.datasets.target import Target
 from dperm.estimators.linear import PrivateLinearRegression
@@ -37,7 +36,7 @@ NUMBERS: Mapping[str, str] = {
     "body_performance": "broad jump",
     "brfss_diabetes": "BMI",
     "cardio": "weight",
-    "crash_deaths": "yearVeh",
+    "crash_deaths": "ageOFocc",
     "credit_delinquency": "age",
     "credit_risk": "loan_amnt",
     "hotel_bookings": "adr",
