@@ -23,6 +23,7 @@ from dperm.cli.groups import WithInstalled
 from dperm.cli.ledger import ledger
 from dperm.cli.mechanisms import mechanisms
 from dperm.cli.output import warn
+from dperm.cli.plan import plan
 from dperm.cli.plot import plot
 from dperm.cli.predict import predict
 from dperm.cli.report import report
@@ -57,6 +58,7 @@ def cli() -> None:
     \b
     Examples:
       dperm compare
+      dperm plan --n 20000 --features 40 --epsilon 0.5
       dperm account --n 50000 --epsilon 0.5 --delta 1e-8
       dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 \\
           --output model.json
@@ -73,6 +75,7 @@ for command in (
     compare,
     plot,
     reproduce,
+    plan,
     account,
     schema,
     convert,

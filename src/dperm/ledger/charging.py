@@ -102,8 +102,8 @@ def note(pages: Pages, number: int, file: str, sha256: str) -> None:
     entry = pages.book.entries[number - 1]
     if entry.sha256 not in (None, sha256):
         raise InvalidInput(
-            f"charge {number} paid for the model with the digest {entry.sha256}, and {file} has {sha256}: a charge pays "
-            "for one model."
+            f"charge {number} paid for the model with the digest {entry.sha256}, and {file} has {sha256}: a charge "
+            "pays for one model."
         )
     if file not in entry.files:
         pages.write({"event": "note", "time": now(), "charge": number, "file": file, "sha256": sha256})

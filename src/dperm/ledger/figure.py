@@ -86,4 +86,4 @@ def _panel(axes: Axes, dataset: Mapping[str, Any], charges: Sequence[Mapping[str
     axes.grid(axis="y", color="#E2E2E2", linewidth=0.6)
     axes.set_axisbelow(True)
     if kinds:
-        axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=len(kinds))
+        axes.legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(kinds))

@@ -36,7 +36,7 @@ NUMBERS: Mapping[str, str] = {
     "body_performance": "broad jump",
     "brfss_diabetes": "BMI",
     "cardio": "weight",
-    "crash_deaths": "yearVeh",
+    "crash_deaths": "ageOFocc",
     "credit_delinquency": "age",
     "credit_risk": "loan_amnt",
     "hotel_bookings": "adr",
