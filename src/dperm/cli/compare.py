@@ -37,7 +37,7 @@ from dperm.cli.output import console, print_json
 from dperm.cli.progress import Counter, shown
 from dperm.cli.sparse_data import hash_option, is_sparse_data, load_sparse_data
 from dperm.errors import InvalidInput, NotCertified
-from dperm.experiments.metrics import METRICS
+from dperm.experiments.metrics import METRICS, OF_CLASSES, OF_NUMBERS
 from dperm.experiments.results import Curve, Study, combine, curves
 from dperm.experiments.series import mean_and_error
 from dperm.losses.fitting import AUTO_LOSS, fitting_loss, fitting_losses, form_of
@@ -212,6 +212,7 @@ def compare(
     started = time.perf_counter()
     y_range = None if records.schema is None else records.schema.target.range
     n_classes = None if y_range is not None else len(np.unique(records.y))
+    _check_metrics(metrics, n_classes)
     tables, kept, total = [], 0, 0
     for loss in _fitting(losses, n_classes):
         with shown(out, MofNCompleteColumn()) as bars:
@@ -279,6 +280,14 @@ def _fitting(losses: Sequence[str], n_classes: int | None) -> tuple[str, ...]:
     """The losses that were asked for, or the usual ones of such a target; of several classes logistic is softmax."""
     asked = losses or (fitting_losses(2) if n_classes == 2 else (AUTO_LOSS,))
     return tuple(dict.fromkeys(form_of(fitting_loss(loss, n_classes), n_classes) for loss in asked))
+
+
+def _check_metrics(metrics: Sequence[str], n_classes: int | None) -> None:
+    others, target = (OF_CLASSES, "a number") if n_classes is None else (OF_NUMBERS, "classes")
+    for metric in metrics:
+        if metric in others:
+            known = ", ".join(name for name in METRICS if name not in others)
+            raise InvalidInput(f"--metric {metric} is not measured of {target}; choose from {known}.")
 
 
 def default_delta(n_rows: int) -> float:

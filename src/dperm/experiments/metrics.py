@@ -53,8 +53,9 @@ METRICS = {
 }
 """The columns of results that tables and curves are made of."""
 
-HELD_OUT = ("accuracy", "auc", "log_loss", "r2", "rmse", "mae")
-"""Those of the held-out rows: the first three of classes, the others of numbers."""
+OF_CLASSES, OF_NUMBERS = ("accuracy", "auc", "log_loss"), ("r2", "rmse", "mae")
+HELD_OUT = (*OF_CLASSES, *OF_NUMBERS)
+"""Those of the held-out rows."""
 
 SCORES = ("accuracy", "r2")
 """What contenders are ranked by: the one of them that there are values of."""
