@@ -16,7 +16,7 @@ import numpy as np
 
 from dperm.cli.app import run
 
-PICTURE = Path(__file__).resolve().parents[1] / "docs" / "_static" / "report.png"
+PICTURE = Path(__file__).resolve().parents[1] / "docs" / "_static" / "page-to-sign.png"
 ROWS = 20_000
 
 SCHEMA = """\
@@ -101,38 +101,29 @@ def table(rows: int = ROWS, seed: int = 0) -> str:
 
 def make(folder: Path) -> Path:
     """All files of the example; the page among them."""
-    for name, text in (("patients.csv", table()), ("patients.toml", SCHEMA), ("deployment.toml", DEPLOYMENT)):
+    texts = {
+        "patients.csv": table(),
+        "others.csv": table(5000, seed=1),
+        "patients.toml": SCHEMA,
+        "deployment.toml": DEPLOYMENT,
+    }
+    for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    names = (
-        "patients.csv",
-        "patients.toml",
-        "deployment.toml",
-        "budget.db",
-        "model.json",
-        "page.html",
-        "entry.yaml",
-    )
-    rows, schema, deployment, ledger, model, page, entry = (str(folder / name) for name in names)
-    guarantee = ["--epsilon", "1", "--delta", "1e-7"]
+    rows, others, schema, deployment = (str(folder / name) for name in texts)
+    names = ("budget.db", "model.json", "evaluation.json", "page.html", "entry.yaml")
+    ledger, model, figures, page, entry = (str(folder / name) for name in names)
+    guarantee = ["--epsilon", "1", "--delta", "1e-7", "--output", model, "--ledger", ledger]
+    about = ["--deployment", deployment, "--ledger", ledger, "--evaluation", figures]
     for command in (
         ["ledger", "create", ledger, "--epsilon", "2", "--delta", "1e-6"],
-        ["fit", rows, "--schema", schema, *guarantee, "--ledger", ledger, "--output", model],
-        [
-            "report",
-            model,
-            "--deployment",
-            deployment,
-            "--ledger",
-            ledger,
-            "--html",
-            page,
-            "--registry",
-            entry,
-        ],
+        ["fit", rows, "--schema", schema, *guarantee],
+        ["evaluate", model, others, "--epsilon", "1", "--output", figures],
+        ["report", model, *about, "--html", page, "--registry", entry],
     ):
-        with contextlib.redirect_stderr(io.StringIO()) as said:
-            if run(command) != 0:
-                raise SystemExit(said.getvalue())
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+            code = run(command)
+        if code != 0:
+            raise SystemExit(said.getvalue())
     return folder / "page.html"
 
 

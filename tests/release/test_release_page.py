@@ -192,12 +192,16 @@ def test_names_cannot_turn_the_page_around():
     assert "a\ufffdb\ufffd" in html
 
 
+def test_a_file_name_with_blanks_is_quoted():
+    assert "dperm verify 'my model.json' --max" in text(release_of("logistic", name="my model.json"))
+
+
 def test_how_to_verify_it_again(capsys, monkeypatch):
     from dperm.cli.app import run
 
     release = release_of("logistic")
     words = shown(release)
-    command = re.search(r"dperm (verify model\.json .*)", words)[1].split()
+    command = re.search(r"dperm (verify model\.json .*)", text(release))[1].split()
     monkeypatch.chdir(model_file("logistic").parent)
     assert run(command) == 0
     for digest in (release.file_sha256, release.statement["digest"], release.statement["model"]["sha256"]):
@@ -282,6 +286,7 @@ class Judged:
 
     def __init__(self, model, local=False, private=True):
         self.model, self.local, self.private = model, local, private
+        self.budget = {"epsilon": 0.5, "delta": 1e-7} if private else None
 
     def __str__(self):
         return "accuracy 0.9"
@@ -305,6 +310,7 @@ def test_an_evaluation_is_shown(judged):
     assert "accuracy 0.9 to 0.95" in words
     assert "NOT private" not in words
     assert "evaluated privately" in words
+    assert "An evaluation was released besides, with ε = 0.5, δ = 10⁻⁷ for the test rows." in words
     assert "accuracy 0.9" in text(release)
 
 

@@ -54,10 +54,10 @@ polyline { fill: none; stroke-width: 2.4; } .own { stroke: var(--own); } .claim 
   vertical-align: -2px; margin-right: 7px; }
 .wide { overflow-x: auto; margin: 12px 0 0; } table { border-collapse: collapse; width: 100%; font-size: .93rem; }
 th, td { text-align: left; padding: 6px 14px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th, td { overflow-wrap: break-word; } pre, .dperm-summary { overflow-x: auto; } .nb { white-space: nowrap; }
 th { font-weight: 600; color: var(--dim); vertical-align: bottom; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } td.n { white-space: nowrap; }
-.words { table-layout: fixed; }
-.figures, .charges { overflow-wrap: normal; } .charges td:nth-child(3) { overflow-wrap: anywhere; }
+.words { table-layout: fixed; } .words td, .charges td:nth-child(3) { overflow-wrap: anywhere; }
 .words td:first-child, .words th:first-child { width: 30%; }
 .checks th:nth-child(2) { width: 22%; } .figures { width: auto; } .figures td, .figures th { padding-right: 30px; }
 sup { line-height: 0; }

@@ -8,6 +8,7 @@ from typing import Any
 
 from dperm.certificate.numerals import written
 from dperm.certificate.statement import CAUTION, NOT_MET
+from dperm.release.judged import is_private
 from dperm.release.release import Release
 
 ONE_ROW = "One person contributes one row."
@@ -151,6 +152,7 @@ def composition(release: Release) -> str:
         f"The training makes {count:,} noisy release{'' if count == 1 else 's'}, whose joint price was computed by "
         f"{release.statement['accountant']} and is the ε and δ stated."
     )
+    inner = " ".join(filter(None, [inner, evaluation_words(release)]))
     if release.spending is None:
         return inner
     spent = release.spending
@@ -159,6 +161,14 @@ def composition(release: Release) -> str:
         f"ε = {written(spent.cap.epsilon)} at δ = {written(spent.cap.delta)}; after this release ε = "
         f"{written(spent.after, 4)} of it was spent."
     )
+
+
+def evaluation_words(release: Release) -> str:
+    """What a private evaluation cost besides."""
+    evaluation = release.evaluation
+    if evaluation is None or not is_private(evaluation):
+        return ""
+    return f"An evaluation was released besides, with {guarantee_words(evaluation.budget)} for the test rows."
 
 
 def mechanism_words(release: Release) -> str:

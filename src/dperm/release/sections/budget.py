@@ -6,6 +6,7 @@ from dperm.certificate.numerals import written
 from dperm.release.html import Html, blank, facts, paragraph, section, table
 from dperm.release.release import Release
 from dperm.release.spending import Spending
+from dperm.release.words import evaluation_words
 
 MOST_CHARGES = 15
 
@@ -15,7 +16,12 @@ def budget(release: Release) -> Html:
     elsewhere = facts(
         [("Other releases from the same people", other or blank("privacy.other_releases"))], "facts long"
     )
-    return section("Budget: before, after, and the cap", *_told(release), elsewhere)
+    return section("Budget: before, after, and the cap", *_told(release), _besides(release), elsewhere)
+
+
+def _besides(release: Release) -> Html:
+    said = evaluation_words(release)
+    return paragraph(f"{said} Whoever is in both tables pays for both.") if said else Html("")
 
 
 def _told(release: Release) -> list[str]:

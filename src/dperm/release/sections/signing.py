@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from dperm.release.html import Html, code, facts, paragraph, safe, section
 from dperm.release.release import Release
 
@@ -14,13 +16,13 @@ def command(release: Release) -> str:
         if found is None
         else f" --max-epsilon {found['epsilon']!r} --max-delta {found['delta']!r} --unit row"
     )
-    return f"dperm verify {release.name}{limits}"
+    return f"dperm verify {quote(release.name)}{limits}"
 
 
 def again(release: Release) -> Html:
     """The command and the digests."""
     model, digest = release.statement["model"]["sha256"], release.statement["digest"]
-    rows = [("Command", code(command(release)))]
+    rows = [("Command", Html(f"<code>{' '.join(map(_unbroken, command(release).split(' ')))}</code>"))]
     if release.file_sha256 is not None:
         rows.append(("SHA-256 of the model file", code(release.file_sha256)))
     rows += [("Digest of the certificate", code(digest)), ("Digest of the released numbers", code(model))]
@@ -43,6 +45,11 @@ def again(release: Release) -> Html:
         facts(rows, "facts long"),
         paragraph(shows, "dim"),
     )
+
+
+def _unbroken(word: str) -> Html:
+    """An option is not to be broken after its dashes."""
+    return Html(f'<span class="nb">{safe(word)}</span>') if word.startswith("--") else safe(word)
 
 
 def signature(release: Release) -> Html:
