@@ -66,7 +66,9 @@ def on_adult(folder: Path = DATA) -> tuple[dict[str, Line], str]:
             for values, runs in zip(curve.accuracy, curve.runs, strict=True)
         ]
         lines[shown] = Line(
-            tuple(curve.epsilons.tolist()), tuple(mean for mean, _ in means), tuple(error for _, error in means)
+            tuple(curve.epsilons.tolist()),
+            tuple(mean for mean, _ in means),
+            tuple(error for _, error in means),
         )
     return lines, f"A census table, {study.n_rows:,} people"
 
@@ -81,7 +83,8 @@ def on_all(folder: Path = DATA) -> tuple[dict[str, Line], str]:
         shown: Line(
             data.epsilons,
             tuple(
-                100 * float(np.mean([mean[dataset, epsilon] for dataset in sets])) for epsilon in data.epsilons
+                100 * float(np.mean([mean[dataset, epsilon] for dataset in sets]))
+                for epsilon in data.epsilons
             ),
         )
         for shown, mean in means.items()

@@ -19,7 +19,9 @@ def run_all(page: Path) -> None:
         if block["file"]:
             Path(block["file"]).write_text(block["body"], encoding="utf-8")
         elif block["language"] == "output":
-            assert test_docs_code.same(block["body"], printed), f"{block['body']}\n--- but printed:\n{printed}"
+            assert test_docs_code.same(block["body"], printed), (
+                f"{block['body']}\n--- but printed:\n{printed}"
+            )
         elif block["language"] in ("sh", "python"):
             block["note"] = "exits with 1" if "ends with 1" in block["note"] else ""
             printed = test_docs_code.printed_by(block, namespace, page)
