@@ -1,4 +1,4 @@
-"""The figures and generated tables of the front pages: drawn from the data that are there, by the code that is shown."""
+"""Figures and tables that tools make: drawn from the data that are there, by the code that is shown."""
 
 import re
 from pathlib import Path
@@ -15,10 +15,11 @@ FRONT = (DOCS / "index.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("theme", front_figure.THEMES)
-def test_the_front_figure_was_drawn_from_the_data(theme):
-    drawn = (front_figure.STATIC / f"front-{theme}.svg").read_text(encoding="utf-8")
+@pytest.mark.parametrize("panel", front_figure.PANELS)
+def test_the_front_figure_was_drawn_from_the_data(panel, theme):
+    drawn = (front_figure.STATIC / f"front-{panel}-{theme}.svg").read_text(encoding="utf-8")
     assert front_figure.digest() in drawn, "run: make figures"
-    assert f"_static/front-{theme}.svg){{.only-{theme}}}" in FRONT
+    assert f"_static/front-{panel}-{theme}.svg){{.only-{theme}}}" in FRONT
 
 
 def test_the_front_figure_shows_what_its_words_say():
@@ -38,7 +39,7 @@ def test_the_front_figure_shows_what_its_words_say():
 
 
 def test_the_front_figure_can_be_drawn(tmp_path):
-    front_figure.draw(front_figure.THEMES["dark"], tmp_path / "front.svg")
+    front_figure.draw(front_figure.on_all(), front_figure.THEMES["dark"], tmp_path / "front.svg")
     assert (tmp_path / "front.svg").read_text().count("<path") > 20
 
 
