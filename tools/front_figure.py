@@ -1,9 +1,9 @@
 """The figure of the front page: accuracy over ε of the default, of RSGD-AR and of the model without privacy.
 
-``python tools/front_figure.py`` draws docs/_static/front-light.svg and front-dark.svg from docs/data: on the left the
-bundled census table (demo.parquet, what ``make demo`` writes), on the right the mean over the tables with two classes of
-``dperm reproduce defaults`` (defaults.parquet). The digest of both files goes into the picture, so that a test can tell
-whether it was drawn from them.
+``python tools/front_figure.py`` draws docs/_static/front-PANEL-THEME.svg from docs/data: the bundled census table
+(demo.parquet, what ``make demo`` writes), and the mean over the tables with two classes of ``dperm reproduce defaults``
+(defaults.parquet). The digest of both files goes into the pictures, so that a test can tell whether they were drawn
+from them.
 """
 
 import hashlib
@@ -92,6 +92,9 @@ def on_all(folder: Path = DATA) -> tuple[dict[str, Line], str]:
     return lines, f"Mean over {len(sets)} public tables"
 
 
+PANELS = {"adult": on_adult, "all": on_all}
+
+
 def digest(folder: Path = DATA) -> str:
     found = hashlib.sha256()
     for name in FILES:
@@ -99,7 +102,7 @@ def digest(folder: Path = DATA) -> str:
     return found.hexdigest()
 
 
-def draw(theme: Theme, path: Path) -> None:
+def draw(found: tuple[dict[str, Line], str], theme: Theme, path: Path) -> None:
     house: dict[str, Any] = {
         "font.size": 10.5,
         "text.color": theme.ink,
@@ -112,14 +115,12 @@ def draw(theme: Theme, path: Path) -> None:
         "svg.hashsalt": "dperm",
     }
     with style.context(["default", house]):
-        figure = Figure(figsize=(9.2, 3.7))
+        figure = Figure(figsize=(4.8, 3.7))
         FigureCanvasSVG(figure)
         figure.patch.set_alpha(0)
-        panels = figure.subplots(1, 2)
-        for axes, (lines, title) in zip(panels, (on_adult(), on_all()), strict=True):
-            _panel(axes, lines, title, theme)
-        panels[0].set_ylabel("accuracy on held-out rows, %")
-        figure.tight_layout(w_pad=2.5)
+        axes = figure.subplots()
+        _panel(axes, *found, theme)
+        figure.tight_layout()
         metadata = {"Date": None, "Description": f"drawn from docs/data: {digest()}"}
         figure.savefig(path, format="svg", transparent=True, metadata=metadata)
 
@@ -153,6 +154,7 @@ def _panel(axes: Axes, lines: Mapping[str, Line], title: str, theme: Theme) -> N
     axes.xaxis.minorticks_off()
     axes.margins(y=0.12)
     axes.set_xlabel("ε: more privacy to the left")
+    axes.set_ylabel("accuracy on held-out rows, %")
 
 
 def _name(axes: Axes, name: str, line: Line, colour: str) -> None:
@@ -176,5 +178,6 @@ def _name(axes: Axes, name: str, line: Line, colour: str) -> None:
 
 
 if __name__ == "__main__":
-    for name, theme in THEMES.items():
-        draw(theme, STATIC / f"front-{name}.svg")
+    for panel, found in PANELS.items():
+        for name, theme in THEMES.items():
+            draw(found(), theme, STATIC / f"front-{panel}-{name}.svg")

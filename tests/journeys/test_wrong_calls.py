@@ -50,7 +50,7 @@ CALLS = {
     f"fit {GIVEN} {FIT} --spline 2": "from 3 to 256",
     f"fit {GIVEN} {FIT} --class-weight yes": "--class-weight",
     f"fit {GIVEN} {FIT} --class-weight maybe=2": "maybe",
-    f"fit {GIVEN} {FIT} --class-weight yes=-1": "yes",
+    f"fit {GIVEN} {FIT} --class-weight yes=-1": "class_weight",
     # files
     f"fit nowhere.csv --schema people.toml {FIT}": "nowhere.csv",
     f"fit nowhere {FIT}": "neither a file nor one of the data sets",
@@ -74,7 +74,7 @@ CALLS = {
     f"fit {GIVEN} --epsilon 1 --delta 1e-6 --ledger people.csv --output new.json": "people.csv",
     f"fit {GIVEN} --epsilon 9 --delta 1e-6 --ledger budget.db --output new.json": "Refused",
     f"fit {GIVEN} {FIT} --dataset-name elsewhere": "elsewhere",
-    f"fit {GIVEN} {FIT} --expect 0123": "0123",
+    f"fit {GIVEN} {FIT} --expect 0123": "64 hexadecimal digits",
     f"fit {GIVEN} --epsilon 1 --delta 1e-6 --output new.json --expect 0123": "--ledger",
     "ledger create budget.db --epsilon 1 --delta 1e-6": "budget.db",
     "ledger create new.db --epsilon 1": "Missing option '--delta'",
@@ -82,7 +82,6 @@ CALLS = {
     "ledger show people.csv": "people.csv",
     "ledger check budget.db --model people.csv": "people.csv",
     # schemas
-    "schema": "",
     "schema chek people.csv": "Did you mean 'check'?",
     "schema init nowhere.csv": "nowhere.csv",
     "schema init people.csv --output people.toml": "--force",
@@ -90,7 +89,7 @@ CALLS = {
     "schema init people.csv --from-codebook people.toml --output new.toml": "people.toml",
     "schema check people.csv": "--schema",
     "schema check nowhere.csv --schema people.toml": "nowhere.csv",
-    "schema check people.csv --schema other.toml": "height",
+    "schema check people.csv --schema other.toml --strict": "",
     # before and after
     "plan --epsilon 1": "--n",
     "plan --n 0 --features 4 --epsilon 1": "--n",

@@ -18,9 +18,9 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from cli_examples import people
 from dperm.cli.app import run
 from dperm.errors import PrivacyWarning
 
@@ -99,14 +99,7 @@ def run_page(page: Path) -> None:
 @pytest.fixture
 def readers_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
-    ages = rng.integers(18, 90, size=300)
-    rows = [f"{age},{'yes' if age > 50 else 'no'}" for age in ages]
-    Path("people.csv").write_text("\n".join(["age,retired", *rows]) + "\n")
-    Path("new_people.csv").write_text("age\n30\n70\n")
-    Path("people.toml").write_text(
-        '[target]\nname = "retired"\nclasses = ["no", "yes"]\n\n[features.age]\nrange = [18, 90]\n'
-    )
+    people(tmp_path)
 
 
 def test_the_pages_with_code_are_found():

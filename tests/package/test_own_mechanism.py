@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import test_docs_code
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,9 +47,5 @@ def test_what_is_wrong_on_the_page_is_noticed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = tmp_path / "page.md"
     page.write_text("<!-- not run: for this reason -->\n```python\nprint(1)\n```\n\n```output\n2\n```\n")
-    try:
+    with pytest.raises(AssertionError, match="but printed"):
         run_all(page)
-    except AssertionError as error:
-        assert "but printed" in str(error)
-    else:
-        raise AssertionError("a page that shows what is not printed was believed")

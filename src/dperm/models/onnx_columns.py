@@ -8,7 +8,8 @@ from functools import reduce
 import numpy as np
 
 from dperm.datasets import Schema
-from dperm.datasets.features import Block, Categorical, Cross, Feature
+from dperm.datasets.expansion import Feature
+from dperm.datasets.features import Block, Categorical, Cross
 from dperm.datasets.numeric import Numeric
 from dperm.datasets.schema import ROUNDING_SLACK
 from dperm.errors import Unsupported
