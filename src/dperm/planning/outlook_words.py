@@ -65,7 +65,9 @@ def noise_in_words(outlook: Outlook) -> list[str]:
     change = "adding or removing" if hidden else "replacing"
     of = f"{_count(rows)} rows of at most {n:,}" if hidden else f"{_count(rows)} of the {n:,} rows"
     if rows > n:
-        return [f"In size it is more than {change} all {n:,} rows could do to the fit; noise level {outlook.level:.2g}."]
+        return [
+            f"In size it is more than {change} all {n:,} rows could do to the fit; noise level {outlook.level:.2g}."
+        ]
     return [
         f"In size it is what {change} {of} at worst could do to the fit ({100 * rows / n:.2g} %); noise level "
         f"{outlook.level:.2g}."
