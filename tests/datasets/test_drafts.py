@@ -175,7 +175,7 @@ COLUMNS = [
 
 def _book(folder, text=BOOK):
     path = folder / "book.csv"
-    path.write_text(text, encoding="utf-8")
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read_codebook(path)
 
 
@@ -240,9 +240,16 @@ def test_categories_of_a_column_of_text_are_text(tmp_path):
         ("name,type\n,number\n", "line 2 has no name"),
         ("name,type\nage,complex\n", "'age' has the type 'complex'; known are number"),
         ("", "empty"),
+        (b"name\nstra\xdfe\n", "UTF-8"),
     ],
 )
 def test_a_wrong_code_book_is_named(tmp_path, text, words):
     with pytest.raises(InvalidInput, match=r"book\.csv") as caught:
         _book(tmp_path, text)
     assert words in str(caught.value)
+
+
+def test_a_format_that_is_none_is_named(tmp_path):
+    book = _book(tmp_path, "name,type,min,max,format\nseen,date,1,2,%m%m\n")
+    with pytest.raises(InvalidInput, match="the code book, 'seen': format must say day"):
+        codebook_schema({"seen": None}, book)
