@@ -116,7 +116,6 @@ def _compare(item: Feature | Target, column: Any, n_rows: int) -> Compared:
         return Compared(
             check=ColumnCheck(**told, absent=True), column=None, clean=pa.chunked_array([pa.nulls(n_rows)])
         )
-    told["distinct"] = distinct(column)
     if isinstance(item, Hashed):
         return _compare_hashed(item, column, told)
     if isinstance(item, Categorical) or (isinstance(item, Target) and item.classes):
@@ -144,6 +143,7 @@ def _compare_numbers(item: Numeric | Date | Target, column: Any, told: dict[str,
         codes = np.where(np.isnan(values), MISSING, (values > item.threshold).astype(np.int64))
     check = ColumnCheck(
         **told,
+        distinct=len(np.unique(values[~np.isnan(values)])),
         missing=int((np.isnan(values) & ~unread).sum()),
         below=int((values < low).sum()),
         above=int((values > high).sum()),
@@ -175,8 +175,10 @@ def _compare_levels(item: Categorical | Target, column: Any, told: dict[str, Any
     codes[empty & (not rest)] = MISSING
     if rest:
         codes[codes == UNKNOWN] = len(values) - 1
+    kept = clean.filter(pa.array((codes != MISSING) & ~unread))
     check = ColumnCheck(
         **told,
+        distinct=distinct(kept),
         missing=int(((codes == MISSING) & ~unread).sum()),
         unknown=int((codes == UNKNOWN).sum()),
         unread=int(unread.sum()),
@@ -208,7 +210,10 @@ def _compare_hashed(item: Hashed, column: Any, told: dict[str, Any]) -> Compared
         missing = (
             missing | blank_cells(column) | pc.is_in(column, value_set=marks).fill_null(False).to_numpy()
         )
-    return Compared(check=ColumnCheck(**told, missing=int(missing.sum())), column=column, clean=column)
+    check = ColumnCheck(
+        **told, missing=int(missing.sum()), distinct=distinct(column.filter(pa.array(~missing)))
+    )
+    return Compared(check=check, column=column, clean=column)
 
 
 def _lengths(schema: Schema, compared: Sequence[Compared], n_rows: int) -> NDArray[np.float64]:
