@@ -33,6 +33,7 @@ from dperm.datasets.target import Target
 from dperm.datasets.tolerant import blank_cells, distinct, tolerant_numbers, tolerant_truth
 from dperm.errors import InvalidInput
 
+_ROWS_AT_ONCE = 65_536
 _KINDS: dict[type, str] = {Numeric: "number", Date: "date", Categorical: "category", Hashed: "text"}
 
 
@@ -223,7 +224,9 @@ def _lengths(schema: Schema, compared: Sequence[Compared], n_rows: int) -> NDArr
         for feature in schema.features
     ]
     whole = replace(schema, features=tuple(features), norm_share=1.0)
-    if n_rows == 0:
-        return np.zeros(0)
-    rows = encode({found.check.name: found.clean for found in compared}, whole)
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))
+    lengths = np.empty(n_rows)
+    for start in range(0, n_rows, _ROWS_AT_ONCE):
+        part = {found.check.name: found.clean.slice(start, _ROWS_AT_ONCE) for found in compared}
+        rows = encode(part, whole)
+        lengths[start : start + len(rows)] = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return lengths
