@@ -175,7 +175,7 @@ COLUMNS = [
 
 def _book(folder, text=BOOK):
     path = folder / "book.csv"
-    path.write_text(text, encoding="utf-8")
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read_codebook(path)
 
 
@@ -240,6 +240,8 @@ def test_categories_of_a_column_of_text_are_text(tmp_path):
         ("name,type\n,number\n", "line 2 has no name"),
         ("name,type\nage,complex\n", "'age' has the type 'complex'; known are number"),
         ("", "empty"),
+        ("name,type,format\nseen,date,%m%m\n", "'seen': format must say day"),
+        (b"name\nstra\xdfe\n", "UTF-8"),
     ],
 )
 def test_a_wrong_code_book_is_named(tmp_path, text, words):

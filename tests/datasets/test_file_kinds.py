@@ -177,6 +177,33 @@ def test_a_broken_file_is_refused(tmp_path, name, content):
         assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "way_out"),
+    [
+        (
+            "a.csv",
+            {"delimiter": ","},
+            'commas do not part its first line, semicolons do. Give [file] delimiter = ";"',
+        ),
+        ("a.tsv", {}, "tabs do not part its first line, semicolons do."),
+    ],
+)
+def test_what_parts_nothing_is_told_with_a_way_out(tmp_path, name, file, way_out):
+    (tmp_path / name).write_bytes(_text(";"))
+    with pytest.raises(InvalidInput) as caught:
+        look_at(tmp_path / name, _schema(**file))
+    assert way_out in str(caught.value)
+
+
+def test_another_encoding_is_told_with_a_way_out(tmp_path):
+    (tmp_path / "a.csv").write_bytes(_text(encoding="cp1252"))
+    with pytest.raises(InvalidInput, match=r"column 'town' is not text in .* Give \[file\] encoding"):
+        read_table(tmp_path / "a.csv", _schema())
+    (tmp_path / "b.csv").write_bytes("Größe,y\n1,2\n".encode("cp1252"))
+    with pytest.raises(InvalidInput, match=r"in UTF-8. Give \[file\] encoding"):
+        look_at(tmp_path / "b.csv", _schema())
+
+
 def test_a_sheet_that_is_not_there_is_named(tmp_path):
     _workbook(tmp_path / "a.xlsx", [["a"], [1]])
     with pytest.raises(InvalidInput, match="with a sheet named 'people'"):

@@ -3,13 +3,16 @@
 import csv
 import os
 import re
-from collections.abc import Mapping
-from contextlib import suppress
-from itertools import islice
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain, islice
 from math import isnan
+from pathlib import Path
 from typing import Any
 
 from dperm.datasets.calendar import date_of, day_of
+from dperm.datasets.dates import check_format
 from dperm.datasets.declared import TODO, folded
 from dperm.datasets.drafts import Draft, check_target_name, draft_of, draft_text, target_draft
 from dperm.datasets.files import readable
@@ -56,11 +59,11 @@ def read_codebook(path: str | os.PathLike[str]) -> Book:
     and by any of their usual names; all but the first may be absent or empty.
     """
     file = readable(path)
-    told: list[list[str]] | None = None
-    with suppress(csv.Error, OSError, EOFError), open_text(file, AS_NAMED) as lines:
-        told = list(islice(csv.reader(lines, delimiter=delimiter_of(file, AS_NAMED)), _MOST_ROWS))
+    told = _rows(file)
     if not told or file.stat().st_size > _LONGEST:
-        raise InvalidInput(f"{file.name}: this is not a code book, a CSV file of at most {_LONGEST:,} bytes.")
+        raise InvalidInput(
+            f"{file.name}: this is not a code book, a CSV file in UTF-8 of at most {_LONGEST:,} bytes."
+        )
     keys = [_KEY_OF.get(folded(cell).replace(" ", "_"), "") for cell in told[0]]
     if "name" not in keys:
         raise InvalidInput(
@@ -81,8 +84,33 @@ def read_codebook(path: str | os.PathLike[str]) -> Book:
                 f"{file.name}: {name!r} has the type {row['type']!r}; known are {', '.join(_KINDS)} and usual words "
                 "for them."
             )
+        with _about(file, name):
+            check_format(row.get("format", ""))
         book[name] = row
     return book
+
+
+@contextmanager
+def _about(file: Path, name: str) -> Iterator[None]:
+    """Errors of the block, which are about the book and no row, name the file and the column."""
+    told = None
+    try:
+        yield
+    except InvalidInput as error:
+        told = str(error)
+    if told is not None:
+        raise InvalidInput(f"{file.name}: {name!r}: {told}")
+
+
+def _rows(file: Path) -> list[list[str]] | None:
+    """The cells of a text file in UTF-8, or None."""
+    try:
+        with open_text(file, AS_NAMED) as lines:
+            rows = list(islice(csv.reader(lines, delimiter=delimiter_of(file, AS_NAMED)), _MOST_ROWS))
+        "".join(chain.from_iterable(rows)).encode()
+    except (csv.Error, OSError, EOFError, zlib.error, UnicodeEncodeError):
+        return None
+    return rows
 
 
 def codebook_schema(columns: Mapping[str, Any], book: Book, target: str | None = None) -> str:
@@ -151,10 +179,11 @@ def _truth(row: Mapping[str, str], stored: Any) -> dict[str, Any]:
 
 
 def _date(row: Mapping[str, str], _stored: Any) -> dict[str, Any]:
-    days = [day_of(row.get(end, ""), row.get("format", "")) for end in ("min", "max")]
+    form = row.get("format", "")
+    days = [day_of(row.get(end, ""), form) for end in ("min", "max")]
     keys: dict[str, Any] = {"date": [date_of(day) for day in days] if not any(map(isnan, days)) else TODO}
-    if "format" in row:
-        keys["format"] = row["format"]
+    if form:
+        keys["format"] = form
     return keys | _marks(row, numbers=False)
 
 
