@@ -105,7 +105,8 @@ def account(
 
     The promise is given by --epsilon, or by the risk: --tpr and --fpr, or --advantage, for an attacker who knows
     every row but one. The table compares our exact accounting with the paper's own and others; with NAME:paper the
-    risk is that of the paper's noise.
+    risk is that of the paper's noise. It is the price of one mechanism; dperm plan says what the default is expected
+    to lose in accuracy.
 
     \b
     Examples:

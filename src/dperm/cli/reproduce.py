@@ -54,7 +54,7 @@ NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private relea
     type=click.IntRange(100),
     metavar="N",
     show_default="all, up to 260,000",
-    help="defaults: at most N rows of each data set, drawn by its name.",
+    help="defaults, plan: at most N rows of each data set, drawn by its name.",
 )
 @click.option(
     "--data",
@@ -62,7 +62,7 @@ NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private relea
     metavar="NAME",
     multiple=True,
     show_default="all",
-    help="defaults: only this data set. Repeatable.",
+    help="defaults, plan: only this data set. Repeatable.",
 )
 @click.option("--fresh", is_flag=True, help="Run all batches, also those that are finished in the folder.")
 def reproduce(
