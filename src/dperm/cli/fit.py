@@ -84,9 +84,12 @@ def fit(
     """Train one model with an (ε, δ) guarantee and save it with its schema and privacy report.
 
     DATA is a CSV, TSV, Excel or Parquet file, - for standard input, a folder that dperm convert has written, or the
-    name of a data set. Each run spends its budget anew: the budgets of several models on the same people add up. A
-    ledger counts them and refuses a run that would exceed its cap. It is charged before a cell of DATA is read, and
-    only if the model can be written to --output.
+    name of a data set. Its schema decides what is fitted: a classifier for a target with classes, a regression for a
+    number with a range.
+
+    Each run spends its budget anew: the budgets of several models on the same people add up. A ledger counts them and
+    refuses a run that would exceed its cap. It is charged before a cell of DATA is read, and only if the model can be
+    written to --output.
 
     \b
     Examples:

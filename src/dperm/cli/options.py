@@ -21,10 +21,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
 
 DEFAULT_MECHANISM = "auto"
-LOSS_HELP = (
-    "What to minimise; auto goes with the target: logistic for classes (softmax for more than two), squared for "
-    "numbers. NAME:SETTING=NUMBER sets one."
-)
 GRAMMAR = (
     f"{SYNTAX} gives settings, NAME:paper the noise of the paper's own accounting. See dperm mechanisms."
 )
@@ -145,10 +141,14 @@ spline_option = click.option(
     show_default="what the schema says; 8 each for up to 20 numbers",
     help="Hats for every number, on its declared range; 0 for one plain column.",
 )
+LOSS_HELP = (
+    f"What to minimise: {', '.join(loss_names())}. auto goes with the target: logistic for classes (softmax for more "
+    "than two), squared for numbers. LOSS:SETTING=NUMBER changes a setting."
+)
 loss_option = click.option(
     "--loss",
     type=LossName(loss_names),
-    metavar=bar(loss_names()),
+    metavar="LOSS",
     default=AUTO_LOSS,
     show_default=True,
     help=LOSS_HELP,
