@@ -218,9 +218,12 @@ def _remarks(estimator: PrivateLinearModel, schema: Schema | None) -> list[str]:
     told = []
     loss = loss_of(estimator.privacy_.statement["problem"])
     if loss.has_log_odds and loss.outputs == 1:
-        slope = float(np.diff(loss.log_odds(np.array([-0.01, 0.01])))[0]) / 0.02
-        times = "as much" if abs(slope - 1) < 1e-3 else f"{slope:.2g} times as much"
-        told.append(f"Near even odds the log odds change by {times} as the score.")
+        odds = loss.log_odds(np.array([1.0, 2.0, 4.0]))
+        same = np.allclose(odds, [1, 2, 4])
+        listed = "{:.2g}, {:.2g} and {:.2g}".format(*odds)
+        told.append(
+            "The score is the log odds." if same else f"Scores of 1, 2 and 4 are log odds of {listed}."
+        )
     if schema is not None and any(block.n_columns > 1 for block in schema.blocks):
         told.append("A category that is unknown, or missing without a mark of its own, counts as their mean.")
     if schema is not None and schema.norm_share < 1:

@@ -90,6 +90,5 @@ def _curve(row: SummaryRow) -> str:
         return ""
     changes = np.array([change for _, change, _ in row.curve])
     heights = np.rint((changes - changes.min()) / (np.ptp(changes) or 1.0) * (len(STEPS) - 1)).astype(int)
-    return (
-        f"{''.join(STEPS[height] for height in heights)} {number(changes.min())} to {number(changes.max())}"
-    )
+    ends = " to ".join(f"{end:+.2g}" for end in (changes.min(), changes.max()))
+    return f"{''.join(STEPS[height] for height in heights)} {ends}"
