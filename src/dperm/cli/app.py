@@ -26,6 +26,7 @@ from dperm.cli.plot import plot
 from dperm.cli.predict import predict
 from dperm.cli.report import report
 from dperm.cli.reproduce import reproduce
+from dperm.cli.schema import schema
 from dperm.cli.show import show
 from dperm.cli.verify import verify
 from dperm.errors import BudgetExceeded, DpermError, PrivacyWarning, UtilityWarning
@@ -68,6 +69,7 @@ for command in (
     plot,
     reproduce,
     account,
+    schema,
     convert,
     fit,
     predict,

@@ -23,6 +23,7 @@ from dperm.cli.options import (
     OneOf,
     bar,
     check_capacity,
+    data_argument,
     html_option,
     json_option,
     loss_names,
@@ -52,7 +53,7 @@ metric_option = click.option(
 
 
 @click.command(short_help="How accurate is each private method?")
-@click.argument("data", default="cps", shell_complete=completion.data)
+@data_argument(default="cps")
 @target_option
 @schema_option
 @spline_option

@@ -4,9 +4,9 @@ from dataclasses import asdict, replace
 
 import click
 
-from dperm.cli import completion
 from dperm.cli.data import load
 from dperm.cli.options import (
+    data_argument,
     import_option,
     json_option,
     l2_option,
@@ -22,7 +22,7 @@ NOISE_SCALES = (1.0, 0.1, 0.01)
 
 
 @click.command(short_help="How curved the objective is on this data; NOT PRIVATE.")
-@click.argument("data", shell_complete=completion.data)
+@data_argument()
 @target_option
 @schema_option
 @spline_option

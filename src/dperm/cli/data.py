@@ -97,7 +97,7 @@ class Announced:
         if is_named(data):
             self.n_rows = dataset_rows(data)
         else:
-            names, self.n_rows = look_at(data)
+            names, self.n_rows = look_at(data, self.schema)
             check_target(names, data, schema_path, target)
             wanted = [item.name for item in (*self.schema.features, self.schema.target)]
             check_columns(dict.fromkeys(names), wanted)

@@ -10,6 +10,7 @@ from dperm.cli.beyond import announce
 from dperm.cli.grammar import read_entrant
 from dperm.cli.options import (
     check_capacity,
+    data_argument,
     force_option,
     json_option,
     loss_option,
@@ -25,7 +26,7 @@ from dperm.privacy import Budget
 
 
 @click.command(short_help="Train one private model and save it.")
-@click.argument("data", shell_complete=completion.data)
+@data_argument()
 @target_option
 @schema_option
 @spline_option
@@ -79,10 +80,10 @@ def fit(
 ) -> None:
     """Train one model with an (ε, δ) guarantee and save it with its schema and privacy report.
 
-    DATA is a CSV or Parquet file, a folder that dperm convert has written, or the name of a data set. Each run spends
-    its budget anew: the budgets of several models on the same people add up. A ledger counts them and refuses a run
-    that would exceed its cap. It is charged before a cell of DATA is read, and only if the model can be written to
-    --output.
+    DATA is a CSV, TSV, Excel or Parquet file, - for standard input, a folder that dperm convert has written, or the
+    name of a data set. Each run spends its budget anew: the budgets of several models on the same people add up. A
+    ledger counts them and refuses a run that would exceed its cap. It is charged before a cell of DATA is read, and
+    only if the model can be written to --output.
 
     \b
     Examples:

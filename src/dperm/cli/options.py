@@ -8,6 +8,7 @@ import click
 from dperm.cli import completion
 from dperm.cli.grammar import SYNTAX
 from dperm.cli.imports import import_at_once
+from dperm.cli.stdin import spooled
 from dperm.cli.suggest import did_you_mean
 from dperm.losses import loss_choices
 from dperm.neighbours import Neighbours
@@ -99,6 +100,11 @@ def check_capacity(neighbours: str, max_rows: int | None) -> None:
         raise click.UsageError(
             "--max-rows belongs to --neighbours add-remove; otherwise the rows are counted."
         )
+
+
+def data_argument(name: str = "data", **settings: Any) -> Decorator:
+    """DATA: a file, the name of a data set, or - for standard input."""
+    return click.argument(name, shell_complete=completion.data, callback=spooled, **settings)
 
 
 target_option = click.option(

@@ -9,14 +9,14 @@ import click
 
 from dperm.cli import completion
 from dperm.cli.data import read_records
-from dperm.cli.options import force_option, import_option, json_option
+from dperm.cli.options import data_argument, force_option, import_option, json_option
 from dperm.cli.output import check_free, print_json
 from dperm.errors import InvalidInput, Unsupported
 
 
 @click.command(short_help="Use a saved model.")
 @click.argument("model", shell_complete=completion.files)
-@click.argument("data", shell_complete=completion.data)
+@data_argument()
 @click.option(
     "--output",
     "output_path",
@@ -32,7 +32,8 @@ from dperm.errors import InvalidInput, Unsupported
 def predict(model: str, data: str, output_path: str | None, proba: bool, force: bool, as_json: bool) -> None:
     """Predict a label for every row of DATA, in its order.
 
-    DATA is a CSV or Parquet file with the columns of the model's schema; the target column may be missing.
+    DATA is a CSV, TSV, Excel or Parquet file, or - for standard input, with the columns of the model's schema; the
+    target column may be missing.
     Predictions from a private model cost no further privacy for the people it was trained on.
 
     \b

@@ -83,8 +83,7 @@ def _head(model: PrivateLinearModel) -> str:
 
 
 def _ends(line: Line) -> Sequence[str]:
-    assert line.effect.values is not None
-    return [f"{line.effect.values[place]:g}" for place in (0, -1)]
+    return line.effect.ends or ("", "")
 
 
 def _in_words(line: Line) -> str:

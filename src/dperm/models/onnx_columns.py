@@ -8,7 +8,8 @@ from functools import reduce
 import numpy as np
 
 from dperm.datasets import Schema
-from dperm.datasets.features import Block, Categorical, Cross, Feature
+from dperm.datasets.expansion import Feature
+from dperm.datasets.features import Block, Categorical, Cross
 from dperm.datasets.numeric import Numeric
 from dperm.datasets.schema import ROUNDING_SLACK
 from dperm.errors import Unsupported
@@ -33,7 +34,7 @@ def encoded(graph: Graph, schema: Schema) -> str:
 
 
 def check_expressible(feature: Feature) -> None:
-    if type(feature) not in (Numeric, Categorical) or getattr(feature, "fold", False):
+    if type(feature) not in (Numeric, Categorical) or (isinstance(feature, Categorical) and feature.fold):
         raise Unsupported(
             f"feature {feature.name!r} has an encoding that ONNX cannot express; leave out raw, and encode rows with "
             "PublicEncoder."

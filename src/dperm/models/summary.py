@@ -54,7 +54,7 @@ class SummaryRow:
     output: str | None = None
     change: float
     noise: float | None
-    curve: tuple[tuple[float, float, float | None], ...] = ()
+    curve: tuple[tuple[float | str, float, float | None], ...] = ()
 
     @property
     def within_noise(self) -> bool:
@@ -187,7 +187,7 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
 
 def _curves(rows: list[SummaryRow]) -> list[SummaryRow]:
     """Points of a curve go into the row of that curve."""
-    points: dict[tuple[str, str | None], list[tuple[float, float, float | None]]] = {}
+    points: dict[tuple[str, str | None], list[tuple[float | str, float, float | None]]] = {}
     for row in rows:
         if row.kind == POINT:
             points.setdefault((row.feature, row.output), []).append((row.curve[0][0], row.change, row.noise))
@@ -207,7 +207,7 @@ def _score(estimator: PrivateLinearModel, schema: Schema | None) -> str:
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         target = "" if schema is None else f" of {schema.target.name}"
-        unit = "" if schema is None else getattr(schema.target, "unit", "")
+        unit = "" if schema is None else schema.target.unit
         return f"the prediction{target}{f', in {unit}' if unit else ''}"
     if len(classes) > 2:
         return "the score of a class, against the mean of the classes"

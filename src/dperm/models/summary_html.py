@@ -68,7 +68,10 @@ def _curve(row: SummaryRow) -> str:
         f"{2 + WIDTH * place / last:.1f},{2 + HEIGHT * (1 - (change - low) / reach):.1f}"
         for place, change in enumerate(changes)
     )
-    told = "; ".join(f"{short(value)}: {number(change)}" for value, change, _ in row.curve)
+    told = "; ".join(
+        f"{value if isinstance(value, str) else short(value)}: {number(change)}"
+        for value, change, _ in row.curve
+    )
     across, down = f"{WIDTH + 4:.0f}", f"{HEIGHT + 4:.0f}"
     line = f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1.5"/>'
     return (

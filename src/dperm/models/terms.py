@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dperm.datasets import Schema
+from dperm.datasets.dates import Days
 from dperm.datasets.effects import rows_at
 from dperm.datasets.features import Block, Categorical, Cross
 from dperm.datasets.numeric import Numeric
@@ -32,14 +33,14 @@ class Term:
 
     ``kind`` is ``number`` (a straight line), ``curve`` (the change from one end of a number's range to the other),
     ``point`` (a value on that curve), ``level`` (a category, bin or missing value) or ``column`` (an encoded column as
-    it is). ``value`` is that of a point.
+    it is). ``value`` is that of a point, a date as text.
     """
 
     feature: str
     kind: str
     per: str
     level: str = ""
-    value: float | None = None
+    value: float | str | None = None
 
 
 def column_terms(names: Sequence[str]) -> tuple[list[Term], Any]:
@@ -70,7 +71,7 @@ def schema_terms(schema: Schema, against: str = MEAN) -> tuple[list[Term], Any]:
 def _terms(block: Block, against: str) -> tuple[list[Term], Any]:
     if isinstance(block, Categorical | Cross):
         return _levels(block.name, block.levels, against)
-    if type(block) is Numeric:
+    if isinstance(block, Numeric):
         pairs = list(_of_number(block))
         return [term for term, _ in pairs], sparse.csr_array(np.array([row for _, row in pairs]))
     names = block.column_names
@@ -90,18 +91,19 @@ def _levels(name: str, levels: Sequence[str], against: str) -> tuple[list[Term],
 
 def _of_number(feature: Numeric) -> Iterator[tuple[Term, Floats]]:
     low, high = feature.range
-    unit = getattr(feature, "unit", "")
+    dated = isinstance(feature, Days)
+    told: Callable[[float], str] = feature.label if dated else short
+    unit = "" if dated else feature.unit
     if feature.n_hats or feature.bins:
         values = _points(feature)
         rows = rows_at(feature, values)
-        per = f"from {short(low)} to {short(high)}{f' {unit}' if unit else ''}"
+        per = f"from {told(low)} to {told(high)}{f' {unit}' if unit else ''}"
         yield Term(feature=feature.name, kind=CURVE, per=per), rows[-1] - rows[0]
         for value, row in zip(values, rows, strict=True):
-            told = f"against {short(low)}"
-            yield (
-                Term(feature=feature.name, kind=POINT, per=told, level=short(value), value=value),
-                row - rows[0],
-            )
+            shown = told(value) if dated else value
+            per = f"against {told(low)}"
+            point = Term(feature=feature.name, kind=POINT, per=per, level=told(value), value=shown)
+            yield point, row - rows[0]
         middle = rows_at(feature, _every(feature)).mean(axis=0)
         against = "against the mean"
     else:
@@ -110,7 +112,7 @@ def _of_number(feature: Numeric) -> Iterator[tuple[Term, Floats]]:
             share, per = math.log(2) / (math.log1p(high) - math.log1p(low)), "per doubling of 1 + it"
         else:
             step = step_of(high - low)
-            share, per = step / (high - low), _per(step, unit)
+            share, per = step / (high - low), _per(step, "day" if dated and step == 1 else feature.unit)
         yield Term(feature=feature.name, kind=NUMBER, per=per), (ends[1] - ends[0]) * share
         middle, against = ends.mean(axis=0), "against the middle"
     if feature.indicator or feature.missing:
