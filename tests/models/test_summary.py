@@ -124,7 +124,7 @@ def test_missing_values_and_pairs_and_hashed_columns(model):
     assert len(pairs) == 9
     assert sum(pair.change for pair in pairs) == pytest.approx(0.0, abs=1e-12)
     assert len([each for each in told.rows if each.kind == "column"]) == 50
-    assert "and 10 more columns with smaller changes" in str(told)
+    assert "and 10 more with smaller changes" in str(told)
 
 
 def test_several_classes_are_told_against_their_mean(crowd):

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.statement import loss_of
 from dperm.datasets import Schema
+from dperm.datasets.features import Categorical, Cross
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.models.building import check_columns
@@ -58,8 +59,9 @@ class SummaryRow:
 
     @property
     def within_noise(self) -> bool:
-        """Whether the change is below two standard deviations of the noise."""
-        return self.noise is not None and abs(self.change) < 2 * self.noise
+        """Whether the change is below two standard deviations of the noise; of a curve every change on it."""
+        points = self.curve or ((0.0, self.change, self.noise),)
+        return all(noise is not None and abs(change) <= 2 * noise for _, change, noise in points)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -180,7 +182,7 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
         privacy=str(estimator.privacy_).splitlines()[0],
         sure=found.sure,
         noise=found.words,
-        remarks=tuple(_remarks(estimator, schema)),
+        remarks=tuple(_remarks(estimator, schema, against)),
         rows=tuple(_curves(rows)),
     )
 
@@ -214,7 +216,7 @@ def _score(estimator: PrivateLinearModel, schema: Schema | None) -> str:
     return f"the score of {str(classes[1])!r}"
 
 
-def _remarks(estimator: PrivateLinearModel, schema: Schema | None) -> list[str]:
+def _remarks(estimator: PrivateLinearModel, schema: Schema | None, against: str) -> list[str]:
     told = []
     loss = loss_of(estimator.privacy_.statement["problem"])
     if loss.has_log_odds and loss.outputs == 1:
@@ -224,8 +226,12 @@ def _remarks(estimator: PrivateLinearModel, schema: Schema | None) -> list[str]:
         told.append(
             "The score is the log odds." if same else f"Scores of 1, 2 and 4 are log odds of {listed}."
         )
-    if schema is not None and any(block.n_columns > 1 for block in schema.blocks):
-        told.append("A category that is unknown, or missing without a mark of its own, counts as their mean.")
+    if schema is not None and any(isinstance(block, Categorical | Cross) for block in schema.blocks):
+        told.append(
+            "A category is told against the mean of all; one that is unknown or missing counts as that mean."
+            if against == MEAN
+            else "A category that is unknown or missing counts as the mean of all."
+        )
     if schema is not None and schema.norm_share < 1:
         told.append("Rows longer than norm_share allows are shortened, and all their changes with them.")
     if not estimator.row_map_.linear:

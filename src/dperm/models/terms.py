@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 MEAN, FIRST = "mean", "first"
 AGAINST = (MEAN, FIRST)
 POINTS = 9  # of a curve
+THEIR_MEAN = "against their mean"
 NUMBER, CURVE, POINT, LEVEL, COLUMN = "number", "curve", "point", "level", "column"
 
 
@@ -84,7 +85,7 @@ def _levels(name: str, levels: Sequence[str], against: str) -> tuple[list[Term],
         rows = np.eye(count)[1:] - np.eye(count)[0]
         per, told = f"against {levels[0]}", levels[1:]
     else:
-        rows, per, told = np.eye(count) - 1 / count, "against their mean", levels
+        rows, per, told = np.eye(count) - 1 / count, THEIR_MEAN, levels
     terms = [Term(feature=name, kind=LEVEL, per=per, level=level) for level in told]
     return terms, sparse.csr_array(rows)
 
