@@ -16,7 +16,7 @@ def walk(path, command):
 
 COMMANDS = {" ".join(path): command for path, command in walk((), cli)}
 FITS_OR_PRICES = ("fit", "account", "compare")
-READS_MODELS = ("predict", "verify", "report", "ledger check")
+READS_MODELS = ("predict", "show", "export", "verify", "report", "ledger check")
 NAMES_MECHANISMS = ("mechanisms", "audit")
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chi2
 
 from dperm import PrivateLinearSVC, PrivateLogisticRegression, summary
-from dperm.datasets import Schema, encode
+from dperm.datasets import Schema, encode, load_adult
 from dperm.mechanisms import DPGD, Objective, Output, registered
 from dperm.models.deviations import weight_noise
 from dperm.models.summary import summary_of
@@ -167,3 +167,14 @@ def test_every_mechanism_has_an_answer_or_says_that_it_has_none():
         assert (told.sure == "not known") == (told.rows[0].noise is None)
         assert (kind.family == "output") <= (told.sure == "exact")
         assert (kind.private) or {row.noise for row in told.rows} == {0.0}
+
+
+@pytest.mark.slow
+def test_what_the_page_says_of_adult():
+    adult = load_adult()
+    changes, noises, _ = released(
+        "auto", encode(adult.table, adult.schema), (adult.y == adult.classes[1]).astype(int), adult.schema, 30
+    )
+    ratio = noises.mean(axis=0) / changes.std(axis=0, ddof=1)
+    assert len(ratio) == 105
+    assert np.quantile(ratio, [0.0, 0.05, 0.5, 0.95]) == pytest.approx([0.19, 0.31, 0.76, 1.18], rel=0.1)

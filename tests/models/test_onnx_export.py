@@ -161,9 +161,21 @@ def test_what_cannot_be_expressed_is_refused_and_nothing_is_written(tmp_path):
     named = Schema.from_dict(
         {"target": {"name": "t", "classes": [0, 1]}, "features": {"label": {"range": [0, 1], "spline": 7}}}
     )
+    dated, folded = (
+        Schema.from_dict({"target": {"name": "t", "classes": [0, 1]}, "features": {"a": feature}})
+        for feature in (
+            {"date": ["2020-01-01", "2020-12-31"], "spline": 7},
+            {"categories": list("abcdefgh"), "fold": True},
+        )
+    )
     X = np.random.default_rng(0).normal(size=(100, 8)) / 9
     model = PrivateLogisticRegression(classes=[0, 1]).fit(X, X[:, 0] > 0)
-    for declared, word in ((hashed, "cannot express"), (named, "name of an output")):
+    for declared, word in (
+        (hashed, "cannot express"),
+        (dated, "cannot express"),
+        (folded, "cannot express"),
+        (named, "name of an output"),
+    ):
         with pytest.raises(Unsupported, match=word):
             export_onnx(model, tmp_path / "m.onnx", raw=True, schema=declared)
     with pytest.raises(InvalidInput, match="needs a schema"):

@@ -124,7 +124,7 @@ def test_missing_values_and_pairs_and_hashed_columns(model):
     assert len(pairs) == 9
     assert sum(pair.change for pair in pairs) == pytest.approx(0.0, abs=1e-12)
     assert len([each for each in told.rows if each.kind == "column"]) == 50
-    assert "and 10 more columns with smaller changes" in str(told)
+    assert "and 10 more with smaller changes" in str(told)
 
 
 def test_several_classes_are_told_against_their_mean(crowd):
@@ -193,6 +193,48 @@ def test_it_is_plain_and_escaped(model):
         assert "&lt;b&gt;other" in page
         assert "<script" not in page
     assert max(map(len, str(told).splitlines())) <= 100
+
+
+DATED = Schema.from_dict(
+    {
+        "target": {"name": "late", "classes": [0, 1]},
+        "features": {
+            "opened": {"date": ["2015-01-01", "2024-12-31"], "cycles": ["weekday"], "spline": 3},
+            "closed": {"date": ["2015-01-01", "2024-12-31"], "spline": 0},
+            "weight": {"range": [40, 140], "unit": "kg", "spline": 0},
+            "rent": {"range": [0, 3000], "unit": "EUR"},
+            "home": {"categories": ["rent", "own"], "fold": True},
+        },
+    }
+)
+
+
+def test_dates_and_units():
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2015-01-01") + pd.to_timedelta(rng.integers(0, 3652, N), unit="D")
+    table = pd.DataFrame(
+        {
+            "opened": days.strftime("%Y-%m-%d"),
+            "closed": days.strftime("%Y-%m-%d"),
+            "weight": rng.uniform(40, 140, N),
+            "rent": rng.uniform(0, 3000, N),
+            "home": rng.choice(["Rent ", "own"], N),
+        }
+    )
+    model = PrivateLogisticRegression(classes=[0, 1], epsilon=5.0)
+    model.fit(encode(table, DATED), (table["weight"] > 90).astype(int))
+    told = summary(model, DATED)
+    assert row(told, "opened").per == "from 2015-01-01 to 2024-12-31"
+    assert [value for value, _, _ in row(told, "opened").curve] == ["2015-01-01", "2020-01-01", "2024-12-31"]
+    assert row(told, "closed").per == "per 100 days"
+    assert row(told, "weight").per == "per 10 kg"
+    assert row(told, "rent").per == "from 0 to 3,000 EUR"
+    assert next(each.level for each in told.rows if each.feature == "opened weekday") == "Monday"
+    first, second = ({**table.iloc[0].to_dict(), "closed": date} for date in ("2020-01-01", "2020-04-10"))
+    scores = model.decision_function(encode(pd.DataFrame([first, second]), DATED))
+    assert row(told, "closed").change == pytest.approx(scores[1] - scores[0])
+    assert json.dumps(told.to_dict(), allow_nan=False)
+    assert "2020-01-01" in told.section()
 
 
 @pytest.mark.parametrize(

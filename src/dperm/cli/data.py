@@ -19,6 +19,7 @@ from dperm.datasets import (
     dataset_schema,
     encode_rows,
     encode_target,
+    feature_names,
     load_dataset,
     look_at,
     read_table,
@@ -63,8 +64,10 @@ def load(data: str, schema_path: str | None, target: str | None, spline: int | N
 class Later:
     """Rows or labels that tell their shape now and are made when somebody looks at their values."""
 
-    def __init__(self, shape: tuple[int, ...], make: Callable[[], Any]) -> None:
-        self.shape = shape
+    def __init__(
+        self, shape: tuple[int, ...], make: Callable[[], Any], feature_names: list[str] | None = None
+    ) -> None:
+        self.shape, self.feature_names = shape, feature_names
         self._make = make
 
     def read(self) -> Any:
@@ -102,7 +105,9 @@ class Announced:
             if self.n_rows == 0 and max_rows is None:
                 raise InvalidInput(no_rows(data))
         self.X = Later(
-            (self.n_rows, self.schema.n_columns), lambda: self._checked(encode_rows(self._table, self.schema))
+            (self.n_rows, self.schema.n_columns),
+            lambda: self._checked(encode_rows(self._table, self.schema)),
+            feature_names(self.schema),
         )
         self.y = Later((self.n_rows,), lambda: self._checked(encode_target(self._table, self.schema)))
 

@@ -112,10 +112,14 @@ def checked_rows(estimator: Any, X: Any, y: Any, **form: Any) -> tuple[Any, Any]
 
     What tells its shape alone before it is read (``read``) is read here.
     """
-    X = X.read() if hasattr(X, "read") and hasattr(X, "shape") else X
+    names = None
+    if hasattr(X, "read") and hasattr(X, "shape"):
+        names, X = getattr(X, "feature_names", None), X.read()
     if engine_for(X) is Table:
         rows, targets = checked(estimator, X, y, dtype=_FLOATS, **form)
-        estimator._names_of_encoder = False
+        estimator._names_of_encoder = names is not None
+        if names is not None:
+            estimator.feature_names_in_ = np.array(names, dtype=object)
         return rows, targets
     form.pop("ensure_min_samples", None)
     targets = checked(estimator, y=y, **form)

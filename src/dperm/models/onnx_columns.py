@@ -34,7 +34,7 @@ def encoded(graph: Graph, schema: Schema) -> str:
 
 
 def check_expressible(feature: Feature) -> None:
-    if type(feature) not in (Numeric, Categorical) or getattr(feature, "fold", False):
+    if type(feature) not in (Numeric, Categorical) or (isinstance(feature, Categorical) and feature.fold):
         raise Unsupported(
             f"feature {feature.name!r} has an encoding that ONNX cannot express; leave out raw, and encode rows with "
             "PublicEncoder."

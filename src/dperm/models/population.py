@@ -112,7 +112,7 @@ def _block(
     if isinstance(block, Categorical):
         drawn[block.name] = _picked(mean, rng)
         return np.eye(len(mean))[drawn[block.name]] - 1 / len(mean)
-    if type(block) is not Numeric:
+    if not isinstance(block, Numeric):
         return mean + np.sqrt(variance) * rng.standard_normal((PEOPLE, len(mean)))
     return _numbers(block, mean, variance, drawn, rng)
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.statement import loss_of
 from dperm.datasets import Schema
+from dperm.datasets.features import Categorical, Cross
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.models.building import check_columns
@@ -54,12 +55,13 @@ class SummaryRow:
     output: str | None = None
     change: float
     noise: float | None
-    curve: tuple[tuple[float, float, float | None], ...] = ()
+    curve: tuple[tuple[float | str, float, float | None], ...] = ()
 
     @property
     def within_noise(self) -> bool:
-        """Whether the change is below two standard deviations of the noise."""
-        return self.noise is not None and abs(self.change) < 2 * self.noise
+        """Whether the change is below two standard deviations of the noise; of a curve every change on it."""
+        points = self.curve or ((0.0, self.change, self.noise),)
+        return all(noise is not None and abs(change) <= 2 * noise for _, change, noise in points)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -180,14 +182,14 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
         privacy=str(estimator.privacy_).splitlines()[0],
         sure=found.sure,
         noise=found.words,
-        remarks=tuple(_remarks(estimator, schema)),
+        remarks=tuple(_remarks(estimator, schema, against)),
         rows=tuple(_curves(rows)),
     )
 
 
 def _curves(rows: list[SummaryRow]) -> list[SummaryRow]:
     """Points of a curve go into the row of that curve."""
-    points: dict[tuple[str, str | None], list[tuple[float, float, float | None]]] = {}
+    points: dict[tuple[str, str | None], list[tuple[float | str, float, float | None]]] = {}
     for row in rows:
         if row.kind == POINT:
             points.setdefault((row.feature, row.output), []).append((row.curve[0][0], row.change, row.noise))
@@ -207,22 +209,29 @@ def _score(estimator: PrivateLinearModel, schema: Schema | None) -> str:
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         target = "" if schema is None else f" of {schema.target.name}"
-        unit = "" if schema is None else getattr(schema.target, "unit", "")
+        unit = "" if schema is None else schema.target.unit
         return f"the prediction{target}{f', in {unit}' if unit else ''}"
     if len(classes) > 2:
         return "the score of a class, against the mean of the classes"
     return f"the score of {str(classes[1])!r}"
 
 
-def _remarks(estimator: PrivateLinearModel, schema: Schema | None) -> list[str]:
+def _remarks(estimator: PrivateLinearModel, schema: Schema | None, against: str) -> list[str]:
     told = []
     loss = loss_of(estimator.privacy_.statement["problem"])
     if loss.has_log_odds and loss.outputs == 1:
-        slope = float(np.diff(loss.log_odds(np.array([-0.01, 0.01])))[0]) / 0.02
-        times = "as much" if abs(slope - 1) < 1e-3 else f"{slope:.2g} times as much"
-        told.append(f"Near even odds the log odds change by {times} as the score.")
-    if schema is not None and any(block.n_columns > 1 for block in schema.blocks):
-        told.append("A category that is unknown, or missing without a mark of its own, counts as their mean.")
+        odds = loss.log_odds(np.array([1.0, 2.0, 4.0]))
+        same = np.allclose(odds, [1, 2, 4])
+        listed = "{:.2g}, {:.2g} and {:.2g}".format(*odds)
+        told.append(
+            "The score is the log odds." if same else f"Scores of 1, 2 and 4 are log odds of {listed}."
+        )
+    if schema is not None and any(isinstance(block, Categorical | Cross) for block in schema.blocks):
+        told.append(
+            "A category is told against the mean of all; one that is unknown or missing counts as that mean."
+            if against == MEAN
+            else "A category that is unknown or missing counts as the mean of all."
+        )
     if schema is not None and schema.norm_share < 1:
         told.append("Rows longer than norm_share allows are shortened, and all their changes with them.")
     if not estimator.row_map_.linear:

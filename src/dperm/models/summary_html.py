@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from dperm.models.summary_text import SIGNS, WITHIN, number, shown_rows
-from dperm.models.terms import CURVE, short
+from dperm.models.summary_text import SIGNS, WITHIN, left_out_words, number, shown_rows
+from dperm.models.terms import CURVE, THEIR_MEAN, short
 
 if TYPE_CHECKING:
     from dperm.models.summary import Summary, SummaryRow
@@ -35,10 +35,10 @@ def _told(summary: Summary) -> str:
     rows, left_out = shown_rows(summary.rows)
     noise = "" if rows[0].noise is None else f"± noise{SIGNS.get(summary.sure, '')}"
     body = "".join(_row(summary, above, row) for above, row in zip([None, *rows], rows, strict=False))
-    more = [f"and {left_out} more columns with smaller changes"] if left_out else []
     within = [WITHIN] if summary.tells_noise and any(row.within_noise for row in rows) else []
     remarks = "".join(
-        f"<p class=dim>{escape(line)}</p>" for line in (*more, summary.noise, *summary.remarks, *within)
+        f"<p class=dim>{escape(line)}</p>"
+        for line in (*left_out_words(left_out), summary.noise, *summary.remarks, *within)
     )
     return (
         f"<p>What each feature adds to {escape(summary.score)}.</p><div style='overflow-x:auto'><table>"
@@ -48,7 +48,7 @@ def _told(summary: Summary) -> str:
 
 
 def _row(summary: Summary, above: SummaryRow | None, row: SummaryRow) -> str:
-    words = ", ".join(part for part in (row.level, row.per) if part)
+    words = ", ".join(part for part in (row.level, row.per) if part and part != THEIR_MEAN)
     if row.output is not None:
         words = f"{words} → {row.output}"
     noise = "" if row.noise is None else f"{row.noise:.2g}"
@@ -68,7 +68,10 @@ def _curve(row: SummaryRow) -> str:
         f"{2 + WIDTH * place / last:.1f},{2 + HEIGHT * (1 - (change - low) / reach):.1f}"
         for place, change in enumerate(changes)
     )
-    told = "; ".join(f"{short(value)}: {number(change)}" for value, change, _ in row.curve)
+    told = "; ".join(
+        f"{value if isinstance(value, str) else short(value)}: {number(change)}"
+        for value, change, _ in row.curve
+    )
     across, down = f"{WIDTH + 4:.0f}", f"{HEIGHT + 4:.0f}"
     line = f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1.5"/>'
     return (

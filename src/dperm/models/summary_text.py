@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dperm.models.terms import COLUMN, CURVE
+from dperm.models.terms import COLUMN, CURVE, LEVEL, THEIR_MEAN
 
 if TYPE_CHECKING:
     from dperm.models.summary import Summary, SummaryRow
 
 WIDTH = 80
-MOST_COLUMNS = 40  # encoded columns shown; of more, those with the largest changes
+MOST_COLUMNS, MOST_LEVELS = 40, 12  # encoded columns, and levels of one feature, that are shown
 STEPS = "▁▂▃▄▅▆▇█"
 SIGNS = {"at most": " ≤", "at least": " ≥"}
 WITHIN = "* less than two standard deviations of the noise: it may be noise alone."
@@ -24,7 +24,6 @@ def as_text(summary: Summary) -> str:
     rows, left_out = shown_rows(summary.rows)
     noise = "" if rows[0].noise is None else f"± noise{SIGNS.get(summary.sure, '')}"
     starred = summary.tells_noise and any(row.within_noise for row in rows)
-    more = [f"  and {left_out} more columns with smaller changes"] if left_out else []
     sentences = [summary.noise, *summary.remarks, *([WITHIN] if starred else [])]
     return "\n".join(
         [
@@ -32,7 +31,7 @@ def as_text(summary: Summary) -> str:
             summary.privacy,
             "",
             *_aligned([("", "", "", "change", noise, ""), *_cells(summary, rows)]),
-            *more,
+            *(f"  {line}" for line in left_out_words(left_out)),
             "",
             *(textwrap.fill(sentence, WIDTH, subsequent_indent="  ") for sentence in sentences),
         ]
@@ -40,10 +39,22 @@ def as_text(summary: Summary) -> str:
 
 
 def shown_rows(rows: Sequence[SummaryRow]) -> tuple[list[SummaryRow], int]:
-    """All rows but those of encoded columns with small changes, where there are many."""
-    columns = [row for row in rows if row.kind == COLUMN]
-    kept = {id(row) for row in sorted(columns, key=lambda row: -abs(row.change))[:MOST_COLUMNS]}
-    return [row for row in rows if row.kind != COLUMN or id(row) in kept], len(columns) - len(kept)
+    """All rows, but of many encoded columns, or of many levels of a feature, those with the largest changes only."""
+    groups: dict[tuple[str, str | None], list[SummaryRow]] = {}
+    for row in rows:
+        if row.kind == COLUMN:
+            groups.setdefault((COLUMN, None), []).append(row)
+        elif row.kind == LEVEL:
+            groups.setdefault((row.feature, row.output), []).append(row)
+    small: set[int] = set()
+    for (name, _), group in groups.items():
+        most = MOST_COLUMNS if name == COLUMN else MOST_LEVELS
+        small.update(id(row) for row in sorted(group, key=lambda row: -abs(row.change))[most:])
+    return [row for row in rows if id(row) not in small], len(small)
+
+
+def left_out_words(count: int) -> list[str]:
+    return [f"and {count} more with smaller changes; to_dict() and --json have all"] if count else []
 
 
 def number(value: float) -> str:
@@ -70,7 +81,8 @@ def _cells(summary: Summary, rows: Sequence[SummaryRow]) -> list[tuple[str, ...]
     for row in rows:
         same = above is not None and above.feature == row.feature
         again = same and above is not None and (above.level, above.per) == (row.level, row.per)
-        against = row.per if not row.level or not same or above is None or above.per != row.per else ""
+        told_before = row.level and same and above is not None and above.per == row.per
+        against = "" if told_before or row.per == THEIR_MEAN else row.per
         told.append(
             (
                 "" if same else row.feature,
@@ -90,6 +102,5 @@ def _curve(row: SummaryRow) -> str:
         return ""
     changes = np.array([change for _, change, _ in row.curve])
     heights = np.rint((changes - changes.min()) / (np.ptp(changes) or 1.0) * (len(STEPS) - 1)).astype(int)
-    return (
-        f"{''.join(STEPS[height] for height in heights)} {number(changes.min())} to {number(changes.max())}"
-    )
+    ends = " to ".join(f"{end:+.2g}" for end in (changes.min(), changes.max()))
+    return f"{''.join(STEPS[height] for height in heights)} {ends}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 MEAN, FIRST = "mean", "first"
 AGAINST = (MEAN, FIRST)
 POINTS = 9  # of a curve
-_NOTHING = 1e-9  # of a combination: without an indicator a missing number counts as the mean of its curve
+THEIR_MEAN = "against their mean"
 NUMBER, CURVE, POINT, LEVEL, COLUMN = "number", "curve", "point", "level", "column"
 
 
@@ -34,14 +34,14 @@ class Term:
 
     ``kind`` is ``number`` (a straight line), ``curve`` (the change from one end of a number's range to the other),
     ``point`` (a value on that curve), ``level`` (a category, bin or missing value) or ``column`` (an encoded column as
-    it is). ``value`` is that of a point.
+    it is). ``value`` is that of a point, a date as text.
     """
 
     feature: str
     kind: str
     per: str
     level: str = ""
-    value: float | None = None
+    value: float | str | None = None
 
 
 def column_terms(names: Sequence[str]) -> tuple[list[Term], Any]:
@@ -85,7 +85,7 @@ def _levels(name: str, levels: Sequence[str], against: str) -> tuple[list[Term],
         rows = np.eye(count)[1:] - np.eye(count)[0]
         per, told = f"against {levels[0]}", levels[1:]
     else:
-        rows, per, told = np.eye(count) - 1 / count, "against their mean", levels
+        rows, per, told = np.eye(count) - 1 / count, THEIR_MEAN, levels
     terms = [Term(feature=name, kind=LEVEL, per=per, level=level) for level in told]
     return terms, sparse.csr_array(rows)
 
@@ -93,25 +93,18 @@ def _levels(name: str, levels: Sequence[str], against: str) -> tuple[list[Term],
 def _of_number(feature: Numeric) -> Iterator[tuple[Term, Floats]]:
     low, high = feature.range
     dated = isinstance(feature, Days)
-    unit = "days" if dated else feature.unit
-
-    def told(value: float) -> str:
-        return feature.label(value) if dated else short(value)
-
+    told: Callable[[float], str] = feature.label if dated else short
+    unit = "" if dated else feature.unit
     if feature.n_hats or feature.bins:
         values = _points(feature)
         rows = rows_at(feature, values)
-        per = f"from {told(low)} to {told(high)}{f' {unit}' if unit and not dated else ''}"
+        per = f"from {told(low)} to {told(high)}{f' {unit}' if unit else ''}"
         yield Term(feature=feature.name, kind=CURVE, per=per), rows[-1] - rows[0]
         for value, row in zip(values, rows, strict=True):
-            term = Term(
-                feature=feature.name,
-                kind=POINT,
-                per=f"against {told(low)}",
-                level=told(value),
-                value=value,
-            )
-            yield term, row - rows[0]
+            shown = told(value) if dated else value
+            per = f"against {told(low)}"
+            point = Term(feature=feature.name, kind=POINT, per=per, level=told(value), value=shown)
+            yield point, row - rows[0]
         middle = rows_at(feature, _every(feature)).mean(axis=0)
         against = "against the mean"
     else:
@@ -120,14 +113,13 @@ def _of_number(feature: Numeric) -> Iterator[tuple[Term, Floats]]:
             share, per = math.log(2) / (math.log1p(high) - math.log1p(low)), "per doubling of 1 + it"
         else:
             step = step_of(high - low)
-            share, per = step / (high - low), _per(step, unit)
+            share, per = step / (high - low), _per(step, "day" if dated and step == 1 else feature.unit)
         yield Term(feature=feature.name, kind=NUMBER, per=per), (ends[1] - ends[0]) * share
         middle, against = ends.mean(axis=0), "against the middle"
     if feature.indicator or feature.missing:
         missing = np.zeros(feature.n_columns)
         missing[1 : 1 + feature.indicator] = 0.5
-        if np.abs(missing - middle).max() > _NOTHING:
-            yield Term(feature=feature.name, kind=LEVEL, per=against, level="missing"), missing - middle
+        yield Term(feature=feature.name, kind=LEVEL, per=against, level="missing"), missing - middle
 
 
 def _every(feature: Numeric) -> list[float]:

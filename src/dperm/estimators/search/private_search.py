@@ -104,14 +104,12 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     privacy_ : PrivacyReport
         The guarantee of the whole.
 
-    Guarantee
-    ---------
-    Everything stored is (epsilon, delta)-differentially private: docs/proofs/selection.md. A row is either a training
-    or a validation row, so a candidate costs the larger of its fit and its score, not both.
+    Notes
+    -----
+    **Guarantee.** Everything stored is (epsilon, delta)-differentially private: docs/proofs/selection.md. A row is
+    either a training or a validation row, so a candidate costs the larger of its fit and its score, not both.
 
-    Assumes
-    -------
-    The number of candidates stays secret; the time that ``fit`` takes betrays it.
+    **Assumes.** The number of candidates stays secret; the time that ``fit`` takes betrays it.
 
     Examples
     --------
