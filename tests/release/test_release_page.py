@@ -70,7 +70,7 @@ def test_the_order_of_the_page():
         "For whom: one row, and a person with several",
         "What an attacker can achieve",
         "Budget: before, after, and the cap",
-        "Evaluation",
+        "How good the model is",
         "The columns",
         "What is not protected",
         "Before the fit, and after it",
