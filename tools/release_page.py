@@ -2,7 +2,7 @@
 
 ``python tools/release_page.py FOLDER`` writes a made-up hospital table, its schema, a ledger, a model, a deployment
 file, the page and the registry entry into FOLDER. With ``--picture`` it also takes the picture of docs/report.md, with
-``--looks`` those of a screen by day and by night, a telephone and the printed pages; both need chromium.
+``--looks`` those of a screen by day and by night and of a telephone, and prints it to a PDF; both need chromium.
 """
 
 import argparse
@@ -160,10 +160,11 @@ def main() -> None:
     asked.folder.mkdir(exist_ok=True)
     page = make(asked.folder)
     if asked.picture:
-        shot(page, PICTURE, 960, 1135)
+        shot(page, PICTURE, 960, 1160)
     if asked.looks:
         shot(page, asked.folder / "day.png", 1000, 7000)
         shot(page, asked.folder / "night.png", 1000, 7000, "--blink-settings=preferredColorScheme=0")
+        telephone(page, asked.folder / "telephone.png", height=9000)
         browse(
             f"--print-to-pdf={asked.folder / 'page.pdf'}", "--no-pdf-header-footer", page.resolve().as_uri()
         )

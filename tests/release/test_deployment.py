@@ -1,9 +1,12 @@
 """``deployment.toml``: its template says nothing, its answers are typed, and whatever is strange is refused."""
 
+import contextlib
 import copy
 import datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from release_models import ANSWERS
 
 from dperm.errors import InvalidInput
@@ -132,3 +135,35 @@ def test_reading_changes_nothing():
     before = copy.deepcopy(ANSWERS)
     Deployment.from_dict(ANSWERS)
     assert before == ANSWERS
+
+
+VALUES = st.recursive(
+    st.one_of(st.text(max_size=20), st.integers(), st.booleans(), st.floats(), st.dates(), st.datetimes()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = st.sampled_from([question.key for question in QUESTIONS])
+TABLES = st.sampled_from(sorted({question.table for question in QUESTIONS} | {"made_by", "approved_by"}))
+
+
+@given(st.dictionaries(TABLES, st.dictionaries(KEYS, VALUES, max_size=3) | st.lists(VALUES, max_size=2)))
+def test_whatever_is_given_is_refused_or_understood(data):
+    refusal = ""
+    try:
+        found = Deployment.from_dict(data)
+    except InvalidInput as error:
+        found, refusal = Deployment(), str(error)
+    assert "\n" not in refusal
+    for question in QUESTIONS:
+        assert isinstance(found.text(question.name), str)
+
+
+@given(st.data())
+def test_a_damaged_file_is_refused_or_understood(tmp_path_factory, data):
+    text = bytearray(template().encode())
+    for _ in range(data.draw(st.integers(1, 6))):
+        text[data.draw(st.integers(0, len(text) - 1))] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.getbasetemp() / "damaged.toml"
+    path.write_bytes(bytes(text))
+    with contextlib.suppress(InvalidInput):
+        Deployment.from_toml(path)

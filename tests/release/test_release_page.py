@@ -5,6 +5,7 @@ import datetime
 import re
 import sys
 import types
+from pathlib import Path
 
 import pytest
 from release_models import ANSWERS, HOSTILE, MODELS, PRIVATE, SCHEMA, model_file
@@ -14,8 +15,11 @@ from dperm.certificate.numerals import one_in, written
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.ledger import Ledger
+from dperm.privacy.cost import Cost, compose
 from dperm.release import Deployment, page, read_release, text
+from dperm.release.spending import spending_of
 
+OLDER = Path(__file__).parents[1] / "models" / "files"
 TOLD = Deployment.from_dict(ANSWERS)
 JARGON = re.compile(r"x_norm|output_share|strength|l2\b|lipschitz|noise_scale|dp-gd steps|y_range|max_rows")
 
@@ -70,7 +74,7 @@ def test_the_order_of_the_page():
         "For whom: one row, and a person with several",
         "What an attacker can achieve",
         "Budget: before, after, and the cap",
-        "Evaluation",
+        "How good the model is",
         "The columns",
         "What is not protected",
         "Before the fit, and after it",
@@ -263,6 +267,27 @@ def test_what_was_spent_before_and_after():
     assert "Spent after it" in words
     assert f"before ε = {written(spent.before, 4)}" in text(release)
     assert third.id == 3
+
+
+def test_parts_of_a_table_are_counted_by_themselves(tmp_path):
+    ledger = Ledger.create(tmp_path / "budget.db", 2.0, 1e-5)
+    ledger.declare_partitions(["a", "b"], fixed_membership=True)
+    citations = []
+    for part, mu in ((None, 0.1), ("a", 0.2), ("b", 0.15), ("b", 0.2)):
+        number = ledger.charge(Cost.gaussian(mu), partition=part)
+        citations.append(f"ledger {ledger.id}, charge {number}, head {ledger.head}")
+    last = spending_of(ledger, citations[3])
+    assert last.before == pytest.approx(compose([Cost.gaussian(0.1), Cost.gaussian(0.15)]).epsilon(1e-5))
+    whole = [Cost.gaussian(mu) for mu in (0.1, 0.15, 0.2)]
+    assert last.after == last.now == pytest.approx(compose(whole).epsilon(1e-5))
+    first = spending_of(ledger, citations[0])
+    assert (first.before, first.later) == (0.0, 3)
+
+
+@pytest.mark.parametrize("path", sorted(OLDER.glob("*.json")), ids=lambda path: path.name)
+def test_files_of_older_versions_have_pages(path):
+    words = shown(read_release(path))
+    assert "Decision" in words
 
 
 def test_a_ledger_that_did_not_pay_is_refused(tmp_path):

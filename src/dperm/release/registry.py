@@ -107,7 +107,7 @@ def _privacy(release: Release) -> dict[str, Any]:
     assert guarantee is not None
     most = release.deployment.most_rows_per_person
     person = {None: "", 1: "; a person has one row"}.get(most, f"; a person has at most {most} rows")
-    of_groups = ", ".join(f"{group.rows} rows: {at_most(group.epsilon)}" for group in groups(release))
+    of_groups = ", ".join(f"{group.rows} rows: {at_most(group.epsilon)}" for group in groups(release)[1:])
     return {
         "dp_variant": {
             "variant_name": "Approximate DP" if guarantee["delta"] else "Pure DP",
@@ -165,7 +165,7 @@ def _setting(release: Release) -> dict[str, Any]:
                 ),
                 "mechanisms": _bulleted(
                     [
-                        f"{model_words(release)}, by {mechanism_words(release)}.".capitalize(),
+                        f"The model is {model_words(release)}, made by {mechanism_words(release)}.",
                         *(
                             f"{name}: {trusted[name]}"
                             for name in ("Randomness", "Floating point", "Timing", "The machine")

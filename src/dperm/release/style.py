@@ -89,7 +89,7 @@ code { font: .86em/1.4 ui-monospace, "DejaVu Sans Mono", monospace; }
   th, td, dl.facts > div { padding-top: 3pt; padding-bottom: 3pt; }
   main { max-width: none; padding: 0; } section { margin-top: 13pt; }
   .note, .verdict.bad, .alarm { border: 1.5pt solid #000; } .verdict { border: 1.5pt solid #000; }
-  .wide { overflow: visible; } h2, h3, th { break-after: avoid; } p, li { orphans: 3; widows: 3; }
+  .wide { overflow: visible; } h2, h3, th, h2 + p { break-after: avoid; } p, li { orphans: 3; widows: 3; }
   .verdict, figure, .sign, .level, .keep, tr, dl.facts > div, .signature, .purse, .legend { break-inside: avoid; }
   .plots { grid-template-columns: 1fr 1fr; } .annex { break-before: page; }
   .purse i, .legend b { print-color-adjust: exact; -webkit-print-color-adjust: exact; }

@@ -14,9 +14,10 @@ MOST_FEATURES = 200
 
 
 def evaluation(release: Release) -> Html:
+    """The evaluation's own section, behind an alarm if it is not private."""
     if release.evaluation is None:
         return section(
-            "Evaluation",
+            "How good the model is",
             paragraph(
                 "No evaluation was given. A private one costs a budget of its own on held-out rows: dperm "
                 "evaluate, then dperm report ... --evaluation FILE.",
@@ -24,7 +25,7 @@ def evaluation(release: Release) -> Html:
             ),
         )
     loud = "" if is_private(release.evaluation) else paragraph(NOT_PRIVATE, "alarm")
-    return section("Evaluation", loud, Html(judged_section(release.evaluation)))
+    return Html(f"{loud}{judged_section(release.evaluation)}")
 
 
 def effects(release: Release) -> Html:

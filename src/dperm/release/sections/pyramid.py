@@ -78,7 +78,7 @@ def _utility(release: Release) -> Html:
         if is_private(release.evaluation)
         else "evaluated with figures that are NOT private"
     )
-    return safe(f"{how}, see Evaluation. Noise and bounds weigh most on groups with few rows")
+    return safe(f"{how}, see how good the model is. Noise and bounds weigh most on groups with few rows")
 
 
 def _budget(release: Release) -> Html:
