@@ -139,7 +139,9 @@ def test_introspection_sees_the_settings_alone(Estimator):
 
 def test_metadata_routing_takes_weights_to_the_model():
     with sklearn.config_context(enable_metadata_routing=True):
-        model = model_of(PrivateLogisticRegression, sample_weight_bound=1.0).set_fit_request(sample_weight=True)
+        model = model_of(PrivateLogisticRegression, sample_weight_bound=1.0).set_fit_request(
+            sample_weight=True
+        )
         routed = make_pipeline(model).fit(X, y, sample_weight=np.linspace(0, 1, 20))
     alone = clone(model).fit(X, y, sample_weight=np.linspace(0, 1, 20))
     assert np.array_equal(routed[-1].coef_, alone.coef_)
@@ -167,7 +169,12 @@ def test_without_noise_the_model_is_that_of_scikit_learn(rare):
     weights = {"no": 0.5, "yes": 4.0}
     l2 = 1e-3
     mine = PrivateLogisticRegression(
-        mechanism="none", l2=l2, class_weight=weights, sample_weight_bound=2.0, x_norm=10.0, fit_intercept=False
+        mechanism="none",
+        l2=l2,
+        class_weight=weights,
+        sample_weight_bound=2.0,
+        x_norm=10.0,
+        fit_intercept=False,
     ).fit(X, y, sample_weight=own)
     theirs = LogisticRegression(
         C=1 / (l2 * len(X)), class_weight=weights, fit_intercept=False, tol=1e-10, max_iter=1000
