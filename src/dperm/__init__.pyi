@@ -15,6 +15,7 @@ from dperm.estimators.pipeline_check import check_pipeline as check_pipeline
 from dperm.estimators.report import PrivacyReport as PrivacyReport
 from dperm.estimators.search import PrivateSearchCV as PrivateSearchCV
 from dperm.estimators.svm import PrivateLinearSVC as PrivateLinearSVC
+from dperm.estimators.weights import balanced_weights as balanced_weights
 from dperm.ledger import Ledger as Ledger
 from dperm.mechanisms.auto import Auto as Auto
 from dperm.mechanisms.baselines import Majority as Majority
