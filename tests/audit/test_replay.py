@@ -14,7 +14,7 @@ from dperm.audit.replay_cases import replay_cases
 from dperm.audit.watch import Watch
 from dperm.audit.watched_source import WatchedEntropy
 from dperm.errors import NotCertified
-from dperm.losses import ClippedSquared, Linear, Logistic, Softmax, example_losses
+from dperm.losses import ClippedSquared, Linear, Logistic, Softmax, Weighted, example_losses
 from dperm.mechanisms import (
     DPCD,
     DPGD,
@@ -60,6 +60,10 @@ def test_registered_mechanisms_keep_what_they_declare(name: str) -> None:
     assert all(report.passages for report in reports)
 
 
+def has_weights(problem: Problem) -> bool:
+    return isinstance(problem.loss, Weighted)
+
+
 @pytest.mark.parametrize("name", mechanism_names())
 def test_every_declared_label_and_relation_is_replayed(name: str) -> None:
     mechanism = resolve(name)
@@ -72,7 +76,12 @@ def test_every_declared_label_and_relation_is_replayed(name: str) -> None:
     }
     if name == "auto":  # which trains with a loss of its rule in place of the logistic one
         fitting = {(loss, relation) for loss, relation in fitting if loss is not Logistic}
-    assert {(type(problem.loss), problem.neighbours) for problem in problems} == fitting
+    weighted = {
+        (type(problem.loss.unweighted), problem.neighbours) for problem in problems if has_weights(problem)
+    }
+    plain = [problem for problem in problems if not has_weights(problem)]
+    assert {(type(problem.loss), problem.neighbours) for problem in plain} == fitting
+    assert bool(weighted) == (name not in ("ssp", "adassp"))  # which refuse them
     assert {problem.neighbours for problem in problems} == set(mechanism.relations)
 
 

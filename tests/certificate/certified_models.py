@@ -172,6 +172,25 @@ CASES |= {
         PrivateLogisticRegression,
         {"mechanism": SSP(standardise=True), **REMOVABLE},
     ),
+    "auto, weighted": (PrivateLogisticRegression, {"class_weight": {0: 0.5, 1: 5.0}}),
+    "output, weighted": (PrivateLogisticRegression, {"mechanism": "output", "class_weight": {1: 5.0}}),
+    "objective, weighted, three classes": (
+        PrivateLogisticRegression,
+        {"mechanism": "objective", "classes": [0, 1, 2], "class_weight": {2: 5.0}, "l2": 5 * STRONG},
+    ),
+    "dp-gd, weighted, removable": (
+        PrivateLogisticRegression,
+        {"mechanism": DPGD(steps=9), "class_weight": {0: 3.0}, **REMOVABLE},
+    ),
+    "dp-agd, weighted, svm": (PrivateLinearSVC, {"mechanism": DPAGD(splits=12), "class_weight": {1: 5.0}}),
+    "frank-wolfe, weighted, soft clip": (
+        PrivateLinearClassifier,
+        {
+            "mechanism": FrankWolfe(steps=5),
+            "loss": SoftClippedLogistic(0.4, 0.6),
+            "class_weight": {1: 0.5, 0: 0.1},
+        },
+    ),
     "seeded": (PrivateLogisticRegression, {"random_state": 3}),
 }
 NO_GUARANTEE = ("none", "majority", "objective-pure", "seeded")
@@ -181,6 +200,7 @@ FOLLOW_WEIGHTS = (  # sensitivities that nobody can compute from the file
     "dp-gd, removable",
     "dp-agd",
     "dp-agd, dear choices",
+    "dp-agd, weighted, svm",
     "dp-svrg",
     "dp-svrg, regression",
 )

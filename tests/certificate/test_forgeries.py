@@ -217,6 +217,28 @@ def shorter_rows(parameters, certificate, problem):
     problem["row_norm"] *= 0.5
 
 
+def lighter_rows(parameters, certificate, problem):
+    """Rows that weigh less than they did."""
+    parameters["class_weight"] = [[label, weight / 2] for label, weight in parameters["class_weight"]]
+    unnamed = [1.0] * (certificate["targets"]["count"] > len(parameters["class_weight"]))
+    factor = max([*unnamed, *(weight for _, weight in parameters["class_weight"])])
+    before = problem["loss_parameters"][0]
+    problem["loss_parameters"][0] = factor
+    for name in ("lipschitz", "smoothness"):
+        problem[name] *= factor / before
+
+
+@pytest.mark.parametrize("case", [case for case in GUARANTEED if "weighted" in case])
+def test_rows_said_to_be_lighter_are_noticed(case):
+    verdict = verify(everywhere(document_of(case), lighter_rows))
+    assert not verdict.accepted
+    assert {check.route for check in verdict.checks if not check.passed} <= {FORMULA, SECOND, REPLANNED}
+    document = document_of(case)
+    document["parameters"]["class_weight"] = [[0, 1.0], [1, 1.0]]
+    failed = verify(sealed(document)).failures
+    assert any("loss is not that of the estimator" in failure for failure in failed)
+
+
 LOOSE = ("amp", "objective-kst, paper", "objective, paper", "dp-gd, paper", "dp-sgd-adv", "output, paper")
 
 

@@ -42,9 +42,9 @@ def test_every_loss_of_a_model_has_constants_of_its_own_here(kind):
     assert is_known(kind.name)
     losses = [*kind.examples(), *(kind(*values) for values in MANY.get(kind, ()))]
     for loss in losses:
-        slope, curvature, sign, coupling, at_zero = loss_constants(stated(loss))
+        slope, curvature, sign, coupling, at_zero, heaviest = loss_constants(stated(loss))
         assert (slope, curvature) == pytest.approx((loss.lipschitz, loss.smoothness), rel=1e-12)
-        assert sign == loss.sign_definite
+        assert (sign, heaviest) == (loss.sign_definite, 1.0)
         assert coupling == (None if loss.coupling is None else pytest.approx(loss.coupling, rel=1e-12))
         assert at_zero == (None if loss.at_zero is None else pytest.approx(loss.at_zero, rel=1e-9))
 

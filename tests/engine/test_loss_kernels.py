@@ -11,9 +11,10 @@ from dperm.engine import Table
 from dperm.engine._formulas import formulas_of
 from dperm.engine._stages import compiled_kind, has_compiled_softmax
 from dperm.errors import InvalidInput
-from dperm.losses import HuberHinge, Linear, Logistic, Softmax, registered_losses
+from dperm.losses import HuberHinge, Linear, Logistic, Softmax, Weighted, registered_losses
 from dperm.losses.fingerprint import fingerprint
 from dperm.losses.kernel import Kernel, exponential
+from dperm.losses.weighted import weighted_targets
 from dperm.row_map import RowMap
 
 COMPILED = [example for kind in registered_losses() if kind.kernel is not None for example in kind.examples()]
@@ -28,6 +29,8 @@ def off(loss, models, storage, precise):
     worst, n = [0.0, 0.0], len(MARGINS)
     for y in TARGETS[loss.labels]:
         labels = np.full(n, y)
+        if isinstance(loss, Weighted):
+            labels = weighted_targets(labels, np.random.default_rng(0).uniform(0.9, 1, n) * loss.bound)
         rows = Table(0.5 * np.eye(n), labels, row_map=RowMap(x_norm=1.0), n_rows=n).open(
             storage=storage, precise=precise
         )
@@ -51,6 +54,16 @@ def allowed(loss, storage, precise):
 @pytest.mark.parametrize("loss", COMPILED, ids=repr)
 def test_compiled_formulas_are_those_of_the_loss(loss, models, precise, storage):
     assert all(np.less_equal(off(loss, models, storage, precise), allowed(loss, storage, precise)))
+
+
+@pytest.mark.parametrize(("models", "precise"), [(1, True), (1, False), (3, False)])
+@pytest.mark.parametrize("loss", COMPILED, ids=repr)
+def test_weights_leave_the_errors_within_those_of_the_largest(loss, models, precise):
+    """In float64 half of what the others are allowed here, which is what an engine promises."""
+    weighted = Weighted(loss, 7.3)
+    most = allowed(weighted, "float32", precise)
+    share = 0.5 if precise else 1.0
+    assert all(np.less_equal(off(weighted, models, "float32", precise), [share * most[0], 7.3 * most[1]]))
 
 
 def steeper(margin, y, one):

@@ -71,7 +71,7 @@ from dperm.problem import Problem
 )
 @click.option(
     "--weight-bound",
-    type=float,
+    type=click.FloatRange(1e-9, 1e9),
     show_default="all weigh 1",
     help="Largest weight of a row: of a class, or of a sample.",
 )

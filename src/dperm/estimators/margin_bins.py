@@ -14,7 +14,8 @@ Vector = NDArray[np.float64]
 def bins_of(model: Any, margins: Vector, bins: int) -> NDArray[np.int64]:
     """The bin of each margin of a model with one output; what is not a number lies in the middle."""
     centre, spread = _where(model)
-    away = np.nan_to_num((margins - centre) / spread, nan=0.0, posinf=1e9, neginf=-1e9)
+    with np.errstate(over="ignore"):
+        away = np.clip(np.nan_to_num((margins - centre) / spread, nan=0.0), -1e9, 1e9)
     share = (1 + away / np.sqrt(1 + away**2)) / 2
     return np.minimum((bins * share).astype(np.int64), bins - 1)
 

@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 MEAN, FIRST = "mean", "first"
 AGAINST = (MEAN, FIRST)
 POINTS = 9  # of a curve
+_NOTHING = 1e-9  # of a combination: without an indicator a missing number counts as the mean of its curve
 THEIR_MEAN = "against their mean"
 NUMBER, CURVE, POINT, LEVEL, COLUMN = "number", "curve", "point", "level", "column"
 
@@ -119,7 +120,8 @@ def _of_number(feature: Numeric) -> Iterator[tuple[Term, Floats]]:
     if feature.indicator or feature.missing:
         missing = np.zeros(feature.n_columns)
         missing[1 : 1 + feature.indicator] = 0.5
-        yield Term(feature=feature.name, kind=LEVEL, per=against, level="missing"), missing - middle
+        if np.abs(missing - middle).max() > _NOTHING:
+            yield Term(feature=feature.name, kind=LEVEL, per=against, level="missing"), missing - middle
 
 
 def _every(feature: Numeric) -> list[float]:
