@@ -1,7 +1,7 @@
 """The 95 % intervals hold the truth in 95 of 100 evaluations; without a thought for the noise they do not."""
 
 import pytest
-from evaluation.evaluation_cases import Measured, Scored, coverage
+from evaluation_cases import Measured, Scored, coverage
 from scipy.stats import binom
 
 from dperm.neighbours import Neighbours

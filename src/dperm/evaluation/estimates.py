@@ -63,7 +63,9 @@ class Estimates:
         if len(self.constraints.right) == 0 or not self.variance.any():
             return np.asarray(plain)
         met = weighed @ self.constraints.left.T
-        return np.asarray(plain - met @ self._inverse @ met.T)
+        found = np.asarray(plain - met @ self._inverse @ met.T)
+        np.fill_diagonal(found, np.maximum(np.diag(found), 0.0))  # what is public has none, up to rounding
+        return found
 
     def covariance_of(self, name: str) -> Matrix:
         """Of the noise of all cells of one part."""
