@@ -29,6 +29,7 @@ extensions = [
     "command_line",
     "local_mathjax",
     "page_lists",
+    "table_cells",
 ]
 exclude_patterns = ["_build"]
 

@@ -19,7 +19,7 @@ import numpy as np
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
 HEADING = "## Commands by example\n"
-WIDTH = 100
+WIDTH = 92
 EXAMPLE = re.compile(
     r"(?P<before>^```sh\n(?P<commands>.*?)^```\n\n```text\n)(?P<printed>.*?)(?=^```$)",
     re.MULTILINE | re.DOTALL,

@@ -67,7 +67,7 @@ class Run:
             parts.append(f"{self.machine['cores']} cores of {self.machine['processor']}")
         if self.note:
             parts.append(self.note)
-        return f"*Data: {'; '.join(parts)}.*"
+        return f"<small>Data: {'; '.join(parts)}.</small>"
 
 
 @dataclass(frozen=True)
