@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dperm.losses import Softmax, SoftClippedLogistic, SoftClippedSquared
+from dperm.losses import SoftClippedLogistic, SoftClippedSquared, Softmax
 from dperm.neighbours import Neighbours
 from dperm.planning.outlook import outlook
 from dperm.planning.outlook_words import in_short
