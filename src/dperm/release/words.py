@@ -76,11 +76,11 @@ def unprotected(release: Release) -> list[str]:
         )
         if targets["kind"] == "classes"
         else f"The range of the target, {written(targets['low'])} to {written(targets['high'])}, which was declared.",
-        "The schema: names, ranges and categories of the columns, which were declared and not learned."
+        "The schema: names, ranges and categories of the columns. They have to be declared without looking at rows."
         if release.schema is not None
         else f"The number of features, {problem['n_features']:,}, and how a record becomes a row of them; no schema is "
         "stored with this model.",
-        "Every setting of the training, ε and δ among them; they are in the technical annex.",
+        "Every setting of the training, ε and δ among them.",
     ]
 
 

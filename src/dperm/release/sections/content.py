@@ -63,8 +63,8 @@ def columns(release: Release) -> Html:
     return section(
         "The columns",
         paragraph(
-            "What was declared about the table before any row was read. Ranges and categories are public and came "
-            "from knowledge of the subject.",
+            "What was declared about the table before any row was read. Ranges and categories are public: they "
+            "have to come from knowledge of the subject, never from rows.",
             "dim",
         ),
         table(
