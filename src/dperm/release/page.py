@@ -7,7 +7,7 @@ from dperm.release.release import Release
 from dperm.release.sections.annex import annex
 from dperm.release.sections.attacks import attacks
 from dperm.release.sections.budget import budget
-from dperm.release.sections.content import columns, effects, evaluation
+from dperm.release.sections.content import coefficients, columns, effects, evaluation
 from dperm.release.sections.glossary import glossary
 from dperm.release.sections.limits import assumptions, before_and_after, trust_model, unhidden
 from dperm.release.sections.people import people
@@ -35,6 +35,7 @@ SECTIONS = (
     signature,
     glossary,
     annex,
+    coefficients,
 )
 _FOOT = """@page {{ @bottom-left {{ content: "{about}"; font: 8pt sans-serif; }}
   @bottom-right {{ content: counter(page) " / " counter(pages); font: 8pt sans-serif; }} }}

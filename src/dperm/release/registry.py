@@ -13,7 +13,6 @@ from dperm.release.sections.people import at_most, groups
 from dperm.release.words import (
     POST_PROCESSING,
     composition,
-    described,
     mechanism_words,
     model_words,
     preprocessing,
@@ -134,7 +133,7 @@ def _domain(release: Release) -> str:
     if release.schema is None:
         return f"{rows} of {problem['n_features']:,} numbers; longer rows are scaled down to a public bound."
     columns = [
-        f"{item.name}: {described(item)}" for item in (release.schema.target, *release.schema.features)
+        f"{item.name}: {item.in_words()}" for item in (release.schema.target, *release.schema.features)
     ]
     return f"{rows} with these columns, any values in them:\n{_bulleted(columns)}"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from dperm.certificate.numerals import written
 from dperm.certificate.statement import CAUTION, NOT_MET
@@ -199,9 +198,3 @@ def plainly(line: str) -> str:
     for name, words in _PLAIN.items():
         line = re.sub(name, words, line)
     return line[:1].upper() + line[1:]
-
-
-def described(item: Any) -> str:
-    """A declared feature or target in words."""
-    told = getattr(item, "in_words", None)
-    return str(told()) if callable(told) else type(item).__name__.lower()

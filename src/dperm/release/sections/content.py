@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from dperm.models.effects import effects_section
+from dperm.models.summary import summary_of
 from dperm.release.html import Html, paragraph, section, table
 from dperm.release.judged import NOT_PRIVATE, is_private, judged_section
 from dperm.release.release import Release
-from dperm.release.words import described
 
 MOST_FEATURES = 200
 
@@ -29,20 +27,17 @@ def evaluation(release: Release) -> Html:
 
 
 def effects(release: Release) -> Html:
-    """What each feature does: the model's summary."""
-    if release.estimator is None:
-        return Html("")
-    try:
-        summaries = import_module("dperm.models.summary")
-    except ModuleNotFoundError:
-        return _figures(release)
-    return Html(summaries.summary_of(release.estimator, release.schema).section())
-
-
-def _figures(release: Release) -> Html:
+    """What each feature does: curves and bars by the schema."""
     if release.estimator is None or release.schema is None:
         return Html("")
     return Html(f"<section>{effects_section(release.estimator, release.schema)}</section>")
+
+
+def coefficients(release: Release) -> Html:
+    """Every coefficient by name, with the noise beside it, where the curves do not say it all."""
+    if release.estimator is None:
+        return Html("")
+    return Html(summary_of(release.estimator, release.schema).section())
 
 
 def columns(release: Release) -> Html:
@@ -57,7 +52,7 @@ def columns(release: Release) -> Html:
                 "note",
             ),
         )
-    features = [(feature.name, described(feature)) for feature in schema.features[:MOST_FEATURES]]
+    features = [(feature.name, feature.in_words()) for feature in schema.features[:MOST_FEATURES]]
     more = len(schema.features) - len(features)
     crossed = [(f"{left} × {right}", "combinations of the two") for left, right in schema.cross]
     return section(
@@ -69,7 +64,7 @@ def columns(release: Release) -> Html:
         ),
         table(
             ("column", "declared as"),
-            [(f"{schema.target.name} (predicted)", described(schema.target)), *features, *crossed],
+            [(f"{schema.target.name} (predicted)", schema.target.in_words()), *features, *crossed],
             style="words",
         ),
         paragraph(f"and {more:,} more", "dim") if more else "",
