@@ -166,7 +166,7 @@ def test_an_unknown_number_of_rows_and_a_ledger(dperm):
         (f"{COMPARE} --loss logistic", 1, "is for classes, and the target is a number"),
         (f"{COMPARE} --metric accuracy --mechanism none", 1, "accuracy is not measured of a number"),
         ("account --n 900 --epsilon 1 --delta 1e-6 --loss squared --classes 3", 2, "is for numbers"),
-        ("account --n 900 --epsilon 1 --delta 1e-6 --loss softmax", 2, "is for more than two classes"),
+        ("account --n 900 --epsilon 1 --delta 1e-6 --loss softmax", 1, "is for more than two classes"),
         ("account --n 900 --epsilon 1 --delta 1e-6 --classes 1", 2, "at least 2; got 1"),
         ("curvature homes.csv --schema stages.toml", 1, "two classes or a number; the target has 3"),
         ("curvature homes.csv --schema homes.toml --loss svm", 1, "the target is a number"),
