@@ -69,17 +69,17 @@ def curvature(
     records = load(data, schema_path, target, spline)
     n_rows, n_features = records.X.shape
     assert records.schema is not None  # only sets of text have none
-    target = records.schema.target
-    n_classes = None if target.range is not None else len(target.labels)
+    declared = records.schema.target
+    n_classes = None if declared.range is not None else len(declared.labels)
     if n_classes is not None and n_classes > 2:
         raise Unsupported(
             f"curvature is measured for two classes or a number; the target has {n_classes} classes."
         )
     name = fitting_loss(loss, n_classes)
-    if target.range is None:
-        targets = encode_labels(records.y, target.labels)
+    if declared.range is None:
+        targets = encode_labels(records.y, declared.labels)
     else:
-        targets = encode_numbers(records.y, *target.range)
+        targets = encode_numbers(records.y, *declared.range)
     number = l2 if isinstance(l2, float) else 0.0
     problem = Problem.for_table(n_rows, n_features, loss=resolve_loss(name), l2=number, x_norm=1.0)
     if not isinstance(l2, float):
