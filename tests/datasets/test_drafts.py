@@ -240,6 +240,7 @@ def test_categories_of_a_column_of_text_are_text(tmp_path):
         ("name,type\n,number\n", "line 2 has no name"),
         ("name,type\nage,complex\n", "'age' has the type 'complex'; known are number"),
         ("", "empty"),
+        ("name,type,format\nseen,date,%m%m\n", "'seen': format must say day"),
         (b"name\nstra\xdfe\n", "UTF-8"),
     ],
 )
@@ -247,9 +248,3 @@ def test_a_wrong_code_book_is_named(tmp_path, text, words):
     with pytest.raises(InvalidInput, match=r"book\.csv") as caught:
         _book(tmp_path, text)
     assert words in str(caught.value)
-
-
-def test_a_format_that_is_none_is_named(tmp_path):
-    book = _book(tmp_path, "name,type,min,max,format\nseen,date,1,2,%m%m\n")
-    with pytest.raises(InvalidInput, match="the code book, 'seen': format must say day"):
-        codebook_schema({"seen": None}, book)

@@ -177,6 +177,24 @@ def test_a_broken_file_is_refused(tmp_path, name, content):
         assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize(("name", "file"), [("a.csv", {"delimiter": "|"}), ("a.tsv", {})])
+def test_what_parts_nothing_gives_way_to_what_does(tmp_path, name, file):
+    """A model that knows the file it was trained on reads new rows in another."""
+    (tmp_path / name).write_bytes(_text(";"))
+    assert look_at(tmp_path / name, _schema(**file)) == (NAMES, 3)
+    (tmp_path / name).write_text("income\n1\n")
+    assert look_at(tmp_path / name, _schema(**file)) == (["income"], 1)
+
+
+def test_another_encoding_is_told_with_a_way_out(tmp_path):
+    (tmp_path / "a.csv").write_bytes(_text(encoding="cp1252"))
+    with pytest.raises(InvalidInput, match=r"column 'town' is not text in .* Give \[file\] encoding"):
+        read_table(tmp_path / "a.csv", _schema())
+    (tmp_path / "b.csv").write_bytes("Größe,y\n1,2\n".encode("cp1252"))
+    with pytest.raises(InvalidInput, match=r"in UTF-8. Give \[file\] encoding"):
+        look_at(tmp_path / "b.csv", _schema())
+
+
 def test_a_sheet_that_is_not_there_is_named(tmp_path):
     _workbook(tmp_path / "a.xlsx", [["a"], [1]])
     with pytest.raises(InvalidInput, match="with a sheet named 'people'"):

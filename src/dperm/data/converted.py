@@ -95,8 +95,8 @@ def open_shards(
     ----------
     source
         Without a schema, a folder that ``write_shards`` or ``dperm convert`` has written. With one, a table that says
-        how many rows it has: a PyArrow dataset or table, a CSV or Parquet file, a folder of Parquet files. It is
-        converted, when a fit reads it, to a private temporary folder.
+        how many rows it has: a PyArrow dataset or table, a file that ``read_table`` reads, a folder of Parquet files.
+        It is converted, when a fit reads it, to a private temporary folder.
     schema : Schema, path or dictionary, optional
     check : bool
         Whether to read every byte of a folder of shards and compare it with its checksum. The sizes of the files are

@@ -33,6 +33,7 @@ from dperm.datasets.target import Target
 from dperm.datasets.tolerant import blank_cells, distinct, tolerant_numbers, tolerant_truth
 from dperm.errors import InvalidInput
 
+_ROWS_AT_ONCE = 65_536
 _KINDS: dict[type, str] = {Numeric: "number", Date: "date", Categorical: "category", Hashed: "text"}
 
 
@@ -116,7 +117,6 @@ def _compare(item: Feature | Target, column: Any, n_rows: int) -> Compared:
         return Compared(
             check=ColumnCheck(**told, absent=True), column=None, clean=pa.chunked_array([pa.nulls(n_rows)])
         )
-    told["distinct"] = distinct(column)
     if isinstance(item, Hashed):
         return _compare_hashed(item, column, told)
     if isinstance(item, Categorical) or (isinstance(item, Target) and item.classes):
@@ -144,6 +144,7 @@ def _compare_numbers(item: Numeric | Date | Target, column: Any, told: dict[str,
         codes = np.where(np.isnan(values), MISSING, (values > item.threshold).astype(np.int64))
     check = ColumnCheck(
         **told,
+        distinct=len(np.unique(values[~np.isnan(values)])),
         missing=int((np.isnan(values) & ~unread).sum()),
         below=int((values < low).sum()),
         above=int((values > high).sum()),
@@ -175,8 +176,10 @@ def _compare_levels(item: Categorical | Target, column: Any, told: dict[str, Any
     codes[empty & (not rest)] = MISSING
     if rest:
         codes[codes == UNKNOWN] = len(values) - 1
+    kept = clean.filter(pa.array((codes != MISSING) & ~unread))
     check = ColumnCheck(
         **told,
+        distinct=distinct(kept),
         missing=int(((codes == MISSING) & ~unread).sum()),
         unknown=int((codes == UNKNOWN).sum()),
         unread=int(unread.sum()),
@@ -208,7 +211,10 @@ def _compare_hashed(item: Hashed, column: Any, told: dict[str, Any]) -> Compared
         missing = (
             missing | blank_cells(column) | pc.is_in(column, value_set=marks).fill_null(False).to_numpy()
         )
-    return Compared(check=ColumnCheck(**told, missing=int(missing.sum())), column=column, clean=column)
+    check = ColumnCheck(
+        **told, missing=int(missing.sum()), distinct=distinct(column.filter(pa.array(~missing)))
+    )
+    return Compared(check=check, column=column, clean=column)
 
 
 def _lengths(schema: Schema, compared: Sequence[Compared], n_rows: int) -> NDArray[np.float64]:
@@ -218,7 +224,9 @@ def _lengths(schema: Schema, compared: Sequence[Compared], n_rows: int) -> NDArr
         for feature in schema.features
     ]
     whole = replace(schema, features=tuple(features), norm_share=1.0)
-    if n_rows == 0:
-        return np.zeros(0)
-    rows = encode({found.check.name: found.clean for found in compared}, whole)
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))
+    lengths = np.empty(n_rows)
+    for start in range(0, n_rows, _ROWS_AT_ONCE):
+        part = {found.check.name: found.clean.slice(start, _ROWS_AT_ONCE) for found in compared}
+        rows = encode(part, whole)
+        lengths[start : start + len(rows)] = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return lengths

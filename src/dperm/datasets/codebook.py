@@ -4,7 +4,8 @@ import csv
 import os
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain, islice
 from math import isnan
 from pathlib import Path
@@ -83,8 +84,22 @@ def read_codebook(path: str | os.PathLike[str]) -> Book:
                 f"{file.name}: {name!r} has the type {row['type']!r}; known are {', '.join(_KINDS)} and usual words "
                 "for them."
             )
+        with _about(file, name):
+            check_format(row.get("format", ""))
         book[name] = row
     return book
+
+
+@contextmanager
+def _about(file: Path, name: str) -> Iterator[None]:
+    """Errors of the block, which are about the book and no row, name the file and the column."""
+    told = None
+    try:
+        yield
+    except InvalidInput as error:
+        told = str(error)
+    if told is not None:
+        raise InvalidInput(f"{file.name}: {name!r}: {told}")
 
 
 def _rows(file: Path) -> list[list[str]] | None:
@@ -132,10 +147,7 @@ def _draft(name: str, stored: Any, row: Mapping[str, str]) -> Draft:
             name, {"hashed": TODO}, ["the code book calls it an identifier: left out"], left_out=True
         )
     else:
-        try:
-            draft = Draft(name, _KEYS[kind](row, stored))
-        except InvalidInput as error:
-            raise InvalidInput(f"the code book, {name!r}: {error}") from None
+        draft = Draft(name, _KEYS[kind](row, stored))
     if "note" in row:
         draft.remarks.insert(0, row["note"])
     return draft
@@ -167,7 +179,7 @@ def _truth(row: Mapping[str, str], stored: Any) -> dict[str, Any]:
 
 
 def _date(row: Mapping[str, str], _stored: Any) -> dict[str, Any]:
-    form = check_format(row.get("format", ""))
+    form = row.get("format", "")
     days = [day_of(row.get(end, ""), form) for end in ("min", "max")]
     keys: dict[str, Any] = {"date": [date_of(day) for day in days] if not any(map(isnan, days)) else TODO}
     if form:

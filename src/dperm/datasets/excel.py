@@ -5,6 +5,7 @@ import datetime
 import io
 import warnings
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,11 @@ def sheet_text(file: Path, layout: FileLayout) -> bytes:
 
 @lru_cache(maxsize=1)
 def _sheet_text(path: str, _version: tuple[int, int], layout: FileLayout) -> bytes | None:
-    try:
-        import openpyxl
-    except ImportError:
+    if find_spec("openpyxl") is None:
         raise Unsupported(
             "Excel files need the package openpyxl: pip install 'dperm[excel]', or save the sheet as CSV."
-        ) from None
+        )
+    import openpyxl
 
     def convert() -> bytes:
         with warnings.catch_warnings():

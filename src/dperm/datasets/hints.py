@@ -70,7 +70,7 @@ def column_findings(
             f"{share(check.missing, n_rows)} of the values are missing; indicator = true would tell the model.",
             False,
         )
-    if check.distinct == 1 and n_rows > 1 and not check.missing:
+    if check.distinct == 1 and n_rows > 1 and not (check.missing or check.unread):
         yield finding("every row has the same value: it adds noise to a model and nothing else.")
     elif check.distinct == n_rows > 20 and isinstance(item, Categorical | Hashed):
         yield finding("no two rows have the same value: is it an identifier? Then leave it out.")
@@ -87,7 +87,8 @@ def _unread(item: Feature | Target, column: Any) -> str:
             NUMBERS: "numbers. Declare range = [low, high], or categories that are whole numbers.",
         }.get(str(found), f"{found}. Change the declaration.")
     if isinstance(item, Date):
-        dates = {form: counted(column, _dated(form)) for form in _FORMATS}
+        mine = _dated(item.format)
+        dates = {form: counted(column, _also(_dated(form), mine)) for form in _FORMATS}
         form = max(_FORMATS, key=dates.__getitem__)
         way = (
             f'format = "{form}" would read some or all.' if dates[form] else "List their marks under missing."
@@ -104,6 +105,10 @@ def _unread(item: Feature | Target, column: Any) -> str:
 
 def _dated(form: str) -> Callable[[str], bool]:
     return lambda text: not isnan(day_of(text, form))
+
+
+def _also(read: Callable[[str], bool], already: Callable[[str], bool]) -> Callable[[str], bool]:
+    return lambda text: read(text) and not already(text)
 
 
 def _unknown(item: Feature | Target, check: ColumnCheck, column: Any, n_rows: int) -> Iterator[Finding]:

@@ -126,20 +126,22 @@ class TextTable:
 
     def _unreadable(self) -> InvalidInput:
         return InvalidInput(
-            f"{self.file.name}: this is not a readable CSV file in {self.layout.encoding.upper()}."
+            f"{self.file.name}: this is not a readable CSV file in {self.layout.encoding.upper()}. Give [file] "
+            "encoding in the schema, or save it in UTF-8."
         )
 
 
 def delimiter_of(file: Path, layout: FileLayout) -> str:
-    """What parts the columns: as declared, as the name says, or what parts the header line into the most names.
+    """What parts the columns: as declared, or as the name says, if that parts the header line at all.
 
-    Of those that do it equally well the comma is taken. The header holds names, so no row decides.
+    Otherwise it is what parts the header line into the most names; of equals the comma. The header holds names, so no
+    row decides.
     """
-    if layout.delimiter:
-        return layout.delimiter
-    if file.name.lower().endswith((".tsv", ".tsv.gz")):
-        return "\t"
-    candidates = [mark for mark in DELIMITERS if mark != layout.decimal]
+    by_name = "\t" if file.name.lower().endswith((".tsv", ".tsv.gz")) else ""
+    first = layout.delimiter or by_name
+    if first and len(_first_line(file, layout, first) or ()) > 1:
+        return first
+    candidates = [mark for mark in (first, *DELIMITERS) if mark and mark != layout.decimal]
     return max(candidates, key=lambda mark: len(_first_line(file, layout, mark) or ()))
 
 
