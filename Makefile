@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-slow test-engines coverage check lint types docs graph bench tables names locked lock clean
+.PHONY: demo test test-slow test-engines coverage check lint types docs graph bench tables figures names locked lock clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dperm compare adult --loss logistic --delta 1e-8 --repeats 2 --out demo --metric accuracy --metric log_loss \
@@ -48,9 +48,18 @@ docs: $(VENV)/.docs
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks
 
-# The table of mechanisms in docs/mechanisms.md, from the registry.
+# The tables of the documentation: mechanisms from the registry, results from docs/data.
 tables: $(VENV)/.installed
 	$(BIN)/python tools/mechanism_table.py --write
+	$(BIN)/python tools/extras_table.py --write
+	$(BIN)/python tools/result_pages.py --write
+	$(BIN)/python tools/study_tables.py --write
+	$(BIN)/python tools/cli_examples.py --write
+
+# The figures of the front page and of the gallery: minutes, for the audit in it.
+figures: $(VENV)/.installed
+	$(BIN)/python tools/front_figure.py
+	$(BIN)/python tools/gallery.py
 
 # The stubs that tell type checkers which names dperm exports.
 names: $(VENV)/.installed

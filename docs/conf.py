@@ -29,10 +29,11 @@ extensions = [
     "command_line",
     "local_mathjax",
     "page_lists",
+    "table_cells",
 ]
 exclude_patterns = ["_build"]
 
-myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_enable_extensions = ["dollarmath", "amsmath", "attrs_inline", "attrs_block", "deflist"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
 

@@ -38,7 +38,10 @@ def _title(entry: Entry) -> str:
 
 
 def _losses(entry: Entry) -> str:
-    return "all" if len(entry.losses) == len(model_losses()) else ", ".join(entry.losses)
+    """All, all but a few, or a list: whichever is shortest."""
+    left_out = [loss.name for loss in model_losses() if loss.name not in entry.losses]
+    but = f"all but {', '.join(left_out)}" if left_out else "all"
+    return min((but, ", ".join(entry.losses)), key=len)
 
 
 def _relations(entry: Entry) -> str:

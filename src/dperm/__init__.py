@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 MODULES = ("audit", "data", "plot")
 _HOME = {
     "Budget": "dperm.privacy",
+    "Evaluation": "dperm.evaluation",
     "Finding": "dperm.estimators.pipeline_check",
     "Ledger": "dperm.ledger",
     "PrivacyReport": "dperm.estimators.report",
@@ -27,9 +28,13 @@ _HOME = {
     "UtilityWarning": "dperm.errors",
     "balanced_weights": "dperm.estimators.weights",
     "check_pipeline": "dperm.estimators.pipeline_check",
+    "export_onnx": "dperm.models.onnx_export",
+    "evaluate": "dperm.evaluation",
     "load_model": "dperm.models",
     "register_engine": "dperm.engine",
+    "read_evaluation": "dperm.evaluation",
     "save_model": "dperm.models",
+    "summary": "dperm.models.summary",
     "verify": "dperm.models",
 }
 

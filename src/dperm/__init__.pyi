@@ -16,6 +16,9 @@ from dperm.estimators.report import PrivacyReport as PrivacyReport
 from dperm.estimators.search import PrivateSearchCV as PrivateSearchCV
 from dperm.estimators.svm import PrivateLinearSVC as PrivateLinearSVC
 from dperm.estimators.weights import balanced_weights as balanced_weights
+from dperm.evaluation import Evaluation as Evaluation
+from dperm.evaluation import evaluate as evaluate
+from dperm.evaluation import read_evaluation as read_evaluation
 from dperm.ledger import Ledger as Ledger
 from dperm.mechanisms.auto import Auto as Auto
 from dperm.mechanisms.baselines import Majority as Majority
@@ -45,6 +48,8 @@ from dperm.mechanisms.statistics.ssp import SSP as SSP
 from dperm.models import load_model as load_model
 from dperm.models import save_model as save_model
 from dperm.models import verify as verify
+from dperm.models.onnx_export import export_onnx as export_onnx
+from dperm.models.summary import summary as summary
 from dperm.privacy import Budget as Budget
 from dperm.row_map import RowMap as RowMap
 

@@ -1,4 +1,4 @@
-"""Figures and pages of finished comparisons."""
+"""Figures and pages of finished comparisons, and the spending of a ledger."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import pyarrow as pa
 from dperm.errors import InvalidInput
 from dperm.experiments.figures import figure_of, save
 from dperm.experiments.html import write_html
-from dperm.experiments.results import METRICS
+from dperm.experiments.metrics import METRICS
+from dperm.ledger import Ledger
+from dperm.ledger.figure import spending_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["curves", "save", "write_html"]
+__all__ = ["curves", "save", "spending", "write_html"]
 
 
 def curves(
@@ -35,8 +37,9 @@ def curves(
     ----------
     results : pyarrow.Table
         As ``compare`` returns it, or read back from its Parquet file.
-    metric : {"accuracy", "auc", "log_loss", "objective", "noise_scale"}, or several of them
-        A panel for each; by default accuracy, area under the ROC curve and log loss, as far as the results have them.
+    metric : {"accuracy", "auc", "log_loss", "r2", "rmse", "mae", "objective", "noise_scale"}, or several of them
+        A panel for each; by default the first three of classes and the next three of numbers, as far as there are
+        values.
         If the exact minimiser ``none`` took part, the objective is drawn as what exceeds its own.
     highlight : labels, optional
         The contenders to show in colour, instead of the most accurate ones.
@@ -53,3 +56,16 @@ def curves(
     if unknown or not metrics:
         raise InvalidInput(f"metric must be one of {', '.join(METRICS)}, or several; got {metric!r}.")
     return figure_of(results, metrics, highlight)
+
+
+def spending(ledger: Ledger) -> Figure:
+    """Draw what the charges of a ledger add up to over time, a panel with its cap for each dataset.
+
+    ``dperm ledger show --plot`` draws this same figure. Charges that are void are left out.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Write it with ``dperm.plot.save(figure, "spending.png")``.
+    """
+    return spending_figure(ledger.to_dict(full=False))

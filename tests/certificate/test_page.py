@@ -9,12 +9,17 @@ from certified_models import document_of, sealed
 
 from dperm import PrivateLogisticRegression
 from dperm.certificate import verify
-from dperm.certificate.page import page
 from dperm.certificate.words import attack_rates, attack_table, meaning
 from dperm.cli.app import run
 from dperm.models import save_model
+from dperm.release import Release
+from dperm.release import page as release_page
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
+
+
+def page(name, statement, verdict):
+    return release_page(Release(name=name, statement=statement, verdict=verdict))
 
 
 def file_of(tmp_path, document, name="model.json"):

@@ -228,7 +228,7 @@ def test_compare_writes_results_and_figure(dperm, folder):
     out = " ".join(out.split())
     assert "Accuracy on held-out rows" in out
     assert "not a private release" in out
-    assert "standard deviation over the 3 runs" in out
+    assert "± one standard error of the mean over the 3 folds of one repeat" in out.replace("\n", " ")
     assert "Skipped: output:paper at ε = 2: " in out
     assert files(folder) == {"results.parquet", "curves.png"}
     assert (folder / "dperm-results" / "curves.png").read_bytes()[:4] == b"\x89PNG"
@@ -336,7 +336,7 @@ REFUSED = {
     "missing schema": (FIT.replace("people.toml", "none.toml"), 1, "none.toml: there is no such file"),
     "broken schema": (FIT.replace("people.toml", "people.csv"), 1, "not a TOML file"),
     "schema of other data": (FIT.replace("people.toml", "other.toml"), 1, "no column named 'height'"),
-    "numeric target": (FIT.replace("people.toml", "numeric.toml"), 1, "two classes"),
+    "numeric target": (FIT.replace("people.toml", "numeric.toml"), 1, "bought"),
     "ragged CSV": (FIT.replace("people.csv", "ragged.csv"), 1, "ragged.csv"),
     "epsilon of zero": (FIT.replace("--epsilon 2", "--epsilon 0"), 1, "epsilon must be"),
     "epsilon text": (FIT.replace("--epsilon 2", "--epsilon two"), 2, "not a valid float"),
@@ -420,7 +420,7 @@ def test_a_failure_half_way_leaves_no_file(dperm, folder, monkeypatch):
     assert files(folder) == set()
     monkeypatch.undo()
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("dperm.experiments.figures._panel", torn)
+    monkeypatch.setattr("dperm.experiments.figures.draw_panel", torn)
     code, _, err = dperm(f"{COMPARE} --epsilon 1")
     assert (code, err) == (1, "dperm: somewhere: No space left on device\n")
     assert files(folder) == set()

@@ -39,6 +39,6 @@ def test_metrics_in_the_terminal(shown):
 def test_a_loss_without_probabilities_has_no_log_loss(shown):
     _, out = shown(LINE.format(loss="svm") + " --json")
     for row in json.loads(out)["summary"]:
-        assert (row["log_loss_mean"], row["log_loss_sd"]) == (None, None)
+        assert (row["log_loss_mean"], row["log_loss_se"]) == (None, None)
         assert 0.4 < row["auc_mean"] < 0.9
     assert shown("plot")[0] == ["accuracy", "auc", "objective"]

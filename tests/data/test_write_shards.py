@@ -110,7 +110,9 @@ def test_a_bad_line_of_a_csv_file_is_not_quoted(line, tmp_path):
     path = _written(tmp_path / "people.csv")
     with path.open("a") as file:
         file.write(line + "\n")
-    with pytest.raises(InvalidInput, match="does not fit") as caught:
+    with pytest.raises(
+        InvalidInput, match="a row does not fit|column 'age' is declared as numbers"
+    ) as caught:
         write_shards(path, SCHEMA, tmp_path / "shards", rows_per_shard=1024)
     assert caught.value.__cause__ is caught.value.__context__ is None
     assert "zyxwv" not in str(caught.value)

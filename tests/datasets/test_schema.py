@@ -164,6 +164,7 @@ def test_the_scale_fits_the_longest_possible_row():
         ("range = [0, 5]\ncentre = 6", ["centre", "within the range"]),
         ("range = [0, 5]\ncentre = nan", ["centre", "finite"]),
         ("range = [0, 5]\nmissing = '?'", ["missing", "list"]),
+        ("range = [0, 5]\nunit = 3", ["unit", "text"]),
         ("range = [0, 5]\nmissing = [[1]]", ["missing", "number"]),
         ("range = [0, 5]\nmissing = [nan]", ["missing", "finite"]),
         ("range = [0, 5]\ncategories = [0, 1]", ["exactly one of range", "categories"]),
@@ -207,6 +208,7 @@ def test_a_wrong_feature_is_named_by_file_table_and_key(tmp_path, body, words):
         ('name = "y"\nthreshold = true', "threshold"),
         ('name = "y"\nthreshold = 1\nrest = true', "rest"),
         ('name = "y"\nrange = [1, 0]', "range"),
+        ('name = "y"\nclasses = [0, 1]\nunit = "days"', "unit needs range"),
     ],
 )
 def test_a_wrong_target_is_named(tmp_path, body, word):

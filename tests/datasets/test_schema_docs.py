@@ -13,14 +13,19 @@ def _blocks(language: str) -> list[str]:
     )
 
 
+def _files() -> list[tuple[str, str]]:
+    """Blocks with the name of a file above them."""
+    return re.findall(
+        r"^`([\w.]+)`:\n\n```\w+\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+
+
 def test_the_example_of_the_page_gives_the_results_it_shows(tmp_path, monkeypatch):
-    (loans, jobs), (csv,) = _blocks("toml"), _blocks("csv")
-    (tmp_path / "loans.toml").write_text(loans, encoding="utf-8")
-    (tmp_path / "jobs.toml").write_text(jobs, encoding="utf-8")
-    (tmp_path / "loans.csv").write_text(csv, encoding="utf-8")
+    for name, content in _files():
+        (tmp_path / name).write_text(content, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     session = doctest.DocTestParser().get_doctest("".join(_blocks("python")), {}, PAGE.name, str(PAGE), 0)
     report: list[str] = []
     results = doctest.DocTestRunner(verbose=False).run(session, out=report.append)
-    assert results.attempted >= 10
+    assert results.attempted >= 20
     assert results.failed == 0, "".join(report)

@@ -58,7 +58,7 @@ def test_a_private_pipeline_trains_on_codes_to_the_same_model(adult, mechanism, 
     mine, dense = (model[-1] for model in models)
     np.testing.assert_allclose(mine.coef_, dense.coef_, rtol=0, atol=1e-5 * np.abs(dense.coef_).max())
     assert mine.n_features_in_ == dense.n_features_in_
-    assert not hasattr(mine, "feature_names_in_")
+    assert mine.feature_names_in_.tolist() == models[0][0].get_feature_names_out().tolist()
     np.testing.assert_allclose(
         models[0].predict_proba(adult.table), models[1].predict_proba(adult.table), rtol=0, atol=1e-5
     )

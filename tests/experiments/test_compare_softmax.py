@@ -65,7 +65,7 @@ def test_every_mechanism_takes_part(rows):
 
 
 def test_the_linear_svm_is_for_two_classes(rows):
-    with pytest.raises(InvalidInput, match="two classes and y holds 3"):
+    with pytest.raises(InvalidInput, match="two classes, and the target has 3 classes"):
         run(rows, ["none"], loss="svm")
 
 

@@ -5,15 +5,15 @@ import io
 import matplotlib
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dperm import plot
 from dperm.errors import InvalidInput
-from dperm.experiments.figures import _COLOURS, draw_curves, spread
+from dperm.experiments.figures import draw_curves
 from dperm.experiments.results import NOT_PRIVATE, Study, combine, curves, make_results
 from dperm.experiments.series import COLOURS, line, looks, mean_and_error
 from dperm.experiments.spec import ORACLE_MARK
+from dperm.experiments.style import PALETTE
+from dperm.experiments.view import limit
 
 STUDY = {"dataset": "toy", "loss": "logistic", "n_rows": 1000, "n_features": 7, "l2": 1e-3, "x_norm": 1.0}
 STUDY |= {"delta": 1e-6, "folds": 2, "repeats": 2, "seed": 0}
@@ -73,39 +73,85 @@ def test_every_mechanism_is_drawn_in_its_colour(tmp_path):
     draw_curves(tiny_results([*MIXED[:2], ("amp", "tight"), MIXED[3]]), tmp_path / "c.png")
     image = pixels(tmp_path / "c.png")
     assert image.shape[1] > 1500
-    drawn = [colour for colour in _COLOURS if colour != "#000000" and shows(image, colour)]
-    assert drawn == list(_COLOURS[:2])
+    drawn = [colour for colour in PALETTE if colour != "#000000" and shows(image, colour)]
+    assert drawn == list(PALETTE[:2])
 
 
 def test_one_epsilon_is_enough(tmp_path):
     draw_curves(
         tiny_results([(f"m{i}", "tight") for i in range(COLOURS)], epsilons=(1.0,)), tmp_path / "c.png"
     )
-    assert all(shows(pixels(tmp_path / "c.png"), colour) for colour in _COLOURS)
+    assert all(shows(pixels(tmp_path / "c.png"), colour) for colour in PALETTE)
 
 
-def test_labels_stand_beside_the_lines_and_say_what_is_not_private():
-    figure = plot.curves(tiny_results(MIXED), metric="accuracy")
-    assert len(figure.axes) == 1
+def test_one_legend_names_all_and_says_what_is_not_private():
+    figure = plot.curves(tiny_results(MIXED))
+    assert len(figure.axes) == 3
     found = words(figure)
-    for text in ("rsgd", "rsgd:paper", "amp", "none", "majority", "chosen on test, not private"):
-        assert found.count(text) == 1
+    for text in ("rsgd", "rsgd:paper", "amp", "chosen on test, not private"):
+        assert found.count(text) == 1  # for three panels
+    for text in ("none", "majority"):  # on their lines
+        assert sum(text in words for words in found if words.endswith("(not private)")) == 3
     (note,) = [text for text in found if "bands" in text]
-    assert "one standard error over 2 repeats" in note
+    assert "one standard error of the mean over 2 repeats" in note
     assert "not a private release" in note
 
 
-def test_labels_do_not_overlap_each_other_or_leave_the_figure():
+def test_the_legend_does_not_overlap_or_leave_the_figure():
     names = [*MIXED, *((f"a-mechanism-with-a-long-name-{i}", "tight") for i in range(6))]
     figure = plot.curves(tiny_results(names, level=[0.001 * i for i in range(11)]))
     figure.draw_without_rendering()
-    for axes in figure.axes:
-        boxes = [text.get_window_extent().padded(-1) for text in axes.texts]  # a pixel for rounding
-        assert len(boxes) >= 10
-        assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
-        assert max(box.x1 for box in boxes) <= figure.bbox.x1
-        others = [other.get_tightbbox() for other in figure.axes if other is not axes]
-        assert not any(box.x0 < other.x0 < box.x1 for box in boxes for other in others)
+    boxes = [text.get_window_extent().padded(-1) for text in figure.texts]  # a pixel for rounding
+    assert len(boxes) >= 10
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    panels = [axes.get_tightbbox() for axes in figure.axes]
+    assert not any(a.overlaps(b) for a in boxes for b in panels)
+    assert max(box.x1 for box in [*boxes, *panels]) <= figure.bbox.x1
+    assert min(box.y0 for box in boxes) >= 0
+
+
+def test_lines_that_are_the_same_share_an_entry_and_baselines_a_label():
+    results = tiny_results([("rsgd", "tight"), ("none", NOT_PRIVATE)])
+    twice = [{**row, "label": row["mechanism"]} for row in results.to_pylist()]
+    twice += [{**row, "label": "again"} for row in twice if row["mechanism"] == "rsgd"]
+    twice += [
+        {**row, "mechanism": "majority", "label": "majority"} for row in twice if row["mechanism"] == "none"
+    ]
+    found = words(plot.curves(make_results(twice, Study(**STUDY)), metric="accuracy"))
+    assert "rsgd, again" in found
+    assert "none, majority (not private)" in found
+
+
+def arrows(axes):
+    return [line for line in axes.lines if line.get_marker() in ("v", "^") and not line.get_clip_on()]
+
+
+def test_what_is_far_off_is_cropped_and_marked():
+    names = [("auto", "tight"), ("rsgd", "tight"), ("bad", "tight"), ("none", NOT_PRIVATE)]
+    results = tiny_results(names, level=[0.2, 0.15, -0.55, 0.22])
+    found = curves(results)
+    look = looks(found)
+    figure = plot.curves(results, metric=["accuracy", "log_loss"])
+    accuracy, log_loss = figure.axes
+    assert limit(found, look, "accuracy") is not None
+    assert accuracy.get_ylim()[0] > 100 * (0.6 - 0.55 + 0.2)
+    assert log_loss.get_ylim()[1] < 1 - (0.6 - 0.55 + 0.2)
+    assert [line.get_marker() for line in arrows(accuracy)] == ["v", "v"]  # of one line, at two epsilons
+    assert [line.get_marker() for line in arrows(log_loss)] == ["^", "^"]
+    assert any("Arrows: off the scale" in text for text in words(figure))
+    near = tiny_results(names, level=[0.2, 0.15, 0.1, 0.22])
+    figure = plot.curves(near, metric="accuracy")
+    assert limit(curves(near), looks(curves(near)), "accuracy") is None
+    assert arrows(figure.axes[0]) == []
+    assert not any("Arrows" in text for text in words(figure))
+
+
+def test_the_best_private_method_is_never_off_the_scale():
+    names = [("auto", "tight"), ("none", NOT_PRIVATE), ("majority", NOT_PRIVATE)]
+    for level in ([-0.3, 0.3, 0.2], [0.0, 0.0, -0.5], [0.1, 0.1, 0.1]):
+        found = curves(tiny_results(names, level=level))
+        worst = limit(found, looks(found), "accuracy")
+        assert worst is None or worst < min(values.mean() for values in found[0].accuracy)
 
 
 def test_paper_and_oracle_share_the_colour_of_their_mechanism():
@@ -207,19 +253,3 @@ def test_python_and_the_command_draw_the_same_bytes(tmp_path, monkeypatch):
     page.unlink()
     assert run(["plot", "--html"]) == 0
     assert page.read_bytes() == written
-
-
-@given(st.lists(st.tuples(st.floats(-50, 150), st.floats(0.1, 10)), min_size=1, max_size=8))
-def test_labels_are_spread_apart_in_order_and_inside(labels):
-    wanted, gap = np.array(labels).T
-    placed = spread(wanted, gap=gap, low=0.0, high=100.0)
-    order = np.argsort(wanted, kind="stable")
-    needed = (gap[order][1:] + gap[order][:-1]) / 2
-    assert (np.diff(placed[order]) >= needed - 1e-9).all()
-    assert placed.min() >= 0
-    assert placed.max() <= 100 + 1e-9
-
-
-def test_labels_with_room_stay_where_they_are():
-    wanted = np.array([50.0, 10.0, 90.0])
-    np.testing.assert_array_equal(spread(wanted, gap=12.0, low=0.0, high=100.0), wanted)

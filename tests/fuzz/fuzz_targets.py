@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import gzip
 import io
 import json
 import math
@@ -40,31 +41,43 @@ from dperm import (
 )
 from dperm.certificate import verify
 from dperm.certificate.document import digest
-from dperm.certificate.page import page
 from dperm.certificate.statement import file_digest, model_digest
 from dperm.certificate.words import meaning
-from dperm.datasets import Schema, encode, encode_target, feature_names, read_table
+from dperm.datasets import Schema, check_schema, encode, encode_target, feature_names, read_table
+from dperm.datasets.codebook import codebook_schema, read_codebook
+from dperm.datasets.drafts import draft_schema
+from dperm.datasets.files import column_types
 from dperm.errors import DataUnavailable, DpermError
 from dperm.ledger.chain import next_head
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.models import read_document, read_model, save_model
 from dperm.privacy.cost import Cost
+from dperm.release import Release, page
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(dperm.__file__).parent
 
 TABLE_SCHEMA = {
     "target": {"name": "label", "classes": ["no", "yes"]},
-    "rows": {"cross": [["town", "age"]]},
+    "file": {"encoding": "utf-8", "sheet": "people"},
+    "rows": {"cross": [["town", "age"], ["seen weekday", "rooms"]]},
     "features": {
+        "seen": {
+            "date": ["2015-01-01", "2025-12-31"],
+            "format": "%d.%m.%Y",
+            "cycles": ["month", "weekday"],
+            "missing": ["?"],
+            "indicator": True,
+        },
         "age": {"range": [0, 100], "missing": [-1], "indicator": True, "bins": [20, 60]},
         "income": {"range": [0, 1e5], "log": True, "centre": 100.0},
-        "town": {"categories": ["north", "south"], "missing": ["?"], "missing_as": "north"},
+        "town": {"categories": ["north", "south"], "missing": ["?"], "missing_as": "north", "fold": True},
         "rooms": {"categories": [1, 2, 3]},
         "owner": {"categories": [False, True]},
     },
 }
 RECORDS = {
+    "seen": ["31.12.2019", str(SECRET_DATE), "?", None, "2020-02-29 13:30", ""],
     "age": [30.0, -1.0, SECRET_NUMBER, None, 987654321.125, 40.0],
     "income": [0.0, 1e9, SECRET_NUMBER, math.nan, -987654321.125, 5.0],
     "town": ["north", SECRET_TEXT, "?", None, "Only child", f"Input X contains {SECRET_TEXT}"],
@@ -180,7 +193,7 @@ def json_bytes(document: Any) -> bytes:
 class SchemaFile(Target):
     """TOML text, changed byte by byte."""
 
-    name, share = "schema file", 270
+    name, share = "schema file", 250
 
     def make(self, rng: random.Random) -> bytes:
         return mutated_bytes(rng, rng.choice(schema_texts()), schema_texts())
@@ -218,6 +231,12 @@ def check_encoding(table: Any, schema: Schema) -> None:
     assert set(encode_target(table, schema).tolist()) <= set(schema.classes)
 
 
+def check_findings(table: Any, schema: Schema) -> None:
+    """A comparison of a table with a schema tells counts and never a cell."""
+    found = check_schema(table, schema)
+    check_silence(str(found) + json.dumps(found.to_dict()))
+
+
 class CsvFile(Target):
     """CSV text, with a secret where it does not belong or changed byte by byte, read with a schema or without."""
 
@@ -232,7 +251,32 @@ class CsvFile(Target):
         path.write_bytes(value)
         with refusals_pass():  # kinds are guessed here, so either may be refused
             check_encoding(read_table(path), schema)
+        with refusals_pass():
+            check_findings(read_table(path, schema, as_text=True), schema)
+            draft_schema(column_types(path))
         check_encoding(read_table(path, schema), schema)
+
+
+class CodeBook(Target):
+    """Code books, changed byte by byte: what they become is a schema or is refused as one."""
+
+    name, share = "code book", 20
+    whole = (
+        b"name;type;min;max;categories;missing;unit;format;note\nage;number;0;100;;-1|?;years;;its age\n"
+        b"town;category;;;north|south;?;;;\nseen;date;01.01.2015;31.12.2025;;;;%d.%m.%Y;\nowner;bool;;;;;;;\n"
+        b"rooms;code;;;1=one, 2=two;9;;;\nnote;text;;;;;;;\nlabel;;;;no,yes;;;;\n"
+    )
+
+    columns = ("seen", "age", "town", "rooms", "owner", "note", "label")
+
+    def make(self, rng: random.Random) -> bytes:
+        return mutated_bytes(rng, self.whole, [self.whole])
+
+    def run(self, value: bytes) -> None:
+        path, draft = self.folder / "book.csv", self.folder / "draft.toml"
+        path.write_bytes(value)
+        draft.write_text(codebook_schema(dict.fromkeys(self.columns), read_codebook(path), "label"), "utf-8")
+        check_schema_comes_back(Schema.from_toml(draft), draft)
 
 
 class ParquetFile(Target):
@@ -290,6 +334,8 @@ class Columns(Target):
             with refusals_pass():
                 check_encoding(frame, Schema.from_dict(TABLE_SCHEMA))
         PublicEncoder(TABLE_SCHEMA).fit(value).transform(value)
+        with refusals_pass():
+            check_findings(value, Schema.from_dict(TABLE_SCHEMA))
         check_encoding(value, Schema.from_dict(TABLE_SCHEMA))
 
 
@@ -363,7 +409,7 @@ class Certificate(Target):
         str(verdict)
         estimator, _ = read_model(path)
         meaning(estimator.certificate_, verdict)
-        page(path.name, estimator.certificate_, verdict)
+        page(Release(name=path.name, statement=estimator.certificate_, verdict=verdict, estimator=estimator))
 
 
 class LedgerFile(Target):
@@ -499,6 +545,10 @@ class CommandLine(Target):
             "people.csv": csv_text(),
             "spoilt.csv": spoilt_csv(random.Random(1)),
             "child.csv": csv_text().replace(b"30.0", b"Only child"),
+            "people.tsv": csv_text().replace(b",", b"\t"),
+            "spoilt.csv.gz": gzip.compress(spoilt_csv(random.Random(2)), mtime=0),
+            "broken.xlsx": b"PK\x03\x04",
+            "book.csv": CodeBook.whole,
             "people.toml": schema_texts()[-1],
             "people.parquet": parquet_bytes(),
             "model.json": model_texts()[0],
@@ -775,6 +825,7 @@ TARGETS: tuple[type[Target], ...] = (
     SchemaFile,
     SchemaDocument,
     CsvFile,
+    CodeBook,
     ParquetFile,
     Columns,
     ModelFile,

@@ -54,7 +54,35 @@ def numeric(draw):
 @st.composite
 def categorical(draw):
     values = draw(categories)
-    return {"categories": values, "missing_as": draw(st.sampled_from([None, *values]))}
+    table = {"categories": values, "missing_as": draw(st.sampled_from([None, *values]))}
+    if isinstance(values[0], str) and len({" ".join(value.split()).casefold() for value in values}) == len(
+        values
+    ):
+        table["fold"] = draw(st.booleans())
+    return table
+
+
+@st.composite
+def dated(draw):
+    first, last = sorted(draw(st.lists(st.dates(), min_size=2, max_size=2, unique=True)))
+    return {
+        "date": [str(first), str(last)],
+        "cycles": draw(st.lists(st.sampled_from(["month", "weekday", "hour"]), unique=True)),
+        "format": draw(st.sampled_from(["", "%d.%m.%Y", "%Y/%m/%d %H:%M"])),
+        "missing": draw(st.lists(texts, max_size=2)),
+        "spline": draw(hats),
+    }
+
+
+layouts = st.fixed_dictionaries(
+    {},
+    optional={
+        "delimiter": st.sampled_from([";", "\t", "|"]),
+        "decimal": st.sampled_from([".", ","]),
+        "encoding": st.sampled_from(["utf-8", "latin-1", "cp1252"]),
+        "sheet": texts,
+    },
+)
 
 
 targets = st.one_of(
@@ -67,7 +95,7 @@ targets = st.one_of(
 @st.composite
 def schemas(draw):
     names = draw(st.lists(texts, min_size=2, max_size=5, unique=True))
-    features = {name: draw(st.one_of(numeric(), categorical())) for name in names[1:]}
+    features = {name: draw(st.one_of(numeric(), categorical(), dated())) for name in names[1:]}
     for table in features.values():
         if table.get("missing_as", 0) is None:
             del table["missing_as"]
@@ -77,6 +105,7 @@ def schemas(draw):
     document = {
         "target": {"name": names[0], **draw(targets)},
         "rows": {key: draw(rows[key]) for key in draw(st.sets(st.sampled_from(sorted(rows))))},
+        "file": draw(layouts),
         "features": features,
     }
     try:

@@ -12,11 +12,11 @@ from dperm.arithmetic import FLOAT64
 from dperm.audit.replay import replay_all
 from dperm.certificate import verify
 from dperm.certificate.constants import unproven
-from dperm.certificate.page import page
 from dperm.engine import Table
 from dperm.losses import example_losses, loss_choices, loss_names, register_loss, registry, resolve_loss
 from dperm.mechanisms.catalogue import catalogue, model_losses
 from dperm.models import save_model
+from dperm.release import Release, page
 from dperm.row_map import RowMap
 
 ENGINES = [("reference", "float64"), ("dense", "float32"), ("dense", "float64")]
@@ -104,7 +104,7 @@ def test_a_fit_works_and_verification_says_what_it_could_not_confirm(tmp_path):
     assert str(verdict).startswith("NOT OK: no independent constants for the loss 'soft-hinge'")
     assert "slope is at most 1 and its curvature at most 0.5" in str(verdict)
     assert [check.name for check in verdict.checks][-1] == "the whole plan"
-    shown = page("model.json", document["certificate"], verdict)
+    shown = page(Release(name="model.json", statement=document["certificate"], verdict=verdict))
     assert "<strong>Not confirmed</strong>" in shown
     assert "Differentially private" not in shown
     assert "Not confirmed: no independent constants for the loss" in shown

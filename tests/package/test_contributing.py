@@ -1,4 +1,4 @@
-"""CONTRIBUTING is true: its four files, written as they stand there, are used everywhere without another change."""
+"""CONTRIBUTING is true: its files and those of the page that it refers to, as they stand, are used everywhere."""
 
 import json
 import os
@@ -11,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import test_docs_code
 
 from dperm.privacy import Budget, gaussian_mu
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PAGE = ROOT / "docs" / "own-mechanism.md"
 SCHEMA = """
 [target]
 name = "bought"
@@ -31,8 +33,8 @@ TASK = ["--mechanism", "mean-direction length=3", "--loss", "smooth-hinge"]
 
 
 def blocks() -> dict[str, str]:
-    """The files of CONTRIBUTING by their names, which stand in their first lines."""
-    found = {}
+    """The files of CONTRIBUTING by their names, which stand in their first lines, and those of the page."""
+    found = {block["file"]: block["body"] for block in test_docs_code.blocks(PAGE) if block["file"]}
     for indent, code in re.findall(r"^( *)```(?:python|toml)\n(.*?)^ *```", TEXT, re.M | re.S):
         text = textwrap.dedent(code) if indent else code
         found[text.splitlines()[0].removeprefix("# ")] = text
@@ -54,7 +56,7 @@ def folder(tmp_path_factory):
         for line in (f"[{group}]", *(f"{name} = {place}" for name, place in entries.items()))
     ]
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    for name in ("toy_loss.py", "toy_mechanism.py", "toy_engine.py", "toy_command.py"):
+    for name in ("smooth_hinge.py", "mean_direction.py", "toy_engine.py", "toy_command.py"):
         (folder / name).write_text(files[name])
     rng = np.random.default_rng(0)
     age, town = rng.integers(18, 90, 600), rng.choice(["north", "south"], 600)
@@ -115,8 +117,14 @@ def test_fit_predict_and_verify(folder):
     assert "OK" in dperm(folder, "verify", "plain.json")
 
 
-def test_audit_tries_the_mechanism(folder):
-    assert "mean-direction" in dperm(folder, "audit", "mean-direction", "--runs", "2000")
+def test_the_page_declares_the_same_entry_points(folder):
+    """`test_own_mechanism.py` runs the page, its audit too."""
+    page = PAGE.read_text(encoding="utf-8")
+    (declared,) = re.findall(r"^```toml\n# pyproject.*?\n(.*?)^```", page, re.M | re.S)
+    ours = tomllib.loads(blocks()["pyproject.toml of your package"])["project"]["entry-points"]
+    for group, entries in tomllib.loads(declared)["project"]["entry-points"].items():
+        assert ours[group] == entries
+    assert set(re.findall(r"`(dperm\.\w+)`", page.split("## In a package")[1])) == set(ours)
 
 
 def test_the_command_is_there(folder):

@@ -44,6 +44,6 @@ def test_families_are_together_and_baselines_say_what_they_are():
 def test_what_a_mechanism_does_not_cover_is_not_listed():
     listed = {entry.name: entry for entry in catalogue()}
     assert listed["nsgd"].relations == ("replace-one",)
-    assert "squared" not in listed["majority"].losses
+    assert "squared" not in listed["ssp"].losses
     assert "squared" in listed["none"].losses
     assert len(listed["rsgd-ar"].relations) == 2

@@ -20,8 +20,8 @@ DEMO = re.search(
 
 
 def cells(text: str) -> dict[str, list[tuple[str, str]]]:
-    """The accuracies of a printed table: rows that start with a name and hold some of ``mean ±deviation``."""
-    rows = re.findall(r"^ ([a-z][\w:-]+) ((?: +\d+\.\d ±\d+\.\d)+) ", text, re.MULTILINE)
+    """The accuracies of a printed table: rows that start with a name and hold some of ``mean ±error``."""
+    rows = re.findall(r"^ ([a-z][\w:-]+) ((?: +\d+\.\d ±\d+\.\d+)+) ", text, re.MULTILINE)
     return {name: re.findall(r"(\S+) ±(\S+)", values) for name, values in rows}
 
 

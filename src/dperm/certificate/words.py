@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.certificate.accountant import Price
+from dperm.certificate.numerals import one_in, written
 from dperm.certificate.verdict import Verdict
 from dperm.privacy import Budget
 from dperm.privacy.risk import tradeoff
@@ -55,9 +56,9 @@ def meaning(statement: Mapping[str, Any], verdict: Verdict) -> list[str]:
     factor = math.exp(epsilon)
     lines = [
         f"Had any one row of the training data been {change}, every published result would have been about as "
-        f"likely: by a factor of at most {factor:.3g} (that is e to the power ε = {epsilon:g})"
+        f"likely: by a factor of at most {factor:.3g} (that is e to the power ε = {written(epsilon)})"
         + (
-            f", apart from a chance of {delta:g}, one in {1 / delta:,.0f}."
+            f", apart from a chance of {written(delta)}, {one_in(delta)}."
             if delta
             else ", without exception."
         )
@@ -93,7 +94,7 @@ def attack_rates(verdict: Verdict, fpr: Sequence[float]) -> Vector:
     """
     assert verdict.guarantee is not None
     assert verdict.price is not None
-    epsilon, delta = _curve(verdict.price, verdict.guarantee["epsilon"])
+    epsilon, delta = price_curve(verdict.price, verdict.guarantee["epsilon"])
     rates = np.asarray(fpr, float)[:, None]
     from_below = delta + np.exp(epsilon) * rates
     from_above = 1 - np.exp(-epsilon) * (1 - delta - rates)
@@ -102,7 +103,7 @@ def attack_rates(verdict: Verdict, fpr: Sequence[float]) -> Vector:
 
 
 @lru_cache(maxsize=8)
-def _curve(price: Price, claimed: float) -> tuple[Vector, Vector]:
+def price_curve(price: Price, claimed: float) -> tuple[Vector, Vector]:
     """Points of the price around and beyond the claimed epsilon."""
     epsilon = np.append(np.linspace(0.0, 2 * claimed, 48), np.geomspace(2.1 * claimed, 6 * claimed + 4, 12))
     return epsilon, np.array([min(1.0, price.delta(float(value))) for value in epsilon])

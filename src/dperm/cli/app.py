@@ -16,15 +16,20 @@ from dperm.cli.audit import audit
 from dperm.cli.compare import compare
 from dperm.cli.convert import convert
 from dperm.cli.curvature import curvature
+from dperm.cli.evaluate import evaluate
+from dperm.cli.export import export
 from dperm.cli.fit import fit
 from dperm.cli.groups import WithInstalled
 from dperm.cli.ledger import ledger
 from dperm.cli.mechanisms import mechanisms
 from dperm.cli.output import warn
+from dperm.cli.plan import plan
 from dperm.cli.plot import plot
 from dperm.cli.predict import predict
 from dperm.cli.report import report
 from dperm.cli.reproduce import reproduce
+from dperm.cli.schema import schema
+from dperm.cli.show import show
 from dperm.cli.verify import verify
 from dperm.errors import BudgetExceeded, DpermError, PrivacyWarning, UtilityWarning
 
@@ -32,6 +37,9 @@ COMPLETION = (
     "A shell completes names of commands, options, mechanisms, losses, relations and data sets after: eval "
     '"$(_DPERM_COMPLETE=bash_source dperm)"; for other shells see the page on the command line.'
 )
+
+_HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # of newer releases of click
+"""What is raised where a group of commands is called without a word; its message is the help."""
 
 
 @click.group(
@@ -41,7 +49,7 @@ COMPLETION = (
 )
 @click.version_option(__version__, prog_name="dperm")
 def cli() -> None:
-    """Train linear classifiers with differential privacy.
+    """Train linear models with differential privacy: of classes, and of numbers.
 
     Differential privacy is a promise to everyone in a table: whatever your row says, every published
     result is about as likely as with any other row in its place, within a factor e^ε and up to a small
@@ -50,10 +58,12 @@ def cli() -> None:
     \b
     Examples:
       dperm compare
+      dperm plan --n 20000 --features 40 --epsilon 0.5
       dperm account --n 50000 --epsilon 0.5 --delta 1e-8
       dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 \\
           --output model.json
       dperm predict model.json new_people.csv
+      dperm evaluate model.json test_people.csv --epsilon 0.5
       dperm verify model.json
       dperm report model.json --html report.html
       dperm mechanisms
@@ -65,10 +75,15 @@ for command in (
     compare,
     plot,
     reproduce,
+    plan,
     account,
+    schema,
     convert,
     fit,
     predict,
+    show,
+    export,
+    evaluate,
     verify,
     report,
     mechanisms,
@@ -92,8 +107,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Abort:
         return _fail("interrupted.", 130)
     except click.ClickException as error:
+        if not isinstance(error, _HELP):
+            return _fail(_in_one_line(error), error.exit_code)
         error.show()
-        return error.exit_code
+        return click.UsageError.exit_code
     except BrokenPipeError:
         # The reader (head, less) has gone; Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -121,6 +138,13 @@ def _warnings_in_one_line() -> Iterator[None]:
             warnings.simplefilter("always", kind)
         warnings.showwarning = show
         yield
+
+
+def _in_one_line(error: click.ClickException) -> str:
+    """What was wrong with a call, and where to look it up."""
+    message = " ".join(error.format_message().split())
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return message if context is None else f"{message} See {context.command_path} --help."
 
 
 def _fail(message: str, code: int) -> int:

@@ -32,12 +32,12 @@ def announce(
     path = Path(data)
     if path.is_dir() and any(path.glob("*.npy")):
         return _folder(path, (schema_path, target, spline), max_rows)
-    if not is_named(data) and (path.is_dir() or _is_large(path)):
+    schema = declared(data, schema_path, target, spline)
+    if not is_named(data) and (path.is_dir() or _is_large(path, schema)):
         from dperm.data import open_shards
 
-        schema = declared(data, schema_path, target, spline)
         if not path.is_dir():
-            check_target(look_at(path)[0], data, schema_path, target)
+            check_target(look_at(path, schema)[0], data, schema_path, target)
         return AnnouncedShards(path.stem, open_shards(path, schema), schema, max_rows)
     return Announced(data, schema_path, target, max_rows, spline)
 
@@ -50,15 +50,13 @@ def _folder(path: Path, said: tuple[Any, ...], max_rows: int | None) -> Announce
             f"{path.name} is a folder of shards, which have their schema: leave out --schema, --target and --spline."
         )
     shards = FolderShards(path)
-    if shards.schema is None or not shards.classes:
-        raise click.UsageError(
-            f"{path.name}: these shards have no schema with classes; fit them from Python."
-        )
+    if shards.schema is None:
+        raise click.UsageError(f"{path.name}: these shards have no schema; fit them from Python.")
     return AnnouncedShards(path.stem, shards, shards.schema, max_rows)
 
 
-def _is_large(path: Path) -> bool:
+def _is_large(path: Path, schema: Schema) -> bool:
     if not path.is_file():
         return False
-    names, rows = look_at(path)
+    names, rows = look_at(path, schema)
     return rows * len(names) > MANY_CELLS

@@ -20,9 +20,10 @@ from dperm.cli.data import load
 from dperm.cli.entrants import parse_entrants
 from dperm.cli.options import (
     GRAMMAR,
-    OneOf,
-    bar,
+    LOSS_HELP,
+    LossName,
     check_capacity,
+    data_argument,
     html_option,
     json_option,
     loss_names,
@@ -35,7 +36,10 @@ from dperm.cli.output import console, print_json
 from dperm.cli.progress import Counter, shown
 from dperm.cli.sparse_data import hash_option, is_sparse_data, load_sparse_data
 from dperm.errors import InvalidInput, NotCertified
-from dperm.experiments.results import METRICS, Curve, Study, combine, curves
+from dperm.experiments.metrics import METRICS, OF_CLASSES, OF_NUMBERS
+from dperm.experiments.results import Curve, Study, combine, curves
+from dperm.experiments.series import mean_and_error
+from dperm.losses.fitting import AUTO_LOSS, fitting_loss, fitting_losses, form_of
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.planning.penalty import L2
 
@@ -44,15 +48,15 @@ GRID = "'NAME SETTING=VALUE,VALUE ...'"
 metric_option = click.option(
     "--metric",
     "metrics",
-    type=click.Choice(METRICS),
+    type=click.Choice(tuple(METRICS)),
     multiple=True,
-    show_default="accuracy, auc, log_loss and, as a table, objective",
+    show_default="those of held-out rows, and as a table objective",
     help="What tables and figures show, in this order. Repeatable.",
 )
 
 
 @click.command(short_help="How accurate is each private method?")
-@click.argument("data", default="cps", shell_complete=completion.data)
+@data_argument(default="cps")
 @target_option
 @schema_option
 @spline_option
@@ -60,11 +64,11 @@ metric_option = click.option(
 @click.option(
     "--loss",
     "losses",
-    type=OneOf(loss_names),
-    metavar=bar(loss_names()),
+    type=LossName(loss_names),
+    metavar="LOSS",
     multiple=True,
-    show_default="all; softmax for more than two classes",
-    help="Logistic regression or linear SVM. Repeatable.",
+    show_default="all that go with two classes; else auto",
+    help=f"{LOSS_HELP} Repeatable.",
 )
 @click.option(
     "--mechanism",
@@ -173,8 +177,8 @@ def compare(
     DATA is the name of a data set (default: cps, bundled), a CSV or Parquet file with --schema, a set of text (rcv1,
     made-topics) or a LIBSVM file (.svm), which --hash brings to fewer columns. Writes
     results.parquet, one row per model, and a figure per loss: accuracy, area under the ROC curve (of several classes,
-    the mean over each against the rest) and log loss. Finished batches are kept: the same command goes
-    on where it was stopped. `dperm plot DIR` draws the figures again.
+    the mean over each against the rest) and log loss; of numbers R², root mean squared and mean absolute error.
+    Finished batches are kept: the same command goes on where it was stopped. `dperm plot DIR` draws the figures again.
 
     \b
     Examples:
@@ -205,11 +209,13 @@ def compare(
             f"{records.name} was published without a split into parts; leave out --published-split."
         )
     started = time.perf_counter()
-    several = len(np.unique(records.y)) > 2
+    y_range = None if records.schema is None else records.schema.target.range
+    n_classes = None if y_range is not None else len(np.unique(records.y))
+    _check_metrics(metrics, n_classes)
     tables, kept, total = [], 0, 0
-    for loss in losses or (("logistic",) if several else loss_names()):
+    for loss in _fitting(losses, n_classes):
         with shown(out, MofNCompleteColumn()) as bars:
-            bar = Counter(bars, f"{records.summary}, {'softmax' if several else loss}")
+            bar = Counter(bars, f"{records.summary}, {loss}")
             results = run_comparison(
                 records.X,
                 records.y,
@@ -221,6 +227,7 @@ def compare(
                 folds=folds,
                 repeats=repeats,
                 held_out=records.held_out if published_split else None,
+                y_range=y_range,
                 l2=l2,
                 neighbours=neighbours,
                 max_rows=max_rows,
@@ -268,6 +275,20 @@ def _all_mechanisms() -> list[str]:
     return names
 
 
+def _fitting(losses: Sequence[str], n_classes: int | None) -> tuple[str, ...]:
+    """The losses that were asked for, or the usual ones of such a target; of several classes logistic is softmax."""
+    asked = losses or (fitting_losses(2) if n_classes == 2 else (AUTO_LOSS,))
+    return tuple(dict.fromkeys(form_of(fitting_loss(loss, n_classes), n_classes) for loss in asked))
+
+
+def _check_metrics(metrics: Sequence[str], n_classes: int | None) -> None:
+    others, target = (OF_CLASSES, "a number") if n_classes is None else (OF_NUMBERS, "classes")
+    for metric in metrics:
+        if metric in others:
+            known = ", ".join(name for name in METRICS if name not in others)
+            raise InvalidInput(f"--metric {metric} is not measured of {target}; choose from {known}.")
+
+
 def default_delta(n_rows: int) -> float:
     """1/n² rounded down to a power of ten, inside the certified range; n is the public number of rows or capacity."""
     return 10.0 ** max(-15, min(-2, math.floor(-2 * math.log10(n_rows))))
@@ -311,11 +332,11 @@ def _summary(curve: Curve) -> Iterator[dict[str, Any]]:
         row: dict[str, Any] = {
             "mechanism": curve.label,
             "epsilon": float(epsilon),
-            "runs": len(curve.accuracy[place]),
+            "runs": len(curve.runs[place]),
         }
         for metric in USUAL_TABLES:
-            runs = getattr(curve, metric)[place]
-            known = np.isfinite(runs).all()
-            row[f"{metric}_mean"] = float(runs.mean()) if known else None
-            row[f"{metric}_sd"] = float(runs.std()) if known else None
+            values = getattr(curve, metric)[place]
+            mean, error = mean_and_error(values, curve.runs[place][:, 0])
+            row[f"{metric}_mean"] = mean if math.isfinite(mean) else None
+            row[f"{metric}_se"] = error if math.isfinite(error) else None
         yield {**row, "seconds_per_model": curve.seconds}

@@ -1,28 +1,20 @@
 """A comparison in the terminal: a table per metric, and what was skipped."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
 from dperm.cli.output import console
+from dperm.experiments.metrics import HELD_OUT, METRICS, with_error
 from dperm.experiments.results import Curve, Skipped, Study, curves
-from dperm.experiments.series import known_metrics
+from dperm.experiments.series import error_in_words, known_metrics, mean_and_error
 from dperm.planning.penalty import l2_in_words
 
-TABLES = {
-    "accuracy": ("Accuracy on held-out rows, %", 100.0, 1),
-    "auc": ("Area under the ROC curve on held-out rows", 1.0, 3),
-    "log_loss": ("Log loss on held-out rows", 1.0, 3),
-    "objective": ("Regularised mean loss on training rows", 1.0, 3),
-    "noise_scale": ("Noise scale (units differ by mechanism)", 1.0, 4),
-}
-"""By metric: the title of its table, what it is multiplied by, and its decimal places."""
-
-USUAL_TABLES = ("accuracy", "auc", "log_loss", "objective")
+USUAL_TABLES = (*HELD_OUT, "objective")
 NOT_A_RELEASE = (
     "These figures are an evaluation on held-out rows, not a private release: no noise was added to them and "
     "they come from many models on the same rows."
@@ -40,19 +32,20 @@ def show(tables: Sequence[pa.Table], metrics: Sequence[str] = ()) -> None:
             f"l2 = {l2_in_words(study.l2)}, δ = {study.delta:g}, {study.relation}, {split} × {study.repeats}\n"
         )
         for place, metric in enumerate(metrics or known_metrics(found, USUAL_TABLES)):
-            screen.print(TABLES[metric][0], style="bold")
+            screen.print(METRICS[metric].title, style="bold")
             screen.print(_table(found, metric, timed=place == 0))
         for line in _arithmetic_lines(found):
             screen.print(line, style="dim")
         for part in _skipped_lines(study.skipped):
             screen.print(part, style="yellow")
         screen.print()
-    runs = Study.of(tables[0]).repeats * Study.of(tables[0]).folds
-    screen.print(f"Cells: mean ± standard deviation over the {runs} runs. {NOT_A_RELEASE}")
+    screen.print(f"Cells: mean {error_in_words(Study.of(tables[0]))}. {NOT_A_RELEASE}")
 
 
 def _table(found: Sequence[Curve], metric: str, *, timed: bool) -> Table:
-    _, factor, digits = TABLES[metric]
+    cells = {curve.label: _means(curve, metric) for curve in found}
+    digits = METRICS[metric].decimals(mean for means in cells.values() for mean, _ in means.values())
+    places = (digits, METRICS[metric].finer)
     epsilons = sorted({float(epsilon) for curve in found for epsilon in curve.epsilons})
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("mechanism", no_wrap=True)
@@ -61,8 +54,11 @@ def _table(found: Sequence[Curve], metric: str, *, timed: bool) -> Table:
     if timed:
         table.add_column("ms/model", justify="right", min_width=len("ms/model"))
     for i, curve in enumerate(found):
-        cells = dict(zip(curve.epsilons.tolist(), getattr(curve, metric), strict=True))
-        shown = [_cell(factor * cells[e], digits) if e in cells else "skipped" for e in epsilons]
+        here = [e in curve.epsilons for e in epsilons]
+        shown = [
+            with_error(*cells[curve.label].get(e, (math.nan, math.nan)), *places) if ran else "skipped"
+            for e, ran in zip(epsilons, here, strict=True)
+        ]
         if timed:
             shown.append(f"{1000 * curve.seconds:.1f}")
         last_private = curve.private and i + 1 < len(found) and not found[i + 1].private
@@ -70,10 +66,16 @@ def _table(found: Sequence[Curve], metric: str, *, timed: bool) -> Table:
     return table
 
 
-def _cell(runs: NDArray[np.float64], digits: int) -> str:
-    if not np.isfinite(runs).all():
-        return ""
-    return f"{runs.mean():.{digits}f} ±{runs.std():.{digits}f}"
+def _means(curve: Curve, metric: str) -> dict[float, tuple[float, float]]:
+    """Mean and standard error as they are shown, by epsilon, where there are values."""
+    factor = METRICS[metric].factor
+    return {
+        epsilon: mean_and_error(factor * values, runs[:, 0])
+        for epsilon, values, runs in zip(
+            curve.epsilons.tolist(), getattr(curve, metric), curve.runs, strict=True
+        )
+        if np.isfinite(values).all()
+    }
 
 
 def _arithmetic_lines(found: Sequence[Curve]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dperm.cli import completion
-from dperm.cli.options import json_option, schema_option, spline_option, target_option
+from dperm.cli.options import data_argument, json_option, schema_option, spline_option, target_option
 from dperm.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Write a large table to shards, once.")
-@click.argument("source", shell_complete=completion.data)
+@data_argument("source")
 @target_option
 @schema_option
 @spline_option
@@ -49,9 +49,9 @@ def convert(
 ) -> None:
     """Convert SOURCE to a folder of shards, in memory that does not grow with the number of rows.
 
-    SOURCE is a CSV or Parquet file, a folder of Parquet files, or the name of a data set. dperm fit and
-    PrivateLogisticRegression().fit take the folder in place of the table. An interrupted run goes on where it was when
-    it is started again. Shards hold every row: keep them as you keep the table.
+    SOURCE is a CSV, TSV, Excel or Parquet file, - for standard input, a folder of Parquet files, or the name of a data
+    set. dperm fit and PrivateLogisticRegression().fit take the folder in place of the table. An interrupted run goes
+    on where it was when it is started again. Shards hold every row: keep them as you keep the table.
 
     With --check alone SOURCE is a folder of shards, and nothing is written.
 

@@ -4,9 +4,9 @@ from dataclasses import asdict, replace
 
 import click
 
-from dperm.cli import completion
 from dperm.cli.data import load
 from dperm.cli.options import (
+    data_argument,
     import_option,
     json_option,
     l2_option,
@@ -16,13 +16,14 @@ from dperm.cli.options import (
     target_option,
 )
 from dperm.cli.output import print_json
+from dperm.errors import Unsupported
 from dperm.planning.penalty import L2, without_noise
 
 NOISE_SCALES = (1.0, 0.1, 0.01)
 
 
 @click.command(short_help="How curved the objective is on this data; NOT PRIVATE.")
-@click.argument("data", shell_complete=completion.data)
+@data_argument()
 @target_option
 @schema_option
 @spline_option
@@ -60,29 +61,40 @@ def curvature(
     """
     from dperm.analysis.curvature import NOT_PRIVATE, measure_curvature
     from dperm.engine import open_rows
-    from dperm.estimators.labels import encode_labels
+    from dperm.estimators.labels import encode_labels, encode_numbers
     from dperm.losses import resolve_loss
+    from dperm.losses.fitting import fitting_loss
     from dperm.problem import Problem
 
     records = load(data, schema_path, target, spline)
     n_rows, n_features = records.X.shape
     assert records.schema is not None  # only sets of text have none
-    signs = encode_labels(records.y, records.schema.classes)
+    predicted = records.schema.target
+    n_classes = None if predicted.range is not None else len(predicted.labels)
+    if n_classes is not None and n_classes > 2:
+        raise Unsupported(
+            f"curvature is measured for two classes or a number; the target has {n_classes} classes."
+        )
+    name = fitting_loss(loss, n_classes)
+    if predicted.range is None:
+        targets = encode_labels(records.y, predicted.labels)
+    else:
+        targets = encode_numbers(records.y, *predicted.range)
     number = l2 if isinstance(l2, float) else 0.0
-    problem = Problem.for_table(n_rows, n_features, loss=resolve_loss(loss), l2=number, x_norm=1.0)
+    problem = Problem.for_table(n_rows, n_features, loss=resolve_loss(name), l2=number, x_norm=1.0)
     if not isinstance(l2, float):
         problem = replace(problem, l2=without_noise(problem))
-    found = measure_curvature(open_rows(records.X, signs, problem), problem, noise_scales or NOISE_SCALES)
+    found = measure_curvature(open_rows(records.X, targets, problem), problem, noise_scales or NOISE_SCALES)
     if as_json:
         print_json(
             {
                 "not_private": NOT_PRIVATE,
                 "data": records.name,
-                "loss": loss,
+                "loss": name,
                 "l2": problem.l2,
                 **asdict(found),
             }
         )
         return
-    click.echo(f"{records.summary}; {loss} loss, l2 = {problem.l2:g}")
+    click.echo(f"{records.summary}; {name} loss, l2 = {problem.l2:g}")
     click.echo(str(found))

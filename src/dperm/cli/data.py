@@ -1,7 +1,7 @@
 """What the commands take as DATA: the name of a data set, or a CSV or Parquet file with a schema."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,11 +19,13 @@ from dperm.datasets import (
     dataset_schema,
     encode_rows,
     encode_target,
+    feature_names,
     load_dataset,
     look_at,
     read_table,
 )
 from dperm.datasets.columns import check_columns
+from dperm.datasets.retarget import predicting
 from dperm.errors import InvalidInput
 
 Made = TypeVar("Made", bound=CodedTable | NDArray[Any])
@@ -62,8 +64,10 @@ def load(data: str, schema_path: str | None, target: str | None, spline: int | N
 class Later:
     """Rows or labels that tell their shape now and are made when somebody looks at their values."""
 
-    def __init__(self, shape: tuple[int, ...], make: Callable[[], Any]) -> None:
-        self.shape = shape
+    def __init__(
+        self, shape: tuple[int, ...], make: Callable[[], Any], feature_names: list[str] | None = None
+    ) -> None:
+        self.shape, self.feature_names = shape, feature_names
         self._make = make
 
     def read(self) -> Any:
@@ -94,14 +98,16 @@ class Announced:
         if is_named(data):
             self.n_rows = dataset_rows(data)
         else:
-            names, self.n_rows = look_at(data)
+            names, self.n_rows = look_at(data, self.schema)
             check_target(names, data, schema_path, target)
             wanted = [item.name for item in (*self.schema.features, self.schema.target)]
             check_columns(dict.fromkeys(names), wanted)
             if self.n_rows == 0 and max_rows is None:
                 raise InvalidInput(no_rows(data))
         self.X = Later(
-            (self.n_rows, self.schema.n_columns), lambda: self._checked(encode_rows(self._table, self.schema))
+            (self.n_rows, self.schema.n_columns),
+            lambda: self._checked(encode_rows(self._table, self.schema)),
+            feature_names(self.schema),
         )
         self.y = Later((self.n_rows,), lambda: self._checked(encode_target(self._table, self.schema)))
 
@@ -124,7 +130,7 @@ class Announced:
 
 
 def declared(data: str, schema_path: str | None, target: str | None, spline: int | None = None) -> Schema:
-    """The schema of DATA; ``target`` replaces the name of its target column, ``spline`` the hats of its numbers."""
+    """The schema of DATA; ``target`` is the column to predict instead, ``spline`` replaces the hats of its numbers."""
     if schema_path is not None:
         schema = Schema.from_toml(schema_path)
     elif is_named(data):
@@ -135,8 +141,8 @@ def declared(data: str, schema_path: str | None, target: str | None, spline: int
             "their ranges or categories, and the target. Nothing is learned from the rows themselves."
         )
     if target is not None:
-        schema = replace(schema, target=replace(schema.target, name=target))
-    if len(schema.classes) < 2:
+        schema = predicting(schema, target)
+    if schema.target.range is None and len(schema.classes) < 2:
         raise InvalidInput(
             f"the target {schema.target.name!r} must have at least two classes; the schema has {len(schema.classes)}."
         )

@@ -10,6 +10,7 @@ from dperm.cli.beyond import announce
 from dperm.cli.grammar import read_entrant
 from dperm.cli.options import (
     check_capacity,
+    data_argument,
     force_option,
     json_option,
     loss_option,
@@ -26,7 +27,7 @@ from dperm.privacy import Budget
 
 
 @click.command(short_help="Train one private model and save it.")
-@click.argument("data", shell_complete=completion.data)
+@data_argument()
 @target_option
 @schema_option
 @spline_option
@@ -82,10 +83,13 @@ def fit(
 ) -> None:
     """Train one model with an (ε, δ) guarantee and save it with its schema and privacy report.
 
-    DATA is a CSV or Parquet file, a folder that dperm convert has written, or the name of a data set. Each run spends
-    its budget anew: the budgets of several models on the same people add up. A ledger counts them and refuses a run
-    that would exceed its cap. It is charged before a cell of DATA is read, and only if the model can be written to
-    --output.
+    DATA is a CSV, TSV, Excel or Parquet file, - for standard input, a folder that dperm convert has written, or the
+    name of a data set. Its schema decides what is fitted: a classifier for a target with classes, a regression for a
+    number with a range.
+
+    Each run spends its budget anew: the budgets of several models on the same people add up. A ledger counts them and
+    refuses a run that would exceed its cap. It is charged before a cell of DATA is read, and only if the model can be
+    written to --output.
 
     \b
     Examples:
@@ -98,7 +102,7 @@ def fit(
       dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 \\
           --class-weight yes=5 --class-weight no=1 --output model.json
     """
-    from dperm.estimators.linear_classifier import classifier_for
+    from dperm.estimators.choice import estimator_for
     from dperm.ledger import Ledger
     from dperm.models import save_model
     from dperm.models.atomic import check_writable
@@ -113,22 +117,21 @@ def fit(
         raise click.UsageError("--expect is about the ledger; give --ledger too.")
     ledger = None if ledger_path is None else Ledger(ledger_path, expect=expect)
     records = announce(data, schema_path, target, max_rows, spline)
-    click.echo(f"Training on {records.summary}.", err=True)
-    classes = list(records.schema.classes)
-    model = classifier_for(
+    model = estimator_for(
+        records.schema.target,
         loss,
         epsilon=epsilon,
         delta=delta,
         mechanism=entrant,
         l2=l2,
         x_norm=1.0,
-        classes=classes,
         neighbours=neighbours,
         max_rows=max_rows,
         ledger=ledger,
         dataset=dataset_name,
     )
     weigh_classes(model, class_weights, records.schema.classes)
+    click.echo(f"Training on {records.summary}.", err=True)
     model.fit(records.X, records.y)
     if path.exists() and not force:  # since the fit began; what was paid for is not thrown away
         path = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{path.suffix}")

@@ -1,24 +1,19 @@
 """``dperm ledger``: one budget over many fits."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-from rich import box
-from rich.table import Table
 
 from dperm.cli import completion
 from dperm.cli.groups import Ordered
+from dperm.cli.ledger_table import show_charge, show_ledger
 from dperm.cli.options import force_option, import_option, json_option, neighbours_option
-from dperm.cli.output import check_free, console, fitting, print_json
+from dperm.cli.output import check_figure, check_free, print_json, write_figure
 from dperm.errors import InvalidInput
-from dperm.privacy.cost import Cost
 
 if TYPE_CHECKING:
     from dperm.ledger import Ledger
-
-COLUMNS = ("charge", "time", "dataset", "partition", "label", "mechanism", "ε alone", "status")
-OPTIONAL = ("time", "partition", "label")
 
 
 @click.group(cls=Ordered, short_help="One budget over many fits, kept in a file.")
@@ -58,43 +53,97 @@ def create(file: str, epsilon: float, delta: float, neighbours: str, strict: boo
     )
 
 
+@ledger.command(short_help="Add a dataset, or lower a cap.")
+@click.argument("file", shell_complete=completion.files)
+@click.argument("dataset")
+@click.option("--epsilon", type=float, required=True, help="Cap on ε of all releases about this dataset.")
+@click.option("--delta", type=float, required=True, help="The δ at which the cap holds.")
+def cap(file: str, dataset: str, epsilon: float, delta: float) -> None:
+    """Set the cap of DATASET, which is new or whose cap is lowered. Nobody in it may be in another dataset.
+
+    \b
+    Example:
+      dperm ledger cap budget.db later --epsilon 1 --delta 1e-7
+    """
+    _existing(file).set_cap(dataset, epsilon, delta)
+    click.echo(f"{Path(file).name}: at most ε = {epsilon:g} at δ = {delta:g} for {dataset!r}.")
+
+
 @ledger.command(short_help="What is spent and what is left.")
 @click.argument("file", shell_complete=completion.files)
+@click.option(
+    "--charge",
+    type=click.IntRange(1),
+    show_default="all",
+    help="Only this charge, with its digest and the words by which a model cites it.",
+)
+@click.option(
+    "--plot",
+    "plot_path",
+    metavar="FILE",
+    show_default="none",
+    shell_complete=completion.files,
+    help="Also draw the spending over time, to a .png, .svg or .pdf.",
+)
+@force_option
 @json_option
-def show(file: str, as_json: bool) -> None:
-    """Show what is spent and what is left of every dataset, and each charge."""
-    document = _existing(file).to_dict()
+@click.option("--full", is_flag=True, help="With --json: prices too, which may be hundreds of numbers each.")
+def show(
+    file: str, charge: int | None, plot_path: str | None, force: bool, as_json: bool, full: bool
+) -> None:
+    """Show what is spent and what is left of every dataset, and each charge.
+
+    A charge says what it paid for (fit, search, evaluate), the mechanism that was used, the file that the model was
+    saved to, and what all charges of the dataset cost together before and after it.
+
+    \b
+    Examples:
+      dperm ledger show budget.db
+      dperm ledger show budget.db --charge 2
+      dperm ledger show budget.db --plot spending.png
+    """
+    if full and not as_json:
+        raise click.UsageError("--full belongs to --json.")
+    found = _existing(file)
+    if plot_path is not None:
+        check_figure(Path(plot_path), force)
+    document = found.to_dict(full=full)
+    if charge is not None:
+        document["charges"] = [one for one in document["charges"] if one["id"] == charge]
+        if not document["charges"]:
+            raise InvalidInput(f"{file} has no charge {charge}; it has {len(found.entries())}.")
     if as_json:
         print_json(document)
-        return
-    balance = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("dataset", "cap ε", "δ", "spent ε", "left ε"):
-        balance.add_column(heading, no_wrap=True)
-    for row in document["datasets"]:
-        numbers = (f"{row[name]:.4g}" for name in ("epsilon", "delta", "spent", "remaining"))
-        balance.add_row(row["dataset"], *numbers)
-    caps = {row["dataset"]: row["delta"] for row in document["datasets"]}
-    entries = [_cells(entry, caps[entry["dataset"]]) for entry in document["charges"]]
+    elif charge is not None:
+        show_charge(document["charges"][0])
+    else:
+        show_ledger(document)
+    if plot_path is not None:
+        from dperm.plot import spending
 
-    def table(columns: list[str]) -> Table:
-        charges = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for heading in columns:
-            charges.add_column(heading, no_wrap=True)
-        for cells in entries:
-            charges.add_row(*(cells[name] for name in columns))
-        return charges
+        write_figure(spending(found), Path(plot_path))
+        click.echo(f"Wrote {plot_path}.", err=True)
 
-    screen = console()
-    charges, left_out = fitting(screen, COLUMNS, OPTIONAL, table)
-    screen.print(balance)
-    screen.print(charges)
-    if left_out:
-        screen.print(f"Not shown at this width: {', '.join(left_out)}; --json shows all.")
-    strict = ", strict" if document["strict"] else ""
-    screen.print(
-        f"{document['neighbours']} neighbours{strict}. left: one more release with Gaussian noise, at the same δ."
-    )
-    screen.print(f"ledger {document['id']}\nhead   {document['head']}")
+
+@ledger.command(short_help="Write down which file holds the model of a charge.")
+@click.argument("file", shell_complete=completion.files)
+@click.argument("model", shell_complete=completion.files)
+@import_option
+def note(file: str, model: str) -> None:
+    """Write the name of MODEL and its digest beside the charge that MODEL cites.
+
+    dperm fit does it by itself, and so does save_model for a model that still has its ledger. It costs nothing.
+
+    \b
+    Example:
+      dperm ledger note budget.db model.json
+    """
+    from dperm.models import read_model
+
+    found = _existing(file)
+    estimator, _ = read_model(model)
+    found.note(estimator, model)
+    click.echo(f"{file}: {estimator.ledger_entry_.partition(', head')[0]} paid for {Path(model).name}.")
 
 
 @ledger.command(short_help="Is this the whole ledger that paid for these models?")
@@ -180,15 +229,6 @@ def export(file: str, output_path: str, force: bool) -> None:
     check_free(path, force)
     found.export(path)
     click.echo(f"Saved to {path}.", err=True)
-
-
-def _cells(entry: dict[str, Any], delta: float) -> dict[str, str]:
-    """The columns of one charge."""
-    return {
-        "charge": str(entry["id"]),
-        "ε alone": f"{Cost.from_dict(entry['cost']).epsilon(delta):.4g}",
-        **{name: str(entry[name] or "") for name in COLUMNS if name in entry},
-    }
 
 
 def _existing(file: str) -> "Ledger":

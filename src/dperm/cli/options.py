@@ -8,8 +8,12 @@ import click
 from dperm.cli import completion
 from dperm.cli.grammar import SYNTAX
 from dperm.cli.imports import import_at_once
+from dperm.cli.stdin import spooled
 from dperm.cli.suggest import did_you_mean
-from dperm.losses import loss_choices
+from dperm.errors import InvalidInput
+from dperm.losses import loss_choices, resolve_loss
+from dperm.losses import loss_names as all_loss_names
+from dperm.losses.fitting import AUTO_LOSS
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import AUTO, parse_l2
 
@@ -57,14 +61,24 @@ class Penalty(click.types.StringParamType):
         return completion.starting_with(lambda: (AUTO,))(ctx, param, incomplete)
 
 
+class LossName(OneOf):
+    """The name of a loss, by itself or with settings: NAME:SETTING=NUMBER,..."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        name = str(value).partition(":")[0]
+        if name not in all_loss_names():
+            super().convert(name, param, ctx)
+        try:
+            if name != AUTO_LOSS or name != value:
+                resolve_loss(str(value))
+        except InvalidInput as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
 def loss_names() -> tuple[str, ...]:
-    """The registered losses for classes."""
-    return loss_choices("binary")
-
-
-def priced_loss_names() -> tuple[str, ...]:
-    """With that for regression, which has a price but no command that fits it."""
-    return loss_choices("binary", "real")
+    """The registered losses, each by its shortest name, and the word for the one that goes with the target."""
+    return (AUTO_LOSS, *loss_choices("binary", "classes", "real"))
 
 
 def relation_names() -> tuple[str, ...]:
@@ -101,6 +115,11 @@ def check_capacity(neighbours: str, max_rows: int | None) -> None:
         )
 
 
+def data_argument(name: str = "data", **settings: Any) -> Decorator:
+    """DATA: a file, the name of a data set, or - for standard input."""
+    return click.argument(name, shell_complete=completion.data, callback=spooled, **settings)
+
+
 target_option = click.option(
     "--target",
     metavar="COLUMN",
@@ -122,13 +141,17 @@ spline_option = click.option(
     show_default="what the schema says; 8 each for up to 20 numbers",
     help="Hats for every number, on its declared range; 0 for one plain column.",
 )
+LOSS_HELP = (
+    f"What to minimise: {', '.join(loss_names())}. auto goes with the target: logistic for classes (softmax for more "
+    "than two), squared for numbers. LOSS:SETTING=NUMBER changes a setting."
+)
 loss_option = click.option(
     "--loss",
-    type=OneOf(loss_names),
-    metavar=bar(loss_names()),
-    default="logistic",
+    type=LossName(loss_names),
+    metavar="LOSS",
+    default=AUTO_LOSS,
     show_default=True,
-    help="Logistic regression or linear SVM.",
+    help=LOSS_HELP,
 )
 l2_option = click.option(
     "--l2",

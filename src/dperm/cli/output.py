@@ -3,14 +3,18 @@
 import json
 import textwrap
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
 from dperm.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def console() -> Console:
@@ -78,3 +82,24 @@ def check_free(path: Path, force: bool) -> None:
         raise InvalidInput(f"{path.parent} is not a folder; create it before writing {path.name} there.")
     if path.exists() and not force:
         raise InvalidInput(f"{path} exists already; use --force to replace it, or another name.")
+
+
+FIGURES = (".png", ".svg", ".pdf")
+
+
+def check_figure(path: Path, force: bool) -> None:
+    """The same for a figure, whose kind follows from the name; it needs matplotlib."""
+    if path.suffix.lower() not in FIGURES:
+        raise InvalidInput(f"{path.name} must end in one of {', '.join(FIGURES)}.")
+    if find_spec("matplotlib") is None:
+        raise InvalidInput("figures need matplotlib. Install it with: pip install 'dperm[cli]'")
+    check_free(path, force)
+
+
+def write_figure(figure: "Figure", path: Path) -> None:
+    """Write a figure whole or not at all."""
+    from dperm.models.atomic import atomic_path
+    from dperm.plot import save
+
+    with atomic_path(path) as unfinished:
+        save(figure, unfinished, path.suffix[1:].lower())

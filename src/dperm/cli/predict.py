@@ -9,14 +9,14 @@ import click
 
 from dperm.cli import completion
 from dperm.cli.data import read_records
-from dperm.cli.options import force_option, import_option, json_option
+from dperm.cli.options import data_argument, force_option, import_option, json_option
 from dperm.cli.output import check_free, print_json
 from dperm.errors import InvalidInput, Unsupported
 
 
 @click.command(short_help="Use a saved model.")
 @click.argument("model", shell_complete=completion.files)
-@click.argument("data", shell_complete=completion.data)
+@data_argument()
 @click.option(
     "--output",
     "output_path",
@@ -25,14 +25,15 @@ from dperm.errors import InvalidInput, Unsupported
     shell_complete=completion.files,
     help="CSV or Parquet file to write to.",
 )
-@click.option("--proba", is_flag=True, help="Also give the probability of each class (logistic loss).")
+@click.option("--proba", is_flag=True, help="Also give the probability of each class.")
 @force_option
 @import_option
 @json_option
 def predict(model: str, data: str, output_path: str | None, proba: bool, force: bool, as_json: bool) -> None:
-    """Predict a label for every row of DATA, in its order.
+    """Predict a label, or a number in the units of the target, for every row of DATA, in its order.
 
-    DATA is a CSV or Parquet file with the columns of the model's schema; the target column may be missing.
+    DATA is a CSV, TSV, Excel or Parquet file, or - for standard input, with the columns of the model's schema; the
+    target column may be missing.
     Predictions from a private model cost no further privacy for the people it was trained on.
 
     \b
@@ -52,7 +53,10 @@ def predict(model: str, data: str, output_path: str | None, proba: bool, force: 
             f"{Path(model).name} was saved without a schema, so records cannot be turned into features."
         )
     if proba and not hasattr(estimator, "predict_proba"):
-        raise Unsupported("this model is a linear SVM, which gives no probabilities; leave out --proba.")
+        kind = (
+            "predicts a number" if schema.target.range is not None else "was trained with a loss without them"
+        )
+        raise Unsupported(f"this model {kind}, so it gives no probabilities; leave out --proba.")
     X = encode_rows(read_records(data, schema), schema)
     columns: dict[str, list[Any]] = {"prediction": estimator.predict(X).tolist()}
     if proba:

@@ -1,62 +1,99 @@
-"""``dperm report``: what a saved model guarantees, for the person who signs off its release."""
+"""``dperm report``: the page about a saved model, for the person who signs off its release."""
 
 from pathlib import Path
 
 import click
 
 from dperm.cli import completion
-from dperm.cli.options import force_option, import_option
+from dperm.cli.options import Decorator, force_option, import_option
 from dperm.cli.output import check_free, say
 
 
-@click.command(short_help="Explain what a saved model guarantees.")
-@click.argument("model", shell_complete=completion.files)
-@click.option(
-    "--html",
-    "html_path",
-    metavar="FILE",
-    show_default="text on standard output",
-    shell_complete=completion.files,
-    help="Write one self-contained web page instead.",
+def _file(name: str, key: str, what: str, show_default: str = "none") -> Decorator:
+    return click.option(
+        name,
+        key,
+        metavar="FILE",
+        show_default=show_default,
+        shell_complete=completion.files,
+        help=what,
+    )
+
+
+@click.command(short_help="The page to sign: what a saved model guarantees.")
+@click.argument("model", required=False, shell_complete=completion.files)
+@_file("--html", "html_path", "Write one self-contained web page instead.", "text on standard output")
+@_file("--deployment", "deployment_path", "TOML file of what people say about the release.")
+@_file("--evaluation", "evaluation_path", "What dperm evaluate wrote about this model.")
+@_file("--ledger", "ledger_path", "The ledger that paid for this model.")
+@_file(
+    "--registry", "registry_path", "Write an entry of the OpenDP Deployments Registry; needs --deployment."
+)
+@_file(
+    "--init-deployment", "init_path", "Write an empty deployment file with all questions, and nothing else."
 )
 @force_option
 @import_option
-def report(model: str, html_path: str | None, force: bool) -> None:
-    """Explain the guarantee of a saved model: in plain words, what an attacker can achieve, what was assumed.
+@click.pass_context
+def report(
+    ctx: click.Context,
+    model: str | None,
+    html_path: str | None,
+    deployment_path: str | None,
+    evaluation_path: str | None,
+    ledger_path: str | None,
+    registry_path: str | None,
+    init_path: str | None,
+    force: bool,
+) -> None:
+    """Explain the guarantee of a saved model to the person who signs off its release.
 
-    A model that was saved with its schema also shows what each feature does: a number as a curve over its range.
-    The certificate is verified first, and the result is part of the report. The page needs no network.
+    The certificate is verified first, and the answer stands at the top. Then: what is released and why, what a person
+    with several rows is promised, what an attacker can achieve, the budget, the evaluation, what each feature does,
+    what must be trusted and what was assumed, how to verify it again, and where to sign. The page needs no network.
+    What only people know is asked for in a deployment file; without it the page has visible blanks.
 
     \b
-    Example:
-      dperm report model.json --html report.html
+    Examples:
+      dperm report model.json
+      dperm report --init-deployment deployment.toml
+      dperm report model.json --html page.html --deployment deployment.toml \\
+          --ledger budget.db --evaluation evaluation.json
+      dperm report model.json --deployment deployment.toml --registry entry.yaml
     """
-    from dperm.certificate import verify
-    from dperm.certificate.page import page
-    from dperm.certificate.words import attack_table, meaning
-    from dperm.models import read_document, read_model
-    from dperm.models.atomic import atomic_path
-    from dperm.models.effects import effects_section, effects_text
+    from dperm.release import page, read_release, registry_entry, template, text
 
-    if html_path is not None:
-        check_free(Path(html_path), force)
-    estimator, schema = read_model(model)
-    verdict = verify(read_document(model))
-    statement = estimator.certificate_
-    if html_path is not None:
-        with atomic_path(Path(html_path)) as file:
-            effects = "" if schema is None else effects_section(estimator, schema)
-            file.write_text(page(Path(model).name, statement, verdict, effects), encoding="utf-8")
-        click.echo(f"Wrote {html_path}.", err=True)
+    if init_path is not None:
+        if model is not None:
+            raise click.UsageError("--init-deployment writes the questions and takes no model.", ctx)
+        _write(Path(init_path), template(), force)
         return
-    say(str(estimator.privacy_))
-    say("\nVerification\n  " + str(verdict).replace("\n", "\n  "))
-    say("\nIn plain words\n" + "\n".join(f"  {line}" for line in meaning(statement, verdict)))
-    rows = attack_table(verdict)
-    if rows:
-        say("\nRight accusations of an attacker who knows all rows but one, at most")
-        say("  if wrong in   by this mechanism   by the claim alone")
-    for row in rows:
-        say(f"  {row.fpr:>11.1%}   {row.mechanism:>17.3%}   {row.budget:>18.3%}")
-    if schema is not None:
-        say("\n" + effects_text(estimator, schema))
+    if model is None:
+        raise click.MissingParameter(ctx=ctx, param_type="argument", param_hint="'MODEL'")
+    if registry_path is not None and deployment_path is None:
+        raise click.UsageError(
+            "--registry needs --deployment FILE; dperm report --init-deployment FILE writes one to fill in.",
+            ctx,
+        )
+    outputs = [Path(path) for path in (html_path, registry_path) if path is not None]
+    if len(set(outputs)) < len(outputs):
+        raise click.UsageError("--html and --registry name the same file.", ctx)
+    for path in outputs:
+        check_free(path, force)
+    release = read_release(model, deployment=deployment_path, evaluation=evaluation_path, ledger=ledger_path)
+    entry = None if registry_path is None else registry_entry(release)
+    if html_path is not None:
+        _write(Path(html_path), page(release), force=True)
+    if registry_path is not None and entry is not None:
+        _write(Path(registry_path), entry, force=True)
+    if not outputs:
+        say(text(release))
+
+
+def _write(path: Path, content: str, force: bool) -> None:
+    from dperm.models.atomic import atomic_path
+
+    check_free(path, force)
+    with atomic_path(path) as file:
+        file.write_text(content, encoding="utf-8")
+    click.echo(f"Wrote {path}.", err=True)

@@ -54,7 +54,7 @@ NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private relea
     type=click.IntRange(100),
     metavar="N",
     show_default="all, up to 260,000",
-    help="defaults: at most N rows of each data set, drawn by its name.",
+    help="defaults, plan: at most N rows of each data set, drawn by its name.",
 )
 @click.option(
     "--data",
@@ -62,7 +62,7 @@ NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private relea
     metavar="NAME",
     multiple=True,
     show_default="all",
-    help="defaults: only this data set. Repeatable.",
+    help="defaults, plan: only this data set. Repeatable.",
 )
 @click.option("--fresh", is_flag=True, help="Run all batches, also those that are finished in the folder.")
 def reproduce(
@@ -138,10 +138,12 @@ def _reproduce(item: Item, bench: Bench, html: bool) -> float:
         report = item.run(replace(bench, folder=own, progress=stages))
     seconds = time.perf_counter() - started
     files = [*report.files, _write_markdown(item, report, bench, seconds, own / "report.md")]
-    if html and any(len(table) for table in report.results):
+    if html:
         from dperm.experiments.html import write_html
+        from dperm.experiments.reproduce.findings import tables, verdicts
 
-        files.append(write_html(report.results, own / "report.html", title=item.title))
+        parts = {"above": verdicts(report), "below": tables(item, report)}
+        files.append(write_html(report.results, own / "report.html", title=item.title, **parts))
     show(item, report)
     console().print(f"Took {_duration(seconds)}. Wrote {', '.join(map(str, files))}.\n")
     return seconds

@@ -30,13 +30,20 @@ class CodedTable:
     floats : float32 array of shape (blocks, numbers, 64)
     n_rows : int
         What lies beyond in the last block is not looked at.
+    feature_names : sequence of str, optional
+        Names of the columns.
     """
 
     ndim = 2
     dtype = np.dtype(np.float64)
 
     def __init__(
-        self, layout: CodeLayout, codes: NDArray[Any], floats: NDArray[np.float32], n_rows: int
+        self,
+        layout: CodeLayout,
+        codes: NDArray[Any],
+        floats: NDArray[np.float32],
+        n_rows: int,
+        feature_names: Sequence[str] | None = None,
     ) -> None:
         blocks = -(-n_rows // BLOCK)
         for array, width, dtype in (
@@ -49,6 +56,7 @@ class CodedTable:
                     f"and {array.shape}."
                 )
         self.layout, self.codes, self.floats, self._n_rows = layout, codes, floats, n_rows
+        self.feature_names = None if feature_names is None else tuple(feature_names)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -84,9 +92,15 @@ class CodedTable:
         )
 
     @classmethod
-    def from_rows(cls, layout: CodeLayout, codes: NDArray[Any], floats: NDArray[np.float32]) -> Self:
+    def from_rows(
+        cls,
+        layout: CodeLayout,
+        codes: NDArray[Any],
+        floats: NDArray[np.float32],
+        feature_names: Sequence[str] | None = None,
+    ) -> Self:
         """From one line for each row: codes of shape (rows, codes) and floats of shape (rows, numbers)."""
-        return cls(layout, _blocks(codes), _blocks(floats), len(codes))
+        return cls(layout, _blocks(codes), _blocks(floats), len(codes), feature_names)
 
     @classmethod
     def concatenate(cls, parts: Sequence[CodedTable]) -> Self:
@@ -95,7 +109,7 @@ class CodedTable:
             raise InvalidInput("only coded rows of one layout can be joined.")
         lines = [part.rows(0, len(part)) for part in parts]
         codes, floats = (np.concatenate(pieces) for pieces in zip(*lines, strict=True))
-        return cls.from_rows(parts[0].layout, codes, floats)
+        return cls.from_rows(parts[0].layout, codes, floats, parts[0].feature_names)
 
     def rows(self, first: int, last: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Codes and floats of the rows [first, last), one line for each."""
@@ -105,7 +119,7 @@ class CodedTable:
         """A copy of these rows alone, in this order."""
         block, place = np.divmod(index, BLOCK)
         picked = self.codes[block, :, place], self.floats[block, :, place]
-        return self.from_rows(self.layout, *picked)
+        return self.from_rows(self.layout, *picked, self.feature_names)
 
     def __getitem__(self, key: Any) -> Any:
         """Rows, chosen as in NumPy, stay coded. One row, or a choice of columns, is given as an array."""
@@ -124,7 +138,9 @@ class CodedTable:
             if step == 1 and first % BLOCK == 0:
                 blocks = slice(first // BLOCK, -(-max(first, last) // BLOCK))
                 count = max(0, last - first)
-                return type(self)(self.layout, self.codes[blocks], self.floats[blocks], count)
+                return type(self)(
+                    self.layout, self.codes[blocks], self.floats[blocks], count, self.feature_names
+                )
             return self.take(np.arange(first, last, step, dtype=np.int64))
         index = np.arange(self._n_rows, dtype=np.int64)[key]
         return int(index) if index.ndim == 0 else self.take(index)

@@ -31,7 +31,7 @@ class ConvertedShards(ShardSource):
         kind, self._feed = read_as(table, schema, y, None)
         self._kind: Kind = kind
         self._size = rows_of_a_shard(kind, None)
-        total = _count(table, self._feed)
+        total = _count(table, self._feed, schema)
         full, rest = divmod(total, self._size)
         self.sizes = (*[self._size] * full, *([rest] if rest else []))
         self.n_features, self.feature_names = kind.n_features, kind.feature_names
@@ -72,10 +72,10 @@ class ConvertedShards(ShardSource):
         return FolderShards, (str(self._converted().folder),)
 
 
-def _count(table: Any, feed: Feed) -> int:
+def _count(table: Any, feed: Feed, schema: Schema | None) -> int:
     total = feed.total
     if total is None and isinstance(table, str | Path) and Path(table).is_file():
-        total = look_at(table)[1]
+        total = look_at(table, schema)[1]
     if total is None:
         raise InvalidInput(
             "nothing says how many rows there are before they are read; write them to a folder first: write_shards."
@@ -95,8 +95,8 @@ def open_shards(
     ----------
     source
         Without a schema, a folder that ``write_shards`` or ``dperm convert`` has written. With one, a table that says
-        how many rows it has: a PyArrow dataset or table, a CSV or Parquet file, a folder of Parquet files. It is
-        converted, when a fit reads it, to a private temporary folder.
+        how many rows it has: a PyArrow dataset or table, a file that ``read_table`` reads, a folder of Parquet files.
+        It is converted, when a fit reads it, to a private temporary folder.
     schema : Schema, path or dictionary, optional
     check : bool
         Whether to read every byte of a folder of shards and compare it with its checksum. The sizes of the files are

@@ -47,9 +47,9 @@ def write_shards(
     Parameters
     ----------
     source
-        With a schema, a table: a CSV or Parquet file, a folder of Parquet files, a PyArrow dataset, table or reader, a
-        pandas or polars frame, or an iterator of frames. Without one, numbers: any of these where all columns are
-        numbers, a two-dimensional array, or an iterator of pairs (X, y) of arrays.
+        With a schema, a table: a file that ``read_table`` reads, a folder of Parquet files, a PyArrow dataset, table or
+        reader, a pandas or polars frame, or an iterator of frames. Without one, numbers: any of these where all columns
+        are numbers, a two-dimensional array, or an iterator of pairs (X, y) of arrays.
     schema : Schema, path or dictionary, or None
         With it rows are kept as codes and a few floats, bounded by what is declared; the labels are those of its
         target. Without it they are kept as float32 numbers, as they are.

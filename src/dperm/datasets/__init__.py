@@ -1,11 +1,13 @@
 """Public schemas, bounded encoding and named data sets. Nothing here is learned from records."""
 
 from dperm.codes import CodedTable
+from dperm.datasets.checking import check_schema
 from dperm.datasets.codes import can_code, code_layout, encode_codes, encode_rows
 from dperm.datasets.dataset import Dataset
 from dperm.datasets.effects import Effect, effects
 from dperm.datasets.encoding import encode, encode_target, feature_names, target_numbers
 from dperm.datasets.files import look_at, read_table
+from dperm.datasets.findings import SchemaCheck
 from dperm.datasets.registry import (
     dataset_names,
     dataset_rows,
@@ -26,7 +28,9 @@ __all__ = [
     "Dataset",
     "Effect",
     "Schema",
+    "SchemaCheck",
     "can_code",
+    "check_schema",
     "code_layout",
     "dataset_names",
     "dataset_rows",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dperm.codes import CodedTable, CodeLayout, Levels, Number, Spline
 from dperm.datasets.columns import as_numbers
-from dperm.datasets.encoding import encode
+from dperm.datasets.encoding import encode, feature_names
 from dperm.datasets.features import Block, Categorical, Cross
 from dperm.datasets.numeric import Numeric
 from dperm.datasets.places import (
@@ -116,7 +116,7 @@ def encode_codes(table: Any, schema: Schema) -> CodedTable:
         placed = [values for block in schema.blocks for values in _number_of(block, parts, hats=True)]
         for place, values in enumerate((*plain, *placed)):
             floats[rows, place] = values
-    return CodedTable.from_rows(layout, codes, floats)
+    return CodedTable.from_rows(layout, codes, floats, feature_names(schema))
 
 
 def _levels_of(block: Block, columns: Mapping[str, Any]) -> list[NDArray[np.int64]]:

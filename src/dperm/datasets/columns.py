@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.datasets.declared import Category
+from dperm.datasets.declared import Category, folded
 from dperm.errors import InvalidInput
 
 UNKNOWN: Final = -1
@@ -16,6 +16,17 @@ MISSING: Final = -2
 NUMBERS: Final = "numbers"
 TEXT: Final = "text"
 TRUTH_VALUES: Final = "truth values"
+DATES: Final = "dates"
+
+NUMBER_MARKS: Final = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-NaN", "-nan", "NULL", "null")
+"""Texts that stand for a missing number wherever numbers come as text."""
+
+_INSTEAD: Final = {
+    TEXT: 'categories = [...] or hashed = k for text, date = [...] for dates, missing = [...] for marks such as "?"',
+    DATES: "date = [first, last]",
+    NUMBERS: "range = [low, high], or categories that are whole numbers",
+    TRUTH_VALUES: "categories = [false, true]",
+}
 
 
 def check_columns(table: Any, names: Sequence[str]) -> Any:
@@ -32,7 +43,7 @@ def check_columns(table: Any, names: Sequence[str]) -> Any:
             f"got {type(table).__name__}."
         )
     if not isinstance(table, Mapping) and not (hasattr(table, "columns") and hasattr(table, "__getitem__")):
-        table = _read(lambda: pa.table(table))
+        table = read_quietly(lambda: pa.table(table))
         if table is None:
             raise InvalidInput("The table cannot be read through the Arrow interface that it offers.")
     if isinstance(table, pa.Table | pa.RecordBatch):
@@ -64,13 +75,13 @@ def _chunked(name: str, values: Any) -> Any:
         column = pa.array(values, from_pandas=True)
         return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
 
-    column = None if isinstance(values, str | bytes) else _read(convert)
+    column = None if isinstance(values, str | bytes) else read_quietly(convert)
     if column is None:
         raise InvalidInput(f"Column {name!r} does not hold values of one kind.")
     return _plain(column)
 
 
-def _read(convert: Callable[[], Any]) -> Any:
+def read_quietly(convert: Callable[[], Any]) -> Any:
     """The result, or None where it fails in whatever way: that error may quote a value, so it is left behind here."""
     try:
         return convert()
@@ -95,7 +106,7 @@ def _plain(column: Any) -> Any:
 
 
 def kind_of(column: Any) -> str | None:
-    """``NUMBERS``, ``TEXT`` or ``TRUTH_VALUES``; ``None`` for a column of nulls, which fits all three."""
+    """``NUMBERS``, ``TEXT``, ``TRUTH_VALUES`` or ``DATES``; ``None`` for a column of nulls, which fits all of them."""
     from pyarrow import types
 
     kind = column.type
@@ -105,6 +116,8 @@ def kind_of(column: Any) -> str | None:
         return NUMBERS
     if types.is_string(kind) or types.is_large_string(kind):
         return TEXT
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return DATES
     return TRUTH_VALUES if types.is_boolean(kind) else "values of another kind"
 
 
@@ -113,9 +126,10 @@ def check_kind(name: str, column: Any, declared: str, marks: Sequence[str | floa
     found = kind_of(column)
     text_is_fine = declared == NUMBERS and any(isinstance(mark, str) for mark in marks)
     if found not in (None, declared, TEXT if text_is_fine else declared):
+        instead = f"Declare {_INSTEAD[found]}" if found in _INSTEAD else "Change the declaration"
         raise InvalidInput(
-            f"Column {name!r}: the schema declares {declared}, the table holds {found}. Change the "
-            "declaration or convert the column."
+            f"Column {name!r}: the schema declares {declared}, the table holds {found}. {instead}, or convert the "
+            "column."
         )
 
 
@@ -131,22 +145,50 @@ def as_numbers(name: str, column: Any, marks: Sequence[str | float] = ()) -> NDA
     import pyarrow.compute as pc
 
     if kind_of(column) == TEXT:
-        texts = pa.array([mark for mark in marks if isinstance(mark, str)], type=column.type)
-        column = pc.if_else(pc.is_in(column, value_set=texts), pa.scalar(None, column.type), column)
-    values: NDArray[np.float64] | None = _read(lambda: column.cast(pa.float64(), safe=False).to_numpy())
+        column = text_marks(pc.utf8_trim_whitespace(column), (*marks, *NUMBER_MARKS))
+    values: NDArray[np.float64] | None = read_quietly(
+        lambda: column.cast(pa.float64(), safe=False).to_numpy()
+    )
     if values is None:
         raise InvalidInput(
-            f"Column {name!r}: the schema declares {NUMBERS}, the table holds text that is neither a "
-            "number nor a declared mark of a missing value."
+            f"Column {name!r}: the schema declares {NUMBERS}, the table holds text that is neither a number nor a "
+            "declared mark of a missing value. List such marks under missing, or declare categories or a date."
         )
     numbers = [mark for mark in marks if not isinstance(mark, str)]
     return np.where(np.isin(values, numbers), np.nan, values) if numbers else values
 
 
+def text_marks(column: Any, marks: Sequence[str | float]) -> Any:
+    """A column of text with null in place of the marks."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = pa.array([mark for mark in marks if isinstance(mark, str)], type=column.type)
+    return pc.if_else(pc.is_in(column, value_set=texts), pa.scalar(None, column.type), column)
+
+
+def folded_column(column: Any) -> Any:
+    """A column of text in its folded spelling; each text that occurs is folded once."""
+    import pyarrow as pa
+
+    parts = []
+    for part in column.dictionary_encode().chunks:
+        spelled = pa.array([folded(text) for text in part.dictionary.to_pylist()], column.type)
+        parts.append(spelled.take(part.indices))
+    return pa.chunked_array(parts, column.type)
+
+
 def as_codes(
-    name: str, column: Any, categories: Sequence[Category], marks: Sequence[str | float] = ()
+    name: str,
+    column: Any,
+    categories: Sequence[Category],
+    marks: Sequence[str | float] = (),
+    fold: bool = False,
 ) -> NDArray[np.int64]:
-    """The position of each value among the categories, compared by value; else UNKNOWN or MISSING."""
+    """The position of each value among the categories, compared by value; else UNKNOWN or MISSING.
+
+    With ``fold`` text is compared in its folded spelling.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -160,6 +202,9 @@ def as_codes(
         return codes
     if kind_of(column) is None:
         return np.full(len(column), MISSING)
+    if fold:
+        column = folded_column(column)
+        categories, marks = [folded(value) for value in categories], [folded(mark) for mark in marks]
     position = pc.index_in(column, value_set=pa.array(categories, type=column.type))
     codes = np.array(position.fill_null(UNKNOWN), dtype=np.int64)
     codes[pc.is_null(column).to_numpy()] = MISSING

@@ -2,6 +2,7 @@
 
 import math
 import reprlib
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +15,27 @@ MOST_HATS = 256
 
 Category = str | int
 """A category or class: text, an integer or a truth value; one kind within one list."""
+
+
+TODO = "TODO"
+"""What stands in a draft of a schema for what a person has to say."""
+
+_TO_SAY = {
+    "name": "name the column to predict",
+    "range": "give [low, high], the values that you expect, or declare categories, date or hashed in its place",
+    "categories": "list the values that may occur, or give hashed = 64 for text that nobody can list",
+    "date": 'give ["2015-01-01", "2025-12-31"], the first and the last date that you expect',
+    "classes": 'list the labels, as in ["no", "yes"], or give range = [low, high] for a number',
+}
+
+
+def check_finished(table: Mapping[str, Any]) -> None:
+    """Refuse what a draft left to be said."""
+    for key, value in table.items():
+        if value == TODO or (isinstance(value, list | tuple) and value and all(v == TODO for v in value)):
+            raise InvalidInput(
+                f"{key} is still {TODO}; {_TO_SAY.get(str(key), 'say it or leave the key out')}."
+            )
 
 
 def check_number(key: str, value: object) -> float:
@@ -79,6 +101,32 @@ def check_categories(key: str, value: object) -> tuple[Category, ...]:
                 f"{key} must hold integers of at most 2**53 - 1 in size; got {reprlib.repr(item)}."
             )
     return tuple(values)
+
+
+def folded(value: object) -> str:
+    """Text without its case, blanks at its ends, and more than one blank inside."""
+    return " ".join(str(value).split()).casefold()
+
+
+def check_fold(
+    key: str, fold: object, values: tuple[Category, ...], marks: tuple[str | float, ...] = ()
+) -> bool:
+    """Whether spellings are folded; then no two of the values, and no mark and a value, may fold to the same."""
+    if not check_flag("fold", fold):
+        return False
+    if not (values and isinstance(values[0], str)):
+        raise InvalidInput(f"fold needs {key} that are text.")
+    first: dict[str, object] = {}
+    for value in values:
+        other = first.setdefault(folded(value), value)
+        if other is not value:
+            raise InvalidInput(
+                f"{key} must differ by more than case and blanks under fold; {reprlib.repr(other)} and "
+                f"{reprlib.repr(value)} do not."
+            )
+    if any(folded(mark) in first for mark in marks):
+        raise InvalidInput("missing must not hold a declared category; remove it from one of the two.")
+    return True
 
 
 def check_hats(key: str, value: object) -> int | None:

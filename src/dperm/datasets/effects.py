@@ -28,9 +28,11 @@ class Effect:
     ----------
     name : str
         The feature; two names for crossed ones.
+    ends : two str, or None
+        For a number or a date: the low and the high end of its range in words.
     values : array, or None
         For a number: values from the low end of its range to the high one, evenly spaced (on its logarithm, if
-        declared) except for the knots between them.
+        declared) except for the knots between them. For a date: days since 1970-01-01.
     shares : array, or None
         Where these values lie between the two ends, from 0 to 1, after the logarithm if there is one.
     levels : tuple of str
@@ -39,6 +41,7 @@ class Effect:
     """
 
     name: str
+    ends: tuple[str, str] | None = None
     values: Floats | None = None
     shares: Floats | None = None
     levels: tuple[str, ...] = ()
@@ -84,10 +87,17 @@ def _effect(block: Block, weights: Floats) -> Effect:
         return Effect(name=block.name, levels=tuple(block.levels), added=centred)
     shares = np.union1d(np.linspace(0, 1, POINTS), np.linspace(0, 1, max(block.n_hats, 2)))
     values = np.array([block.at(share) for share in shares])
-    return Effect(name=block.name, values=values, shares=shares, added=weights @ _rows(block, values).T)
+    low, high = (block.label(end) for end in block.range)
+    return Effect(
+        name=block.name,
+        ends=(low, high),
+        values=values,
+        shares=shares,
+        added=weights @ rows_at(block, values).T,
+    )
 
 
-def _rows(feature: Numeric, values: Sequence[float] | Floats) -> Floats:
+def rows_at(feature: Numeric, values: Sequence[float] | Floats) -> Floats:
     """The unscaled columns of these values, none of which is a mark of a missing one here."""
     import pyarrow as pa
 

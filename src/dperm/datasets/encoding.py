@@ -143,12 +143,12 @@ def target_numbers(table: Any, schema: Schema) -> NDArray[Any]:
         return np.clip(values, *target.range)
     listed = target.classes[: -1 if target.rest else None]
     check_kind(target.name, column, declared_kind(listed))
-    codes = as_codes(target.name, column, listed)
+    codes = as_codes(target.name, column, listed, fold=target.fold)
     if target.rest:
         codes[codes == UNKNOWN] = len(listed)
     if (codes < 0).any():
         raise InvalidInput(
-            f"Column {target.name!r}: every label must be one of the declared classes. Leave other rows out "
-            "or declare their class."
+            f"Column {target.name!r}: every label must be one of the declared classes. Leave other rows out, declare "
+            "their class, or give fold = true if only case or blanks differ."
         )
     return codes

@@ -4,10 +4,15 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dperm.datasets.dates import Date
 from dperm.datasets.declared import check_list, check_text
-from dperm.datasets.features import Cross, Feature
+from dperm.datasets.features import Categorical, Cross, Leaf
+from dperm.datasets.hashed import Hashed
 from dperm.datasets.numeric import Numeric
 from dperm.errors import InvalidInput
+
+Feature = Numeric | Date | Categorical | Hashed
+"""What a schema declares of one column of the table."""
 
 DEFAULT_HATS = 8
 MOST_DEFAULT_HATS = 160
@@ -30,12 +35,21 @@ def default_hats(n_numbers: int, n_classes: int = 2) -> int:
 
 def with_hats(features: Sequence[Feature], spline: int | None, n_classes: int = 2) -> tuple[Feature, ...]:
     """The features, each number with the hats that it gets: its own, those of the schema, or the default."""
-    open_to = [f for f in features if isinstance(f, Numeric) and f.spline is None and not f.bins]
+    open_to = [f for f in features if isinstance(f, Numeric | Date) and f.spline is None and not f.bins]
     hats = default_hats(len(open_to), n_classes) if spline is None else spline
     names = {feature.name for feature in open_to}
     return tuple(
-        replace(feature, spline=hats) if isinstance(feature, Numeric) and feature.name in names else feature
+        replace(feature, spline=hats)
+        if isinstance(feature, Numeric | Date) and feature.name in names
+        else feature
         for feature in features
+    )
+
+
+def parts_of(features: Sequence[Feature]) -> tuple[Leaf, ...]:
+    """The blocks of the features: a date has several."""
+    return tuple(
+        part for feature in features for part in (feature.parts if isinstance(feature, Date) else (feature,))
     )
 
 
@@ -52,9 +66,9 @@ def check_cross(value: object) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def crossed(features: Sequence[Feature], pairs: Sequence[tuple[str, str]]) -> tuple[Cross, ...]:
+def crossed(parts: Sequence[Leaf], pairs: Sequence[tuple[str, str]]) -> tuple[Cross, ...]:
     """The blocks of all pairs of levels."""
-    known: Mapping[str, Feature] = {feature.name: feature for feature in features}
+    known: Mapping[str, Leaf] = {part.name: part for part in parts}
     blocks, total = [], 0
     for pair in pairs:
         for name in pair:

@@ -1,17 +1,13 @@
-"""The kinds of features that a schema may declare, and the columns that each turns into."""
+"""The kinds of blocks that a schema turns into, and the columns that each turns into."""
 
 import reprlib
 from dataclasses import dataclass
 
-from dperm.datasets.declared import Category, check_categories, check_marks, check_name, set_field
+from dperm.datasets.declared import Category, check_categories, check_fold, check_marks, check_name, set_field
 from dperm.datasets.hashed import Hashed
 from dperm.datasets.numeric import Numeric
+from dperm.datasets.words import category_name, listed, missing_words, sentence
 from dperm.errors import InvalidInput
-
-
-def category_name(value: Category) -> str:
-    """How a category is written in a column name."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,13 +15,15 @@ class Categorical:
     """A feature with declared ``categories``: one column each, 1 - 1/k for the row's own and -1/k elsewhere.
 
     An unknown category becomes a block of zeros. So does a missing value (null or a mark in
-    ``missing``), unless ``missing_as`` names the category it counts as.
+    ``missing``), unless ``missing_as`` names the category it counts as. With ``fold`` text is compared without its
+    case and without blanks at its ends or more than one inside.
     """
 
     name: str
     categories: tuple[Category, ...]
     missing: tuple[str | float, ...] = ()
     missing_as: Category | None = None
+    fold: bool = False
 
     def __post_init__(self) -> None:
         set_field(self, "name", check_name(self.name))
@@ -38,6 +36,7 @@ class Categorical:
             raise InvalidInput("missing must hold text, as the categories do.")
         if set(self.missing) & set(self.categories):
             raise InvalidInput("missing must not hold a declared category; remove it from one of the two.")
+        set_field(self, "fold", check_fold("categories", self.fold, self.categories, self.missing))
         if self.missing_as is not None and (
             type(self.missing_as) is not kind or self.missing_as not in self.categories
         ):
@@ -63,8 +62,18 @@ class Categorical:
         """The categories in words."""
         return [category_name(value) for value in self.categories]
 
+    def in_words(self) -> str:
+        """What is declared, in a line."""
+        instead = "" if self.missing_as is None else f"counted as {category_name(self.missing_as)}"
+        return sentence(
+            f"one of {len(self.categories)} categories: {listed(self.categories)}",
+            "case and blanks do not count" if self.fold else "",
+            missing_words(self.missing, instead),
+        )
 
-Feature = Numeric | Categorical | Hashed
+
+Leaf = Numeric | Categorical | Hashed
+"""What a column of the table, or a part of a date, turns into."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +83,8 @@ class Cross:
     A level is a category or a bin. Where one of the two has none, the whole block is zeros.
     """
 
-    left: Feature
-    right: Feature
+    left: Leaf
+    right: Leaf
 
     @property
     def name(self) -> str:
@@ -102,5 +111,9 @@ class Cross:
         """As for categories."""
         return 1 - 1 / self.n_columns
 
+    def in_words(self) -> str:
+        """What is declared, in a line."""
+        return f"{self.left.name} and {self.right.name} together: one of {self.n_columns} pairs"
 
-Block = Numeric | Categorical | Hashed | Cross
+
+Block = Leaf | Cross

@@ -1,47 +1,80 @@
-"""Read a table from a CSV or Parquet file. Messages name the file and the column, never what they hold."""
+"""Read a table from a file, by what its name ends in. Messages name the file and the column, never what they hold."""
 
-import csv
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dperm.datasets.columns import TEXT, TRUTH_VALUES, declared_kind
-from dperm.datasets.features import Feature
-from dperm.datasets.hashed import Hashed
-from dperm.datasets.numeric import Numeric
+from dperm.datasets.layout import AS_NAMED, FileLayout
 from dperm.datasets.schema import Schema
-from dperm.datasets.target import Target
+from dperm.datasets.text_files import EXCEL, TextTable, check_names
 from dperm.errors import InvalidInput
 
-_COLUMN_NUMBER = re.compile(r"In CSV column #(\d+): ")
+PARQUET = ".parquet"
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", EXCEL, PARQUET)
 
 
-def read_table(path: str | os.PathLike[str], schema: Schema | None = None) -> Any:
-    """Read a ``.csv`` (commas, one header line, UTF-8) or ``.parquet`` file as a PyArrow table.
+def read_table(path: str | os.PathLike[str], schema: Schema | None = None, *, as_text: bool = False) -> Any:
+    """Read a file as a PyArrow table.
 
-    With a schema only the declared columns are read, and the columns of a CSV file take their declared
-    kinds; without one PyArrow guesses the kinds from the values. A file may hold no rows.
+    Parameters
+    ----------
+    path : str or path
+        A file that ends in ``.csv``, ``.tsv``, one of these with ``.gz``, ``.xlsx`` (with the extra ``dperm[excel]``)
+        or ``.parquet``. Text has one header line; ``[file]`` of the schema says how it is written.
+    schema : Schema, optional
+        With it only the declared columns are read, and those of a text file take their declared kinds; without it
+        PyArrow guesses the kinds from the values.
+    as_text : bool
+        Whether all declared columns of a text file are read as text, so that no cell can fail to be read.
+
+    Returns
+    -------
+    pyarrow.Table
+        There may be no rows.
     """
     file = readable(path)
-    return (_read_csv if is_csv(file) else _read_parquet)(file, schema)
+    return _read_parquet(file, schema) if is_parquet(file) else _read_text(file, schema, as_text)
 
 
-def look_at(path: str | os.PathLike[str]) -> tuple[list[str], int]:
+def look_at(path: str | os.PathLike[str], schema: Schema | None = None) -> tuple[list[str], int]:
     """The columns and the number of rows of a file that :func:`read_table` reads, before a cell is looked at.
 
-    A CSV file has to be gone through to find where its rows end; nothing else is made of them. There may be none.
+    A file of text, or a workbook, has to be gone through to find where its rows end; nothing else is made of them.
+    There may be none.
     """
     file = readable(path)
-    return (_csv_shape if is_csv(file) else _parquet_shape)(file)
+    if is_parquet(file):
+        return _parquet_shape(file)
+    text = TextTable(file, layout_of(schema))
+    return text.names, text.count()
+
+
+def column_types(path: str | os.PathLike[str], layout: FileLayout | None = None) -> dict[str, Any]:
+    """The names of a file's columns with their declared Arrow types, None where a file of text declares none."""
+    file = readable(path)
+    if not is_parquet(file):
+        return dict.fromkeys(TextTable(file, layout or AS_NAMED).names)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types = None
+    with suppress(pa.ArrowException, OSError, UnicodeDecodeError):
+        known = pq.read_schema(file)
+        types = [(field.name, field.type) for field in known]
+    if types is None:
+        raise unreadable(file)
+    check_names(file, [name for name, _ in types])
+    return dict(types)
 
 
 def readable(path: str | os.PathLike[str]) -> Path:
     """The path of a file that there is and that ends as one of ours; it may still hold something else."""
     file = Path(path)
-    if file.suffix.lower() not in (".csv", ".parquet"):
-        raise InvalidInput(f"{file.name}: a file ending in .csv or .parquet was expected.")
+    if not file.name.lower().endswith(ENDINGS):
+        raise InvalidInput(
+            f"{file.name}: a file ending in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]} was expected."
+        )
     if not file.is_file():
         raise InvalidInput(f"{file.name}: there is no such file.")
     if file.stat().st_size == 0:
@@ -49,8 +82,12 @@ def readable(path: str | os.PathLike[str]) -> Path:
     return file
 
 
-def is_csv(file: Path) -> bool:
-    return file.suffix.lower() == ".csv"
+def is_parquet(file: Path) -> bool:
+    return file.suffix.lower() == PARQUET
+
+
+def layout_of(schema: Schema | None) -> FileLayout:
+    return AS_NAMED if schema is None else schema.file
 
 
 def _parquet_shape(file: Path) -> tuple[list[str], int]:
@@ -62,18 +99,8 @@ def _parquet_shape(file: Path) -> tuple[list[str], int]:
         shape = parquet.schema_arrow.names, parquet.metadata.num_rows
     if shape is None:
         raise unreadable(file)
-    _check_names(file, shape[0])
+    check_names(file, shape[0])
     return shape
-
-
-def _csv_shape(file: Path) -> tuple[list[str], int]:
-    names = _header(file)
-    longest = csv.field_size_limit(2**31 - 1)
-    try:
-        with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
-            return names, sum(1 for row in csv.reader(lines) if row) - 1
-    finally:
-        csv.field_size_limit(longest)
 
 
 def _read_parquet(file: Path, schema: Schema | None) -> Any:
@@ -94,90 +121,25 @@ def unreadable(file: Path) -> InvalidInput:
 
 def declared_names(file: Path, names: list[str], schema: Schema | None) -> list[str] | None:
     """The columns of a Parquet file to be read: those that the schema declares, or all."""
-    _check_names(file, names)
-    return None if schema is None else [name for name in names if name in _declared(schema)]
+    check_names(file, names)
+    if schema is None:
+        return None
+    declared = {schema.target.name, *(feature.name for feature in schema.features)}
+    return [name for name in names if name in declared]
 
 
-def _read_csv(file: Path, schema: Schema | None) -> Any:
+def _read_text(file: Path, schema: Schema | None, as_text: bool) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    names, options = csv_options(file, schema)
+    text = TextTable(file, layout_of(schema))
     try:
-        return arrow_csv.read_csv(file, convert_options=arrow_csv.ConvertOptions(**options))
-    except (pa.ArrowException, OSError) as error:
-        told = unfit_row(file, names, str(error))
-    raise told
-
-
-def csv_options(file: Path, schema: Schema | None) -> tuple[list[str], dict[str, Any]]:
-    """The columns of a CSV file, and how PyArrow is to convert those that the schema declares."""
-    names = _header(file)
-    if schema is None:
-        return names, {}
-    kinds = {item.name: _csv_type(item) for item in (schema.target, *schema.features)}
-    return names, {"column_types": kinds, "include_columns": [name for name in names if name in kinds]}
-
-
-def unfit_row(file: Path, names: list[str], said: str) -> InvalidInput:
-    """The error about a row of a CSV file. PyArrow quotes a cell, so only the number of its column is taken from it."""
-    number = _COLUMN_NUMBER.match(said)
-    where = f"column {names[int(number[1])]!r}" if number and int(number[1]) < len(names) else "a row"
-    return InvalidInput(
-        f"{file.name}: {where} does not fit the rest of the file or its declared kind. Every row needs "
-        f"{len(names)} values separated by commas, and a column values of one kind."
-    )
-
-
-def _header(file: Path) -> list[str]:
-    names = _first_line(file)
-    if names is None:
-        raise InvalidInput(f"{file.name}: this is not a readable CSV file in UTF-8.")
-    _check_names(file, names)
-    if any(_is_number(name) for name in names):
-        raise InvalidInput(f"{file.name}: the first line must name the columns, but it holds numbers.")
-    return names
-
-
-def _first_line(file: Path) -> list[str] | None:
-    try:
-        with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
-            names = next(csv.reader(lines), [])
-        "".join(names).encode()
-    except (UnicodeEncodeError, csv.Error):
-        return None
-    return names
-
-
-def _check_names(file: Path, names: list[str]) -> None:
-    if not names or "" in names or len(set(names)) != len(names):
-        raise InvalidInput(
-            f"{file.name}: every column needs a name of its own, in the first line of a CSV file."
+        table = arrow_csv.read_csv(
+            text.source,
+            read_options=arrow_csv.ReadOptions(encoding=text.encoding),
+            **text.options(schema, as_text),
         )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _declared(schema: Schema) -> set[str]:
-    return {schema.target.name, *(feature.name for feature in schema.features)}
-
-
-def _csv_type(item: Feature | Target) -> Any:
-    """The Arrow type of a declared column; numbers whose marks of a missing value are text come as text."""
-    import pyarrow as pa
-
-    marks = () if isinstance(item, Target) else item.missing
-    if isinstance(item, Numeric | Hashed):
-        categories: tuple[str | int, ...] = ()
-    else:
-        categories = item.classes if isinstance(item, Target) else item.categories
-    kind = declared_kind(categories) if categories else None
-    if kind == TEXT or isinstance(item, Hashed) or any(isinstance(mark, str) for mark in marks):
-        return pa.string()
-    return pa.bool_() if kind == TRUTH_VALUES else pa.float64()
+        return text.with_points(table, schema)
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        told = text.unfit(str(error), schema)
+    raise told

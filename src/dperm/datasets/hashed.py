@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from dperm.datasets.columns import NUMBERS, TEXT, kind_of
 from dperm.datasets.declared import check_flag, check_marks, check_name, set_field
 from dperm.datasets.hashing import WordHash, bags_of_text, hashed_rows, scaled
+from dperm.datasets.words import missing_words, sentence
 from dperm.errors import InvalidInput
 
 MOST_HASHED = 2**16
@@ -57,6 +58,11 @@ class Hashed:
     def levels(self) -> list[str]:
         """None: a column stands for every value that is hashed to it."""
         return []
+
+    def in_words(self) -> str:
+        """What is declared, in a line."""
+        what = "words of a text" if self.words else "text or a category without a list"
+        return sentence(f"{what}, hashed into {self.hashed} columns", missing_words(self.missing))
 
     def check_column(self, column: Any) -> None:
         """Refuse a column that does not hold text, or for categories whole numbers."""

@@ -12,9 +12,11 @@ from dperm.datasets.declared import (
     check_marks,
     check_name,
     check_number,
+    check_text,
     set_field,
     shortest,
 )
+from dperm.datasets.words import missing_words, sentence
 from dperm.errors import InvalidInput
 
 
@@ -31,7 +33,8 @@ class Numeric:
     other, after the logarithm if there is one. ``bins`` are cut points; they add one column for each bin between
     them, coded as a category. A missing value has zeros in all of these.
 
-    Without a value of its own, ``spline`` follows the schema; a feature by itself then has no hats.
+    Without a value of its own, ``spline`` follows the schema; a feature by itself then has no hats. ``unit`` is what
+    one step of the value is called; it is shown to people and changes no row.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Numeric:
     missing: tuple[str | float, ...] = ()
     spline: int | None = None
     bins: tuple[float, ...] = ()
+    unit: str = ""
 
     def __post_init__(self) -> None:
         set_field(self, "name", check_name(self.name))
@@ -50,6 +54,7 @@ class Numeric:
         set_field(self, "indicator", check_flag("indicator", self.indicator))
         set_field(self, "missing", check_marks(self.missing))
         set_field(self, "spline", check_hats("spline", self.spline))
+        set_field(self, "unit", check_text("unit", self.unit))
         set_field(self, "bins", check_cuts("bins", self.bins, self.range))
         low, high = self.range
         if self.log and low < 0:
@@ -92,6 +97,10 @@ class Numeric:
         point = (1 - share) * self._axis(low) + share * self._axis(high)
         return min(max(math.expm1(point) if self.log else point, low), high)
 
+    def label(self, value: float) -> str:
+        """A value as it is shown to people."""
+        return toml.scalar(shortest(value))
+
     @property
     def n_hats(self) -> int:
         return self.spline or 0
@@ -101,7 +110,7 @@ class Numeric:
         """The bins in words: from a cut point, itself included, to the next one, which is not."""
         if not self.bins:
             return []
-        edges = [_short(edge) for edge in (self.range[0], *self.bins, self.range[1])]
+        edges = [self.label(edge) for edge in (self.range[0], *self.bins, self.range[1])]
         closed = [")"] * (len(edges) - 2) + ["]"]
         return [f"[{edges[i]}, {edges[i + 1]}{mark}" for i, mark in enumerate(closed)]
 
@@ -110,10 +119,11 @@ class Numeric:
         """The values at the peaks of the hats: the ends as declared, others with as many digits as tell them apart."""
         if not self.n_hats:
             return []
-        low, high = map(_short, self.range)
+        low, high = map(self.label, self.range)
         inner = [self.at(k / (self.n_hats - 1)) for k in range(1, self.n_hats - 1)]
         attempts = (
-            [low, *(_short(float(f"{value:.{digits}g}")) for value in inner), high] for digits in range(3, 18)
+            [low, *(self.label(float(f"{value:.{digits}g}")) for value in inner), high]
+            for digits in range(3, 18)
         )
         numbers = [str(k + 1) for k in range(self.n_hats)]  # for a range with fewer floats than knots
         return next((names for names in attempts if len(set(names)) == len(names)), numbers)
@@ -143,6 +153,12 @@ class Numeric:
         others = self.n_columns - 1 - self.indicator
         return (1 + self.indicator) / 4 + (1 - 1 / others if others else 0.0)
 
-
-def _short(value: float) -> str:
-    return toml.scalar(shortest(value))
+    def in_words(self) -> str:
+        """What is declared, in a line."""
+        low, high = map(self.label, self.range)
+        return sentence(
+            f"number from {low} to {high}{f' {self.unit}' if self.unit else ''}",
+            "values beyond are moved to the nearer end",
+            "its logarithm is used" if self.log else "",
+            missing_words(self.missing, "told by a column of its own" if self.indicator else ""),
+        )

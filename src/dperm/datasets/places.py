@@ -16,30 +16,35 @@ from dperm.datasets.columns import (
     check_kind,
     declared_kind,
 )
-from dperm.datasets.features import Categorical, Cross, Feature
+from dperm.datasets.dates import Date
+from dperm.datasets.features import Categorical, Cross, Leaf
 from dperm.datasets.hashed import Hashed
 from dperm.datasets.numeric import Numeric
 from dperm.datasets.schema import Schema
 
 
 def declared_columns(table: Any, schema: Schema) -> tuple[dict[str, Any], int]:
-    """The columns of the features, each of its declared kind, and how many rows they have."""
+    """The columns of the blocks by their names, each of its declared kind, and how many rows they have."""
     columns = arrow_columns(table, [feature.name for feature in schema.features])
+    n_rows = len(columns[schema.features[0].name])
     for feature in schema.features:
+        if isinstance(feature, Date):
+            columns.update(feature.columns(columns[feature.name]))
+            continue
         if isinstance(feature, Hashed):
             feature.check_column(columns[feature.name])
             continue
         declared = NUMBERS if isinstance(feature, Numeric) else declared_kind(feature.categories)
         check_kind(feature.name, columns[feature.name], declared, feature.missing)
-    return columns, len(columns[schema.features[0].name])
+    return columns, n_rows
 
 
-def level_codes(feature: Feature, column: Any) -> NDArray[np.int64]:
+def level_codes(feature: Leaf, column: Any) -> NDArray[np.int64]:
     """The level of each value: its category or its bin; below 0 where it has none."""
     if isinstance(feature, Numeric):
         return bin_codes(feature, as_numbers(feature.name, column, feature.missing))
     assert isinstance(feature, Categorical)  # what is hashed has no levels
-    codes = as_codes(feature.name, column, feature.categories, feature.missing)
+    codes = as_codes(feature.name, column, feature.categories, feature.missing, feature.fold)
     if feature.missing_as is not None:
         codes[codes == MISSING] = feature.categories.index(feature.missing_as)
     return codes

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from dperm.datasets import toml
-from dperm.datasets.declared import Category, check_hats, check_number, set_field, shortest
-from dperm.datasets.expansion import check_cross, crossed, with_hats
-from dperm.datasets.features import Block, Categorical, Feature
+from dperm.datasets.dates import Date
+from dperm.datasets.declared import Category, check_finished, check_hats, check_number, set_field, shortest
+from dperm.datasets.expansion import Feature, check_cross, crossed, parts_of, with_hats
+from dperm.datasets.features import Block, Categorical
 from dperm.datasets.hashed import Hashed
+from dperm.datasets.layout import AS_NAMED, FileLayout
 from dperm.datasets.numeric import Numeric
 from dperm.datasets.target import Target
 from dperm.errors import InvalidInput
@@ -41,7 +43,7 @@ class Schema:
     declarations allow; longer rows are shortened to it. It comes from knowledge of the subject, not from rows.
     ``spline`` is the number of hats of every number that declares none and has no bins; if it is not declared
     either, :func:`dperm.datasets.expansion.default_hats` says how many. ``cross`` lists pairs of features with
-    categories or bins whose combinations become columns too.
+    categories or bins whose combinations become columns too. ``file`` is how files of text are written.
 
     Guarantee
     ---------
@@ -54,6 +56,7 @@ class Schema:
     norm_share: float = 1.0
     spline: int | None = None
     cross: tuple[tuple[str, str], ...] = ()
+    file: FileLayout = AS_NAMED
 
     def __post_init__(self) -> None:
         set_field(self, "features", tuple(self.features))
@@ -75,15 +78,16 @@ class Schema:
         names = [feature.name for feature in self.features]
         if self.target.name in names:
             raise InvalidInput(f"features must not hold the target {self.target.name!r}.")
+        parts = [block.name for block in self.blocks]
         columns = [column for block in self.blocks for column in block.column_names]
-        if len(set(names)) != len(names) or len(set(columns)) != len(columns):
+        if any(len(set(found)) != len(found) for found in (names, parts, columns)):
             raise InvalidInput("features lead to two columns of the same name; rename one of them.")
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """What becomes columns, in their order: the features with the hats that they get, then the crossed ones."""
-        features = with_hats(self.features, self.spline, len(self.target.labels))
-        return (*features, *crossed(features, self.cross))
+        parts = parts_of(with_hats(self.features, self.spline, len(self.target.labels)))
+        return (*parts, *crossed(parts, self.cross))
 
     @property
     def n_columns(self) -> int:
@@ -114,7 +118,9 @@ class Schema:
     def settled(self) -> "Schema":
         """An equal encoding in which no number of hats is left to the default, so that it cannot change later."""
         features = tuple(
-            replace(feature, spline=feature.spline or None) if isinstance(feature, Numeric) else feature
+            replace(feature, spline=feature.spline or None)
+            if isinstance(feature, Numeric | Date)
+            else feature
             for feature in with_hats(self.features, self.spline, len(self.target.labels))
         )
         return replace(self, features=features, spline=0)
@@ -139,10 +145,10 @@ class Schema:
         if not isinstance(data, Mapping):
             raise InvalidInput(f"{origin}: two tables were expected, [target] and [features].")
         for key in data:
-            if key not in ("target", "features", "rows"):
+            if key not in ("target", "features", "rows", "file"):
                 raise InvalidInput(
                     f"{origin}: unknown table {reprlib.repr(key)}; expected [target], [features] and, where "
-                    "wanted, [rows]."
+                    "wanted, [rows] and [file]."
                 )
         for key in ("target", "features"):
             if not isinstance(data.get(key), Mapping):
@@ -150,6 +156,7 @@ class Schema:
         where = f"{origin}, [target]"
         try:
             about = dict(data["target"])
+            check_finished(about)
             target = _build(Target, about.pop("name", ""), about)
             features = []
             for name, table in data["features"].items():
@@ -159,16 +166,19 @@ class Schema:
             rows = data.get("rows", {})
             if not (isinstance(rows, Mapping) and set(rows) <= set(_OF_ROWS)):
                 raise InvalidInput(f"a table with the keys {', '.join(_OF_ROWS)} was expected.")
+            where = f"{origin}, [file]"
+            file = _build(FileLayout, None, data.get("file", {}))
             where = f"{origin}, [features]" + (" and [rows]" if rows else "")
-            return cls(target=target, features=tuple(features), **rows)
+            return cls(target=target, features=tuple(features), file=file, **rows)
         except InvalidInput as error:
             raise InvalidInput(f"{where}: {error}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Nested dictionaries that :meth:`from_dict` reads back to an equal schema."""
-        rows = _table(self, ("target", "features"))
+        rows, file = _table(self, ("target", "features", "file")), _table(self.file)
         return {
             "target": {"name": self.target.name, **_table(self.target)},
+            **({"file": file} if file else {}),
             **({"rows": rows} if rows else {}),
             "features": {feature.name: _table(feature) for feature in self.features},
         }
@@ -181,28 +191,40 @@ class Schema:
 def _build(kind: type[Any], name: object, table: object) -> Any:
     if not isinstance(table, Mapping):
         raise InvalidInput(f"a table of keys was expected; got {reprlib.repr(table)}.")
+    check_finished(table)
     keys = [field.name for field in fields(kind) if field.name != "name"]
     for key in table:
         if key not in keys:
             known = ["name", *keys] if kind is Target else keys  # a feature's name is that of its table
             raise InvalidInput(f"unknown key {reprlib.repr(key)}; the keys are {', '.join(known)}.")
-    return kind(name=name, **table)
+    return kind(**table) if kind is FileLayout else kind(name=name, **table)
 
 
 def _feature(name: object, table: object) -> Feature:
-    kinds: dict[str, type[Feature]] = {"range": Numeric, "categories": Categorical, "hashed": Hashed}
+    kinds: dict[str, type[Feature]] = {
+        "range": Numeric,
+        "date": Date,
+        "categories": Categorical,
+        "hashed": Hashed,
+    }
+    if isinstance(table, Mapping):
+        check_finished(table)
     told = [kind for key, kind in kinds.items() if isinstance(table, Mapping) and key in table]
     if isinstance(table, Mapping) and len(told) != 1:
-        raise InvalidInput("exactly one of range (a number), categories and hashed (columns) must be given.")
+        raise InvalidInput(
+            "exactly one of range (a number), date, categories and hashed (columns) must be given."
+        )
     feature: Feature = _build(told[0] if told else Numeric, name, table)
     return feature
 
 
 def _each_number(features: tuple[Feature, ...], **changes: Any) -> tuple[Feature, ...]:
-    return tuple(replace(item, **changes) if isinstance(item, Numeric) else item for item in features)
+    return tuple(replace(item, **changes) if isinstance(item, Numeric | Date) else item for item in features)
 
 
-def _table(item: Feature | Target | Schema, skipped: tuple[str, ...] = ("name",)) -> dict[str, Any]:
+def _table(
+    item: Feature | Target | FileLayout | Schema, skipped: tuple[str, ...] = ("name",)
+) -> dict[str, Any]:
     """The declared values that differ from the defaults, as a TOML file holds them."""
     declared = [(field, getattr(item, field.name)) for field in fields(item) if field.name not in skipped]
     return {

@@ -5,21 +5,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dperm.datasets.files import csv_options, declared_names, is_csv, readable, unfit_row, unreadable
+from dperm.datasets.files import declared_names, is_parquet, layout_of, readable, unreadable
 from dperm.datasets.schema import Schema
+from dperm.datasets.text_files import TextTable
 
 ROWS_AT_ONCE = 65_536
 _CSV_BYTES = 16 * 2**20
 
 
 def stream_table(path: str | os.PathLike[str], schema: Schema | None = None, skip: int = 0) -> Iterator[Any]:
-    """The rows of a CSV or Parquet file from row ``skip`` on, as PyArrow record batches of bounded size.
+    """The rows of a file from row ``skip`` on, as PyArrow record batches of bounded size.
 
     Columns are those of :func:`dperm.datasets.read_table`. Without a schema the kinds of a CSV file's columns are
     guessed from its beginning.
     """
     file = readable(path)
-    return (_csv if is_csv(file) else _parquet)(file, schema, skip)
+    return (_parquet if is_parquet(file) else _text)(file, schema, skip)
 
 
 def from_row(batches: Iterator[Any], skip: int) -> Iterator[Any]:
@@ -31,38 +32,38 @@ def from_row(batches: Iterator[Any], skip: int) -> Iterator[Any]:
             yield batch.slice(left) if left else batch
 
 
-def _csv(file: Path, schema: Schema | None, skip: int) -> Iterator[Any]:
+def _text(file: Path, schema: Schema | None, skip: int) -> Iterator[Any]:
     import pyarrow as pa
     from pyarrow import csv
 
-    names, options = csv_options(file, schema)
+    text = TextTable(file, layout_of(schema))
     told = None
     try:
         reader = csv.open_csv(
-            file,
-            read_options=csv.ReadOptions(block_size=_CSV_BYTES),
-            convert_options=csv.ConvertOptions(**options),
+            text.source,
+            read_options=csv.ReadOptions(block_size=_CSV_BYTES, encoding=text.encoding),
+            **text.options(schema),
         )
-    except (pa.ArrowException, OSError) as error:
-        told = unfit_row(file, names, str(error))
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        told = text.unfit(str(error), schema)
     if told is not None:
         raise told
-    for batch in from_row(_each(reader, file, names), skip):
+    for batch in from_row(_each(reader, text, schema), skip):
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
             yield batch.slice(start, ROWS_AT_ONCE)
 
 
-def _each(reader: Any, file: Path, names: list[str]) -> Iterator[Any]:
+def _each(reader: Any, text: TextTable, schema: Schema | None) -> Iterator[Any]:
     import pyarrow as pa
 
     while True:
         told = None
         try:
-            batch = reader.read_next_batch()
+            batch = text.with_points(reader.read_next_batch(), schema)
         except StopIteration:
             return
-        except (pa.ArrowException, OSError) as error:
-            told = unfit_row(file, names, str(error))
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            told = text.unfit(str(error), schema)
         if told is not None:
             raise told
         yield batch

@@ -50,26 +50,28 @@ def scalar(value: str | int | float) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def _key(name: str) -> str:
+def key(name: str) -> str:
+    """A name as TOML writes it, in quotes where it needs them."""
     return name if _BARE_KEY.fullmatch(name) else scalar(name)
 
 
-def _value(value: Any) -> str:
-    return f"[{', '.join(map(_value, value))}]" if isinstance(value, list) else scalar(value)
+def value_text(value: Any) -> str:
+    """One value, or a list of them."""
+    return f"[{', '.join(map(value_text, value))}]" if isinstance(value, list) else scalar(value)
 
 
 def write(tables: Mapping[str, Mapping[str, Any]], prefix: str = "") -> str:
     """Text of nested tables, ending in a newline."""
     lines = []
     for name, table in tables.items():
-        header = prefix + _key(name)
-        values = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
+        header = prefix + key(name)
+        values = {item: value for item, value in table.items() if not isinstance(value, Mapping)}
         if values or not table:
             lines.append(f"[{header}]\n")
-        for key, value in values.items():
-            lines.append(f"{_key(key)} = {_value(value)}\n")
+        for name_of_value, value in values.items():
+            lines.append(f"{key(name_of_value)} = {value_text(value)}\n")
         lines.append("\n" if values else "")
-        inner = {key: value for key, value in table.items() if isinstance(value, Mapping)}
+        inner = {item: value for item, value in table.items() if isinstance(value, Mapping)}
         if inner:
             lines.append(write(inner, f"{header}."))
     return "".join(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, Loss, SoftClippedSquared, resolve_loss
+from dperm.losses.fitting import form_for
 
 LossLike = str | Loss
 
@@ -13,7 +14,7 @@ _USUAL_BOUND = ClippedSquared().residual_bound
 def classifier_loss(loss: LossLike, n_classes: int) -> Loss:
     """The loss for this many classes: of one output for two, of one output per class for more."""
     chosen = _checked(loss, ("binary", "classes"), "PrivateLinearRegression")
-    fitting = _for_classes(chosen, n_classes)
+    fitting = form_for(chosen, n_classes)
     if fitting is None or (chosen.outputs > 1 and isinstance(loss, Loss) and chosen != fitting):
         raise Unsupported(
             f"the {chosen.name} loss as given does not fit {n_classes} classes. loss='logistic' fits two or more, any "
@@ -24,7 +25,7 @@ def classifier_loss(loss: LossLike, n_classes: int) -> Loss:
 
 def fits_many_classes(loss: LossLike) -> bool:
     """Whether there is a form of the loss for more than two classes."""
-    return _for_classes(resolve_loss(loss), 3) is not None
+    return form_for(resolve_loss(loss), 3) is not None
 
 
 def regression_loss(loss: LossLike, residual_bound: float) -> Loss:
@@ -43,15 +44,6 @@ def regression_loss(loss: LossLike, residual_bound: float) -> Loss:
 def has_link(loss: LossLike) -> bool:
     """Whether margins stand for probabilities under this loss."""
     return resolve_loss(loss).has_log_odds
-
-
-def _for_classes(loss: Loss, n_classes: int) -> Loss | None:
-    """The form of the loss for so many classes, None if there is none; two take one margin, not two."""
-    try:
-        fitting = loss.for_classes(n_classes)
-    except InvalidInput:
-        return None
-    return fitting if fitting.outputs == (1 if n_classes == 2 else n_classes) else None
 
 
 def _checked(loss: LossLike, labels: tuple[str, ...], other: str) -> Loss:

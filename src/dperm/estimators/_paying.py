@@ -69,6 +69,7 @@ def paid(
     mechanism: str,
     read: Callable[[], Rows],
     train: Callable[[Rows], Result],
+    kind: str = "fit",
 ) -> tuple[str | None, Result]:
     """Charge the owner's ledger, if there is one, then read, then train; the citation of the charge and the result.
 
@@ -82,6 +83,7 @@ def paid(
         train,
         dataset=owner.dataset,
         neighbours=neighbours.value,
+        kind=kind,
         label=type(owner).__name__,
         mechanism=mechanism,
     )

@@ -7,12 +7,14 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
+from dperm.codes import CodedTable
 from dperm.engine import SparseRows, Table, engine_for
 from dperm.engine.sparse_rows import as_csr
 from dperm.errors import DpermError, InvalidInput, InvalidType
 
+_FLOATS = [np.float64, np.float32]
 _SHAPE = r"\((?:\d+(?:, ?|,?(?=\))))*\)"
 _CLASS = r"[A-Za-z_][\w.]*"
 # What the beginning of a message may say: constant words, counts, shapes and names of types. Only what matches is kept.
@@ -110,18 +112,32 @@ def checked_rows(estimator: Any, X: Any, y: Any, **form: Any) -> tuple[Any, Any]
 
     What tells its shape alone before it is read (``read``) is read here.
     """
-    X = X.read() if hasattr(X, "read") and hasattr(X, "shape") else X
+    names = None
+    if hasattr(X, "read") and hasattr(X, "shape"):
+        names, X = getattr(X, "feature_names", None), X.read()
     if engine_for(X) is Table:
-        rows, targets = checked(estimator, X, y, dtype=[np.float64, np.float32], **form)
+        rows, targets = checked(estimator, X, y, dtype=_FLOATS, **form)
+        estimator._names_of_encoder = names is not None
+        if names is not None:
+            estimator.feature_names_in_ = np.array(names, dtype=object)
         return rows, targets
     form.pop("ensure_min_samples", None)
     targets = checked(estimator, y=y, **form)
     if engine_for(X) is SparseRows:
         checked(estimator, X, skip_check_array=True)  # names and number of the columns
+        estimator._names_of_encoder = False
         with unquoted():
             return as_csr(X), targets
     note_features(estimator, X, engine_for(X).shape_of(X)[1])
     return X, targets
+
+
+def checked_features(estimator: Any, X: Any) -> Any:
+    """Rows of an array or frame to predict for. An array need not have the names that an encoder gave its columns."""
+    if getattr(estimator, "_names_of_encoder", False) and not hasattr(X, "columns"):
+        with unquoted():
+            return check_array(X, dtype=_FLOATS, input_name="X", estimator=estimator)
+    return checked(estimator, X, dtype=_FLOATS, reset=False)
 
 
 def named_like(estimator: Any, X: Any) -> None:
@@ -143,6 +159,7 @@ def note_features(estimator: Any, rows: Any, n_features: int) -> None:
     """What scikit-learn keeps of the features of a fit, where an engine of its own opens the rows."""
     estimator.n_features_in_ = n_features
     names = getattr(rows, "feature_names", None)
+    estimator._names_of_encoder = isinstance(rows, CodedTable)
     if names is not None:
         estimator.feature_names_in_ = np.array(names, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):

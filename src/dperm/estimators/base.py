@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import dperm
@@ -23,13 +24,15 @@ from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
 from dperm.estimators._paying import check_purse, check_shape, paid, shape_of
-from dperm.estimators._rows import check_features, check_names, checked, named_like, unquoted
+from dperm.estimators._rows import check_features, check_names, checked_features, named_like, unquoted
 from dperm.estimators._shards import check_told, features_alone, in_shards
+from dperm.estimators._shown import model_html
 from dperm.estimators._surroundings import surroundings
 from dperm.estimators.report import PrivacyReport
 from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
+from dperm.mechanisms.plan_words import name_used
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import AUTO, L2, parse_l2
 from dperm.privacy import Budget, Gate
@@ -111,6 +114,23 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """What may occur in y, and where that was taken from."""
         raise NotImplementedError
 
+    def summary(
+        self,
+        schema: Schema | str | os.PathLike[str] | Mapping[str, Any] | None = None,
+        *,
+        against: str = "mean",
+    ) -> Any:
+        """What the fitted model says of each feature, and how far noise may have moved it; see ``dperm.summary``."""
+        return dperm.summary(self, schema, against=against)
+
+    def _html_repr(self) -> str:
+        """What scikit-learn shows in a notebook and, of a fitted model, its guarantee and its coefficients."""
+        diagram: str = estimator_html_repr(self)
+        if not hasattr(self, "_certificate"):
+            return diagram
+        told = self.summary()
+        return model_html(diagram, self.privacy_, told.table(), len(told.rows))
+
     def save(self, path: str | os.PathLike[str], schema: Schema | None = None) -> None:
         """Write the fitted model to a JSON file; the same as ``dperm.save_model``."""
         dperm.save_model(self, path, schema)
@@ -165,7 +185,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return outcome
 
         self.ledger_entry_, outcome = paid(
-            self, lambda: plan.cost, problem.neighbours, plan.mechanism.name, table, train
+            self, lambda: plan.cost, problem.neighbours, name_used(plan), table, train
         )
         self.row_map_ = outcome.row_map
         self.privacy_ = self._report(plan, outcome, gate)
@@ -177,7 +197,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         with in_shards(features_alone(self, X)) as (rows, _):
             kind = engine_for(rows)
             if kind is Table:
-                rows = checked(self, rows, dtype=[np.float64, np.float32], reset=False)
+                rows = checked_features(self, rows)
             else:
                 named_like(self, rows)
             with unquoted():
@@ -270,12 +290,15 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return deepcopy(self._certificate)
 
 
-def restore(estimator: PrivateLinearModel, statement: dict[str, Any], row_map: RowMap) -> None:
+def restore(
+    estimator: PrivateLinearModel, statement: dict[str, Any], row_map: RowMap, names_of_encoder: bool
+) -> None:
     """Give a model that was read from a file what ``fit`` had left of its guarantee and its rows."""
     estimator._certificate = statement
     estimator.privacy_ = PrivacyReport.of(unbind(statement))
     estimator.ledger_entry_ = statement["model"]["ledger_entry"]
     estimator.row_map_ = row_map
+    estimator._names_of_encoder = names_of_encoder
 
 
 def released_numbers(estimator: Any) -> dict[str, Any]:

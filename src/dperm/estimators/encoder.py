@@ -40,9 +40,9 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     n_features_in_ : int
         How many they are.
 
-    Guarantee
-    ---------
-    An encoded row depends on its own record and on the schema only, so it can stand in front of a
+    Notes
+    -----
+    **Guarantee.** An encoded row depends on its own record and on the schema only, so it can stand in front of a
     private estimator without cost: ``fit`` looks at the names of the columns and at nothing else, and
     ``transform`` gives the same rows with or without it.
 

@@ -44,14 +44,12 @@ class PublicHasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     key : str
         Of the hash. It is public; another one gives other collisions.
 
-    Guarantee
-    ---------
-    A row of the result depends on its own record and on these settings only, so the transformer can stand in front of
-    a private estimator without cost: ``fit`` notes the number of columns of a numeric table and nothing else. Where a
-    word goes is the same on every machine: the hash is keyed BLAKE2b.
-
     Notes
     -----
+    **Guarantee.** A row of the result depends on its own record and on these settings only, so the transformer can
+    stand in front of a private estimator without cost: ``fit`` notes the number of columns of a numeric table and
+    nothing else. Where a word goes is the same on every machine: the hash is keyed BLAKE2b.
+
     Rows are a numeric array or sparse matrix, a list of texts, or a list of dictionaries from name to number, or to
     text: ``{"city": "Rome"}`` counts as ``{"city=Rome": 1}``. Words are runs of at least two letters or digits, in
     small letters. Up to 512 columns the result is an array, beyond that a sparse one.

@@ -1,4 +1,4 @@
-"""Labels as the losses take them, written down once for everybody who trains a classifier."""
+"""Targets as the losses take them, written down once for everybody who trains a model."""
 
 from __future__ import annotations
 
@@ -28,3 +28,9 @@ def encode_labels(y: ArrayLike, classes: ArrayLike) -> NDArray[np.float64]:
             "y holds labels outside classes; declare every label that may occur, of two the positive one second."
         )
     return 2.0 * places - 1.0 if len(known) == 2 else places
+
+
+def encode_numbers(values: ArrayLike, low: float, high: float) -> NDArray[np.float64]:
+    """Numbers in units of half their range, from its middle, moved to its ends where they are beyond."""
+    middle, half = low / 2 + high / 2, high / 2 - low / 2
+    return np.clip((np.asarray(values, np.float64) - middle) / half, -1.0, 1.0)

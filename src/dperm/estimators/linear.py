@@ -20,6 +20,7 @@ from dperm.estimators._losses import LossLike, regression_loss
 from dperm.estimators._rows import checked_rows, note_features, unquoted
 from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators.base import PrivateLinearModel, Vector
+from dperm.estimators.labels import encode_numbers
 from dperm.estimators.weights import refuse_in_shards, sample_weight_in, weighed, weighted
 from dperm.ledger import Ledger
 from dperm.losses import ClippedSquared, Loss
@@ -172,7 +173,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         """
         sample_weight = sample_weight_in(weights, self.sample_weight_bound)
         middle, half = self._scale()
-        encode = partial(_moved, middle=middle, half=half)
+        encode = partial(encode_numbers, low=middle - half, high=middle + half)
         with in_shards(X, y) as (rows, targets):
             coefficients, intercept = self._fitted(rows, targets, encode, sample_weight)
         self.coef_ = half * coefficients
@@ -239,11 +240,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
                 f"(0, 100); got {self.y_range!r}."
             )
         low, high = float(ends[0]), float(ends[1])
-        if not self.fit_intercept:
-            return 0.0, max(abs(low), abs(high))
-        return low / 2 + high / 2, high / 2 - low / 2
+        middle = low / 2 + high / 2 if self.fit_intercept else 0.0
+        return middle, half_range(low, high, bool(self.fit_intercept))
 
 
-def _moved(values: ArrayLike, middle: float, half: float) -> NDArray[np.float64]:
-    """Targets in units of half their range, cut off at its ends."""
-    return np.clip((np.asarray(values, np.float64) - middle) / half, -1.0, 1.0)
+def half_range(low: float, high: float, fit_intercept: bool) -> float:
+    """The unit in which targets are trained on: half their range; without an intercept that of one around zero."""
+    return high / 2 - low / 2 if fit_intercept else max(abs(low), abs(high))

@@ -8,6 +8,7 @@ from typing import Any
 
 from dperm.certificate.statement import NOT_MET
 from dperm.certificate.threshold import with_threshold
+from dperm.estimators._shown import report_html
 from dperm.mechanisms.plan_words import noise_on
 from dperm.mechanisms.standardising import MEAN, MOMENTS
 
@@ -122,6 +123,9 @@ class PrivacyReport:
             "not_met": list(self.not_met),
             "assumptions": list(self.assumptions),
         }
+
+    def _repr_html_(self) -> str:
+        return report_html(self)
 
     def __str__(self) -> str:
         if self.claim is None:

@@ -30,7 +30,7 @@ Entropy = SystemEntropy | SeededEntropy
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rows:
-    """The rows, dense or sparse, their encoded labels and, where there is one, the published test part."""
+    """The rows, dense or sparse, their encoded targets and, where there is one, the published test part."""
 
     X: Any
     targets: NDArray[np.float64]
@@ -93,7 +93,9 @@ class Batch:
 
     def judge(self, models: Sequence[Model]) -> list[Judgement]:
         """What the models of this batch are worth, in the order of the mask."""
-        return judge(models, self.rows.X, self.rows.targets, self.mask, loss_of(self.spec))
+        spec = self.spec
+        unit = None if spec.y_range is None else (spec.y_range[1] - spec.y_range[0]) / 2
+        return judge(models, self.rows.X, self.rows.targets, self.mask, loss_of(spec), unit)
 
 
 def sharing(contender: Contender, columns: int) -> list[list[int]]:

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from dperm.engine import Table, engine_for
 from dperm.engine.sparse_rows import as_csr, is_sparse
 from dperm.errors import InvalidInput
-from dperm.estimators.labels import encode_labels
+from dperm.estimators.labels import encode_labels, encode_numbers
 from dperm.experiments.batches import Rows
 from dperm.experiments.grid import budgets_of, problems_of
 from dperm.experiments.runner import Progress, run
 from dperm.experiments.spec import Entrants, Spec, contenders_of
-from dperm.losses import loss_choices
+from dperm.losses.fitting import AUTO_LOSS, fitting_loss, form_of
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import AUTO, L2, parse_l2
 
@@ -28,13 +28,14 @@ def compare(
     y: ArrayLike,
     *,
     dataset: str,
-    loss: str = "logistic",
+    loss: str = AUTO_LOSS,
     mechanisms: Entrants,
     epsilons: Sequence[float],
     delta: float,
     folds: int = 5,
     repeats: int = 4,
     held_out: ArrayLike | None = None,
+    y_range: tuple[float, float] | None = None,
     l2: L2 = AUTO,
     x_norm: float = 1.0,
     neighbours: str | Neighbours = Neighbours.REPLACE_ONE,
@@ -44,9 +45,9 @@ def compare(
     fresh: bool = False,
     progress: Progress | None = None,
 ) -> pa.Table:
-    """Accuracy, AUC, log loss and objective of every mechanism at every epsilon, by repeated K-fold cross-validation.
+    """How good every mechanism is at every epsilon, by repeated K-fold cross-validation.
 
-    The result is an evaluation and NOT a private release: accuracies are measured on held-out rows without
+    The result is an evaluation and NOT a private release: scores are measured on held-out rows without
     noise, and many models are trained on the same rows. Use public data, or keep the result to yourself.
 
     Parameters
@@ -54,11 +55,12 @@ def compare(
     X : array or sparse matrix of shape (n, p)
         Rows beyond ``x_norm`` are scaled down to it, in training and in testing.
     y : array of shape (n,)
-        Labels; of two, the larger one is the positive class.
+        Labels; of two, the larger one is the positive class. With ``y_range`` numbers.
     dataset : str
         A name. The splits follow it and the number of the repeat, nothing else.
-    loss : {"logistic", "svm"}
-        With more than two labels "logistic" is the softmax loss, and called that in the results.
+    loss : str
+        A registered loss that goes with y, by its name, with settings as in "svm:width=0.25". "auto" is "squared" for
+        numbers and "logistic" for labels; of more than two that is the softmax loss, and called so in the results.
     mechanisms : list, or dict from label, of str, mechanism objects or contenders
         As for the estimators; ``"name:paper"`` selects the paper's accounting. ``oracle`` and ``search`` of
         ``dperm.experiments.tuning`` make contenders whose settings are chosen from a grid. The baselines are
@@ -69,6 +71,8 @@ def compare(
     held_out : array of bool of shape (n,), optional
         Rows of a published test part. Every repeat then trains on the other rows and is judged on these, and
         ``folds`` is not used.
+    y_range : (low, high), optional
+        Makes y a target of numbers. It is public; numbers beyond it are moved to its ends, in training and in testing.
     l2 : float or "auto"
         "auto" is the rule of each mechanism; the column ``l2`` of the results has the numbers.
     x_norm : float
@@ -92,9 +96,10 @@ def compare(
     pyarrow.Table
         One row per model. ``accuracy``, ``auc`` (of several classes the mean over each against the rest) and
         ``log_loss`` are on the held-out fold, with the probabilities of the loss that the model was really trained
-        with; ``objective`` is the regularised mean loss of the study on the training rows; ``seconds`` is the time of
-        the call that trained and released the model over the number of models it gave. ``Study.of(table)`` tells what
-        was compared, where, and what was skipped and why.
+        with; of numbers ``r2``, and ``rmse`` and ``mae`` in units of the target; ``objective`` is the regularised mean
+        loss of the study on the training rows; ``seconds`` is the time of the call that trained and released the model
+        over the number of models it gave. ``Study.of(table)`` tells what was compared, where, and what was skipped and
+        why.
     """
     spec, rows = specify(
         X,
@@ -107,6 +112,7 @@ def compare(
         folds=folds,
         repeats=repeats,
         held_out=held_out,
+        y_range=y_range,
         l2=l2,
         x_norm=x_norm,
         neighbours=neighbours,
@@ -121,13 +127,14 @@ def specify(
     y: ArrayLike,
     *,
     dataset: str,
-    loss: str = "logistic",
+    loss: str = AUTO_LOSS,
     mechanisms: Entrants,
     epsilons: Sequence[float],
     delta: float,
     folds: int = 5,
     repeats: int = 4,
     held_out: ArrayLike | None = None,
+    y_range: tuple[float, float] | None = None,
     l2: L2 = AUTO,
     x_norm: float = 1.0,
     neighbours: str | Neighbours = Neighbours.REPLACE_ONE,
@@ -135,16 +142,12 @@ def specify(
     seed: int | None = 0,
 ) -> tuple[Spec, Rows]:
     """Check what :func:`compare` was given and freeze it; the rows come back encoded."""
-    known = loss_choices("binary")
-    if loss not in known:
-        raise InvalidInput(f"loss must be one of {', '.join(known)}; got {loss!r}.")
-    matrix, (targets, n_classes) = _matrix(X), _encode(y)
+    matrix, (targets, n_classes) = _matrix(X), _encode(y) if y_range is None else (_moved(y, y_range), 0)
     if len(matrix.shape) != 2 or matrix.shape[0] != len(targets):
         raise InvalidInput(
             f"X must be a matrix with one row per label; got shapes {matrix.shape} and {targets.shape}."
         )
-    if n_classes > 2 and loss != "logistic":
-        raise InvalidInput(f"loss {loss!r} is for two classes and y holds {n_classes}; use 'logistic'.")
+    name = fitting_loss(loss, n_classes or None)
     if held_out is None and not 2 <= folds <= len(targets):
         raise InvalidInput(f"folds must lie between 2 and the number of rows, {len(targets)}; got {folds}.")
     if repeats < 1:
@@ -162,7 +165,8 @@ def specify(
         n_rows=len(targets),
         n_features=matrix.shape[1],
         n_classes=n_classes,
-        loss="softmax" if n_classes > 2 else loss,
+        loss=form_of(name, n_classes),
+        y_range=None if y_range is None else (float(y_range[0]), float(y_range[1])),
         l2=parse_l2(l2),
         x_norm=float(x_norm),
         delta=float(delta),
@@ -196,6 +200,20 @@ def _encode(y: ArrayLike) -> tuple[NDArray[np.float64], int]:
     if len(labels) < 2:
         raise InvalidInput(f"y must hold at least two labels; it holds {len(labels)}.")
     return encode_labels(given, labels), len(labels)
+
+
+def _moved(y: ArrayLike, y_range: tuple[float, float]) -> NDArray[np.float64]:
+    """The numbers as a loss takes them; texts and gaps are refused without being quoted."""
+    low, high = y_range
+    if not (np.isfinite([low, high]).all() and low < high):
+        raise InvalidInput(f"y_range must be a pair of finite numbers, low < high; got {y_range!r}.")
+    try:
+        values = np.asarray(y, np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        values = np.array([np.nan])
+    if not np.isfinite(values).all():
+        raise InvalidInput("y must hold finite numbers where y_range is given.")
+    return encode_numbers(values, low, high)
 
 
 def _check_part(held_out: ArrayLike, n_rows: int) -> NDArray[np.bool_]:

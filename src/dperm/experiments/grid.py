@@ -20,7 +20,8 @@ PlanGrid = dict[float, dict[int, Plan]]
 
 
 def loss_of(spec: Spec) -> Loss:
-    return resolve_loss(spec.loss).for_classes(spec.n_classes)
+    loss = resolve_loss(spec.loss)
+    return loss if spec.y_range is not None else loss.for_classes(spec.n_classes)
 
 
 def problems_of(spec: Spec, held_out: NDArray[np.bool_] | None) -> list[Problem]:

@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from dperm.errors import InvalidInput
-from dperm.experiments.results import METRICS, Curve, Skipped, Study, curves, separate
+from dperm.experiments.metrics import METRICS
+from dperm.experiments.results import Curve, Skipped, Study, curves, separate
 from dperm.experiments.series import (
     Look,
     display_name,
@@ -27,6 +29,7 @@ from dperm.experiments.series import (
     mean_and_error,
     remark,
 )
+from dperm.experiments.view import limit
 from dperm.planning.penalty import l2_in_words
 
 
@@ -35,6 +38,8 @@ def write_html(
     path: str | os.PathLike[str],
     *,
     title: str = "Private mechanisms compared",
+    above: str = "",
+    below: str = "",
 ) -> Path:
     """Write the page of one or more tables of results; it needs no network and no other file.
 
@@ -46,24 +51,38 @@ def write_html(
         The HTML file to write.
     title : str
         The heading of the page.
+    above, below : str
+        HTML to put above and below the curves; with either there may be no results.
     """
     from dperm.models.atomic import atomic_path
 
-    page = html_page(results, title=title)
+    page = html_page(results, title=title, above=above, below=below)
     with atomic_path(path) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
     return Path(path)
 
 
-def html_page(results: pa.Table | Sequence[pa.Table], *, title: str = "Private mechanisms compared") -> str:
+def html_page(
+    results: pa.Table | Sequence[pa.Table],
+    *,
+    title: str = "Private mechanisms compared",
+    above: str = "",
+    below: str = "",
+) -> str:
     """The text of the page."""
     folder = files("dperm.experiments") / "page"
     part = {
         name: (folder / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", "page.js")
     }
-    document = {"title": title, "studies": page_data(results)}
+    studies = page_data(results)
+    if not (studies or above or below):
+        raise InvalidInput("there are no results to show; every mechanism was skipped.")
+    metrics = {name: asdict(metric) for name, metric in METRICS.items()}
+    document = {"title": title, "metrics": metrics, "studies": studies}
     inserts = {
         "<!--TITLE-->": escape(title),
+        "<!--ABOVE-->": above,
+        "<!--BELOW-->": below,
         "/*STYLE*/": part["page.css"],
         "/*DATA*/": _embedded(document),
         "/*SCRIPT*/": part["page.js"],
@@ -75,10 +94,7 @@ def html_page(results: pa.Table | Sequence[pa.Table], *, title: str = "Private m
 def page_data(results: pa.Table | Sequence[pa.Table]) -> list[dict[str, Any]]:
     """All that the page shows, study by study, ready for JSON."""
     tables = [results] if isinstance(results, pa.Table) else list(results)
-    studies = [_study(part) for table in tables for part in separate(table) if len(part)]
-    if not studies:
-        raise InvalidInput("there are no results to show; every mechanism was skipped.")
-    return studies
+    return [_study(part) for table in tables for part in separate(table) if len(part)]
 
 
 def _embedded(document: object) -> str:
@@ -91,19 +107,21 @@ def _embedded(document: object) -> str:
 
 def _study(results: pa.Table) -> dict[str, Any]:
     study, found = Study.of(results), curves(results)
-    settings = _settings(results)
+    settings, look = _settings(results), looks(found)
     return {
         "dataset": study.dataset,
         "loss": study.loss,
         "error": error_in_words(study),
         "above_minimum": is_above_minimum(found, "objective"),
+        "limits": {metric: limit(found, look, metric) for metric in METRICS},
+        "digits": {metric: _digits(found, metric) for metric in METRICS},
         "facts": _facts(study),
         "versions": dict(study.versions),
         "machine": dict(study.machine),
         "epsilons": sorted({float(epsilon) for curve in found for epsilon in curve.epsilons}),
         "contenders": [
-            _contender(curve, look, found, settings.get(curve.label, []))
-            for curve, look in zip(found, looks(found), strict=True)
+            _contender(curve, some, found, settings.get(curve.label, []))
+            for curve, some in zip(found, look, strict=True)
         ],
         "skipped": _skipped(study.skipped),
     }
@@ -114,7 +132,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     return [
         ("Rows", f"{study.n_rows:,}"),
         ("Features", f"{study.n_features:,}"),
-        ("Classes", str(study.n_classes)),
+        ("Target", _target(study)),
         ("Loss", study.loss),
         ("l2 penalty", l2_in_words(study.l2)),
         ("Bound on the norm of a row", f"{study.x_norm:g}"),
@@ -126,12 +144,25 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     ]
 
 
+def _digits(found: Sequence[Curve], metric: str) -> int:
+    drawn = (line(curve, metric, found) for curve in found)
+    means = (mean for one in drawn if one is not None for mean in one.mean.tolist())
+    return METRICS[metric].decimals(METRICS[metric].factor * mean for mean in means)
+
+
+def _target(study: Study) -> str:
+    if study.y_range is None:
+        return f"{study.n_classes} classes"
+    low, high = study.y_range
+    return f"a number from {low:g} to {high:g}"
+
+
 def _contender(
     curve: Curve, look: Look, found: Sequence[Curve], settings: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     points = []
     for place, epsilon in enumerate(curve.epsilons.tolist()):
-        point: dict[str, Any] = {"epsilon": epsilon, "runs": len(curve.accuracy[place])}
+        point: dict[str, Any] = {"epsilon": epsilon, "runs": len(curve.runs[place])}
         for metric in METRICS:
             point[metric] = _pair(*mean_and_error(getattr(curve, metric)[place], curve.runs[place][:, 0]))
         points.append(point)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.engine import engine_for
-from dperm.experiments.scores import Margins, Scores, scores
+from dperm.experiments.scores import Margins, Scores, number_scores, scores
 from dperm.losses import Loss
 from dperm.row_map import RowMap
 
@@ -47,13 +47,18 @@ def judge(
     targets: NDArray[np.float64],
     mask: NDArray[np.bool_],
     loss: Loss,
+    unit: float | None = None,
 ) -> list[Judgement]:
-    """Each model on its rows: column k of the mask is True for those that model k trained on."""
+    """Each model on its rows: column k of the mask is True for those that model k trained on.
+
+    ``unit`` is given for numbers: what 1 stands for in the units of the target.
+    """
     found: dict[int, Judgement] = {}
     for k, margins in _margins(models, X):
         training, penalty = mask[:, k], models[k].l2 / 2 * float(np.sum(models[k].weights ** 2))
+        tested = margins[~training], targets[~training]
         found[k] = Judgement(
-            held_out=scores(margins[~training], targets[~training], models[k].loss),
+            held_out=scores(*tested, models[k].loss) if unit is None else number_scores(*tested, unit),
             objective=float(loss.value(margins[training], targets[training]).mean()) + penalty,
         )
     return [found[k] for k in range(len(models))]

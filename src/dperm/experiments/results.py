@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
+from dperm.experiments.metrics import METRICS
 from dperm.planning.penalty import L2
 
 NOT_PRIVATE = "not private"
@@ -32,6 +33,9 @@ COLUMNS = pa.schema(
         ("accuracy", pa.float64()),
         ("auc", pa.float64()),
         ("log_loss", pa.float64()),
+        ("r2", pa.float64()),
+        ("rmse", pa.float64()),
+        ("mae", pa.float64()),
         ("objective", pa.float64()),
         ("noise_scale", pa.float64()),
         ("seconds", pa.float64()),
@@ -46,12 +50,10 @@ COLUMNS = pa.schema(
 ``l2`` the number that "auto" stood for, ``certified`` whether the plan was kept in the arithmetic of the batch (but for
 the seeded noise of an evaluation); null where that is not known.
 
-``auc`` and ``log_loss`` are null where they are not defined: a single label among the held-out rows, or a model whose
-margins stand for no probabilities.
+``accuracy``, ``auc`` and ``log_loss`` are of classes, ``r2``, ``rmse`` and ``mae`` of numbers; null for the others, and
+where they are not defined: a single label or number among the held-out rows, or a model whose margins stand for no
+probabilities.
 """
-
-METRICS = ("accuracy", "auc", "log_loss", "objective", "noise_scale")
-"""The columns that curves are drawn of."""
 
 _METADATA_KEY = b"dperm"
 
@@ -75,9 +77,9 @@ class Skipped:
 class Study:
     """What was compared; it travels with the table of results as metadata.
 
-    ``folds`` is 1 when the rows were split once, into published parts for training and testing. ``contenders``
-    has a dict with label, tuning, mechanism and candidates (their settings) for each; ``versions`` and ``machine`` tell
-    where the results were computed.
+    ``n_classes`` is 0 for a target of numbers, which then has a ``y_range``. ``folds`` is 1 when the rows were split
+    once, into published parts for training and testing. ``contenders`` has a dict with label, tuning, mechanism and
+    candidates (their settings) for each; ``versions`` and ``machine`` tell where the results were computed.
     """
 
     dataset: str
@@ -91,6 +93,7 @@ class Study:
     repeats: int
     seed: int | None
     n_classes: int = 2
+    y_range: tuple[float, float] | None = None
     neighbours: str = "replace-one"
     max_rows: int | None = None
     epsilons: tuple[float, ...] = ()
@@ -125,6 +128,7 @@ class Study:
         found["skipped"] = tuple(Skipped(**skipped) for skipped in document["skipped"])
         for name in ("epsilons", "contenders"):
             found[name] = tuple(document.get(name, ()))
+        found["y_range"] = None if document.get("y_range") is None else tuple(document["y_range"])
         return cls(**found)
 
 
@@ -189,6 +193,9 @@ class Curve:
     mechanism: str = ""
     accounting: str = ""
     runs: list[NDArray[np.int64]] = field(default_factory=list)
+    r2: list[NDArray[np.float64]] = field(default_factory=list)
+    rmse: list[NDArray[np.float64]] = field(default_factory=list)
+    mae: list[NDArray[np.float64]] = field(default_factory=list)
     certified: bool | None = None
 
 

@@ -159,6 +159,7 @@ def _assemble(store: Store, n_groups: int) -> pa.Table:
         repeats=spec.repeats,
         seed=spec.seed,
         n_classes=spec.n_classes,
+        y_range=spec.y_range,
         neighbours=spec.neighbours,
         max_rows=spec.max_rows,
         epsilons=spec.epsilons,

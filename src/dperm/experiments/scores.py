@@ -1,4 +1,4 @@
-"""How good margins are on held-out rows: accuracy, area under the ROC curve, log loss."""
+"""How good models are on held-out rows: accuracy, area under the ROC curve and log loss, or R² and mean errors."""
 
 from typing import Any, NamedTuple
 
@@ -14,20 +14,38 @@ Margins = NDArray[np.floating[Any]]
 
 
 class Scores(NamedTuple):
-    """``auc`` is None where the rows hold one label only, ``log_loss`` where margins stand for no probabilities."""
+    """Of classes the first three, of numbers the others.
 
-    accuracy: float
-    auc: float | None
-    log_loss: float | None
+    ``auc`` is None where the rows hold one label only, ``log_loss`` where margins stand for no probabilities, ``r2``
+    where the rows hold one number only.
+    """
+
+    accuracy: float | None = None
+    auc: float | None = None
+    log_loss: float | None = None
+    r2: float | None = None
+    rmse: float | None = None
+    mae: float | None = None
 
 
 def scores(margins: Margins, targets: NDArray[Any], loss: Loss | None) -> Scores:
-    """The scores of one model; ``loss`` is what it was trained with, None if its margins are no probabilities."""
+    """The scores of a model of classes; ``loss`` is what it was trained with, None if margins are no probabilities."""
     log_probabilities = None if loss is None else log_proba(loss, margins)
     return Scores(
         accuracy=accuracy(margins, targets),
         auc=area(margins, targets),
         log_loss=None if log_probabilities is None else log_loss(log_probabilities, targets),
+    )
+
+
+def number_scores(margins: Margins, targets: NDArray[Any], unit: float) -> Scores:
+    """The scores of one model of numbers; ``unit`` is what 1 stands for in the units of the target."""
+    residuals = unit * (targets - margins)
+    around = float(np.sum((unit * (targets - targets.mean())) ** 2))
+    return Scores(
+        r2=None if around == 0 else 1 - float(np.sum(residuals**2)) / around,
+        rmse=float(np.sqrt(np.mean(residuals**2))),
+        mae=float(np.mean(np.abs(residuals))),
     )
 
 

@@ -7,14 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
-from dperm.experiments.results import METRICS, Curve, Study
+from dperm.experiments.metrics import METRICS, SCORES
+from dperm.experiments.results import Curve, Study
 from dperm.experiments.spec import ORACLE_MARK
-
-USUAL_METRICS = ("accuracy", "auc", "log_loss")
-"""What a figure shows, as far as there are values."""
-
-SHARES = ("accuracy", "auc")
-"""Metrics between 0 and 1, of which a logarithm says nothing."""
 
 MINIMISER = "none"
 DEFAULT = "auto"
@@ -92,9 +87,9 @@ def mean_and_error(values: NDArray[np.float64], repeats: NDArray[np.int64]) -> t
 def error_in_words(study: Study) -> str:
     """What the bands and the numbers behind ± are."""
     if study.repeats > 1:
-        return f"± one standard error over {study.repeats} repeats"
+        return f"± one standard error of the mean over {study.repeats} repeats"
     if study.folds > 1:
-        return f"± one standard error over {study.folds} folds of one repeat"
+        return f"± one standard error of the mean over the {study.folds} folds of one repeat"
     return "no standard error, since there is one run"
 
 
@@ -155,13 +150,14 @@ def _family(curve: Curve, found: Sequence[Curve]) -> str:
 
 
 def _score(found: Sequence[Curve], family: dict[str, str]) -> Callable[[str], float]:
-    """Mean accuracy over all epsilons; where a family has no result it counts as the worst there."""
+    """Mean accuracy, or R², over all epsilons; where a family has no result it counts as the worst there."""
+    score = next(iter(known_metrics(found, SCORES)), SCORES[0])
     best: dict[str, dict[float, float]] = {}
     for curve in found:
         if curve.private:
             mine = best.setdefault(family[curve.label], {})
-            for epsilon, runs in zip(curve.epsilons.tolist(), curve.accuracy, strict=True):
-                mine[epsilon] = max(mine.get(epsilon, 0.0), float(runs.mean()))
+            for epsilon, runs in zip(curve.epsilons.tolist(), getattr(curve, score), strict=True):
+                mine[epsilon] = max(mine.get(epsilon, -np.inf), float(runs.mean()))
     every = {epsilon for mine in best.values() for epsilon in mine}
     worst = {epsilon: min(mine.get(epsilon, 1.0) for mine in best.values()) for epsilon in every}
     return lambda name: sum(best[name].get(epsilon, worst[epsilon]) for epsilon in every)

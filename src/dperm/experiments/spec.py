@@ -27,7 +27,7 @@ from dperm.planning.penalty import L2
 ORACLE_MARK = " (oracle, not private)"
 """How the label of a contender ends whose settings were chosen on the test rows."""
 
-_FORMAT = 2  # of the parts; a change of their meaning starts anew
+_FORMAT = 3  # of the parts; a change of their meaning starts anew
 _BLOCK = 1 << 16
 
 
@@ -98,8 +98,9 @@ def _contender(entrant: Entrant, name: str | None) -> Contender:
 class Spec:
     """All that decides the results. Equal specs have equal identities; any other field gives another one.
 
-    ``rows`` is the digest of the rows, the labels and the published test part. ``folds`` is 1 with a published
-    split. ``version`` is that of the library; a mechanism from elsewhere counts with the text of its module.
+    ``rows`` is the digest of the rows, the targets and the published test part. ``n_classes`` is 0 for numbers, whose
+    declared ``y_range`` stands for -1 to 1. ``folds`` is 1 with a published split. ``version`` is that of the library;
+    a mechanism from elsewhere counts with the text of its module.
     """
 
     dataset: str
@@ -119,6 +120,7 @@ class Spec:
     seed: int | None
     epsilons: tuple[float, ...]
     contenders: tuple[Contender, ...]
+    y_range: tuple[float, float] | None = None
     version: str = __version__
 
     @cached_property

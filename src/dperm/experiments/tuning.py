@@ -11,10 +11,13 @@ import pyarrow as pa
 
 from dperm.certificate.statement import loss_of as stated_loss
 from dperm.errors import DpermError, InvalidInput
+from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.linear_classifier import PrivateLinearClassifier
 from dperm.experiments.batches import Batch, Entropy, rows_of
 from dperm.experiments.grid import loss_of, skip
 from dperm.experiments.judging import Model
+from dperm.experiments.metrics import SCORES
 from dperm.experiments.quiet import measured_only
 from dperm.experiments.results import Skipped, label
 from dperm.experiments.spec import Contender, canonical_json
@@ -67,15 +70,16 @@ def tuned(
 
 
 def best_on_test(contender: Contender, rows: pa.Table) -> pa.Table:
-    """The rows of the candidate with the highest mean accuracy at each epsilon; of equals, the first.
+    """The rows of the candidate with the highest mean accuracy, or R², at each epsilon; of equals, the first.
 
     A candidate that failed in some repeats comes after those that did not.
     """
-    candidate, epsilon, accuracy = (rows[name].to_numpy() for name in ("candidate", "epsilon", "accuracy"))
+    score = next((name for name in SCORES if rows[name].null_count < len(rows)), SCORES[0])
+    candidate, epsilon, reached = (rows[name].to_numpy() for name in ("candidate", "epsilon", score))
     keep = np.zeros(len(rows), bool)
     for some in np.unique(epsilon):
         runs = [(epsilon == some) & (candidate == c) for c in range(len(contender.candidates))]
-        found = [(int(run.sum()), float(accuracy[run].mean()) if run.any() else 0.0) for run in runs]
+        found = [(int(run.sum()), float(reached[run].mean()) if run.any() else -np.inf) for run in runs]
         keep |= runs[found.index(max(found))]
     return rows.filter(pa.array(keep))
 
@@ -100,16 +104,20 @@ def _search(contender: Contender, batch: Batch, training: Any, epsilon: float, e
     from dperm.estimators.search import PrivateSearchCV
 
     spec = batch.spec
-    estimator = PrivateLinearClassifier(
-        loss=loss_of(spec),
-        epsilon=epsilon,
-        delta=spec.delta,
-        l2=spec.l2,
-        x_norm=spec.x_norm,
-        classes=np.unique(batch.rows.targets).tolist(),
-        neighbours=spec.neighbours,
-        max_rows=(spec.max_rows or int(training.sum())) if spec.neighbours == "add-remove" else None,
-    )
+    settings: dict[str, Any] = {
+        "loss": loss_of(spec),
+        "epsilon": epsilon,
+        "delta": spec.delta,
+        "l2": spec.l2,
+        "x_norm": spec.x_norm,
+        "neighbours": spec.neighbours,
+        "max_rows": (spec.max_rows or int(training.sum())) if spec.neighbours == "add-remove" else None,
+    }
+    if spec.y_range is None:
+        labels = np.unique(batch.rows.targets).tolist()
+        estimator: PrivateLinearModel = PrivateLinearClassifier(classes=labels, **settings)
+    else:
+        estimator = PrivateLinearRegression(y_range=(-1.0, 1.0), **settings)
     model = PrivateSearchCV(
         estimator,
         {"mechanism": list(contender.candidates)},
@@ -123,7 +131,7 @@ def _search(contender: Contender, batch: Batch, training: Any, epsilon: float, e
         model.fit(X, targets)
         seconds = time.perf_counter() - started
     best = model.best_estimator_
-    weights = best.row_map_.weights(best.coef_.T, best.intercept_)
+    weights = best.row_map_.weights(np.atleast_2d(best.coef_).T, np.atleast_1d(best.intercept_))
     chosen: Mechanism = model.best_params_["mechanism"]
     return Model(
         weights=weights[:, 0] if weights.shape[1] == 1 else weights,

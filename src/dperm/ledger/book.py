@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -14,31 +15,38 @@ from dperm.privacy.budget import EPSILON_RANGE, Budget
 from dperm.privacy.cost import Cost, compose
 
 OPEN, SPENT, VOID = "open", "spent", "void"
+FIT, SEARCH, OTHER = "fit", "search", "other"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """One charge. ``open`` and ``spent`` both count; ``void`` was refused before training and does not.
 
-    ``head`` is the head of the ledger right after the charge was made, which the model that it paid for cites.
+    ``kind`` says what was paid for, such as "fit". ``head`` is the head of the ledger right after the charge was made,
+    which the model that it paid for cites. ``files`` and ``sha256`` are known if somebody noted them: the names of the
+    files that hold what was released, and its digest.
     """
 
     id: int
     time: str
     dataset: str
     partition: str | None
+    kind: str
     label: str
     mechanism: str
     cost: Cost
     status: str
     head: str
+    files: tuple[str, ...] = ()
+    sha256: str | None = None
 
     @property
     def counts(self) -> bool:
         return self.status != VOID
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "cost": self.cost.to_dict()}
+        return {**asdict(self), "files": list(self.files), "cost": self.cost.to_dict()}
 
 
 class Book:
@@ -47,7 +55,8 @@ class Book:
     Guarantee
     ---------
     ``take`` refuses an event that no ledger would have written: a cap that rises, a second way to cut a dataset, a
-    charge to what was never declared, a charge that is settled twice, or in a strict ledger made void.
+    charge to what was never declared, a charge that is settled twice, or in a strict ledger made void, and a note that
+    gives a charge two digests.
     """
 
     id: str
@@ -116,6 +125,7 @@ class Book:
                     time=time,
                     dataset=name,
                     partition=part,
+                    kind=_text(event.get("kind", _kind_by_its_words(label, mechanism))),
                     label=label,
                     mechanism=mechanism,
                     cost=Cost.from_dict(cost),
@@ -128,6 +138,11 @@ class Book:
                 _require(1 <= number <= len(self.entries) and self.entries[number - 1].status == OPEN)
                 _require(status == SPENT or not self.strict)
                 self.entries[number - 1] = replace(self.entries[number - 1], status=status)
+            case {"event": "note", "charge": int(number), "file": str(file), "sha256": str(digest)}:
+                _require(1 <= number <= len(self.entries) and _SHA256.fullmatch(digest) is not None)
+                entry = self.entries[number - 1]
+                _require(entry.counts and entry.sha256 in (None, digest) and file not in ("", *entry.files))
+                self.entries[number - 1] = replace(entry, files=(*entry.files, file), sha256=digest)
             case _:
                 raise ValueError
 
@@ -148,10 +163,13 @@ class Book:
                 "declare_partitions."
             )
 
-    def totals(self, dataset: str, partition: str | None = None) -> list[Cost]:
-        """What a row has paid for: shared charges and those of its own part. One total for each part, or one."""
+    def totals(self, dataset: str, partition: str | None = None, upto: int | None = None) -> list[Cost]:
+        """What a row has paid for: shared charges and those of its own part. One total for each part, or one.
+
+        ``upto`` leaves out the charges after that one.
+        """
         self.cap(dataset)
-        counted = [entry for entry in self.entries if entry.dataset == dataset and entry.counts]
+        counted = [entry for entry in self.entries[:upto] if entry.dataset == dataset and entry.counts]
         parts: list[str | None] = [*self.parts.get(dataset, [])] or [None]
         if partition is not None:
             parts = [partition]
@@ -163,8 +181,8 @@ class Book:
         totals = self.totals(dataset, partition)
         return next((total for total in totals if not compose([total, cost]).fits(cap)), None)
 
-    def spent(self, dataset: str, partition: str | None = None) -> float:
-        cap, totals = self.cap(dataset), self.totals(dataset, partition)
+    def spent(self, dataset: str, partition: str | None = None, upto: int | None = None) -> float:
+        cap, totals = self.cap(dataset), self.totals(dataset, partition, upto)
         spent = max(total.epsilon(cap.delta) for total in totals)
         return min(spent, cap.epsilon) if all(total.fits(cap) for total in totals) else spent
 
@@ -205,30 +223,23 @@ class Book:
             return f"charge {anchor.charge} is void: it paid for no model."
         return None
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "format": "dperm ledger",
-            "version": 2,
-            "id": self.id,
-            "head": self.head,
-            "neighbours": self.neighbours.value,
-            "adaptive_costs": self.adaptive_costs,
-            "strict": self.strict,
-            "partitions": {
-                name: {"names": parts, "fixed_membership": name in self.fixed_membership}
-                for name, parts in self.parts.items()
-            },
-            "datasets": [
-                {"dataset": name, **asdict(cap), "spent": self.spent(name), "remaining": self.remaining(name)}
-                for name, cap in self.caps.items()
-            ],
-            "charges": [entry.to_dict() for entry in self.entries],
-        }
-
 
 def _require(condition: bool) -> None:
     if not condition:
         raise ValueError
+
+
+def _kind_by_its_words(label: str, mechanism: str) -> str:
+    """What a charge of an older dperm, which did not say it, paid for."""
+    if "SearchCV" in label:
+        return SEARCH
+    return FIT if mechanism and label.startswith("Private") else OTHER
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
 
 
 def _no_constant(text: str) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dperm.errors import BudgetExceeded, NotCertified, Unsupported
+from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, Unsupported
 from dperm.ledger.book import OPEN, Entry
 from dperm.ledger.pages import Pages, check_text, now
 from dperm.neighbours import Neighbours
@@ -26,8 +26,8 @@ class Terms:
 
     def check(self, charge: Charge, neighbours: str | None) -> None:
         """Refuse a charge that this ledger cannot count, whatever is left."""
-        for name, text in (("label", charge.label), ("mechanism", charge.mechanism)):
-            check_text(name, text, empty=True)
+        for name in ("kind", "label", "mechanism"):
+            check_text(name, getattr(charge, name), empty=True)
         if neighbours is not None and Neighbours.parse(neighbours) is not self.neighbours:
             raise Unsupported(
                 f"{self.file} counts under {self.neighbours.value}, and this release is private under "
@@ -53,6 +53,7 @@ class Charge:
     cost: Cost
     dataset: str
     partition: str | None
+    kind: str
     label: str
     mechanism: str
     status: str
@@ -66,6 +67,7 @@ class Charge:
                 "time": now(),
                 "dataset": self.dataset,
                 "partition": self.partition,
+                "kind": self.kind,
                 "label": self.label,
                 "mechanism": self.mechanism,
                 "cost": self.cost.to_dict(),
@@ -92,3 +94,16 @@ def settle(pages: Pages, number: int, status: str) -> None:
     """An open charge becomes final or void; no other charge ever changes."""
     if pages.book.entries[number - 1].status == OPEN:
         pages.write({"event": "settle", "time": now(), "charge": number, "status": status})
+
+
+def note(pages: Pages, number: int, file: str, sha256: str) -> None:
+    """Write down where what a charge paid for was put, unless that is known already."""
+    check_text("file", file)
+    entry = pages.book.entries[number - 1]
+    if entry.sha256 not in (None, sha256):
+        raise InvalidInput(
+            f"charge {number} paid for the model with the digest {entry.sha256}, and {file} has {sha256}: a charge "
+            "pays for one model."
+        )
+    if file not in entry.files:
+        pages.write({"event": "note", "time": now(), "charge": number, "file": file, "sha256": sha256})

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dperm.errors import InvalidInput
-from dperm.ledger.book import OPEN, SPENT, VOID, Entry
+from dperm.ledger.book import FIT, OPEN, OTHER, SPENT, VOID, Entry
 from dperm.ledger.chain import Anchor
-from dperm.ledger.charging import Charge, Terms, settle
+from dperm.ledger.charging import Charge, Terms, note, settle
 from dperm.ledger.declarations import check_partitions, declare_cap, declare_partitions
+from dperm.ledger.html import as_html
+from dperm.ledger.lines import document
 from dperm.ledger.pages import DEFAULT, Pages, begin, check_text, opened
 from dperm.ledger.silence import silently
 from dperm.neighbours import Neighbours
@@ -161,10 +163,13 @@ class Ledger:
         dataset: str | None = None,
         partition: str | None = None,
         neighbours: str | None = None,
+        kind: str = OTHER,
         label: str = "",
         mechanism: str = "",
     ) -> int:
         """Write a charge to disk and return its id, or refuse it. Call it before the release is made.
+
+        ``kind``, ``label`` and ``mechanism`` are words for whoever reads the ledger; nothing rests on them.
 
         Raises
         ------
@@ -173,7 +178,8 @@ class Ledger:
         NotCertified
             If the release has no finite price.
         """
-        return self._charge(cost, dataset, partition, neighbours, label, mechanism, SPENT).id
+        words = {"kind": kind, "label": label, "mechanism": mechanism}
+        return self._charge(cost, dataset, partition, neighbours, words, SPENT).id
 
     def pay(
         self,
@@ -183,6 +189,7 @@ class Ledger:
         *,
         dataset: str | None = None,
         neighbours: str | None = None,
+        kind: str = FIT,
         label: str = "",
         mechanism: str = "",
     ) -> tuple[str, Result]:
@@ -193,7 +200,8 @@ class Ledger:
         and every ordinary error of either becomes the same one, with no other behind it.
         """
         status = SPENT if self.strict else OPEN
-        entry = self._charge(cost, dataset, None, neighbours, label, mechanism, status)
+        words = {"kind": kind, "label": label, "mechanism": mechanism}
+        entry = self._charge(cost, dataset, None, neighbours, words, status)
         citation = str(Anchor(ledger=self.id, charge=entry.id, head=entry.head))
         if self.strict:
             return citation, silently(lambda: train(read()))
@@ -204,6 +212,30 @@ class Ledger:
             raise
         self._settle(entry.id, SPENT)
         return citation, train(rows)
+
+    def note(self, model: Any, file: str | os.PathLike[str]) -> None:
+        """Write down which file holds the model that a charge paid for, and the model's digest.
+
+        ``save_model`` does it for a model whose ``ledger`` is this one. It counts nothing: a charge without a note
+        paid for a model that was never saved, or saved out of the ledger's sight.
+
+        Parameters
+        ----------
+        model : fitted estimator
+            It cites its charge in ``ledger_entry_``; its digest is that of its certificate, ``model.sha256``.
+        file : path
+            The last part of it is kept.
+
+        Raises
+        ------
+        InvalidInput
+            If the model does not cite a charge of this ledger, or the charge paid for another model.
+        """
+        anchor, digest = Anchor.of(model), model.certificate_["model"]["sha256"]
+        with self._open() as pages:
+            pages.check(anchor)
+            if anchor.charge is not None:
+                note(pages, anchor.charge, Path(file).name, digest)
 
     def set_cap(self, dataset: str, epsilon: float, delta: float) -> None:
         """Give a new dataset its cap, or lower the cap of one that exists.
@@ -267,11 +299,11 @@ class Ledger:
         with self._open() as pages:
             return list(pages.book.caps)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
+    def to_dict(self, *, full: bool = True) -> dict[str, Any]:
+        """Everything, ready for JSON; without ``full`` all but the prices, which may be hundreds of numbers each."""
         with self._open() as pages:
             book = pages.book
-        return book.to_dict()
+        return document(book, full)
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write ``to_dict()`` to a JSON file."""
@@ -293,23 +325,23 @@ class Ledger:
         part = "" if self._part is None else f".partition({self._part[1]!r}, dataset={self._part[0]!r})"
         return f"Ledger({str(self.path)!r}){part}"
 
+    def _repr_html_(self) -> str:
+        return as_html(self.path.name, self.to_dict(full=False))
+
     def _charge(
         self,
         cost: Cost,
         dataset: str | None,
         partition: str | None,
         neighbours: str | None,
-        label: str,
-        mechanism: str,
+        words: Mapping[str, str],
         status: str,
     ) -> Entry:
         chosen = self._dataset(dataset)
         part = partition if self._part is None else self._part[1]
         if partition is not None and part != partition:
             raise InvalidInput(f"This handle charges the partition {part!r}, not {partition!r}.")
-        charge = Charge(
-            cost=cost, dataset=chosen, partition=part, label=label, mechanism=mechanism, status=status
-        )
+        charge = Charge(cost=cost, dataset=chosen, partition=part, status=status, **words)
         self._terms.check(charge, neighbours)
         with self._open() as pages:
             return charge.write(pages)

@@ -20,6 +20,7 @@ from dperm.mechanisms.standardising import (
     plan_standardisation,
     release_maps,
 )
+from dperm.mechanisms.weight_noise import WeightNoise
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import against_descent_noise
@@ -296,6 +297,12 @@ class Mechanism(ABC):
 
     def _cost(self, plan: Any) -> Cost | None:
         """The price of a plan that has no profile, where more is known than the budget that it meets."""
+        return None
+
+    def weight_noise(
+        self, problem: Problem, used: Mapping[str, Any], noise_scale: float
+    ) -> WeightNoise | None:
+        """How far the noise spreads what was released, by the settings really ``used``; None where rows must tell."""
         return None
 
     @property

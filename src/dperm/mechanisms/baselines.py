@@ -1,4 +1,4 @@
-"""Baselines that are NOT private: the minimiser without noise, and the majority label."""
+"""Baselines that are NOT private: the minimiser without noise, and one prediction for all rows."""
 
 from __future__ import annotations
 
@@ -78,12 +78,14 @@ class NoPrivacy(_Baseline):
 @register
 @dataclass(frozen=True)
 class Majority(_Baseline):
-    """The most frequent label: an intercept so small that the loss is that of zero weights."""
+    """The most frequent label: an intercept so small that the loss is that of zero weights.
+
+    Of numbers the middle of their declared range: zero weights, for which no row is looked at.
+    """
 
     name: ClassVar[str] = "majority"
-    title: ClassVar[str] = "always the most frequent label"
+    title: ClassVar[str] = "always the most frequent label, or the middle of the range"
     source: ClassVar[str] = "label counts"
-    labels: ClassVar[tuple[str, ...]] = ("binary", "classes")
 
     def misfit(self, problem: Problem) -> str | None:
         if problem.intercept == 0:
@@ -96,6 +98,8 @@ class Majority(_Baseline):
         engine = rows.select(models).open(precise=True)
         loss = jobs[0].plan.problem.loss
         weights = np.zeros(weights_shape(engine.n_columns, [plan_of[model] for model in models]))
+        if loss.labels == "real":
+            return [weights[:, models.index(job.model)] for job in jobs]
         # At zero weights every row pulls the intercept of its own label by the same amount.
         pull = -engine.gradient_sum(loss, weights)[-1]
         if loss.outputs == 1:

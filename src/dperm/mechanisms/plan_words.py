@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dperm.losses import SoftClippedLogistic, SoftClippedSquared, Softmax
 from dperm.neighbours import Neighbours
+from dperm.planning.outlook import outlook
+from dperm.planning.outlook_words import in_short
 
 if TYPE_CHECKING:
     from dperm.mechanisms.base import Plan
@@ -40,8 +43,16 @@ def plan_summary(plan: Plan) -> str:
         f"  spends       {_spent(plan)}",
         f"  releases     {_released(plan)}",
     ]
+    expected = _expected(plan)
+    lines += [f"  expects      {expected}"] if expected else []
     lines += ["  assumes"] + [f"    - {line}" for line in plan.assumptions] if plan.assumptions else []
     return "\n".join(lines)
+
+
+def name_used(plan: Plan) -> str:
+    """The mechanism that trains, and in brackets the one that chose it: "objective (auto)"."""
+    asked, used = plan.mechanism.name, plan.trained_by.mechanism.name
+    return used if used == asked else f"{used} ({asked})"
 
 
 def noise_on(family: str, coefficients: int, releases: int) -> str | None:
@@ -54,6 +65,16 @@ def noise_on(family: str, coefficients: int, releases: int) -> str | None:
         "gradient": f"{releases} steps, each of {coefficients} numbers",
         "statistics": "sums over the rows, once",
     }.get(family, f"{releases} releases")
+
+
+def _expected(plan: Plan) -> str | None:
+    """What the default as it was studied is expected to lose; None for any other mechanism, loss or l2."""
+    problem, budget = plan.problem, plan.budget
+    studied = isinstance(problem.loss, SoftClippedLogistic | SoftClippedSquared | Softmax)
+    if plan.trained_by is plan or not studied or problem.l2 != plan.mechanism.l2_rule(problem, budget):
+        return None
+    found = outlook(problem, budget)
+    return None if found is None else in_short(found)
 
 
 def _spent(plan: Plan) -> str:

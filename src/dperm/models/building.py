@@ -11,7 +11,7 @@ from dperm.certificate import check_statement
 from dperm.certificate.document import is_finite_float, matches
 from dperm.certificate.released_map import row_map_in
 from dperm.certificate.statement import check_digests
-from dperm.datasets import Schema
+from dperm.datasets import Schema, feature_names
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel, restore
 from dperm.estimators.classifier import PrivateClassifier
@@ -53,15 +53,16 @@ def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:
         estimator.feature_names_in_ = np.array(names, dtype=object)
     row_map = row_map_in(document, check_statement(document["certificate"]))
     check_digests(document)
-    restore(estimator, document["certificate"], row_map)
+    schema = None if document["schema"] is None else schema_of(document["schema"])
+    if schema is not None:
+        check_columns(schema, n_features)
+    encoded = schema is not None and names == feature_names(schema)
+    restore(estimator, document["certificate"], row_map, names_of_encoder=encoded)
     if "threshold" in document:
         if not isinstance(estimator, PrivateClassifier) or len(estimator.classes_) != 2:
             raise InvalidInput("a threshold belongs to a classifier of two classes.")
         estimator.threshold_ = Threshold.from_dict(document["threshold"])
         estimator.privacy_ = estimator.privacy_.beside(estimator.threshold_.to_dict())
-    schema = None if document["schema"] is None else schema_of(document["schema"])
-    if schema is not None:
-        check_columns(schema, n_features)
     check_steps(document.get("pipeline"), has_schema=schema is not None)
     return estimator, schema
 

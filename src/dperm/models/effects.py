@@ -57,7 +57,7 @@ def effects_text(model: PrivateLinearModel, schema: Schema) -> str:
     width = max(len(line.title) for line in shown)
     told = [f"  {line.title:{width}}  {_in_words(line)}" for line in shown]
     more = [f"  and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
-    return "\n".join([_head(model), *told, *more])
+    return "\n".join([_head(model, schema), *told, *more])
 
 
 def effects_section(model: PrivateLinearModel, schema: Schema) -> str:
@@ -69,22 +69,23 @@ def effects_section(model: PrivateLinearModel, schema: Schema) -> str:
     )
     more = f"<p class=dim>and {len(lines) - MOST_LINES} more</p>" if len(lines) > MOST_LINES else ""
     return (
-        f"<h2>Effects</h2><p class=dim>{escape(_head(model))}. They are what was released, noise included.</p>"
+        f"<h2>Effects</h2><p class=dim>{escape(_head(model, schema))}. They are what was released, noise included.</p>"
         f"<div class=plots>{figures}</div>{more}"
     )
 
 
-def _head(model: PrivateLinearModel) -> str:
+def _head(model: PrivateLinearModel, schema: Schema) -> str:
     classes = getattr(model, "classes_", None)
-    score = "the prediction" if classes is None else "the score of a class"
+    score = (
+        f"the predicted {schema.target.name!r}, in its units" if classes is None else "the score of a class"
+    )
     if classes is not None and len(classes) == 2:
         score = f"the score of {str(classes[1])!r}"
     return f"What each feature adds to {score}, the widest effects first"
 
 
 def _ends(line: Line) -> Sequence[str]:
-    assert line.effect.values is not None
-    return [f"{line.effect.values[place]:g}" for place in (0, -1)]
+    return line.effect.ends or ("", "")
 
 
 def _in_words(line: Line) -> str:

@@ -24,6 +24,7 @@ from dperm.models.building import build, check_columns
 from dperm.models.form import FORMAT, MAX_BYTES, checked, version_for
 from dperm.models.kinds import KINDS, stored_parameters
 from dperm.models.labels import type_of
+from dperm.models.noting import note_file
 from dperm.models.pipelines import joined, parted
 from dperm.models.schemas import stored_schema
 
@@ -34,7 +35,8 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
     """Write a fitted model to a JSON file, whole or not at all.
 
     The file holds what was released and public facts only: coefficients, the map of rows, parameters, the certificate
-    and, if given, the schema that turned records into features.
+    and, if given, the schema that turned records into features. A ledger that the model was fitted with notes the
+    name of the file and the digest of the model beside the charge.
 
     Parameters
     ----------
@@ -90,6 +92,7 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
     with atomic_path(path) as file:
         file.write_text(text + "\n", encoding="utf-8")
+    note_file(estimator, path)
 
 
 def load_model(path: PathLike) -> Any:
@@ -118,6 +121,16 @@ def load_model(path: PathLike) -> Any:
 def read_model(path: PathLike) -> tuple[PrivateLinearModel, Schema | None]:
     """The estimator alone, and the schema stored beside it, if any."""
     return _read(path)[1]
+
+
+def parts_of(
+    model: PrivateLinearModel | Pipeline | PathLike, schema: Schema | PathLike | Mapping[str, Any] | None
+) -> tuple[Any, Schema | None]:
+    """The estimator and its schema; a saved model and a pipeline may bring their own."""
+    estimator, own = read_model(model) if isinstance(model, str | os.PathLike) else parted(model, None)[:2]
+    if own is not None and schema is not None:
+        raise InvalidInput("the model brings a schema of its own; leave the other one out.")
+    return estimator, own if schema is None else Schema.parse(schema)
 
 
 def read_document(path: PathLike) -> dict[str, Any]:

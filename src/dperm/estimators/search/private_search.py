@@ -104,14 +104,12 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     privacy_ : PrivacyReport
         The guarantee of the whole.
 
-    Guarantee
-    ---------
-    Everything stored is (epsilon, delta)-differentially private: docs/proofs/selection.md. A row is either a training
-    or a validation row, so a candidate costs the larger of its fit and its score, not both.
+    Notes
+    -----
+    **Guarantee.** Everything stored is (epsilon, delta)-differentially private: docs/proofs/selection.md. A row is
+    either a training or a validation row, so a candidate costs the larger of its fit and its score, not both.
 
-    Assumes
-    -------
-    The number of candidates stays secret; the time that ``fit`` takes betrays it.
+    **Assumes.** The number of candidates stays secret; the time that ``fit`` takes betrays it.
 
     Examples
     --------
@@ -198,7 +196,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         cost = Cost.point(whole.epsilon, whole.delta)
         entry, (params, model, score) = paid(
-            self, lambda: cost, task.neighbours, NAME, lambda: self._read(X, y, task), train
+            self, lambda: cost, task.neighbours, NAME, lambda: self._read(X, y, task), train, kind="search"
         )
         settings = {
             "candidates": len(grid),
@@ -321,6 +319,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             NAME,
             lambda: self._read(X, y, task),
             lambda data: model.fit(*data),
+            kind="search",
         )
         targets = self.estimator._targets(plan.problem.loss)
         report = report_on_public_choice(model, plan, targets, params, public[0].shape[0])

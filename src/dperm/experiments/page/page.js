@@ -1,19 +1,29 @@
 "use strict";
 (() => {
-  const { studies } = JSON.parse(document.getElementById("data").textContent);
-  const METRICS = {
-    accuracy: { name: "Accuracy", drawn: "Accuracy on held-out rows, %", factor: 100, better: 1 },
-    auc: { name: "AUC", drawn: "Area under the ROC curve on held-out rows", factor: 1, better: 1 },
-    log_loss: { name: "Log loss", drawn: "Log loss on held-out rows", factor: 1, better: -1 },
-    objective: { name: "Objective", drawn: "Objective (regularised mean loss) on training rows", factor: 1, better: -1 },
-    noise_scale: { name: "Noise scale", drawn: "Scale of the noise; its unit differs by mechanism", factor: 1, better: 0 },
-  };
+  const { studies, metrics: METRICS } = JSON.parse(document.getElementById("data").textContent);
+  const known = (key) => studies.some(({ contenders }) => contenders.some(({ points }) => points.some((one) => one[key] !== null)));
+  const measured = Object.keys(METRICS).filter(known);
   const state = {
-    study: 0, metric: "accuracy", axis: "log", hidden: new Set(), at: null,
+    study: 0, metric: measured[0], axis: "log", range: "crop", hidden: new Set(), at: null,
     sort: { column: "", ascending: true },
   };
 
   const byId = (id) => document.getElementById(id);
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  let chosen = null;
+  function paint() {
+    const dark = chosen ?? system.matches;
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
+    byId("theme").textContent = dark ? "Light" : "Dark";
+    byId("theme").setAttribute("aria-label", `Switch to the ${dark ? "light" : "dark"} theme`);
+  }
+  system.addEventListener("change", paint);
+  byId("theme").addEventListener("click", () => { chosen = !(chosen ?? system.matches); paint(); });
+  paint();
+  if (!studies.length) {
+    byId("study").hidden = true;
+    return;
+  }
   function fill(element, attributes, children) {
     for (const [name, value] of Object.entries(attributes)) {
       if (value !== null && value !== undefined) element.setAttribute(name, value);
@@ -39,12 +49,11 @@
     return String(Number(value.toPrecision(3)));
   };
   const epsilonText = (epsilon) => String(Number(epsilon.toPrecision(4)));
+  /* An objective above the minimum has no decimal places of its own. */
   const number = (value, metric) =>
-    metric === "accuracy" ? (100 * value).toFixed(1)
-      : metric in METRICS && metric !== "noise_scale" && Math.abs(value) < 100 ? value.toFixed(4) : short(value);
-  const errorText = (pair, metric) => (pair.error === null ? "" : ` ±${
-    metric === "accuracy" ? (100 * pair.error).toFixed(2)
-      : metric in METRICS && metric !== "noise_scale" && pair.error < 100 ? pair.error.toFixed(4) : short(pair.error)}`);
+    metric in METRICS && metric !== "noise_scale" ? (METRICS[metric].factor * value).toFixed(study().digits[metric]) : short(value);
+  const errorText = (pair, metric) => (pair.error === null ? "" : ` ±${metric in METRICS && metric !== "noise_scale"
+    ? (METRICS[metric].factor * pair.error).toFixed(study().digits[metric] + METRICS[metric].finer) : short(pair.error)}`);
   const time = (seconds) => (seconds < 1 ? `${short(1000 * seconds)} ms` : `${short(seconds)} s`);
 
   /* Which number of a point is drawn: objectives above the minimum where the minimum is known. */
@@ -92,19 +101,10 @@
     }
     return ticks;
   }
-  function spaced(places, sizes, low, high) {
-    const order = places.map((_, i) => i).sort((a, b) => places[a] - places[b]);
-    const placed = [...places];
-    order.forEach((i, k) => {
-      const above = k ? placed[order[k - 1]] + (sizes[order[k - 1]] + sizes[i]) / 2 : low;
-      placed[i] = Math.max(placed[i], above);
-    });
-    for (let k = order.length - 1, limit = high; k >= 0; k--) {
-      const i = order[k];
-      placed[i] = Math.min(placed[i], limit);
-      if (k) limit = placed[i] - (sizes[i] + sizes[order[k - 1]]) / 2;
-    }
-    return placed;
+  /* The worst value on the scale, in what is drawn; null where all of them are. */
+  function limit() {
+    const worst = drawnKey() === "excess" ? null : study().limits[state.metric];
+    return worst === null || state.range === "all" ? null : METRICS[state.metric].factor * worst;
   }
 
   let chart = null;
@@ -112,16 +112,10 @@
     const holder = byId("chart");
     const width = Math.max(260, holder.clientWidth), wide = width >= 620;
     const shown = visible().map((contender) => ({ contender, points: series(contender) })).filter((one) => one.points.length);
-    const named = shown.filter(({ contender }) => contender.colour !== null || contender.kind === "baseline");
-    const sizes = named.map(({ contender }) => (contender.kind === "oracle" ? 28 : 16));
-    const needed = sizes.reduce((sum, size) => sum + size, 0);
-    const height = wide ? Math.max(400, needed + 70) : 300;
-    const longest = Math.max(8, ...named.map(({ contender }) =>
-      Math.max(Math.min(contender.label.length, 26), contender.kind === "oracle" ? 22 : 0)));
-    const margin = { top: 14, right: wide ? 40 + 7.6 * longest : 12, bottom: 42, left: 56 };
+    const height = wide ? 420 : 300, margin = { top: 14, right: 14, bottom: 42, left: 56 };
     const right = width - margin.right, bottom = height - margin.bottom;
     const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", tabindex: 0,
-      "aria-label": `${METRICS[state.metric].drawn} over epsilon for ${shown.length} contenders on ${study().dataset}, ${study().loss} loss. Arrow keys read the values; the table below has all of them.` });
+      "aria-label": `${METRICS[state.metric].title} over epsilon for ${shown.length} contenders on ${study().dataset}, ${study().loss} loss. Arrow keys read the values; the table below has all of them.` });
     chart = null;
     if (!shown.length) {
       svg.append(s("text", { x: width / 2, y: height / 2, "text-anchor": "middle", class: "quiet" },
@@ -129,17 +123,20 @@
       holder.replaceChildren(svg);
       return;
     }
-    const means = shown.flatMap(({ points }) => points.map((point) => point.mean));
-    const logarithmic = drawnKey() === "excess" || state.metric === "noise_scale"
-      || (METRICS[state.metric].better < 0 && Math.min(...means) > 0 && Math.max(...means) > 20 * Math.min(...means));
+    const { better } = METRICS[state.metric], end = limit(), down = better > 0;
+    const worse = (value) => end !== null && better * value < better * end;
+    const every = shown.flatMap(({ points }) => points.map((point) => point.mean));
+    const cropped = every.some(worse) && !every.every(worse);
+    const beyond = (value) => cropped && worse(value);
+    const logarithmic = drawnKey() === "excess" || state.metric === "noise_scale";
     const lowest = (point) => (logarithmic ? Math.max(point.mean - point.error, 0.3 * point.mean) : point.mean - point.error);
-    let low = Math.min(...shown.flatMap(({ points }) => points.map(lowest)));
-    let high = Math.max(...shown.flatMap(({ points }) => points.map((point) => point.mean + point.error)));
+    const means = every.filter((value) => !beyond(value));
+    let low = Math.min(...means), high = Math.max(...means);
     if (logarithmic) {
       low = 10 ** Math.floor(Math.log10(low) + 1e-9);
       high = Math.max(10 * low, 10 ** Math.ceil(Math.log10(high) - 1e-9));
     } else {
-      const room = 0.05 * (high - low) || 0.05 * Math.abs(high) || 1;
+      const room = 0.09 * (high - low) || 0.05 * Math.abs(high) || 1;
       low -= room; high += room;
     }
     const epsilons = study().epsilons;
@@ -164,39 +161,41 @@
     }
     svg.append(s("text", { x: (margin.left + right) / 2, y: height - 6, "text-anchor": "middle" }, "ε (more privacy to the left)"));
 
+    const panel = { x: margin.left, y: margin.top, width: right - margin.left, height: bottom - margin.top };
+    const marked = new Map(), edge = down ? bottom : margin.top;
+    function arrow(contender, epsilon) { /* side by side; the grey ones, which are drawn first, share theirs */
+      const count = marked.get(epsilon) ?? 0;
+      if (isPale(contender) && count) return null;
+      const across = 9 * Math.ceil(count / 2) * (count % 2 ? 1 : -1);
+      marked.set(epsilon, count + 1);
+      return s("path", { class: "arrow", d: down ? "M-4,-7H4L0,1Z" : "M-4,7H4L0,-1Z", transform: `translate(${x(epsilon) + across},${edge})` });
+    }
     const order = [...shown].sort((a, b) => rank(a.contender) - rank(b.contender));
     for (const { contender, points } of order) {
       const group = s("g", { class: look(contender), "data-label": contender.label });
       const path = (list) => `M${list.map(([px, py]) => `${px.toFixed(2)},${py.toFixed(2)}`).join("L")}`;
+      const inside = s("svg", { ...panel, viewBox: Object.values(panel).join(" ") }); /* cuts off what is beyond it */
       if (contender.kind === "baseline") {
         const level = y(points[points.length - 1].mean);
-        group.append(s("path", { class: "line", d: path([[margin.left, level], [right, level]]) }));
+        inside.append(s("path", { class: "line", d: path([[margin.left, level], [right, level]]) }));
       } else {
         if (contender.colour !== null) {
           const upper = points.map((point) => [x(point.epsilon), y(point.mean + point.error)]);
           const lower = points.map((point) => [x(point.epsilon), y(lowest(point))]).reverse();
           const wider = points.length > 1 ? [...upper, ...lower]
             : [[-2, 0], [2, 0], [2, 1], [-2, 1]].map(([dx, end]) => [upper[0][0] + dx, (end ? lower : upper)[0][1]]);
-          group.append(s("path", { class: "band", d: `${path(wider)}Z` }));
+          inside.append(s("path", { class: "band", d: `${path(wider)}Z` }));
         }
-        group.append(s("path", { class: "line", d: path(points.map((point) => [x(point.epsilon), y(point.mean)])) }),
-          ...points.map((point) => mark(contender, x(point.epsilon), y(point.mean))));
+        inside.append(s("path", { class: "line", d: path(points.map((point) => [x(point.epsilon), y(point.mean)])) }));
+        group.append(...points.filter((point) => !beyond(point.mean)).map((point) => mark(contender, x(point.epsilon), y(point.mean))),
+          ...points.filter((point) => beyond(point.mean)).map((point) => arrow(contender, point.epsilon)).filter((one) => one));
       }
+      group.prepend(inside);
       svg.append(group);
     }
-    if (wide && named.length) {
-      const wanted = named.map(({ points }) => y(points[points.length - 1].mean));
-      const placed = spaced(wanted, sizes, margin.top, bottom);
-      named.forEach(({ contender }, i) => {
-        const at = placed[i], text = contender.label.length > 26 ? `${contender.label.slice(0, 25)}…` : contender.label;
-        const two = contender.kind === "oracle";
-        svg.append(s("g", { class: look(contender), "data-end": contender.label },
-          s("path", { class: "leader", d: `M${right},${wanted[i]}L${right + 14},${at}H${right + 22}` }),
-          mark(contender, right + 20, at, 3.4),
-          s("text", { x: right + 30, y: at + (two ? -2 : 4) }, text),
-          two ? s("text", { x: right + 30, y: at + 10, class: "small" }, contender.remark) : null));
-      });
-    }
+    nameBaselines(shown, { svg, y, beyond, down, left: margin.left + 5, right: right - 5, edge });
+    byId("range").hidden = study().limits[state.metric] === null || drawnKey() === "excess";
+    byId("cropped").textContent = cropped ? "Arrows: off the scale; the table has the values." : "";
     const guide = s("line", { class: "guide", y1: margin.top, y2: bottom, visibility: "hidden" });
     svg.append(guide);
     holder.replaceChildren(svg);
@@ -214,6 +213,23 @@
       read(epsilons[now < 0 ? (step > 0 ? 0 : epsilons.length - 1) : Math.min(epsilons.length - 1, Math.max(0, now + step))]);
     });
     read(null);
+  }
+  /* Names on the dotted lines, at the end with more room; those of one place share a label. */
+  function nameBaselines(shown, { svg, y, beyond, down, left, right, edge }) {
+    const lines = shown.filter(({ contender }) => contender.kind !== "baseline");
+    const labels = [], off = [];
+    for (const { contender, points } of shown.filter((one) => one.contender.kind === "baseline")) {
+      const value = points[points.length - 1].mean, at = y(value), near = labels.find((one) => Math.abs(one.at - at) < 13);
+      if (beyond(value)) off.push(`${down ? "↓" : "↑"} ${contender.label} ${short(value)}`);
+      else if (near) near.names.push(contender.label);
+      else labels.push({ at, names: [contender.label] });
+    }
+    for (const { at, names } of labels) {
+      const room = (place) => Math.min(...lines.map(({ points }) => Math.abs(y(points[place(points)].mean) - at + 8)));
+      const start = room(() => 0) >= room((points) => points.length - 1);
+      svg.append(s("text", { class: "small halo", x: start ? left : right, y: at - 4, "text-anchor": start ? "start" : "end" }, `${names.join(", ")} (not private)`));
+    }
+    if (off.length) svg.append(s("text", { class: "small halo", x: right, y: edge + (down ? -6 : 12), "text-anchor": "end" }, off.join(", ")));
   }
   const rank = (contender) => (contender.colour !== null ? 2 : contender.kind === "baseline" ? 1 : 0);
 
@@ -234,7 +250,7 @@
 
   function emphasise(label) {
     for (const group of byId("chart").querySelectorAll("g.curve")) {
-      group.classList.toggle("near", label !== null && (group.dataset.label ?? group.dataset.end) === label);
+      group.classList.toggle("near", label !== null && group.dataset.label === label);
     }
   }
   function read(epsilon, near = null) {
@@ -269,7 +285,8 @@
   }
 
   function drawLegend() {
-    byId("legend").replaceChildren(...study().contenders.map((contender) => {
+    const listed = [...study().contenders].sort((a, b) => rank(b) - rank(a));
+    byId("legend").replaceChildren(...listed.map((contender) => {
       const button = h("button", { type: "button", "data-label": contender.label, "aria-pressed": String(!state.hidden.has(contender.label)) },
         swatch(contender), h("span", {}, contender.label, contender.remark ? h("small", {}, ` ${contender.remark}`) : null));
       button.addEventListener("click", () => {
@@ -285,7 +302,7 @@
   }
 
   function drawTable() {
-    const { epsilons, contenders } = study(), metric = state.metric, { better, drawn } = METRICS[metric];
+    const { epsilons, contenders } = study(), metric = state.metric, { better, title } = METRICS[metric];
     const cell = (contender, epsilon) => contender.points.find((one) => one.epsilon === epsilon)?.[metric] ?? null;
     const columns = [
       { key: "label", text: "contender", value: (contender) => contender.label },
@@ -330,7 +347,7 @@
       }),
       h("td", {}, time(contender.seconds))));
     byId("table").replaceChildren(h("thead", {}, head), h("tbody", {}, ...body));
-    byId("table-note").textContent = `${drawn}: mean ${study().error}.${better ? " Marked: the best private mean at each ε." : ""}`;
+    byId("table-note").textContent = `${title}: mean ${study().error}.${better ? " Marked: the best private mean at each ε." : ""}`;
   }
 
   function drawCost() {
@@ -370,7 +387,7 @@
 
   function drawStudy() {
     const { dataset, loss, error } = study(), above = drawnKey() === "excess";
-    byId("drawn").textContent = `${dataset}, ${loss} loss. ${METRICS[state.metric].drawn}${above ? ", above the minimum (none)" : ""}. Bands: ${error}. Point at the chart, or use arrow keys in it, to read values.`;
+    byId("drawn").textContent = `${dataset}, ${loss} loss. ${METRICS[state.metric].title}${above ? ", above the minimum (none)" : ""}. Bands: ${error}. Point at the chart, or use arrow keys in it, to read values.`;
     drawLegend();
     drawChart();
     drawTable();
@@ -411,11 +428,12 @@
     });
     holder.append(...buttons);
   }
-  const known = (key) => studies.some(({ contenders }) => contenders.some(({ points }) => points.some((one) => one[key] !== null)));
-  choices(byId("metric"), Object.entries(METRICS).filter(([key]) => known(key)).map(([key, { name }]) => [key, name]), "radio", "aria-checked",
+  choices(byId("metric"), measured.map((key) => [key, METRICS[key].name]), "radio", "aria-checked",
     (metric) => { state.metric = metric; drawStudy(); });
   choices(byId("axis"), [["log", "log ε"], ["linear", "linear ε"]], "radio", "aria-checked",
     (axis) => { state.axis = axis; drawChart(); });
+  choices(byId("range"), [["crop", "what matters"], ["all", "whole range"]], "radio", "aria-checked",
+    (range) => { state.range = range; drawChart(); });
   if (studies.length > 1) {
     choices(byId("tabs"), studies.map((one, i) => [i, `${one.dataset} · ${one.loss}`]), "tab", "aria-selected",
       (place) => openStudy(Number(place)));
@@ -429,18 +447,6 @@
     for (const contender of study().contenders) state.hidden.add(contender.label);
     drawStudy();
   });
-
-  const system = window.matchMedia("(prefers-color-scheme: dark)");
-  let chosen = null;
-  function paint() {
-    const dark = chosen ?? system.matches;
-    document.documentElement.dataset.theme = dark ? "dark" : "light";
-    byId("theme").textContent = dark ? "Light" : "Dark";
-    byId("theme").setAttribute("aria-label", `Switch to the ${dark ? "light" : "dark"} theme`);
-  }
-  system.addEventListener("change", paint);
-  byId("theme").addEventListener("click", () => { chosen = !(chosen ?? system.matches); paint(); });
-  paint();
 
   openStudy(0);
   let width = byId("chart").clientWidth;

@@ -18,6 +18,7 @@ MODULES = {
     "bounds": "bounds_curves",
     "frontier": "frontier",
     "defaults": "defaults",
+    "plan": "expected",
 }
 """In which module of this package the dict ``ITEMS`` has each item. One line adds an item."""
 

@@ -32,8 +32,12 @@ class Check:
     claim: str
     holds: bool
 
+    @property
+    def verdict(self) -> str:
+        return "holds" if self.holds else "does not hold"
+
     def __str__(self) -> str:
-        return f"{self.claim}: {'holds' if self.holds else 'DOES NOT HOLD'}"
+        return f"{self.claim}: {self.verdict if self.holds else self.verdict.upper()}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dperm.experiments.figures import save
 from dperm.experiments.reproduce.published import REPORT_CONSTANTS, TEST_POINTS
+from dperm.experiments.series import mean_and_error
 from dperm.models.atomic import atomic_path
 
 if TYPE_CHECKING:
@@ -60,11 +61,12 @@ def draw(
     plane.legend(frameon=False, fontsize=8.5, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.13))
 
     constants = sorted(accuracy)
-    mean, spread = (np.array([100 * f(accuracy[c]) for c in constants]) for f in (np.mean, np.std))
+    found = [mean_and_error(100 * accuracy[c], np.arange(len(accuracy[c]))) for c in constants]
+    mean, error = np.array(found).T
     right.fill_between(
-        constants, mean - spread, np.minimum(mean + spread, 100), color=_BLUE, alpha=0.16, linewidth=0
+        constants, mean - error, np.minimum(mean + error, 100), color=_BLUE, alpha=0.16, linewidth=0
     )
-    right.plot(constants, mean, "-o", color=_BLUE, markersize=4.6, label="ours, mean ± standard deviation")
+    right.plot(constants, mean, "-o", color=_BLUE, markersize=4.6, label="ours, mean ± one standard error")
     there = [(c, 100 * correct / TEST_POINTS) for c in constants for correct in REPORT_CONSTANTS[c]]
     right.plot(*zip(*there, strict=True), "x", color=_ORANGE, markersize=6, label="published, three runs")
     right.set_title("Private SGD: accuracy on 5,000 points, %", loc="left", fontsize=11)

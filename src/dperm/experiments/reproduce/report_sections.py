@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dperm.experiments.metrics import with_error
 from dperm.experiments.reproduce.item import Check, Section
 from dperm.experiments.reproduce.published import (
     REPORT_CONSTANTS,
@@ -33,6 +34,9 @@ from dperm.experiments.reproduce.report_simulation import (
     PRIVATE,
     TRUTH,
 )
+from dperm.experiments.series import mean_and_error
+
+ERROR = "mean ± one standard error of the mean over runs"
 
 
 def accuracy_section(setting: PublishedAccuracy, runs: Sequence[Run], prices: Prices) -> Section:
@@ -50,10 +54,10 @@ def accuracy_section(setting: PublishedAccuracy, runs: Sequence[Run], prices: Pr
     for method, epsilon in really.items():
         right = 100 * accuracies_of(runs, setting, method)
         there = f"{100 * published[method] / TEST_POINTS:.2f}" if method in published else "-"
-        rows.append((method, f"{right.mean():.2f} ±{right.std():.2f}", there, epsilon))
+        rows.append((method, with_error(*mean_and_error(right, np.arange(len(right))), 2), there, epsilon))
     kind = "noisy labels" if setting.noisy_labels else "labels by the line"
     return Section(
-        title=f"accuracy, %: n = {setting.n_rows}, {kind}, c² = {_fraction(setting.constant)}, "
+        title=f"accuracy, %, {ERROR}: n = {setting.n_rows}, {kind}, c² = {_fraction(setting.constant)}, "
         f"ε claimed {EPSILON:g}, δ = {DELTA:g}",
         columns=("method", "ours", "published", "ε really"),
         rows=tuple(rows),
@@ -90,7 +94,7 @@ def constant_section(runs: Sequence[Run], prices: Prices) -> Section:
         rows.append(
             (
                 _fraction(constant),
-                f"{100 * right.mean():.1f} ±{100 * right.std():.1f}",
+                with_error(*mean_and_error(100 * right, np.arange(len(right))), 1, 1),
                 f"{there.mean():.1f}",
                 " ".join(f"{value:.1f}" for value in there),
                 str(prices[STUDY_ROWS, constant, 1]),
@@ -98,7 +102,8 @@ def constant_section(runs: Sequence[Run], prices: Prices) -> Section:
             )
         )
     return Section(
-        title=f"private SGD over c², n = 100, accuracy in %; ε claimed {EPSILON:g} and δ = {DELTA:g} throughout",
+        title=f"private SGD over c², n = 100, accuracy in %, {ERROR}; ε claimed {EPSILON:g} and δ = {DELTA:g} "
+        "throughout",
         columns=(
             "c²",
             "ours",

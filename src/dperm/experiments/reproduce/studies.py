@@ -1,11 +1,10 @@
 """Comparisons that items share: every contender is a run of its own, so that the same run is done once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -14,10 +13,12 @@ from dperm.experiments.batches import Rows
 from dperm.experiments.compare import specify
 from dperm.experiments.figures import figure_of, save
 from dperm.experiments.grid import budgets_of, plan_grid, problems_of
+from dperm.experiments.metrics import METRICS, with_error
 from dperm.experiments.reproduce import data
 from dperm.experiments.reproduce.item import Bench, Check, Progress, Section
-from dperm.experiments.results import RULE, Curve, Study, combine, curves, make_results
+from dperm.experiments.results import RULE, Study, combine, curves, make_results
 from dperm.experiments.runner import run
+from dperm.experiments.series import error_in_words, mean_and_error
 from dperm.experiments.spec import Entrant, Spec
 from dperm.experiments.store import merged
 from dperm.models.atomic import atomic_path
@@ -138,29 +139,28 @@ def mean_accuracy(results: pa.Table) -> dict[tuple[str, float], float]:
 
 
 def accuracy_section(results: pa.Table, title: str = "accuracy on held-out rows, %") -> Section:
-    return curve_section(results, title, lambda curve: [100 * runs for runs in curve.accuracy], 1)
+    return curve_section(results, title, "accuracy")
 
 
 def objective_section(results: pa.Table) -> Section:
-    return curve_section(results, "regularised mean loss on training rows", lambda curve: curve.objective, 3)
+    return curve_section(results, "regularised mean loss on training rows", "objective")
 
 
-def curve_section(
-    results: pa.Table, title: str, values: Callable[[Curve], Sequence[np.ndarray]], digits: int
-) -> Section:
-    """A row per contender and a column per epsilon: mean ± standard deviation over the runs."""
-    found, study = curves(results), Study.of(results)
+def curve_section(results: pa.Table, title: str, metric: str) -> Section:
+    """A row per contender and a column per epsilon: mean ± standard error over the repeats."""
+    found, study, about = curves(results), Study.of(results), METRICS[metric]
+    assert about.digits is not None  # of what papers show
     epsilons = sorted({float(epsilon) for curve in found for epsilon in curve.epsilons})
     rows = []
     for curve in found:
-        cells = dict(zip(curve.epsilons.tolist(), values(curve), strict=True))
-        shown = [
-            f"{cells[e].mean():.{digits}f} ±{cells[e].std():.{digits}f}" if e in cells else "skipped"
-            for e in epsilons
-        ]
+        values = zip(getattr(curve, metric), curve.runs, strict=True)
+        measured = [mean_and_error(about.factor * some, runs[:, 0]) for some, runs in values]
+        texts = [with_error(mean, error, about.digits, about.finer) for mean, error in measured]
+        cells = dict(zip(curve.epsilons.tolist(), texts, strict=True))
+        shown = [cells.get(epsilon, "skipped") for epsilon in epsilons]
         rows.append((curve.label, *shown, f"{1000 * curve.seconds:.1f}"))
     return Section(
-        title=f"{study.dataset}, {study.loss} loss: {title}",
+        title=f"{study.dataset}, {study.loss} loss: {title}, mean {error_in_words(study)}",
         columns=("method", *(f"ε = {epsilon:g}" for epsilon in epsilons), "ms/model"),
         rows=tuple(rows),
     )

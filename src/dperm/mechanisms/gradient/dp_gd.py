@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from dperm.errors import InvalidInput, NotCertified
 from dperm.losses import Logistic
 from dperm.mechanisms.gradient.family import TRAJECTORY, GradientMechanism, GradientPlan
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.weight_noise import WeightNoise, in_steps
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_flag, check_share
 from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
@@ -158,6 +159,16 @@ class DPGD(GradientMechanism):
             )
         gap = gradient_gap(problem, weight_norm) if self._follows_weights(problem) else self.gap(problem)
         return gaussian_noise(gap + rounding, problem.dimension, plan.step_mu)
+
+    def weight_noise(
+        self, problem: Problem, used: Mapping[str, Any], noise_scale: float
+    ) -> WeightNoise | None:
+        """At most that of a flat function; a split budget has noise that all steps share, which is not counted."""
+        if self.split > 0:
+            return None
+        steps = used["steps"]
+        tail = max(1, round(used["tail_average"] * steps))
+        return in_steps(noise_scale / problem.n_rows, used["step_size"], steps, used["momentum"], tail)
 
     def _prepare(self, engine: Engine, plans: Sequence[DPGDPlan], gate: Gate) -> Matrix | None:
         """The gradient sum at zero weights, exact and released, when the budget is split."""

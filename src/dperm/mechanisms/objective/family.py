@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from dperm.mechanisms.objective.profile import (
     output_sensitivity,
     strength,
 )
+from dperm.mechanisms.weight_noise import WeightNoise, in_objective
 from dperm.planning.checks import check_positive
 from dperm.privacy import (
     Budget,
@@ -98,6 +99,9 @@ class ObjectiveMechanism(Mechanism):
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
         """The l2 for a problem that leaves it open, from public facts alone."""
         return l2_of_noise(problem, budget.epsilon)
+
+    def weight_noise(self, problem: Problem, used: Mapping[str, Any], noise_scale: float) -> WeightNoise:
+        return in_objective(used["objective_noise"], problem.n_rows * used["l2_used"], used["output_noise"])
 
     def _tolerance(self, problem: Problem) -> float:
         return 1e-6 if self.tolerance is None else self.tolerance

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,7 @@ from dperm.mechanisms.objective.l2_rule import l2_of_curvature
 from dperm.mechanisms.objective.objective_kst import several_margins
 from dperm.mechanisms.objective.profile import pure_plan, strength
 from dperm.mechanisms.registry import register
+from dperm.mechanisms.weight_noise import WeightNoise
 from dperm.mechanisms.worst_case import NEWTON_JOBS, WorstCase
 from dperm.planning.checks import check_share
 from dperm.planning.penalty import against_descent_noise
@@ -73,6 +76,12 @@ class ObjectivePure(ObjectiveMechanism):
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
         return max(l2_of_curvature(problem, budget.epsilon), against_descent_noise(problem, budget))
+
+    def weight_noise(self, problem: Problem, used: Mapping[str, Any], noise_scale: float) -> WeightNoise:
+        """By the mean square of the whole noise vector, p (p + 1) scale^2, since this noise is not Gaussian."""
+        p = problem.dimension
+        whole = math.sqrt(p * (p + 1)) * used["objective_noise"] / (problem.n_rows * used["l2_used"])
+        return WeightNoise(deviation=math.hypot(whole, math.sqrt(p + 1) * used["output_noise"]))
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> ObjectivePlan:
         out = self.output_share * budget.epsilon

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.mechanisms.base import Job, Mechanism
+from dperm.mechanisms.weight_noise import WeightNoise, on_weights
 from dperm.privacy import Gate, GaussianNoise
+from dperm.problem import Problem
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
@@ -35,6 +37,9 @@ class OutputMechanism(Mechanism):
         trained = points[:, [column[job.model, job.plan.problem] for job in jobs]]
         released = gate.release_weights(trained, noises, f"{self.name} weights")
         return [np.ascontiguousarray(released[:, k]) for k in range(len(jobs))]
+
+    def weight_noise(self, problem: Problem, used: Mapping[str, Any], noise_scale: float) -> WeightNoise:
+        return on_weights(noise_scale)
 
     @abstractmethod
     def _train(self, plans: Sequence[Any], rows: Rows, gate: Gate) -> Matrix:

@@ -1,0 +1,190 @@
+"""``dperm evaluate``: how good a saved model is, on private test rows."""
+
+from __future__ import annotations
+
+import secrets
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dperm.cli import completion
+from dperm.cli.data import Later, is_named, no_rows, read_records
+from dperm.cli.options import (
+    check_capacity,
+    force_option,
+    import_option,
+    json_option,
+    max_rows_option,
+    neighbours_option,
+)
+from dperm.cli.output import check_free, print_json, say
+from dperm.errors import InvalidInput
+from dperm.privacy import Budget
+
+if TYPE_CHECKING:
+    from dperm.datasets import Schema
+
+NEITHER = (
+    "every figure computed from private rows tells about them. Give --epsilon, the budget to spend on the evaluation, "
+    "or --local for exact figures that must not be published."
+)
+_LOCAL_ALONE = "--local shows exact figures and spends nothing: leave out {}."
+
+
+@click.command(short_help="Judge a saved model on private test rows.")
+@click.argument("model", shell_complete=completion.files)
+@click.argument("data", shell_complete=completion.data)
+@click.option(
+    "--epsilon", type=float, show_default="none; or --local", help="Privacy budget ε of the evaluation."
+)
+@click.option(
+    "--delta", type=float, show_default="that of the model", help="Privacy budget δ of the evaluation."
+)
+@click.option(
+    "--local",
+    is_flag=True,
+    help="Exact figures instead, for the owner of the data alone: NOT private, not to be published.",
+)
+@click.option(
+    "--bins",
+    type=int,
+    show_default="32, or fewer where noise is large",
+    help="Bins of the scores, for AUC and curves; an even number.",
+)
+@neighbours_option("What is hidden: the content of a test row, or also whether it is there.")
+@max_rows_option
+@click.option(
+    "--ledger",
+    "ledger_path",
+    metavar="FILE",
+    show_default="none",
+    shell_complete=completion.files,
+    help="Charge this ledger (see dperm ledger).",
+)
+@click.option("--dataset-name", metavar="NAME", show_default="its default one", help="Dataset of the ledger.")
+@click.option(
+    "--output",
+    "output_path",
+    metavar="FILE",
+    show_default="none",
+    shell_complete=completion.files,
+    help="JSON file for the evaluation, with all curves; dperm report shows it.",
+)
+@force_option
+@import_option
+@json_option
+def evaluate(
+    model: str,
+    data: str,
+    epsilon: float | None,
+    delta: float | None,
+    local: bool,
+    bins: int | None,
+    neighbours: str,
+    max_rows: int | None,
+    ledger_path: str | None,
+    dataset_name: str | None,
+    output_path: str | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Judge a saved model on private test rows, every figure with a 95 % interval that knows its noise.
+
+    DATA is a CSV or Parquet file with the columns of the model's schema, the target among them, and rows that the model
+    was not trained on. One release of noisy counts is made, and everything shown follows from it. A ledger is charged
+    once, before a cell of DATA is read; if nobody in DATA was in the training table, give the test rows a dataset of
+    their own there.
+
+    \b
+    Examples:
+      dperm evaluate model.json test.csv --epsilon 0.5
+      dperm evaluate model.json test.csv --epsilon 0.5 --delta 1e-6 \\
+          --ledger study.ledger --dataset-name test --output evaluation.json
+      dperm evaluate model.json test.csv --local
+    """
+    from dperm.evaluation import evaluate as judge
+    from dperm.ledger import Ledger
+    from dperm.models import read_model
+    from dperm.models.atomic import check_writable
+
+    if not local and epsilon is None:
+        raise click.UsageError(NEITHER)
+    if local:
+        _check_local(
+            epsilon=epsilon, delta=delta, ledger=ledger_path, dataset_name=dataset_name, max_rows=max_rows
+        )
+    else:
+        check_capacity(neighbours, max_rows)
+    path = None if output_path is None else Path(output_path)
+    if path is not None:
+        check_free(path, force)
+        check_writable(path)
+    estimator, schema = read_model(model)
+    if schema is None:
+        raise InvalidInput(
+            f"{Path(model).name} was saved without a schema, so records cannot be turned into features. Evaluate it "
+            "from Python with dperm.evaluate, or save it with save_model(..., schema=...)."
+        )
+    budget = None
+    if epsilon is not None:
+        budget = Budget(epsilon, estimator.privacy_.delta if delta is None else delta)
+        budget.check_gaussian()
+    if dataset_name is not None and ledger_path is None:
+        raise click.UsageError("--dataset-name is about the ledger; give --ledger too.")
+    rows = _Announced(data, schema, max_rows)
+    found = judge(
+        estimator,
+        rows.X,
+        rows.y,
+        budget,
+        neighbours=neighbours,
+        max_rows=max_rows,
+        ledger=None if ledger_path is None else Ledger(ledger_path),
+        dataset=dataset_name,
+        bins=bins,
+        local=local,
+    )
+    if path is not None:
+        if path.exists() and not force:  # since the work began; what was paid for is not thrown away
+            path = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{path.suffix}")
+        found.save(path)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        say(str(found))
+    if found.ledger_entry is not None:
+        click.echo(f"Charged to {found.ledger_entry}.", err=True)
+    if path is not None:
+        click.echo(f"Saved to {path}.", err=True)
+
+
+def _check_local(**given: Any) -> None:
+    wrong = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+    if wrong:
+        raise click.UsageError(_LOCAL_ALONE.format(" and ".join(wrong)))
+
+
+class _Announced:
+    """Test rows of which only the names of the columns and their number are known until somebody looks at them."""
+
+    def __init__(self, data: str, schema: Schema, max_rows: int | None) -> None:
+        from dperm.datasets import dataset_rows, encode_rows, encode_target, look_at
+        from dperm.datasets.columns import check_columns
+
+        self._data, self._schema, self._max_rows = data, schema, max_rows
+        if is_named(data):
+            n_rows = dataset_rows(data)
+        else:
+            names, n_rows = look_at(data)
+            wanted = [item.name for item in (*schema.features, schema.target)]
+            check_columns(dict.fromkeys(names), wanted)
+        if n_rows == 0 and max_rows is None:
+            raise InvalidInput(no_rows(data))
+        self.X = Later((n_rows, schema.n_columns), lambda: encode_rows(self._table, schema))
+        self.y = Later((n_rows,), lambda: encode_target(self._table, schema))
+
+    @cached_property
+    def _table(self) -> Any:
+        return read_records(self._data, self._schema, empty=self._max_rows is not None)

@@ -1,0 +1,112 @@
+"""Does an evaluation keep what it claims? Worst-case neighbours, how far they move the counts, and an attack.
+
+As everywhere in the audit, "refuted" is a proof up to a stated probability and anything else proves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.audit.bounds import ProfileFamily, lower_bounds
+from dperm.audit.results import AttackResult
+from dperm.evaluation.classifying import Judged, class_counts, class_design
+from dperm.evaluation.design import Design
+from dperm.evaluation.planning import Plan
+from dperm.evaluation.regressing import regression_counts, regression_design
+from dperm.neighbours import Neighbours
+from dperm.planning.gaussian import price_of
+from dperm.privacy import Budget, Gate
+
+Vector = NDArray[np.float64]
+
+CLAIM = Budget(1.0, 1e-2)
+RUNS, TRAINING, FAILURE = 20_000, 0.1, 1e-3
+BINS, SURE = 12, 1e6
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Case:
+    """What the two tables of a pair of neighbours give before noise, and the plan of the release."""
+
+    name: str
+    plan: Plan
+    left: Vector
+    right: Vector
+
+    @property
+    def gap(self) -> float:
+        return float(np.linalg.norm(self.left - self.right))
+
+
+def worst_cases(neighbours: Neighbours, budget: Budget = CLAIM) -> list[Case]:
+    """For each kind of model, neighbours that move what is released as far as its sensitivity says.
+
+    A row that is right and sure is replaced by one that is wrong and sure, or such a one comes.
+    """
+    found = []
+    replaced = neighbours is Neighbours.REPLACE_ONE
+    for n_classes in (2, 3):
+        design = class_design(n_classes, BINS, has_probabilities=True)
+        right, wrong = (_sure(label, said, n_classes) for label, said in ((n_classes - 1,) * 2, (1, 0)))
+        here, there = (
+            design.vector(class_counts(design, rows, n_classes, BINS))
+            for rows in (wrong, right if replaced else _first(right, 0))
+        )
+        found.append(_case(f"{n_classes} classes", design, neighbours, budget, here, there))
+    design = regression_design(neighbours)
+    tables = [(np.array([-1.0]), np.array([1.0])), (np.array([-1.0]), np.array([-1.0]))]
+    if not replaced:
+        tables[1] = (np.zeros(0), np.zeros(0))
+    here, there = (design.vector(regression_counts(design, *table, (-1.0, 1.0))) for table in tables)
+    found.append(_case("regression", design, neighbours, budget, here, there))
+    return found
+
+
+def attacked(case: Case, runs: int = RUNS, seed: int = 0, noise_share: float = 1.0) -> AttackResult:
+    """Release both tables many times and bound epsilon from below, by the best possible score.
+
+    ``noise_share`` below 1 is a release with less noise than planned: one that must be refuted.
+    """
+    noise, gate = case.plan.noise, Gate.seeded(seed)
+    moved = (case.left - case.right) / noise.scale
+    scores = []
+    for exact in (case.left, case.right):
+        columns = np.repeat((exact / noise_share)[:, None], runs, axis=1)
+        published = noise_share * gate.lanes(runs).release(columns, [noise] * runs, "attacked")
+        scores.append(moved @ published / noise.scale)
+    here, there = scores
+    cut = round(TRAINING * runs)
+    family, delta = ProfileFamily(price_of([noise], 0.0)), case.plan.budget.delta
+    training = here[:cut], there[:cut]
+    bounds = lower_bounds(training, (here[cut:], there[cut:]), delta, FAILURE, family)
+    half = (runs - cut) // 2
+    null = lower_bounds(training, (here[cut : cut + half], here[cut + half :]), delta, FAILURE, family)
+    return AttackResult(
+        attack=case.name,
+        claimed=case.plan.budget.epsilon,
+        delta=delta,
+        runs=runs,
+        bounds=bounds,
+        null=null.epsilon,
+        gaussian=True,
+    )
+
+
+def _case(
+    name: str, design: Design, neighbours: Neighbours, budget: Budget, left: Vector, right: Vector
+) -> Case:
+    plan = Plan(design=design, budget=budget, neighbours=neighbours)
+    return Case(name=name, plan=plan, left=left, right=right)
+
+
+def _sure(label: int, said: int, n_classes: int) -> Judged:
+    """One row of this label that is given another, or its own, without a doubt."""
+    odds = np.where(np.arange(n_classes) == said, SURE, -SURE)[None]
+    return Judged(np.array([label]), odds[:, 1] if n_classes == 2 else odds, True)
+
+
+def _first(rows: Judged, n: int) -> Judged:
+    return Judged(rows.labels[:n], rows.log_odds[:n], rows.has_probabilities)

@@ -1,0 +1,260 @@
+"""``dperm.evaluate``: charge, read, count, release, and make figures of what was released."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm import __version__
+from dperm.certificate.document import plain
+from dperm.errors import InvalidInput, PrivacyWarning
+from dperm.estimators.apart import count_rows, margins_and_targets, quoting_nothing
+from dperm.estimators.labels import encode_labels
+from dperm.evaluation.bins import DEFAULTS, check_bins
+from dperm.evaluation.classifying import Judged, class_counts, class_design, judged, loss_cap
+from dperm.evaluation.design import MOST_ROWS, Integers
+from dperm.evaluation.exact import exact_class_figures, exact_regression_figures
+from dperm.evaluation.figures import figures
+from dperm.evaluation.found import LOCAL_NOTE
+from dperm.evaluation.planning import Plan, plan_for
+from dperm.evaluation.regressing import regression_counts
+from dperm.evaluation.result import Evaluation
+from dperm.evaluation.subject import Subject, subject_of
+from dperm.ledger import Ledger
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget, Gate
+
+Vector = NDArray[np.float64]
+
+NEITHER = (
+    "give a budget to spend on the evaluation, for example Budget(epsilon=0.5, delta=1e-6), or local=True for exact "
+    "figures that must not be published: every figure computed from private rows tells about them."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What was read: classes as ``Judged``, or predictions and targets."""
+
+    judged: Judged | None
+    predicted: Vector
+    targets: Vector
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+
+def evaluate(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    budget: Budget | None = None,
+    *,
+    neighbours: str = "replace-one",
+    max_rows: int | None = None,
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
+    bins: int | None = None,
+    random_state: Any = None,
+    local: bool = False,
+) -> Evaluation:
+    """Judge a fitted model on private test rows, with one release of noisy counts that costs ``budget``.
+
+    Parameters
+    ----------
+    model : private model, or a pipeline of a PublicEncoder and one
+        Fitted on other rows than these.
+    X, y
+        Test rows as ``predict`` takes them, and their true targets; labels must be among ``model.classes_``.
+    budget : Budget
+        Of the one release. Everything in the result is made of it, at no further cost.
+    neighbours, max_rows
+        As of the estimators: under "add-remove" the number of test rows is private too and ``max_rows`` bounds it.
+    ledger, dataset
+        Charged once, before a row is read. If nobody in the test rows was in the training rows, they are a dataset of
+        their own.
+    bins : int, optional
+        Of the scores, for areas and curves; by default 32, or fewer where noise is large.
+    random_state
+        Anything but None makes the noise predictable, and the result not private.
+    local : bool
+        Exact figures without noise, for the owner of the rows alone. Not private, not to be published; no budget.
+
+    Guarantee
+    ---------
+    With a budget, and without ``random_state``, all of the result is (epsilon, delta)-differentially private for the
+    test rows (docs/proofs/evaluation.md). Of the training rows it tells nothing that the model does not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dperm
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(20_000, 2))
+    >>> y = (X[:, 0] + 0.2 * rng.normal(size=20_000) > 0).astype(int)
+    >>> model = dperm.PrivateLogisticRegression(epsilon=1, delta=1e-6, classes=[0, 1]).fit(X[:10_000], y[:10_000])
+    >>> found = dperm.evaluate(model, X[10_000:], y[10_000:], dperm.Budget(1, 1e-6))
+    >>> bool(0.8 < found.metrics["accuracy"].low < found.metrics["accuracy"].high < 1)
+    True
+    """
+    subject, relation = subject_of(model), Neighbours.parse(neighbours)
+    if bins is not None:
+        check_bins(bins)
+    if local:
+        if budget is not None or ledger is not None or dataset is not None:
+            raise InvalidInput("local figures spend nothing: leave out budget, ledger and dataset.")
+        return _exact(subject, X, y, DEFAULTS[0] if bins is None else bins)
+    if not isinstance(budget, Budget):
+        raise InvalidInput(NEITHER[0].upper() + NEITHER[1:])
+    _check_purse(ledger, dataset, random_state)
+    _check_capacity(relation, max_rows)
+    told = count_rows(X, ledger is not None) if relation is Neighbours.REPLACE_ONE else None
+    if told == 0:
+        raise InvalidInput("there are no rows to evaluate on.")
+    public = told if max_rows is None else max_rows
+    assert public is not None
+    if budget.delta >= 1 / public:
+        warnings.warn(
+            f"delta = {budget.delta:g} is not below one over the number of test rows: such a promise allows each of "
+            "them to be published outright with that chance. Choose it far smaller.",
+            PrivacyWarning,
+            stacklevel=2,
+        )
+    plan, gate = plan_for(subject, budget, relation, public, bins), Gate.from_random_state(random_state)
+
+    def read() -> _Rows:
+        rows = _read(subject, X, y, relation)
+        if len(rows) > MOST_ROWS or (told is not None and len(rows) != told):
+            raise InvalidInput("X has another number of rows than it told before it was read.")
+        if max_rows is not None and len(rows) > max_rows:
+            raise InvalidInput("the table has more rows than max_rows, which it must never exceed.")
+        return rows
+
+    def release(rows: _Rows) -> Vector:
+        return plan.release(plan.design.vector(_counts(subject, plan, rows)), gate)
+
+    if ledger is None:
+        entry, released = None, release(read())
+    else:
+        entry, released = ledger.pay(
+            plan.cost,
+            read,
+            release,
+            dataset=dataset,
+            neighbours=relation.value,
+            kind="evaluate",
+            label=f"evaluation of model {subject.digest[:12]}",
+            mechanism="evaluation",
+        )
+    (record,) = gate.records()
+    return Evaluation(
+        **figures(subject, plan.design, released, plan.noise.scale, told, plan.bins),
+        **_about(subject),
+        rows=told,
+        max_rows=max_rows,
+        budget={"epsilon": budget.epsilon, "delta": budget.delta},
+        neighbours=relation.value,
+        ledger_entry=entry,
+        release={
+            "sensitivity": record.sensitivity,
+            "noise_scale": record.noise_scale,
+            "grid_exponent": record.grid_exponent,
+            "numbers": released.tolist(),
+            "names": [f"{part.name}, {part.size}" for part in plan.design.parts],
+            "entropy": record.entropy,
+            "secure": record.secure,
+            "bins": plan.bins,
+        },
+        notes=_notes(subject, record.secure),
+    )
+
+
+def _read(subject: Subject, X: Any, y: Any, relation: Neighbours) -> _Rows:
+    """Margins and targets; a record is quoted by no error, and no warning tells of one."""
+    with quoting_nothing(), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if subject.steps:
+            X = subject.transformed(X.read() if hasattr(X, "read") and hasattr(X, "shape") else X)
+        margins, targets = margins_and_targets(subject.model, X, y, relation)
+        if subject.task == "regression":
+            values = np.asarray(targets, np.float64)
+            if not np.isfinite(values).all():
+                raise InvalidInput("y holds targets that are missing or not finite; leave such rows out.")
+            return _Rows(None, margins, values)
+        labels = encode_labels(targets, subject.classes)
+        return _Rows(judged(subject, margins, labels), margins, labels)
+
+
+def _counts(subject: Subject, plan: Plan, rows: _Rows) -> dict[str, Integers]:
+    with np.errstate(all="ignore"):
+        if rows.judged is None:
+            return regression_counts(plan.design, rows.predicted, rows.targets, subject.y_range)
+        assert plan.bins is not None
+        return class_counts(plan.design, rows.judged, len(subject.classes), plan.bins)
+
+
+def _exact(subject: Subject, X: Any, y: Any, bins: int) -> Evaluation:
+    rows = _read(subject, X, y, Neighbours.REPLACE_ONE)
+    if not len(rows):
+        raise InvalidInput("there are no rows to evaluate on.")
+    common = {"local": True, "rows": len(rows), "notes": (LOCAL_NOTE,), **_about(subject)}
+    if rows.judged is None:
+        return Evaluation(metrics=exact_regression_figures(rows.predicted, rows.targets), **common)
+    design = class_design(len(subject.classes), bins, subject.has_probabilities)
+    vector = design.vector(class_counts(design, rows.judged, len(subject.classes), bins))
+    found = figures(subject, design, vector, 0.0, len(rows), bins)
+    found["metrics"] |= exact_class_figures(rows.judged)
+    return Evaluation(**found, **common)
+
+
+def _about(subject: Subject) -> dict[str, Any]:
+    return {
+        "task": subject.task,
+        "model": subject.digest,
+        "classes": plain("classes", subject.classes),
+        "y_range": subject.y_range if subject.task == "regression" else None,
+        "library": __version__,
+    }
+
+
+def _notes(subject: Subject, secure: bool) -> tuple[str, ...]:
+    found = [] if secure else ["NOT PRIVATE: random_state makes the noise predictable."]
+    if subject.has_probabilities:
+        cap = loss_cap(len(subject.classes))
+        found.append(f"The log loss of one row counts {cap:.3g} at most.")
+    if subject.task == "regression":
+        found.append("Targets and predictions are cut off at the ends of the declared range.")
+    return tuple(found)
+
+
+def _check_purse(ledger: Any, dataset: str | None, random_state: Any) -> None:
+    if ledger is None:
+        if dataset is not None:
+            raise InvalidInput("dataset names a dataset of the ledger; give the ledger too.")
+        return
+    if not isinstance(ledger, Ledger):
+        raise InvalidInput(f"ledger must be a dperm.Ledger or None; got a {type(ledger).__name__}.")
+    if random_state is not None:
+        raise InvalidInput(
+            "random_state makes the noise predictable, so the evaluation is not private and cannot be charged as if it "
+            "were. Leave random_state or the ledger at None."
+        )
+
+
+def _check_capacity(relation: Neighbours, max_rows: Any) -> None:
+    if relation is Neighbours.ADD_REMOVE and max_rows is None:
+        raise InvalidInput(
+            "neighbours='add-remove' keeps the number of test rows private, so it needs max_rows, a public number that "
+            "the table never exceeds; or use neighbours='replace-one'."
+        )
+    if relation is Neighbours.REPLACE_ONE and max_rows is not None:
+        raise InvalidInput(
+            "max_rows belongs to neighbours='add-remove'; under replace-one the row count is public."
+        )
+    whole = isinstance(max_rows, int) and not isinstance(max_rows, bool) and 1 <= max_rows <= MOST_ROWS
+    if max_rows is not None and not whole:
+        raise InvalidInput(f"max_rows must be a whole number from 1 to {MOST_ROWS}; got {max_rows!r}.")

@@ -1,0 +1,130 @@
+"""What is counted of the rows: parts of one vector, and how far one row moves it (docs/proofs/evaluation.md).
+
+Everything is a whole number before noise. A histogram counts rows. A sum adds numbers that were rounded, row by row, to
+multiples of 2**-20. Weights are powers of two. So the vector is computed without any rounding, in whatever order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import InvalidInput
+from dperm.neighbours import Neighbours
+
+Vector = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+STEP = 2.0**-20
+MOST_ROWS = 2**32
+"""More could make a sum of 2**20 steps each inexact as a float."""
+
+
+class Part(Protocol):
+    """One stretch of the vector. ``weights`` are what its numbers are multiplied by, in units of its ``unit``."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def unit(self) -> float: ...
+    @property
+    def weights(self) -> Vector: ...
+    def squared_gap(self, neighbours: Neighbours) -> float:
+        """Largest squared distance, weights included, between what neighbours count."""
+        ...
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Every row is in one of ``size`` cells."""
+
+    name: str
+    size: int
+    weight: float = 1.0
+    unit: float = 1.0
+
+    @property
+    def weights(self) -> Vector:
+        return np.full(self.size, self.weight)
+
+    def squared_gap(self, neighbours: Neighbours) -> float:
+        """One cell for each row that changes: two cells by 1 when a row is replaced, one when it comes or goes."""
+        return neighbours.rows_changed * self.weight**2
+
+    def count(self, cells: Integers) -> Integers:
+        return np.bincount(cells, minlength=self.size).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Sums of numbers from 0 to 1, one of each name for every row, each with its own weight."""
+
+    name: str
+    columns: tuple[str, ...]
+    each: tuple[float, ...]
+    unit: float = STEP
+
+    @property
+    def size(self) -> int:
+        return len(self.columns)
+
+    @property
+    def weights(self) -> Vector:
+        return np.array(self.each)
+
+    def squared_gap(self, neighbours: Neighbours) -> float:
+        """Each sum moves by at most 1, whichever relation: from 0 to 1, or by a row that counts 1."""
+        return math.fsum(weight**2 for weight in self.each)
+
+    def count(self, values: Vector) -> Integers:
+        """Sums of each column, in steps."""
+        steps = np.rint(np.clip(np.nan_to_num(values), 0.0, 1.0) / STEP).astype(np.int64)
+        return np.asarray(steps.sum(axis=0))
+
+
+@dataclass(frozen=True)
+class Design:
+    """All parts, in the order of the vector."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts)
+
+    @property
+    def weights(self) -> Vector:
+        return np.concatenate([part.weights for part in self.parts])
+
+    @property
+    def units(self) -> Vector:
+        return np.concatenate([np.full(part.size, part.unit) for part in self.parts])
+
+    def place(self, name: str) -> slice:
+        first = 0
+        for part in self.parts:
+            if part.name == name:
+                return slice(first, first + part.size)
+            first += part.size
+        raise KeyError(name)
+
+    def has(self, name: str) -> bool:
+        return any(part.name == name for part in self.parts)
+
+    def sensitivity(self, neighbours: Neighbours) -> float:
+        """Largest Euclidean distance between the vectors of neighbours: the parts stand beside each other."""
+        return math.sqrt(math.fsum(part.squared_gap(neighbours) for part in self.parts))
+
+    def vector(self, counts: Mapping[str, Integers]) -> Vector:
+        """The weighted vector; exact, because every factor is a power of two and every count fits a float."""
+        joined = np.concatenate([counts[part.name] for part in self.parts])
+        if len(joined) != self.size or joined.dtype != np.int64:
+            raise InvalidInput("counts do not fit the design.")
+        return joined.astype(np.float64) * (self.weights * self.units)

@@ -1,0 +1,196 @@
+"""An evaluation as JSON, and back: keys, types and the digest are checked before anything is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from dperm.certificate.document import check_object, digest, matches, plain
+from dperm.errors import InvalidInput
+from dperm.evaluation.curves import Group, RocPoint
+from dperm.evaluation.found import TITLES, Found
+from dperm.evaluation.intervals import LEVEL, Figure
+
+FORMAT, VERSION = "dperm evaluation", 1
+KEYS = (
+    "format",
+    "version",
+    "library",
+    "local",
+    "private",
+    "model",
+    "task",
+    "classes",
+    "y_range",
+    "rows",
+    "row_count",
+    "max_rows",
+    "relation",
+    "budget",
+    "ledger_entry",
+    "release",
+    "level",
+    "metrics",
+    "confusion",
+    "rates",
+    "roc",
+    "calibration",
+    "notes",
+    "digest",
+)
+_FIGURE = tuple(part.name for part in fields(Figure))
+_RELEASE = {
+    "sensitivity": float,
+    "noise_scale": float,
+    "grid_exponent": int,
+    "numbers": list[float],
+    "names": list[str],
+    "entropy": str,
+    "secure": bool,
+    "bins": int | None,
+}
+
+
+def to_dict(found: Found) -> dict[str, Any]:
+    """Plain values only."""
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "library": found.library,
+        "local": found.local,
+        "private": found.private,
+        "model": {"sha256": found.model},
+        "task": found.task,
+        "classes": plain("classes", list(found.classes)),
+        "y_range": None if found.y_range is None else list(found.y_range),
+        "rows": found.rows,
+        "row_count": None if found.row_count is None else found.row_count.to_dict(),
+        "max_rows": found.max_rows,
+        "relation": found.neighbours,
+        "budget": None if found.budget is None else dict(found.budget),
+        "ledger_entry": found.ledger_entry,
+        "release": None if found.release is None else dict(found.release),
+        "level": LEVEL,
+        "metrics": {name: figure.to_dict() for name, figure in found.metrics.items()},
+        "confusion": [[cell.to_dict() for cell in line] for line in found.confusion],
+        "rates": [{name: rate.to_dict() for name, rate in line.items()} for line in found.rates],
+        "roc": [_flat(point) for point in found.roc],
+        "calibration": [_flat(group) for group in found.calibration],
+        "notes": list(found.notes),
+    }
+    return {**document, "digest": digest(document)}
+
+
+def checked(document: object) -> dict[str, Any]:
+    """The fields of what was found, from what JSON held."""
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise InvalidInput(f'a JSON object with "format": "{FORMAT}" was expected.')
+    if document.get("version") != VERSION:
+        raise InvalidInput(f"this library reads version {VERSION} of the format; the file has another.")
+    held = check_object("the file", document, KEYS)
+    if held["digest"] != digest({key: value for key, value in held.items() if key != "digest"}):
+        raise InvalidInput("its content does not match its digest: it was changed after it was written.")
+    task = _typed(held, "task", str)
+    if task not in ("binary", "classes", "regression"):
+        raise InvalidInput("task must be binary, classes or regression.")
+    classes = _typed(held, "classes", list[Any])
+    n = len(classes)
+    metrics = _typed(held, "metrics", dict[str, dict[str, float | None]])
+    if not set(metrics) <= set(TITLES) or not n == {"binary": 2, "regression": 0}.get(task, max(3, n)):
+        raise InvalidInput("metrics or classes do not fit the task.")
+    confusion = _typed(held, "confusion", list[list[dict[str, float | None]]])
+    rates = _typed(held, "rates", list[dict[str, dict[str, float | None]]])
+    if [len(line) for line in confusion] != [n] * n or len(rates) != n:
+        raise InvalidInput("confusion and rates must have a line for every class.")
+    count = held["row_count"]
+    ends = _typed(held, "y_range", tuple[float, float] | None)
+    values = {
+        "task": task,
+        "model": _typed(check_object("model", held["model"], ("sha256",)), "sha256", str),
+        "metrics": {name: _figure(figure) for name, figure in metrics.items()},
+        "confusion": [[_figure(cell) for cell in line] for line in confusion],
+        "rates": [{name: _figure(rate) for name, rate in line.items()} for line in rates],
+        "roc": [_point(point) for point in _listed(held, "roc")],
+        "calibration": [_group(group) for group in _listed(held, "calibration")],
+        "classes": classes,
+        "y_range": None if ends is None else (float(ends[0]), float(ends[1])),
+        "rows": _typed(held, "rows", int | None),
+        "row_count": None if count is None else _figure(count),
+        "max_rows": _typed(held, "max_rows", int | None),
+        "local": _typed(held, "local", bool),
+        "budget": _budget(held["budget"]),
+        "neighbours": _typed(held, "relation", str | None),
+        "ledger_entry": _typed(held, "ledger_entry", str | None),
+        "release": _release(held["release"]),
+        "notes": tuple(_typed(held, "notes", list[str])),
+        "library": _typed(held, "library", str),
+    }
+    found = Found(**values)
+    if found.private is not held["private"] or held["level"] != LEVEL:
+        raise InvalidInput("private or level do not follow from the rest.")
+    if not found.local and (found.release is None or found.budget is None or found.neighbours is None):
+        raise InvalidInput("an evaluation that is not local states its budget, its relation and its release.")
+    return values
+
+
+def _typed(held: Mapping[str, Any], key: str, hint: Any) -> Any:
+    if not matches(held[key], hint):
+        raise InvalidInput(f"{key} is not of the type that it should have.")
+    return held[key]
+
+
+def _listed(held: Mapping[str, Any], key: str) -> list[Any]:
+    if not isinstance(held[key], list):
+        raise InvalidInput(f"{key} must be a list.")
+    return list(held[key])
+
+
+def _figure(held: object) -> Figure:
+    values = check_object("a figure", held, _FIGURE)
+    if not matches(values, dict[str, float | None]):
+        raise InvalidInput("a figure must hold numbers or null.")
+    known = [value is not None for value in values.values()]
+    if any(known) and not (all(known) and values["low"] <= values["estimate"] <= values["high"]):
+        raise InvalidInput("the estimate of a figure must lie in its interval.")
+    return Figure(**values)
+
+
+def _flat(item: RocPoint | Group) -> dict[str, Any]:
+    """The numbers of a point, its figures as objects."""
+    values = {part.name: getattr(item, part.name) for part in fields(item)}
+    return {name: value.to_dict() if isinstance(value, Figure) else value for name, value in values.items()}
+
+
+def _point(held: object) -> RocPoint:
+    values = check_object("a point of roc", held, [part.name for part in fields(RocPoint)])
+    return RocPoint(
+        threshold=float(_typed(values, "threshold", float)),
+        false_positive_rate=_figure(values["false_positive_rate"]),
+        true_positive_rate=_figure(values["true_positive_rate"]),
+    )
+
+
+def _group(held: object) -> Group:
+    values = check_object("a group of calibration", held, [part.name for part in fields(Group)])
+    return Group(
+        low=float(_typed(values, "low", float)),
+        high=float(_typed(values, "high", float)),
+        predicted=float(_typed(values, "predicted", float)),
+        share_of_rows=_figure(values["share_of_rows"]),
+        observed=_figure(values["observed"]),
+    )
+
+
+def _budget(held: object) -> dict[str, float] | None:
+    if held is None:
+        return None
+    values = check_object("budget", held, ("epsilon", "delta"))
+    return {name: float(_typed(values, name, float)) for name in ("epsilon", "delta")}
+
+
+def _release(held: object) -> dict[str, Any] | None:
+    if held is None:
+        return None
+    values = check_object("release", held, _RELEASE)
+    return {name: _typed(values, name, hint) for name, hint in _RELEASE.items()}

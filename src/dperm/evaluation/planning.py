@@ -1,0 +1,67 @@
+"""How much noise: from the budget and the design alone, before a row is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.evaluation.bins import DEFAULTS, default_bins
+from dperm.evaluation.classifying import class_design
+from dperm.evaluation.design import Design
+from dperm.evaluation.regressing import regression_design
+from dperm.evaluation.subject import Subject
+from dperm.neighbours import Neighbours
+from dperm.planning.gaussian import gaussian_noise, price_of
+from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
+from dperm.privacy.cost import Cost
+
+Vector = NDArray[np.float64]
+RELEASE = "counts and sums of an evaluation"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan:
+    """One Gaussian release of the whole vector of a design.
+
+    Guarantee
+    ---------
+    The release costs at most the budget: the noise is that of the design's own sensitivity under the relation, by the
+    same calibration, price and gate as that of every mechanism.
+    """
+
+    design: Design
+    budget: Budget
+    neighbours: Neighbours
+    bins: int | None = None
+
+    @cached_property
+    def noise(self) -> GaussianNoise:
+        mu = gaussian_mu(self.budget)
+        return gaussian_noise(self.design.sensitivity(self.neighbours), self.design.size, mu)
+
+    @cached_property
+    def cost(self) -> Cost:
+        return Cost.of_profile(price_of([self.noise], 0.0), self.budget.epsilon)
+
+    def release(self, vector: Vector, gate: Gate) -> Vector:
+        return gate.release_one(vector, self.noise, RELEASE)
+
+
+def plan_for(
+    subject: Subject, budget: Budget, neighbours: Neighbours, n_rows: int, bins: int | None = None
+) -> Plan:
+    """What an evaluation of this model will do; ``n_rows`` is the public number, or that of ``max_rows``."""
+    if subject.task == "regression":
+        return Plan(design=regression_design(neighbours), budget=budget, neighbours=neighbours)
+    plan = _for_classes(subject, budget, neighbours, DEFAULTS[0] if bins is None else bins)
+    if bins is not None:
+        return plan
+    return _for_classes(subject, budget, neighbours, default_bins(plan.noise.scale, n_rows))
+
+
+def _for_classes(subject: Subject, budget: Budget, neighbours: Neighbours, bins: int) -> Plan:
+    design = class_design(len(subject.classes), bins, subject.has_probabilities)
+    return Plan(design=design, budget=budget, neighbours=neighbours, bins=bins)

@@ -1,0 +1,102 @@
+"""The result of an evaluation, as users hold it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from dperm.certificate.document import parse
+from dperm.errors import InvalidInput
+from dperm.evaluation.form import checked, to_dict
+from dperm.evaluation.found import Found
+from dperm.evaluation.plotting import plot
+from dperm.evaluation.section import section
+from dperm.evaluation.text import text
+from dperm.models.atomic import atomic_path
+
+MAX_BYTES = 16 << 20
+
+
+class Evaluation(Found):
+    """The figures of a model on private test rows.
+
+    Attributes
+    ----------
+    metrics : dict of Figure
+        Each with ``estimate``, ``low``, ``high`` (95 %) and ``noise``, half the width from the noise alone; all None
+        where the noise leaves nothing to say.
+    confusion : list of lists of Figure
+        Shares of all rows, a line for every true label. Empty for a regression.
+    rates : list of dicts of Figure
+        Recall and precision of every class.
+    roc, calibration : list
+        Points of the curves, with intervals. Only two classes have a ROC curve.
+    local : bool
+        Exact figures, which are not private and must not be published.
+    private : bool
+        Whether (epsilon, delta) holds for all of this: not for local figures, nor with a ``random_state``.
+    budget : dict or None
+        Epsilon and delta of the one release.
+    neighbours : str or None
+        The relation for which they hold.
+    rows : int or None
+        The number of test rows; None where it is private, and then ``row_count`` is its estimate.
+    model : str
+        Digest of the released numbers of the model, as its certificate has it under ``model.sha256``.
+    ledger_entry : str or None
+        The charge that paid for it.
+    """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON; ``from_dict`` reads it back."""
+        return to_dict(self)
+
+    @classmethod
+    def from_dict(cls, document: object) -> Evaluation:
+        """From what JSON held; nothing is taken on trust."""
+        return cls(**checked(document))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a JSON file, whole or not at all; an existing file is replaced."""
+        content = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+        with atomic_path(path) as file:
+            file.write_text(content + "\n", encoding="utf-8")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the ROC curve with its band or, without one, the figures with their intervals; needs matplotlib.
+
+        Returns the axes: ``ax``, or new ones.
+        """
+        return plot(self, ax)
+
+    def __str__(self) -> str:
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        return section(self)
+
+
+def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
+    """The evaluation that a file holds.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not one that this version reads, whole and unchanged.
+    """
+    path = Path(path)
+    with path.open("rb") as file:
+        raw = file.read(MAX_BYTES + 1)
+    try:
+        if len(raw) > MAX_BYTES:
+            raise InvalidInput(f"the file is larger than {MAX_BYTES >> 20} MiB.")
+        return Evaluation.from_dict(parse(raw))
+    except InvalidInput as error:
+        raise InvalidInput(f"{path.name} is not a usable evaluation: {error}") from None
+
+
+def evaluation_section(evaluation: Evaluation) -> str:
+    """A fragment of a web page, with inline figures and styles of its own: no scripts, nothing from elsewhere."""
+    return section(evaluation)

@@ -1,0 +1,114 @@
+"""An evaluation as text for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dperm.evaluation.found import Found
+from dperm.evaluation.intervals import TOO_NOISY, Figure
+
+WIDE_LABEL = 14
+MOST_COLUMNS = 6
+
+
+def text(found: Found) -> str:
+    """What was promised, the table of figures, and the confusion matrix."""
+    parts = [head(found), _table(_figure_rows(found))]
+    if found.confusion:
+        parts.append(_confusion(found))
+    if found.notes:
+        parts.append("\n".join(found.notes))
+    return "\n\n".join(parts)
+
+
+def head(found: Found) -> str:
+    """One line or two: how private this is, and on how many rows."""
+    rows = rows_in_words(found)
+    if found.local:
+        return f"NOT PRIVATE, not to be published: exact figures on {rows}"
+    assert found.budget is not None
+    promise = f"({found.budget['epsilon']:g}, {found.budget['delta']:g})-differentially private"
+    sure = promise if found.private else f"NOT PRIVATE (seeded noise), else {promise}"
+    return f"{sure} for the test rows,\n{found.neighbours} neighbours: figures on {rows}"
+
+
+def rows_in_words(found: Found) -> str:
+    if found.rows is not None:
+        return f"{found.rows:,} rows"
+    count = found.row_count
+    if count is None or count.estimate is None or count.noise is None:
+        return "a private number of rows"
+    return f"about {round(count.estimate, -1):,.0f} rows (their number is private, ±{count.noise:,.0f})"
+
+
+def power(value: float) -> str:
+    """A number, as a power of ten where it is one."""
+    digits, _, exponent = f"{value:.15e}".partition("e")
+    if value >= 0.01 or float(digits) != 1:
+        return f"{value:g}"
+    return "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def shown(figure: Figure) -> str:
+    return TOO_NOISY if figure.estimate is None else number(figure.estimate, figure)
+
+
+def interval(figure: Figure) -> str:
+    if figure.low is None or figure.high is None:
+        return ""
+    return f"{number(figure.low, figure)} to {number(figure.high, figure)}"
+
+
+def noise_part(figure: Figure) -> str:
+    return "" if not figure.noise else f"±{number(figure.noise, figure)}"
+
+
+def number(value: float, figure: Figure) -> str:
+    """As many digits as the interval leaves a meaning to, two at least of its width."""
+    width = (figure.high or 0.0) - (figure.low or 0.0)
+    digits = 4
+    if width > 0:
+        digits = min(max(next((d for d in range(8) if width * 10**d >= 10), 7), 0), 6)
+    return f"{value:,.{digits}f}"
+
+
+def _figure_rows(found: Found) -> list[Sequence[str]]:
+    rows: list[Sequence[str]] = [
+        ("metric", "estimate", "95 % interval", "" if found.local else "of which noise")
+    ]
+    rows += [
+        (found.title(name), shown(figure), interval(figure), noise_part(figure))
+        for name, figure in found.metrics.items()
+    ]
+    return rows
+
+
+def _confusion(found: Found) -> str:
+    labels = [_cut(str(label)) for label in found.classes]
+    if len(labels) > MOST_COLUMNS:
+        lines: list[Sequence[str]] = [("class", "recall", "95 % interval", "precision", "95 % interval")]
+        for label, line in zip(labels, found.rates, strict=True):
+            recall, precision = line["recall"], line["precision"]
+            lines.append((label, shown(recall), interval(recall), shown(precision), interval(precision)))
+        return _table(lines)
+    head = ("true, % of rows", *(f"predicted {label}" for label in labels))
+    return _table(
+        [head, *((label, *map(_share, line)) for label, line in zip(labels, found.confusion, strict=True))]
+    )
+
+
+def _share(figure: Figure) -> str:
+    if figure.estimate is None or figure.low is None or figure.high is None:
+        return TOO_NOISY
+    return f"{100 * figure.estimate:.1f} ({100 * figure.low:.1f}-{100 * figure.high:.1f})"
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= WIDE_LABEL else label[: WIDE_LABEL - 1] + "…"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

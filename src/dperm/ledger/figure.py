@@ -1,0 +1,89 @@
+"""The spending of a ledger over time, each dataset under its cap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLOURS = {"fit": "#0072B2", "search": "#D55E00", "evaluate": "#009E73"}
+_OTHER, _GREY = "#CC79A7", "#5F5F5F"
+_MOST_NAMED = 12
+"""Charges of a dataset that get their number written beside them."""
+
+
+def spending_figure(document: Mapping[str, Any]) -> Figure:
+    """A panel for each dataset, from the document of a ledger: a step at every charge that counts."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    datasets = document["datasets"]
+    height = 0.9 + 2.5 * len(datasets)
+    figure = Figure(figsize=(7.6, height), dpi=160)
+    FigureCanvasAgg(figure)
+    for axes, dataset in zip(figure.subplots(len(datasets), squeeze=False)[:, 0], datasets, strict=True):
+        counted = [
+            charge
+            for charge in document["charges"]
+            if charge["dataset"] == dataset["dataset"] and charge["status"] != "void"
+        ]
+        _panel(axes, dataset, counted)
+    figure.suptitle("Spent of each budget", x=0.02, ha="left", fontweight="bold")
+    note = f"ledger {document['id']}, {document['neighbours']} neighbours; numbers are those of the charges, times UTC"
+    figure.text(0.02, 0.12 / height, note, fontsize=7.5, color=_GREY)
+    figure.tight_layout(rect=(0, 0.3 / height, 1, 1))
+    return figure
+
+
+def _panel(axes: Axes, dataset: Mapping[str, Any], charges: Sequence[Mapping[str, Any]]) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    times = [datetime.fromisoformat(charge["time"]).astimezone(UTC) for charge in charges]
+    last = max(times, default=datetime.now(UTC))
+    span = max(last - min(times, default=last), timedelta(minutes=1))
+    start, end = min(times, default=last) - span / 12, last + span / 12
+    after = [charge["spent_after"] for charge in charges]
+    axes.step(
+        [start, *times, end],
+        [0.0, *after, after[-1] if after else 0.0],
+        where="post",
+        color=_GREY,
+        linewidth=1.3,
+    )
+    kinds = [*dict.fromkeys(charge["kind"] for charge in charges)]
+    for kind in kinds:
+        mine = [
+            (when, charge["spent_after"])
+            for when, charge in zip(times, charges, strict=True)
+            if charge["kind"] == kind
+        ]
+        axes.plot(*zip(*mine, strict=True), "o", color=_COLOURS.get(kind, _OTHER), markersize=5, label=kind)
+    for when, charge in zip(times, charges, strict=True) if len(charges) <= _MOST_NAMED else ():
+        place = (when, charge["spent_after"])
+        axes.annotate(str(charge["id"]), place, (4, -9), textcoords="offset points", fontsize=8)
+    cap = dataset["epsilon"]
+    axes.axhline(cap, color="#000000", linewidth=1.1, linestyle="--")
+    axes.annotate(
+        f"cap {cap:g}", (1, cap), (-2, 3), xycoords=("axes fraction", "data"),
+        textcoords="offset points", ha="right", fontsize=8,
+    )  # fmt: skip
+    axes.set_title(
+        f"{dataset['dataset']}: {dataset['spent']:.4g} of {cap:g} spent at δ = {dataset['delta']:g}",
+        loc="left",
+        fontsize=10,
+    )
+    axes.set_ylabel("ε of all charges")
+    axes.set_ylim(0, 1.15 * max(cap, *after, 0.0) if after else 1.15 * cap)
+    axes.set_xlim(start, end)
+    locator = AutoDateLocator(maxticks=7)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#E2E2E2", linewidth=0.6)
+    axes.set_axisbelow(True)
+    if kinds:
+        axes.legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(kinds))

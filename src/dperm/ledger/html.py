@@ -1,0 +1,53 @@
+"""A ledger as a plain HTML table, for a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+BALANCE = {
+    "dataset": "dataset",
+    "cap ε": "epsilon",
+    "δ": "delta",
+    "spent ε": "spent",
+    "left ε": "remaining",
+}
+CHARGES = {
+    "charge": "id",
+    "time": "time",
+    "dataset": "dataset",
+    "kind": "kind",
+    "mechanism": "mechanism",
+    "file": "files",
+    "ε alone": "epsilon",
+    "ε before": "spent_before",
+    "ε after": "spent_after",
+    "status": "status",
+}
+
+
+def as_html(name: str, document: Mapping[str, Any]) -> str:
+    """The balance and the charges of a ledger, from its document."""
+    strict = ", strict" if document["strict"] else ""
+    return (
+        f"<p><b>Ledger {escape(name)}</b>: {escape(document['neighbours'])} neighbours{strict}<br>"
+        f"id {escape(document['id'])}<br>head {escape(document['head'])}</p>"
+        f"{_table(BALANCE, document['datasets'])}{_table(CHARGES, document['charges'])}"
+    )
+
+
+def in_words(value: object) -> str:
+    """A cell of a table as text."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(in_words(row[key]))}</td>" for key in columns.values()) + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,80 @@
+"""A summary as a part of a web page, without scripts; every name is escaped."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from dperm.models.summary_text import SIGNS, WITHIN, left_out_words, number, shown_rows
+from dperm.models.terms import CURVE, THEIR_MEAN, short
+
+if TYPE_CHECKING:
+    from dperm.models.summary import Summary, SummaryRow
+
+WIDTH, HEIGHT = 120.0, 26.0
+STYLE = (
+    "<style>.dperm-summary table{border-collapse:collapse}.dperm-summary td,.dperm-summary th"
+    "{padding:.15em .7em;text-align:left;border:0;background:none}.dperm-summary .n{text-align:right;"
+    "font-variant-numeric:tabular-nums}.dperm-summary tr{border-bottom:1px solid #8884}"
+    ".dperm-summary .dim{opacity:.65}.dperm-summary p{margin:.4em 0}</style>"
+)
+
+
+def as_section(summary: Summary) -> str:
+    """A heading and a table, in the styles of the page around it."""
+    return f'<section class="dperm-summary"><h2>What the model says</h2>{_told(summary)}</section>'
+
+
+def as_cell(summary: Summary, head: bool = True) -> str:
+    """For a notebook, with styles of its own; ``head`` tells the model and its guarantee."""
+    about = f"<p><b>{escape(summary.title)}</b><br>{escape(summary.privacy)}</p>" if head else ""
+    return f'<div class="dperm-summary">{STYLE}{about}{_told(summary)}</div>'
+
+
+def _told(summary: Summary) -> str:
+    rows, left_out = shown_rows(summary.rows)
+    noise = "" if rows[0].noise is None else f"± noise{SIGNS.get(summary.sure, '')}"
+    body = "".join(_row(summary, above, row) for above, row in zip([None, *rows], rows, strict=False))
+    within = [WITHIN] if summary.tells_noise and any(row.within_noise for row in rows) else []
+    remarks = "".join(
+        f"<p class=dim>{escape(line)}</p>"
+        for line in (*left_out_words(left_out), summary.noise, *summary.remarks, *within)
+    )
+    return (
+        f"<p>What each feature adds to {escape(summary.score)}.</p><div style='overflow-x:auto'><table>"
+        f"<thead><tr><th>feature</th><th></th><th class=n>change</th><th class=n>{noise}</th><th></th></tr></thead>"
+        f"<tbody>{body}</tbody></table></div>{remarks}"
+    )
+
+
+def _row(summary: Summary, above: SummaryRow | None, row: SummaryRow) -> str:
+    words = ", ".join(part for part in (row.level, row.per) if part and part != THEIR_MEAN)
+    if row.output is not None:
+        words = f"{words} → {row.output}"
+    noise = "" if row.noise is None else f"{row.noise:.2g}"
+    mark = "*" if summary.tells_noise and row.within_noise else ""
+    name = "" if above is not None and above.feature == row.feature else row.feature
+    return (
+        f"<tr><td>{escape(name)}</td><td>{escape(words)}</td><td class=n>{number(row.change)}</td>"
+        f"<td class=n>{noise}</td><td>{mark}{_curve(row) if row.kind == CURVE else ''}</td></tr>"
+    )
+
+
+def _curve(row: SummaryRow) -> str:
+    changes = [change for _, change, _ in row.curve]
+    low, reach = min(changes), (max(changes) - min(changes)) or 1.0
+    last = max(len(changes) - 1, 1)
+    points = " ".join(
+        f"{2 + WIDTH * place / last:.1f},{2 + HEIGHT * (1 - (change - low) / reach):.1f}"
+        for place, change in enumerate(changes)
+    )
+    told = "; ".join(
+        f"{value if isinstance(value, str) else short(value)}: {number(change)}"
+        for value, change, _ in row.curve
+    )
+    across, down = f"{WIDTH + 4:.0f}", f"{HEIGHT + 4:.0f}"
+    line = f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1.5"/>'
+    return (
+        f'<svg viewBox="0 0 {across} {down}" width="{across}" height="{down}" role="img"><title>{escape(told)}</title>'
+        f"{line}</svg>"
+    )

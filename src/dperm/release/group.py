@@ -1,0 +1,87 @@
+"""What a guarantee for one row says of a person with several (docs/report.md, "A person with several rows")."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.certificate import Verdict
+from dperm.certificate.words import price_curve
+
+Vector = NDArray[np.float64]
+
+_STARTS = 1500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The guarantee for ``rows`` rows of one person.
+
+    ``epsilon`` holds at the delta of the claim, by the mechanism's own price where there is one. ``claim_epsilon`` and
+    ``claim_delta`` follow from the claim alone, for every mechanism; a delta of 1 promises nothing.
+    """
+
+    rows: int
+    epsilon: float
+    claim_epsilon: float
+    claim_delta: float
+
+
+def group_privacy(verdict: Verdict, rows: int) -> Group:
+    """For a guarantee that stands, of one row."""
+    assert verdict.guarantee is not None
+    epsilon, delta = verdict.guarantee["epsilon"], verdict.guarantee["delta"]
+    return Group(
+        rows=rows,
+        epsilon=_epsilon_at(delta, *_lines(verdict), rows),
+        claim_epsilon=rows * epsilon,
+        claim_delta=claimed_delta(epsilon, delta, rows),
+    )
+
+
+def claimed_delta(epsilon: float, delta: float, rows: int) -> float:
+    r""":math:`\delta (1 + e^\varepsilon + \dots + e^{(k-1)\varepsilon})`, at most 1."""
+    if delta == 0:
+        return 0.0
+    largest = (rows - 1) * epsilon + math.log(delta)
+    if largest > 0:
+        return 1.0
+    return min(1.0, math.fsum(delta * math.exp(i * epsilon) for i in range(rows)))
+
+
+def _lines(verdict: Verdict) -> tuple[Vector, Vector]:
+    """Logarithms of slopes, and intercepts, of lines above the trade-off of one row; the claim's own comes first."""
+    assert verdict.guarantee is not None
+    claimed = verdict.guarantee["epsilon"]
+    at, cost = np.array([claimed]), np.array([verdict.guarantee["delta"]])
+    if verdict.price is not None:
+        epsilons, deltas = price_curve(verdict.price, claimed)
+        at = np.append(at, epsilons)
+        cost = np.append(cost, np.minimum(deltas * (1 + verdict.price.accuracy), 1.0))
+    # One order of the neighbours gives P <= e^a Q + c; the other, for complements, P <= 1 - e^-a (1 - c) + e^-a Q.
+    return np.append(at, -at), np.append(cost, -np.expm1(-at) + np.exp(-at) * cost)
+
+
+def _epsilon_at(delta: float, slopes: Vector, intercepts: Vector, rows: int) -> float:
+    """Smallest epsilon of the lines that ``rows`` applications of the trade-off stay below.
+
+    From each of many starting points the lowest line is followed, then that at the height it leads to, and so on. Lines
+    after lines are a line again, and whichever were chosen, it is a bound: its slope is e^epsilon, its intercept delta.
+    """
+    start = np.concatenate([[0.0], np.geomspace(1e-30, 1.0, _STARTS)])
+    height = start
+    slope, intercept = np.zeros_like(start), np.zeros_like(start)
+    for _ in range(rows):
+        with np.errstate(over="ignore"):
+            lowest = np.argmin(intercepts[:, None] + np.exp(slopes)[:, None] * height[None, :], axis=0)
+        factor = np.exp(slopes[lowest])
+        height = np.minimum(intercepts[lowest] + factor * height, 1.0)
+        intercept = intercepts[lowest] + factor * intercept
+        slope = slope + slopes[lowest]
+    allowed = intercept <= delta * (1 + 1e-12)
+    found = float(slope[allowed].min()) if allowed.any() else math.inf
+    plain = rows * float(slopes[0]) if delta == 0 or rows == 1 else math.inf
+    return max(0.0, min(found, plain))

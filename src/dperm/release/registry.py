@@ -1,0 +1,188 @@
+"""An entry of the OpenDP Deployments Registry about a release: what the model knows, and what people said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from dperm.errors import InvalidInput
+from dperm.release.registry_form import faults
+from dperm.release.release import Release
+from dperm.release.sections.people import at_most, groups
+from dperm.release.words import (
+    POST_PROCESSING,
+    composition,
+    mechanism_words,
+    model_words,
+    preprocessing,
+    trust,
+    unit_words,
+    unprotected,
+)
+from dperm.release.yaml import written_yaml
+
+_FOR_TIER = {
+    3: (
+        "product.releases",
+        "dataset.source",
+        "privacy.justification",
+        "privacy.preprocessing",
+        "privacy.security",
+    ),
+    2: ("product.releases", "dataset.source"),
+}
+_RELEASES = {"one": "One release", "many": "Many releases"}
+
+
+def registry_entry(release: Release) -> str:
+    """YAML that the registry takes as a draft.
+
+    Raises
+    ------
+    InvalidInput
+        If the guarantee does not hold, or an answer is missing that no entry can be without; the message lists all.
+    """
+    if not release.holds:
+        raise InvalidInput(
+            f"{release.name} has no guarantee that holds, so there is nothing to register: "
+            f"{release.verdict.objections[0]}"
+        )
+    missing = release.deployment.missing_for_registry
+    if missing:
+        raise InvalidInput(
+            f"the registry needs answers that the deployment file does not give: {', '.join(missing)}. Fill them in; "
+            "dperm report --init-deployment writes the questions."
+        )
+    entry = _entry(release)
+    wrong = faults(entry)
+    if wrong:
+        raise InvalidInput(f"the registry would refuse this entry: {'; '.join(wrong[:5])}.")
+    return written_yaml(entry)
+
+
+def _entry(release: Release) -> dict[str, Any]:
+    told = release.deployment
+    curators = list(told.items("curator.organisations"))
+    date = told.text("product.publication_date")
+    return {
+        "url_slug": slug(told.text("product.name"), curators, date),
+        "status": "Draft",
+        "tier": next((tier for tier, keys in _FOR_TIER.items() if all(map(told.text, keys))), 1),
+        "deployment": {
+            "basic": _stated(
+                {
+                    "name": told.text("product.name"),
+                    "data_curators": curators,
+                    "intended_use": told.text("product.purpose"),
+                    "data_product_type": "Machine learning model",
+                    "data_product_region": told.text("dataset.region"),
+                    "description": told.text("product.description"),
+                    "publication_date": date,
+                    "data_product_sector": told.text("dataset.sector"),
+                }
+            ),
+            **_privacy(release),
+            **_setting(release),
+            "administrative": _stated(
+                {
+                    "sources": _bulleted(told.items("registry.sources")),
+                    "notes": told.text("registry.notes"),
+                    "registry_authors": list(told.items("registry.authors")),
+                }
+            ),
+        },
+    }
+
+
+def slug(name: str, curators: list[str], date: str) -> str:
+    """As the registry makes it from name, curators and year."""
+    parts = (name, "-".join(curators), date.split("-")[0])
+    return "-".join(re.sub(r"\W+", "_", part.lower()) for part in parts).replace("_", "-")
+
+
+def _privacy(release: Release) -> dict[str, Any]:
+    guarantee = release.verdict.guarantee
+    assert guarantee is not None
+    most = release.deployment.most_rows_per_person
+    person = {None: "", 1: "; a person has one row"}.get(most, f"; a person has at most {most} rows")
+    of_groups = ", ".join(f"{group.rows} rows: {at_most(group.epsilon)}" for group in groups(release)[1:])
+    return {
+        "dp_variant": {
+            "variant_name": "Approximate DP" if guarantee["delta"] else "Pure DP",
+            "data_domain": _domain(release),
+            "unprotected_quantities": _bulleted(unprotected(release)),
+        },
+        "privacy_loss": {
+            "privacy_unit": f"One row{person}",
+            "privacy_unit_details": f"Adjacent tables differ in {unit_words(release)}.",
+            "privacy_parameters": {name: float(guarantee[name]) for name in ("epsilon", "delta")},
+            "privacy_parameters_details": f"For a person with several rows, epsilon at the same delta: {of_groups}. "
+            f"The price was {release.verdict.how}.",
+        },
+    }
+
+
+def _domain(release: Release) -> str:
+    problem = release.problem
+    rows = (
+        f"Tables of at most {problem['n_rows']:,} rows"
+        if release.hides_count
+        else f"Tables of {problem['n_rows']:,} rows"
+    )
+    if release.schema is None:
+        return f"{rows} of {problem['n_features']:,} numbers; longer rows are scaled down to a public bound."
+    columns = [
+        f"{item.name}: {item.in_words()}" for item in (release.schema.target, *release.schema.features)
+    ]
+    return f"{rows} with these columns, any values in them:\n{_bulleted(columns)}"
+
+
+def _setting(release: Release) -> dict[str, Any]:
+    told = release.deployment
+    trusted = dict(trust(release))
+    access = told.text("product.access")
+    return {
+        "deployment_model": _stated(
+            {
+                "model_name": "Central",
+                "model_name_details": trusted["Who holds the rows"],
+                "actors": told.text("privacy.actors"),
+                "release_type": _RELEASES.get(told.text("product.releases"), ""),
+                "release_type_details": told.text("product.future"),
+                "data_source_type": told.text("dataset.source").capitalize(),
+                "data_source_type_details": told.text("dataset.collection"),
+                "access_type": "Non-interactive",
+                "access_type_details": f"Access to the model: {access}." if access else "",
+            }
+        ),
+        "accounting": {"post_processing": POST_PROCESSING, "composition": composition(release)},
+        "implementation": _stated(
+            {
+                "preprocessing_and_hyperparameter_tuning": _bulleted(
+                    [*preprocessing(release), *filter(None, [told.text("privacy.preprocessing")])]
+                ),
+                "mechanisms": _bulleted(
+                    [
+                        f"The model is {model_words(release)}, made by {mechanism_words(release)}.",
+                        *(
+                            f"{name}: {trusted[name]}"
+                            for name in ("Randomness", "Floating point", "Timing", "The machine")
+                        ),
+                        *filter(None, [told.text("privacy.security")]),
+                        f"Certificate {release.statement['digest']}.",
+                    ]
+                ),
+                "justification": told.text("privacy.justification"),
+            }
+        ),
+    }
+
+
+def _stated(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what nobody said."""
+    return {key: value for key, value in table.items() if value}
+
+
+def _bulleted(lines: Any) -> str:
+    return "\n".join(f"- {' '.join(str(line).split())}" for line in lines)

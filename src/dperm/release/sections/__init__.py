@@ -1,0 +1,1 @@
+"""The parts of the page to sign, each a function from a release to HTML."""

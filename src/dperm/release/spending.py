@@ -1,0 +1,70 @@
+"""What a ledger says about one release: the budget before it, after it and now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dperm.ledger import Ledger
+from dperm.ledger.book import Entry
+from dperm.ledger.chain import Anchor
+from dperm.privacy import Budget
+from dperm.privacy.cost import compose
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """Epsilons at the delta of the cap, of all charges together up to a point of the history."""
+
+    file: str
+    ledger: str
+    head: str
+    dataset: str
+    charge: int
+    cap: Budget
+    before: float
+    alone: float
+    after: float
+    now: float
+    remaining: float
+    charges: tuple[tuple[Entry, float], ...]
+
+    @property
+    def later(self) -> int:
+        """How many charges came after this one."""
+        return sum(entry.id > self.charge for entry, _ in self.charges)
+
+
+def spending_of(ledger: Ledger, citation: str) -> Spending:
+    """Raises if the ledger's history does not hold the cited charge."""
+    ledger.check(citation)
+    anchor = Anchor.of(citation)
+    assert anchor.charge is not None
+    paid = next(entry for entry in ledger.entries() if entry.id == anchor.charge)
+    cap = ledger.cap(paid.dataset)
+    counted = [entry for entry in ledger.entries(paid.dataset) if entry.counts]
+    parts = {entry.partition for entry in counted} - {None} if paid.partition is None else {paid.partition}
+
+    def spent(last: int) -> float:
+        """Of a row that is in the part where most was spent, or in that of the model."""
+        told = [entry for entry in counted if entry.id <= last]
+        totals = [
+            compose(entry.cost for entry in told if entry.partition in (None, part))
+            for part in parts or {None}
+        ]
+        found = max(total.epsilon(cap.delta) for total in totals)
+        return min(found, cap.epsilon) if all(total.fits(cap) for total in totals) else found
+
+    return Spending(
+        file=ledger.path.name,
+        ledger=ledger.id,
+        head=ledger.head,
+        dataset=paid.dataset,
+        charge=paid.id,
+        cap=cap,
+        before=spent(paid.id - 1),
+        alone=paid.cost.epsilon(cap.delta),
+        after=spent(paid.id),
+        now=ledger.spent(paid.dataset),
+        remaining=ledger.remaining(paid.dataset),
+        charges=tuple((entry, entry.cost.epsilon(cap.delta)) for entry in counted),
+    )

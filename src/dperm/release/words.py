@@ -1,0 +1,200 @@
+"""What a release says of itself, in plain sentences: the same on the page, in a terminal and in a registry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from dperm.certificate.numerals import written
+from dperm.certificate.statement import CAUTION, NOT_MET
+from dperm.release.judged import is_private
+from dperm.release.release import Release
+
+ONE_ROW = "One person contributes one row."
+
+POST_PROCESSING = (
+    "Predictions, tables, figures and anything else that is computed from the released model alone cost no further "
+    "privacy, however often and by whomever. What is computed from the rows again does."
+)
+
+_PLAIN = {
+    r"\bx_norm\b": "the bound on rows",
+    r"\bl2\b": "the penalty",
+    r"\bclasses was\b": "the set of classes was",
+    r"\by_range\b": "the range of the target",
+    r"\bmax_rows = (\d+)": r"the largest number of rows, \1,",
+    r"\bmax_rows\b": "the largest number of rows",
+}
+
+_MODELS = {
+    "PrivateLogisticRegression": "logistic regression",
+    "PrivateLinearSVC": "a linear support vector machine",
+    "PrivateLinearClassifier": "a linear classifier",
+    "PrivateLinearRegression": "a linear regression",
+}
+
+
+def guarantee_words(guarantee: Mapping[str, float]) -> str:
+    return f"ε = {written(guarantee['epsilon'])}, δ = {written(guarantee['delta'])}"
+
+
+def model_words(release: Release) -> str:
+    """What kind of model it is, and of how many numbers."""
+    kind = _MODELS.get(type(release.estimator).__name__, "a linear model")
+    targets = release.statement["targets"]
+    predicts = (
+        f"one of {targets['count']} classes"
+        if targets["kind"] == "classes"
+        else f"a number from {written(targets['low'])} to {written(targets['high'])}"
+    )
+    problem = release.problem
+    return f"{kind} with {problem['n_coefficients']:,} coefficients that predicts {predicts}"
+
+
+def unit_words(release: Release) -> str:
+    """What two tables differ in that the guarantee cannot tell apart."""
+    return (
+        "one row, there or not: whether a row is in the table, and what it says, is hidden"
+        if release.hides_count
+        else "one row, replaced by any other: what a row says is hidden, the number of rows is not"
+    )
+
+
+def unprotected(release: Release) -> list[str]:
+    """What is public about the table, and is not hidden by any noise."""
+    problem, targets = release.problem, release.statement["targets"]
+    return [
+        f"That the table never exceeds {problem['n_rows']:,} rows. The number of rows itself is hidden."
+        if release.hides_count
+        else f"The number of rows, {problem['n_rows']:,}.",
+        "The set of classes"
+        + (
+            ", which was taken from the labels and is vouched for as public."
+            if str(targets["origin"]).startswith("taken")
+            else ", which was declared."
+        )
+        if targets["kind"] == "classes"
+        else f"The range of the target, {written(targets['low'])} to {written(targets['high'])}, which was declared.",
+        "The schema: names, ranges and categories of the columns. They have to be declared without looking at rows."
+        if release.schema is not None
+        else f"The number of features, {problem['n_features']:,}, and how a record becomes a row of them; no schema is "
+        "stored with this model.",
+        "Every setting of the training, ε and δ among them.",
+    ]
+
+
+def preprocessing(release: Release) -> list[str]:
+    """How rows and settings came about, as the fit could see it."""
+    lines = [plainly(str(line)) for line in release.statement["around"]]
+    standardised = release.statement.get("standardisation")
+    if standardised is not None:
+        lines.append(
+            "Rows were moved and scaled by means and spreads that were released with noise, within the same budget."
+        )
+    return lines
+
+
+def trust(release: Release) -> list[tuple[str, str]]:
+    """The trust model: who has to be trusted with what, and what is proven instead."""
+    entropy = release.statement["entropy"]
+    return [
+        (
+            "Who holds the rows",
+            "A central curator, who has the table in the clear, trains on it and adds the noise. The people in the "
+            "table have to trust the curator, and whoever can get at the curator's machine. Only the model leaves it.",
+        ),
+        (
+            "The machine",
+            "Must be trusted while it trains: its memory, its disks and swap, its logs and whoever can log in. "
+            "Nothing of these is covered.",
+        ),
+        (
+            "Timing",
+            "How long training takes is not hidden. Nobody outside should be able to measure it. Predicting uses the "
+            "released model alone and can be measured by anyone.",
+        ),
+        (
+            "Randomness",
+            f"Noise came from: {entropy['source']}. "
+            + (
+                "No seed was set, and nobody can draw the same noise again."
+                if entropy["secure"]
+                else "It can be predicted, so it protects nobody."
+            ),
+        ),
+        ("Floating point", _floating_point(release)),
+        (
+            "Software",
+            "The library's proofs, its tests and this verification stand behind the numbers. Python, NumPy, the "
+            "operating system and the processor are taken to do what they are documented to do.",
+        ),
+    ]
+
+
+def _floating_point(release: Release) -> str:
+    if release.verdict.guarantee is None:
+        return "Of no use to look at: there is no guarantee that it could weaken."
+    if not release.statement["certified_arithmetic"]:
+        return "Rounding was NOT within what the proof allows for, so nothing is claimed."
+    return (
+        "Noise is drawn exactly, as whole multiples of a power of two, and added to values rounded to the same "
+        "grid, so the last bits of a released number tell nothing. What rounding can add to the influence of one "
+        "row is bounded by a proof and covered by the noise."
+    )
+
+
+def composition(release: Release) -> str:
+    """How the price of one fit adds up, and with others."""
+    groups = release.statement["releases"]
+    count = sum(int(group["count"]) for group in groups)
+    inner = (
+        f"The training makes {count:,} noisy release{'' if count == 1 else 's'}, whose joint price was computed by "
+        f"{release.statement['accountant']} and is the ε and δ stated."
+    )
+    inner = " ".join(filter(None, [inner, evaluation_words(release)]))
+    if release.spending is None:
+        return inner
+    spent = release.spending
+    return (
+        f"{inner} All charges to the data set {spent.dataset!r} are composed in one ledger under the cap "
+        f"ε = {written(spent.cap.epsilon)} at δ = {written(spent.cap.delta)}; after this release ε = "
+        f"{written(spent.after, 4)} of it was spent."
+    )
+
+
+def evaluation_words(release: Release) -> str:
+    """What a private evaluation cost besides."""
+    evaluation = release.evaluation
+    if evaluation is None or not is_private(evaluation):
+        return ""
+    return f"An evaluation was released besides, with {guarantee_words(evaluation.budget)} for the test rows."
+
+
+def mechanism_words(release: Release) -> str:
+    mechanism = release.statement["mechanism"]
+    chosen = str(mechanism["chosen"]["name"])
+    rule = ", chosen by a public rule" if mechanism["asked"]["name"] != chosen else ""
+    library = release.statement["libraries"]["dperm"]
+    return f"{chosen} ({mechanism['family']} perturbation) of dperm {library}{rule}"
+
+
+def assumed(release: Release) -> list[tuple[str, str]]:
+    """Every assumption with its kind: "unmet", "caution" or nothing."""
+    kinds = {NOT_MET: "unmet", CAUTION: "caution"}
+    lines = [plainly(str(line)) for line in release.statement["assumptions"]]
+    declared = release.deployment.most_rows_per_person or 1
+    if declared > 1:
+        otherwise = (
+            f"{CAUTION}: {ONE_ROW} It is stated that a person has up to {declared:,}: read ε for that number."
+        )
+        lines = [otherwise if line == ONE_ROW else line for line in lines]
+    return [
+        (line, next((kind for start, kind in kinds.items() if line.startswith(start)), "")) for line in lines
+    ]
+
+
+def plainly(line: str) -> str:
+    """A line of the certificate without the names that settings have in code."""
+    for name, words in _PLAIN.items():
+        line = re.sub(name, words, line)
+    return line[:1].upper() + line[1:]

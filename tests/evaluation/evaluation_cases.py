@@ -1,0 +1,118 @@
+"""Populations to draw test rows from, of which every true figure is known, and the coverage of intervals on them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+from sklearn.metrics import roc_auc_score
+
+from dperm.evaluation.bins import DEFAULTS, default_bins
+from dperm.evaluation.class_figures import class_figures
+from dperm.evaluation.classifying import Judged, class_constraints, class_counts, class_design, loss_cap
+from dperm.evaluation.estimates import Estimates
+from dperm.evaluation.planning import Plan
+from dperm.evaluation.regressing import no_constraints, regression_counts, regression_design
+from dperm.evaluation.regression_figures import regression_figures
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget, Gate
+
+PEOPLE = 200_000
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """People with a label and the log odds that a model gives them, not quite calibrated."""
+
+    rows: Judged
+
+    @classmethod
+    def drawn(cls, centre=-0.5, spread=1.5, seed=0):
+        rng = np.random.default_rng(seed)
+        odds = rng.normal(centre, spread, PEOPLE)
+        labels = (rng.random(PEOPLE) < expit(0.8 * odds + 0.2)).astype(np.int64)
+        return cls(Judged(labels, odds, True))
+
+    @property
+    def truth(self):
+        rows = self.rows
+        right = rows.predicted == rows.labels
+        return {
+            "accuracy": right.mean(),
+            "balanced_accuracy": np.mean([right[rows.labels == k].mean() for k in (0, 1)]),
+            "precision": right[rows.predicted == 1].mean(),
+            "recall": right[rows.labels == 1].mean(),
+            "auc": roc_auc_score(rows.labels, rows.log_odds),
+            "log_loss": np.minimum(rows.losses, loss_cap(2)).mean(),
+            "brier": rows.brier.mean(),
+        }
+
+    def plan(self, budget, neighbours, n):
+        design = class_design(2, DEFAULTS[0], True)
+        plan = Plan(design=design, budget=budget, neighbours=neighbours, bins=DEFAULTS[0])
+        bins = default_bins(plan.noise.scale, n)
+        return Plan(design=class_design(2, bins, True), budget=budget, neighbours=neighbours, bins=bins)
+
+    def vector(self, plan, sample):
+        rows = Judged(self.rows.labels[sample], self.rows.log_odds[sample], True)
+        return plan.design.vector(class_counts(plan.design, rows, 2, plan.bins))
+
+    def figures(self, plan, released, scale, n_rows):
+        constraints = class_constraints(plan.design, 2, plan.bins, n_rows)
+        return class_figures(Estimates.of(plan.design, released, scale, constraints), 2, plan.bins)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """People with a target from -1 to 1 and what a model predicts for them."""
+
+    predicted: np.ndarray
+    targets: np.ndarray
+
+    @classmethod
+    def drawn(cls, error=0.4, seed=0):
+        rng = np.random.default_rng(seed)
+        predicted = rng.normal(0.1, 0.4, PEOPLE)
+        return cls(predicted, predicted + rng.normal(0, error, PEOPLE))
+
+    @property
+    def truth(self):
+        targets, errors = (
+            np.clip(self.targets, -1, 1),
+            np.clip(self.targets, -1, 1) - np.clip(self.predicted, -1, 1),
+        )
+        return {
+            "r2": 1 - (errors**2).mean() / targets.var(),
+            "rmse": np.sqrt((errors**2).mean()),
+            "mae": np.abs(errors).mean(),
+        }
+
+    def plan(self, budget, neighbours, n):
+        return Plan(design=regression_design(neighbours), budget=budget, neighbours=neighbours)
+
+    def vector(self, plan, sample):
+        counts = regression_counts(plan.design, self.predicted[sample], self.targets[sample], (-1.0, 1.0))
+        return plan.design.vector(counts)
+
+    def figures(self, plan, released, scale, n_rows):
+        counts = Estimates.of(plan.design, released, scale, no_constraints(plan.design))
+        return regression_figures(counts, n_rows, 2.0)
+
+
+def coverage(people, epsilon, runs, neighbours="replace-one", n=5000, noise_known=True, seed=0):
+    """How often the intervals of ``runs`` evaluations hold the truth, and how often there was none.
+
+    Without ``noise_known`` they are those of somebody who takes the noisy counts for exact ones.
+    """
+    relation, rng = Neighbours.parse(neighbours), np.random.default_rng(seed)
+    plan = people.plan(Budget(epsilon, 1e-6), relation, n)
+    n_rows = n if relation is Neighbours.REPLACE_ONE else None
+    truth, gate = people.truth, Gate.seeded(seed)
+    held, none = dict.fromkeys(truth, 0), dict.fromkeys(truth, 0)
+    for _ in range(runs):
+        vector = people.vector(plan, rng.integers(0, PEOPLE, n))
+        released = gate.lanes(1).release_one(vector, plan.noise, "simulated")
+        found = people.figures(plan, released, plan.noise.scale if noise_known else 1e-9, n_rows)
+        for name, true in truth.items():
+            none[name] += not found[name].known
+            held[name] += found[name].known and found[name].low <= true <= found[name].high
+    return {name: held[name] / max(1, runs - none[name]) for name in truth}, none

@@ -1,0 +1,74 @@
+"""Figures and tables that tools make: drawn from the data that are there, by the code that is shown."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import extras_table
+import front_figure
+import gallery
+from dperm.cli.app import run
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+FRONT = (DOCS / "index.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("theme", front_figure.THEMES)
+@pytest.mark.parametrize("panel", front_figure.PANELS)
+def test_the_front_figure_was_drawn_from_the_data(panel, theme):
+    drawn = (front_figure.STATIC / f"front-{panel}-{theme}.svg").read_text(encoding="utf-8")
+    assert front_figure.digest() in drawn, "run: make figures"
+    assert f"_static/front-{panel}-{theme}.svg){{.only-{theme}}}" in FRONT
+
+
+def test_the_front_figure_shows_what_its_words_say():
+    """Ahead of RSGD-AR at every ε, and within a point of the model without privacy from ε = 0.5 on."""
+    for lines, title in (front_figure.on_adult(), front_figure.on_all()):
+        default, rival, none = (lines[name] for name in front_figure.IN_DEMO)
+        assert all(ours > theirs for ours, theirs in zip(default.accuracy, rival.accuracy, strict=True)), (
+            title
+        )
+        gaps = [
+            best - ours
+            for epsilon, best, ours in zip(default.epsilons, none.accuracy, default.accuracy, strict=True)
+            if epsilon >= 0.5
+        ]
+        assert 0 < max(gaps) < 1
+    assert front_figure.on_all()[1] == "Mean over 21 public tables"
+
+
+def test_the_front_figure_can_be_drawn(tmp_path):
+    front_figure.draw(front_figure.on_all(), front_figure.THEMES["dark"], tmp_path / "front.svg")
+    assert (tmp_path / "front.svg").read_text().count("<path") > 20
+
+
+def test_every_picture_of_the_gallery_has_its_code():
+    drawn = [name for block in gallery.blocks() for name in gallery.drawn_by(block)]
+    shown = gallery.SHOWN.findall(gallery.PAGE.read_text(encoding="utf-8"))
+    assert shown == drawn
+    assert sorted(shown) == sorted(path.stem for path in gallery.PICTURES.glob("*.png"))
+    assert len(shown) >= 8
+
+
+def test_the_gallery_draws_what_it_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(gallery, "PICTURES", tmp_path / "pictures")
+    gallery.main(["spending"])
+    assert [path.name for path in (tmp_path / "pictures").iterdir()] == ["spending.png"]
+
+
+def test_the_extras_are_those_of_the_package():
+    page = extras_table.PAGE.read_text(encoding="utf-8")
+    (shown,) = extras_table.BLOCK.findall(page)
+    assert shown == extras_table.table(), "run: make tables"
+    assert "`cli`" in shown
+    assert "pytest" not in shown
+
+
+def test_commands_in_the_questions_exist(capsys):
+    """Prose is not run, so its commands are at least known."""
+    named = set(re.findall(r"`dperm (\w+)", (DOCS / "faq.md").read_text(encoding="utf-8")))
+    assert run(["--help"]) == 0
+    known = set(re.findall(r"^  (\w[\w-]+) {2,}", capsys.readouterr().out, re.MULTILINE))
+    assert "fit" in known
+    assert named - known <= {"plan", "evaluate", "schema"}  # these come with others
