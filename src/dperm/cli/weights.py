@@ -1,12 +1,13 @@
 """Weights of classes on the command line: ``--class-weight LABEL=WEIGHT``, once for each class."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
 
 from dperm.cli.suggest import did_you_mean
-from dperm.errors import InvalidInput
+from dperm.estimators.weights import check_class_weight
 
 class_weight_option = click.option(
     "--class-weight",
@@ -28,12 +29,8 @@ def weigh_classes(model: Any, texts: Sequence[str], classes: Sequence[Any]) -> N
     weights = dict(_pair(text, labels) for text in texts)
     if len(weights) < len(texts):
         raise click.UsageError("--class-weight names a class twice.")
-    try:
-        model.set_params(class_weight=weights).plan(1000, 1)
-    except InvalidInput as error:
-        if "class_weight" not in str(error):
-            return  # the real plan tells of it
-        raise click.UsageError(f"--class-weight: {error}") from None
+    check_class_weight(weights)
+    model.set_params(class_weight=weights)
 
 
 def _pair(text: str, labels: dict[str, Any]) -> tuple[Any, float]:
@@ -49,7 +46,6 @@ def _pair(text: str, labels: dict[str, Any]) -> tuple[Any, float]:
             f"--class-weight wants LABEL=WEIGHT with a label of the schema, {', '.join(labels)}; got {text!r}."
             f"{did_you_mean(label, labels)}"
         )
-    try:
+    with suppress(ValueError):
         return labels[label], float(number)
-    except ValueError:
-        raise click.UsageError(f"--class-weight {label}=... wants a number; got {number!r}.") from None
+    raise click.UsageError(f"--class-weight {label}=... wants a number; got {number!r}.")

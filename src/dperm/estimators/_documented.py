@@ -100,6 +100,10 @@ ATTRIBUTES: Entries = {
     "coef_": ("ndarray of shape (1, n_features), or (n_classes, n_features) for more than two classes", ""),
     "intercept_": ("ndarray of shape (1,) or (n_classes,)", ""),
     "classes_": ("ndarray of shape (n_classes,)", ""),
+    "threshold_": (
+        "Threshold or None",
+        "Where ``tune_threshold`` put the line between two classes, and what that cost; None for a margin of 0.",
+    ),
     "n_features_in_": ("int", ""),
     "feature_names_in_": ("ndarray of str, when X has column names", ""),
     "row_map_": (

@@ -78,6 +78,7 @@ _ATTRIBUTES: dict[str, Any] = {
     "coef_": ("ndarray of shape (n_features,)", ""),
     "intercept_": ("float", ""),
     "classes_": None,
+    "threshold_": None,
 }
 
 

@@ -148,7 +148,7 @@ def _learns(step: Any, has_parts: bool) -> tuple[str, str] | None:
         return None
     if hasattr(step, "fit_resample"):
         return "which rows to repeat, drop or invent, so one person may count many times", (
-            "the rows as they are, and a threshold on decision_function"
+            "the rows as they are, with a declared class_weight or a threshold on decision_function"
         )
     for name in sklearn_names(step):
         if name in _RULES:
@@ -263,7 +263,7 @@ _RULES: dict[str, tuple[str, str, Callable[[Any], bool]]] = {
     ),
     "TunedThresholdClassifierCV": (
         "a threshold without noise, from a model for every fold",
-        "a threshold fixed in advance",
+        "a threshold fixed in advance, or tune_threshold, which pays for it",
         _always,
     ),
     "CalibratedClassifierCV": (
