@@ -53,6 +53,12 @@ _LOCAL_ALONE = "--local shows exact figures and spends nothing: leave out {}."
     show_default="32, or fewer where noise is large",
     help="Bins of the scores, for AUC and curves; an even number.",
 )
+@click.option(
+    "--error-bound",
+    type=float,
+    show_default="the length of the target's range",
+    help="Regression: larger errors count as this one, with less noise. Known without the rows.",
+)
 @neighbours_option("What is hidden: the content of a test row, or also whether it is there.")
 @max_rows_option
 @click.option(
@@ -82,6 +88,7 @@ def evaluate(
     delta: float | None,
     local: bool,
     bins: int | None,
+    error_bound: float | None,
     neighbours: str,
     max_rows: int | None,
     ledger_path: str | None,
@@ -144,6 +151,7 @@ def evaluate(
         ledger=None if ledger_path is None else Ledger(ledger_path),
         dataset=dataset_name,
         bins=bins,
+        error_bound=error_bound,
         local=local,
     )
     if path is not None:
