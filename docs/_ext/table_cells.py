@@ -15,7 +15,11 @@ def kind(cell: nodes.entry) -> str | None:
     if NUMBER.fullmatch(text) and len(text) <= LONGEST:
         return "number"
     inside = list(cell.children[0].children) if len(cell.children) == 1 else []
-    if len(text) <= LONGEST and len(inside) == 1 and isinstance(inside[0], nodes.literal | nodes.reference | pending_xref):
+    if (
+        len(text) <= LONGEST
+        and len(inside) == 1
+        and isinstance(inside[0], nodes.literal | nodes.reference | pending_xref)
+    ):
         return "name"
     return None
 
