@@ -65,7 +65,7 @@ def shape(printed: str) -> list[str]:
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether the lines of each occur in the other, but for a fifth of them, and one of three: a prediction may flip."""
+    """Whether the lines of each occur in the other, but for a fifth, or one of three: a prediction may flip."""
     first, second = set(shape(one)), set(shape(other))
     most = max(len(first), len(second))
     return most - len(first & second) <= max(_MAY_DIFFER * most, int(most > 2))
