@@ -55,8 +55,9 @@ def test_no_line_is_too_long_and_no_word_is_cut(terminal):
 def test_a_ledger_says_which_columns_it_left_out(terminal, monkeypatch, capsys):
     terminal(FIT)
     shown = terminal("ledger show budget.db")
-    assert "Not shown at this width: time, dataset, ε before, label, sha256, head; --json shows all." in " ".join(
-        line.strip() for line in shown
+    assert (
+        "Not shown at this width: time, dataset, ε before, label, sha256, head; --json shows all."
+        in " ".join(line.strip() for line in shown)
     )
     assert not any("PrivateLogisticRegression" in line for line in shown)
     monkeypatch.delenv("FORCE_COLOR")
