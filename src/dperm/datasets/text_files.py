@@ -110,6 +110,8 @@ class TextTable:
         items = () if schema is None else (schema.target, *schema.features)
         kind = next((_kind(item) for item in items if item.name == name), None)
         what = _INSTEAD.get(kind or "", "does not hold values of one kind")
+        if kind in (NUMBERS, TRUTH_VALUES) and schema is not None and name == schema.target.name:
+            what = "holds something else. Declare classes = [...] as they are written in the file"
         declared = f"is declared as {kind} and " if kind in (NUMBERS, TRUTH_VALUES) else ""
         return InvalidInput(f"{self.file.name}: column {name!r} {declared}{what}.")
 
