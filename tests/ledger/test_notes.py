@@ -48,9 +48,7 @@ def test_searches_and_charges_by_hand_have_kinds_of_their_own(ledger):
 )
 def test_charges_of_an_older_dperm_get_their_kind_from_their_words(path, ledger, label, mechanism, kind):
     ledger.charge(gaussian(0.1), label=label, mechanism=mechanism)
-    rewrite(
-        path, lambda events: [{key: value for key, value in e.items() if key != "kind"} for e in events]
-    )
+    rewrite(path, lambda events: [{key: value for key, value in e.items() if key != "kind"} for e in events])
     assert Ledger(path).entries()[0].kind == kind
 
 
