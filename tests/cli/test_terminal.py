@@ -40,6 +40,7 @@ def test_no_line_is_too_long_and_no_word_is_cut(terminal):
     lines = terminal(FIT)
     for command in ("verify model.json", "report model.json", "ledger show budget.db", COMPARE, "plot"):
         lines += terminal(command)
+    lines += terminal("plan --n 5000 --features 20 --epsilon 1")
     lines += terminal("account --n 5000 --epsilon 1 --delta 1e-6 --mechanism rsgd-ar")
     assert max(map(len, lines)) <= 80
     assert not any("…" in line for line in lines)
