@@ -71,4 +71,4 @@ def test_commands_in_the_questions_exist(capsys):
     assert run(["--help"]) == 0
     known = set(re.findall(r"^  (\w[\w-]+) {2,}", capsys.readouterr().out, re.MULTILINE))
     assert "fit" in known
-    assert named - known <= {"plan", "evaluate", "schema"}  # these come with others
+    assert named - known <= {"plan", "evaluate", "schema", "show"}  # these come with others
