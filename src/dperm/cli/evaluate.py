@@ -13,6 +13,7 @@ from dperm.cli import completion
 from dperm.cli.data import Later, is_named, no_rows, read_records
 from dperm.cli.options import (
     check_capacity,
+    data_argument,
     force_option,
     import_option,
     json_option,
@@ -35,7 +36,7 @@ _LOCAL_ALONE = "--local shows exact figures and spends nothing: leave out {}."
 
 @click.command(short_help="Judge a saved model on private test rows.")
 @click.argument("model", shell_complete=completion.files)
-@click.argument("data", shell_complete=completion.data)
+@data_argument()
 @click.option(
     "--epsilon", type=float, show_default="none; or --local", help="Privacy budget ε of the evaluation."
 )
@@ -185,7 +186,7 @@ class _Announced:
         if is_named(data):
             n_rows = dataset_rows(data)
         else:
-            names, n_rows = look_at(data)
+            names, n_rows = look_at(data, schema)
             wanted = [item.name for item in (*schema.features, schema.target)]
             check_columns(dict.fromkeys(names), wanted)
         if n_rows == 0 and max_rows is None:
