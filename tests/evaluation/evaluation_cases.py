@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.metrics import roc_auc_score
 
 from dperm.evaluation.bins import DEFAULTS, default_bins
@@ -32,33 +32,52 @@ class Scored:
         labels = (rng.random(PEOPLE) < expit(0.8 * odds + 0.2)).astype(np.int64)
         return cls(Judged(labels, odds, True))
 
+    @classmethod
+    def of_four(cls, seed=0):
+        rng = np.random.default_rng(seed)
+        odds = rng.normal(0, 1.2, (PEOPLE, 4)) + np.array([0.5, 0.0, 0.0, -0.5])
+        shares = softmax(0.9 * odds, axis=1).cumsum(axis=1)
+        return cls(Judged(np.minimum((rng.random(PEOPLE)[:, None] > shares).sum(axis=1), 3), odds, True))
+
+    @property
+    def n_classes(self):
+        return 2 if self.rows.binary else self.rows.log_odds.shape[1]
+
     @property
     def truth(self):
         rows = self.rows
         right = rows.predicted == rows.labels
-        return {
+        found = {
             "accuracy": right.mean(),
-            "balanced_accuracy": np.mean([right[rows.labels == k].mean() for k in (0, 1)]),
+            "balanced_accuracy": np.mean([right[rows.labels == k].mean() for k in range(self.n_classes)]),
+            "log_loss": np.minimum(rows.losses, loss_cap(self.n_classes)).mean(),
+            "brier": rows.brier.mean(),
+        }
+        if not rows.binary:
+            return found
+        return found | {
             "precision": right[rows.predicted == 1].mean(),
             "recall": right[rows.labels == 1].mean(),
             "auc": roc_auc_score(rows.labels, rows.log_odds),
-            "log_loss": np.minimum(rows.losses, loss_cap(2)).mean(),
-            "brier": rows.brier.mean(),
         }
 
     def plan(self, budget, neighbours, n):
-        design = class_design(2, DEFAULTS[0], True)
+        design = class_design(self.n_classes, DEFAULTS[0], True)
         plan = Plan(design=design, budget=budget, neighbours=neighbours, bins=DEFAULTS[0])
         bins = default_bins(plan.noise.scale, n)
-        return Plan(design=class_design(2, bins, True), budget=budget, neighbours=neighbours, bins=bins)
+        return Plan(
+            design=class_design(self.n_classes, bins, True), budget=budget, neighbours=neighbours, bins=bins
+        )
 
     def vector(self, plan, sample):
         rows = Judged(self.rows.labels[sample], self.rows.log_odds[sample], True)
-        return plan.design.vector(class_counts(plan.design, rows, 2, plan.bins))
+        return plan.design.vector(class_counts(plan.design, rows, self.n_classes, plan.bins))
 
     def figures(self, plan, released, scale, n_rows):
-        constraints = class_constraints(plan.design, 2, plan.bins, n_rows)
-        return class_figures(Estimates.of(plan.design, released, scale, constraints), 2, plan.bins)
+        constraints = class_constraints(plan.design, self.n_classes, plan.bins, n_rows)
+        return class_figures(
+            Estimates.of(plan.design, released, scale, constraints), self.n_classes, plan.bins
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,6 +48,13 @@ def test_errors_that_are_cut_off_are_covered_too():
     assert max(without.values()) >= 3  # the whole range leaves little to say of errors so small
 
 
+@pytest.mark.parametrize(("people", "n"), [(Scored.of_four, 5000), (Scored.drawn, 40_000)])
+def test_several_classes_and_many_rows_are_covered_too(people, n):
+    rates, none = coverage(people(), 1.0, 150, n=n)
+    assert all_near_95(rates, 150), rates
+    assert max(none.values()) == 0
+
+
 def test_rare_positives_are_covered_too():
     rates, none = coverage(Scored.drawn(centre=-2.8, spread=1.0), 1.0, SHORT, n=10_000)
     hardly_ever_called = none.pop("precision"), rates.pop("precision")

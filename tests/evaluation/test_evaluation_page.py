@@ -33,7 +33,7 @@ def noise_of(n, epsilon):
         design, np.zeros(design.size), plan.noise.scale, class_constraints(design, 2, bins, n)
     )
     right = counts.among(CONFUSION, np.array([[1.0, 0.0, 0.0, 1.0]]))
-    loss = counts.among(LOSSES, np.array([[loss_cap(2), 0.0, 0.0]]))
+    loss = counts.among(LOSSES, np.array([[loss_cap(2), 0.0, 0.0, 0.0]]))
     return [Z * float(counts.covariance(vector)[0, 0]) ** 0.5 / n for vector in (right, loss)]
 
 

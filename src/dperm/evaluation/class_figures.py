@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.evaluation.classifying import AGAINST, CONFIDENCE, CONFUSION, LOSSES, SCORES, loss_cap
+from dperm.evaluation.classifying import AGAINST, CONFUSION, LOSS_SUMS, LOSSES, SCORES, loss_cap
 from dperm.evaluation.estimates import Estimates
 from dperm.evaluation.intervals import CLEAR, UNKNOWN, Figure, Z, bounded
 from dperm.evaluation.ratios import area_kernel, cell_ratio, mean, order_ratio
@@ -32,7 +32,7 @@ def class_figures(counts: Estimates, n_classes: int, bins: int) -> dict[str, Fig
     elif counts.design.has(f"{AGAINST} 0"):
         found["auc"] = _mean_area(counts, n_classes, bins)
     if counts.design.has(LOSSES):
-        found |= _losses(counts, n_classes, bins)
+        found |= _losses(counts, n_classes)
     return found
 
 
@@ -104,35 +104,16 @@ def _linear(counts: Estimates, estimate: float, slope: Vector, sampling: float) 
     return bounded(estimate, (estimate - width, estimate + width), Z * noise)
 
 
-def _losses(counts: Estimates, n_classes: int, bins: int) -> dict[str, Figure]:
+def _losses(counts: Estimates, n_classes: int) -> dict[str, Figure]:
     """Log loss and Brier score: a sum over the number of rows each."""
-    cap, place = loss_cap(n_classes), counts.design.place(LOSSES)
+    place, n_sums = counts.design.place(LOSSES), len(LOSS_SUMS)
     everyone = counts.among(CONFUSION, np.ones((1, n_classes**2)))[0]
-    n = float(everyone @ counts.mean)
-    loss, squares, brier = counts.part(LOSSES)
-    sums = np.zeros((2, counts.design.size))
-    sums[0, place.start], sums[1, place.start + 2] = 1.0, 1.0
-    # Numbers from 0 to 1 have squares that sum to no more than they do, and no less than their mean allows.
-    held = [
-        min(max(guess, max(0.0, total) ** 2 / max(n, 1.0)), max(0.0, total))
-        for guess, total in ((squares, loss), (_brier_squares(counts, bins), brier))
-    ]
-    log_loss = mean(counts, sums[0], everyone, held[0])
-    scaled = (
-        Figure()
-        if not log_loss.known
-        else Figure(
-            **{key: None if value is None else cap * value for key, value in log_loss.to_dict().items()}
-        )
-    )
-    return {"log_loss": scaled, "brier": mean(counts, sums[1], everyone, held[1])}
-
-
-def _brier_squares(counts: Estimates, bins: int) -> float:
-    """Sum of squared Brier scores, roughly, by the middle of each bin; of more classes, by that of the top one."""
-    from dperm.evaluation.bins import limits
-
-    middle = (limits(bins)[1:] + limits(bins)[:-1]) / 2
-    name = SCORES if counts.design.has(SCORES) else CONFIDENCE
-    missed, met = np.split(counts.part(name), 2)
-    return float(missed @ middle**4 + met @ (1 - middle) ** 4)
+    n = max(1.0, float(everyone @ counts.mean))
+    found = []
+    for k in range(0, n_sums, 2):
+        total, squares = counts.mean[place.start + k : place.start + k + 2]
+        # Numbers from 0 to 1 have squares that sum to no more than they do, and no less than their mean allows.
+        held = min(max(float(squares), max(0.0, float(total)) ** 2 / n), max(0.0, float(total)))
+        found.append(mean(counts, counts.among(LOSSES, np.eye(n_sums)[k : k + 1])[0], everyone, held))
+    log_loss, brier = found
+    return {"log_loss": log_loss.times(loss_cap(n_classes)), "brier": brier}

@@ -27,8 +27,8 @@ CONFUSION, SCORES, CONFIDENCE, AGAINST, LOSSES = (
 MOST_AGAINST = 16
 """Classes up to which each is also judged against all others: every one needs a histogram of its own."""
 FLOOR = 0.02
-LOSS_SUMS = ("log loss", "squared log loss", "Brier score")
-LOSS_WEIGHTS = (1.0, 0.5, 0.5)
+LOSS_SUMS = ("log loss", "squared log loss", "Brier score", "squared Brier score")
+LOSS_WEIGHTS = (1.0, 0.5, 0.5, 0.25)  # squares only serve the intervals
 MARGIN_STRETCH = 3.0
 """Margins without a link, such as those of an SVM, are binned as log odds once they are this much longer."""
 
@@ -121,9 +121,9 @@ def class_counts(design: Design, rows: Judged, n_classes: int, bins: int) -> dic
         if isinstance(part, Histogram):
             counts[part.name] = part.count(cells[part.name])
         elif isinstance(part, Shares):
-            share = rows.losses / loss_cap(n_classes)
+            share, brier = rows.losses / loss_cap(n_classes), rows.brier
             counts[part.name] = part.count(
-                np.column_stack([share, np.minimum(share, 1.0) ** 2, rows.brier]).reshape(-1, part.size)
+                np.column_stack([share, np.minimum(share, 1.0) ** 2, brier, brier**2])
             )
     return counts
 

@@ -35,6 +35,12 @@ class Figure:
     def known(self) -> bool:
         return self.estimate is not None
 
+    def times(self, factor: float) -> Figure:
+        """The figure in other units."""
+        return Figure(
+            **{key: None if value is None else factor * value for key, value in self.to_dict().items()}
+        )
+
     def to_dict(self) -> dict[str, float | None]:
         return {"estimate": self.estimate, "low": self.low, "high": self.high, "noise": self.noise}
 

@@ -86,7 +86,7 @@ def regression_figures(
     return {
         "r2": _r2(sums, mean_square, fourth, (2 * longest / length) ** 2),
         "rmse": _root(square, longest),
-        "mae": _times(size, longest),
+        "mae": size.times(longest),
     }
 
 
@@ -156,10 +156,4 @@ def _root(square: Figure, length: float) -> Figure:
         low=length * math.sqrt(square.low),
         high=length * math.sqrt(square.high),
         noise=noise,
-    )
-
-
-def _times(figure: Figure, factor: float) -> Figure:
-    return Figure(
-        **{key: None if value is None else factor * value for key, value in figure.to_dict().items()}
     )
