@@ -169,7 +169,7 @@ def _show(found: Outlook, made: Any, spent: float) -> None:
         return
     say("\nWhat the budget could buy, with the points lost (up to the end of the band)")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("way", "model's ε", "rows", *(NAMES[metric] for metric in found.losses)):
+    for heading in ("way", "its ε", "rows", *(NAMES[metric] for metric in found.losses)):
         table.add_column(heading, justify="left" if heading == "way" else "right")
     for way in found.ways(spent):
         losses = [points_at_most(forecast) for forecast in way.losses.values()]

@@ -108,7 +108,7 @@ def _count(rows: float) -> str:
 def _rounded(count: float) -> int:
     """Two digits are enough of an estimate."""
     digits = max(0, len(str(int(count))) - 2)
-    return int(round(count / 10**digits)) * int(10**digits)
+    return round(count / 10**digits) * int(10**digits)
 
 
 def _listed(parts: Sequence[str]) -> str:

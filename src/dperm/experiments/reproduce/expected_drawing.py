@@ -29,10 +29,9 @@ def draw(rows: Sequence[Mapping[str, str]], curves: Sequence[LossCurve], path: P
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.3 * max(len(curves), 1), 4.4), dpi=160)
+    figure = Figure(figsize=(4.3 * len(curves), 4.4), dpi=160)
     FigureCanvasAgg(figure)
-    panels = figure.subplots(1, max(len(curves), 1), squeeze=False)[0]
-    for axes, curve in zip(panels, curves, strict=False):
+    for axes, curve in zip(figure.subplots(1, len(curves), squeeze=False)[0], curves, strict=True):
         _panel(axes, curve, [row for row in rows if row[curve.metric]])
     figure.suptitle(
         "What the default loses to the model without noise", x=0.01, ha="left", fontsize=13, fontweight="bold"
