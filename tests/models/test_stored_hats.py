@@ -108,7 +108,7 @@ def test_several_classes_and_numbers_have_their_effects_too():
     assert "of a class" in text
     assert "and " not in text.splitlines()[-1]
     line = effects_text(_fitted(PEOPLE["age"] / 90, PrivateLinearRegression, y_range=(0, 1)), SCHEMA)
-    assert "adds to the prediction" in line
+    assert "adds to the predicted 'retired', in its units" in line
     assert effects_section(_fitted(), SCHEMA).count("<figure>") == 5
 
 
