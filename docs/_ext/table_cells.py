@@ -1,4 +1,4 @@
-"""Cells that hold a number or one name do not wrap, and numbers stand in columns: classes for the style sheet."""
+"""Cells that hold a number or one name do not wrap, and those with sentences stay wide: classes for the style sheet."""
 
 import re
 

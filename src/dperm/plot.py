@@ -28,10 +28,11 @@ def curves(
 ) -> Figure:
     """Draw every contender over epsilon: its mean, and a band of one standard error over the repeats.
 
-    Lines end in their names. Baselines are horizontal; the paper's accounting is dashed and lighter, in the colour of
-    its mechanism; settings chosen on the test rows are dashed and marked as not private. Of more than eight mechanisms
-    the most accurate ones have colours and names, the others are grey and named below. ``dperm compare`` and
-    ``dperm plot`` draw this same figure.
+    One legend names all, the best at the largest epsilon first. Baselines are horizontal and named on their lines; the
+    paper's accounting is dashed and lighter, in the colour of its mechanism; settings chosen on the test rows are
+    dashed and marked as not private. Of more than eight mechanisms the best ones have colours and names, the others
+    are grey and named below. Axes are cropped to what matters: what lies far behind the best private method is off the
+    scale, where an arrow points to it. ``dperm compare`` and ``dperm plot`` draw this same figure.
 
     Parameters
     ----------

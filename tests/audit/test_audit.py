@@ -282,6 +282,13 @@ def result_of(control: str, faults: tuple[str, ...], ratio: float | None) -> Con
     )
 
 
+def test_a_bar_that_is_far_too_long_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken: list[int] = []
+    monkeypatch.setattr("dperm.audit.figure._break", lambda axes, place: broken.append(place))
+    draw_audit([], [result_of("a", ("x",), 700.0), result_of("b", ("x",), 1.4)], tmp_path / "audit.png")
+    assert broken == [0]
+
+
 def test_figure_is_drawn(tmp_path: Path) -> None:
     controls = [result_of("broken", ("x",), 7.0), result_of("unseen", (), None)]
     draw_audit([audit("output-gd", runs=300)], controls, tmp_path / "audit.png")

@@ -126,7 +126,7 @@ def test_more_classes_and_squared_loss_are_priced(account):
         ("--tpr 0.01 --fpr 0.5", 1, "fpr < tpr"),
         ("--tpr 5 --fpr 0.5", 1, "rate"),
         ("--advantage 1e-9", 1, "smaller delta"),
-        ("--epsilon 1 --loss svm --classes 3", 2, "one of logistic, softmax"),
+        ("--epsilon 1 --loss svm --classes 3", 1, "one of logistic, softmax"),
         ("--epsilon 1 --loss squared --classes 2", 2, "--classes"),
         ("--epsilon 1 --classes 1", 2, "at least 2"),
         ("--epsilon 1 --residual-bound 2", 2, "--loss squared"),

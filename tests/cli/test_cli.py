@@ -330,7 +330,7 @@ REFUSED = {
     "missing target": (f"{FIT} --target nowhere", 1, "no column named 'nowhere'"),
     "missing file": (FIT.replace("people.csv", "nobody.csv"), 1, "nobody.csv: there is no such file"),
     "unreadable file": (FIT.replace("people.csv", "broken.parquet"), 1, "broken.parquet: this is not"),
-    "unknown extension": (FIT.replace("people.csv", "people.xlsx"), 1, ".csv or .parquet"),
+    "unknown extension": (FIT.replace("people.csv", "people.ods"), 1, ".xlsx or .parquet"),
     "neither file nor name": (FIT.replace("people.csv", "nothing"), 1, "neither a file nor one of"),
     "no schema": (FIT.replace("--schema people.toml", ""), 2, "--schema is needed"),
     "missing schema": (FIT.replace("people.toml", "none.toml"), 1, "none.toml: there is no such file"),
@@ -381,7 +381,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refusals_have_a_message_an_exit_code_and_leave_no_file(dperm, folder, name):
     (folder / "broken.parquet").write_bytes(b"PAR1" + MARKER.encode() * 20)
-    (folder / "people.xlsx").write_bytes(b"PK" + MARKER.encode())
+    (folder / "people.ods").write_bytes(b"PK" + MARKER.encode())
     (folder / "other.toml").write_text(OTHER_SCHEMA)
     (folder / "numeric.toml").write_text(SCHEMA.replace('classes = ["no", "yes"]', "range = [0, 1]"))
     (folder / "ragged.csv").write_text(

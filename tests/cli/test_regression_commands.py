@@ -113,6 +113,44 @@ def test_losses_of_numbers_by_name_and_with_settings(dperm, loss, kind):
     assert stated_loss(load_model("model.json").certificate_["problem"]) == kind
 
 
+MINE = """
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+from dperm.losses import Loss, register_loss
+
+@register_loss
+@dataclass(frozen=True)
+class PseudoHuber(Loss):
+    width: float = 1.0
+    name: ClassVar[str] = "my-pseudo-huber"
+    labels: ClassVar[str] = "real"
+
+    @property
+    def lipschitz(self): return self.width
+    @property
+    def smoothness(self): return 1.0
+    @property
+    def parameters(self): return (self.width,)
+    def value(self, margin, y): return self.width**2 * (np.sqrt(1 + ((margin - y) / self.width) ** 2) - 1)
+    def slope(self, margin, y): return (margin - y) / np.sqrt(1 + ((margin - y) / self.width) ** 2)
+    def curvature(self, margin, y): return (1 + ((margin - y) / self.width) ** 2) ** -1.5
+"""
+
+
+def test_a_loss_of_ones_own_by_name_with_a_setting(dperm, folder, monkeypatch):
+    from dperm.losses import registry
+
+    monkeypatch.setattr(registry, "_LOSSES", dict(registry._LOSSES))
+    (folder / "my_pseudo_huber.py").write_text(MINE)
+    line = f"{FIT} --import my_pseudo_huber.py --mechanism output --spline 0"
+    code, _, err = dperm(f"{line} --loss my-pseudo-huber:width=0.5")
+    assert (code, err.count("\n")) == (0, 2)
+    assert load_model("model.json").certificate_["problem"]["loss_parameters"] == [0.5]
+    code, _, err = dperm(line.replace("homes.toml", "classes.toml") + " --loss my-pseudo-huber --force")
+    assert (code, "is for numbers" in err) == (1, True)
+
+
 def test_of_several_classes_auto_and_softmax_are_the_same_model(dperm):
     for loss in ("auto", "logistic", "softmax"):
         line = (
@@ -166,7 +204,7 @@ def test_an_unknown_number_of_rows_and_a_ledger(dperm):
         (f"{COMPARE} --loss logistic", 1, "is for classes, and the target is a number"),
         (f"{COMPARE} --metric accuracy --mechanism none", 1, "accuracy is not measured of a number"),
         ("account --n 900 --epsilon 1 --delta 1e-6 --loss squared --classes 3", 2, "is for numbers"),
-        ("account --n 900 --epsilon 1 --delta 1e-6 --loss softmax", 2, "is for more than two classes"),
+        ("account --n 900 --epsilon 1 --delta 1e-6 --loss softmax", 1, "is for more than two classes"),
         ("account --n 900 --epsilon 1 --delta 1e-6 --classes 1", 2, "at least 2; got 1"),
         ("curvature homes.csv --schema stages.toml", 1, "two classes or a number; the target has 3"),
         ("curvature homes.csv --schema homes.toml --loss svm", 1, "the target is a number"),

@@ -40,6 +40,7 @@ def test_no_line_is_too_long_and_no_word_is_cut(terminal):
     lines = terminal(FIT)
     for command in ("verify model.json", "report model.json", "ledger show budget.db", COMPARE, "plot"):
         lines += terminal(command)
+    lines += terminal("plan --n 5000 --features 20 --epsilon 1")
     lines += terminal("account --n 5000 --epsilon 1 --delta 1e-6 --mechanism rsgd-ar")
     assert max(map(len, lines)) <= 80
     assert not any("…" in line for line in lines)
@@ -55,7 +56,10 @@ def test_no_line_is_too_long_and_no_word_is_cut(terminal):
 def test_a_ledger_says_which_columns_it_left_out(terminal, monkeypatch, capsys):
     terminal(FIT)
     shown = terminal("ledger show budget.db")
-    assert "Not shown at this width: partition, label; --json shows all." in shown
+    assert (
+        "Not shown at this width: time, dataset, ε before, label, sha256, head; --json shows all."
+        in " ".join(line.strip() for line in shown)
+    )
     assert not any("PrivateLogisticRegression" in line for line in shown)
     monkeypatch.delenv("FORCE_COLOR")
     assert run(["ledger", "show", "budget.db"]) == 0

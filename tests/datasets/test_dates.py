@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dperm.data import write_shards
@@ -57,6 +57,7 @@ def test_cycles_are_coded_as_categories():
     assert len(found) == 1 + 12 + 7 + 24 + 2
 
 
+@settings(deadline=None)
 @given(st.datetimes(min_value=datetime.datetime(1, 1, 1), max_value=datetime.datetime(9999, 12, 31)))
 def test_places_agree_with_the_calendar_of_python(moment):
     moment = moment.replace(microsecond=0)
@@ -126,6 +127,7 @@ INSTANTS = st.one_of(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(
     st.lists(INSTANTS, min_size=1, max_size=20),
     st.lists(st.sampled_from(["month", "weekday", "hour"]), unique=True),

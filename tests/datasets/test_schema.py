@@ -154,6 +154,8 @@ def test_the_scale_fits_the_longest_possible_row():
         ("range = [0, 1, 2]", ["range", "low < high"]),
         ("range = [0, true]", ["range", "number"]),
         ('range = ["0", "1"]', ["range", "number"]),
+        ("range = [2015-01-01, 2025-01-01]", ["range", "give date in its place"]),
+        ('catgories = ["a", "b"]', ["exactly one of range", "Did you mean 'categories'?"]),
         ("range = 3", ["range", "list"]),
         ("range = [-1.7e308, 1.7e308]", ["range", "too wide"]),
         ("range = [0, 1e-310]", ["range", "too narrow"]),

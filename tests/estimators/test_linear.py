@@ -218,7 +218,7 @@ def bad_rows():
     yield "x_norm zero", {"x_norm": 0}, X, y, "x_norm"
     yield "l2 negative", {"l2": -1}, X, y, "l2"
     yield "l2 zero for output", {"l2": 0, "mechanism": Output()}, X, y, "l2 > 0"
-    yield "majority", {"mechanism": "majority"}, X, y, "squared loss"
+    yield "ssp", {"mechanism": "ssp"}, X, y, "not squared"
     yield "unknown mechanism", {"mechanism": "magic"}, X, y, "rsgd-ar"
     yield "unknown relation", {"neighbours": "next-door"}, X, y, "replace-one"
     yield "step above 2/L", {"mechanism": RSGDAR(step_size=100.0)}, X, y, "2/L"

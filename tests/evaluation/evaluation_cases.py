@@ -67,12 +67,13 @@ class Measured:
 
     predicted: np.ndarray
     targets: np.ndarray
+    error_bound: float | None = None
 
     @classmethod
-    def drawn(cls, error=0.4, seed=0):
+    def drawn(cls, error=0.4, error_bound=None, seed=0):
         rng = np.random.default_rng(seed)
         predicted = rng.normal(0.1, 0.4, PEOPLE)
-        return cls(predicted, predicted + rng.normal(0, error, PEOPLE))
+        return cls(predicted, predicted + rng.normal(0, error, PEOPLE), error_bound)
 
     @property
     def truth(self):
@@ -80,6 +81,7 @@ class Measured:
             np.clip(self.targets, -1, 1),
             np.clip(self.targets, -1, 1) - np.clip(self.predicted, -1, 1),
         )
+        errors = errors if self.error_bound is None else np.clip(errors, -self.error_bound, self.error_bound)
         return {
             "r2": 1 - (errors**2).mean() / targets.var(),
             "rmse": np.sqrt((errors**2).mean()),
@@ -90,12 +92,14 @@ class Measured:
         return Plan(design=regression_design(neighbours), budget=budget, neighbours=neighbours)
 
     def vector(self, plan, sample):
-        counts = regression_counts(plan.design, self.predicted[sample], self.targets[sample], (-1.0, 1.0))
+        counts = regression_counts(
+            plan.design, self.predicted[sample], self.targets[sample], (-1.0, 1.0), self.error_bound
+        )
         return plan.design.vector(counts)
 
     def figures(self, plan, released, scale, n_rows):
         counts = Estimates.of(plan.design, released, scale, no_constraints(plan.design))
-        return regression_figures(counts, n_rows, 2.0)
+        return regression_figures(counts, n_rows, 2.0, self.error_bound)
 
 
 def coverage(people, epsilon, runs, neighbours="replace-one", n=5000, noise_known=True, seed=0):

@@ -244,6 +244,19 @@ def test_wrong_calls_say_what_to_do(call):
         dperm.evaluate(BINARY, TEST, Y[N:], **options)
 
 
+def test_an_error_bound_is_for_regressions_and_brings_less_noise():
+    whole, cut = (
+        dperm.evaluate(REGRESSION, TEST, REAL[N:], BUDGET, error_bound=bound) for bound in (None, 40.0)
+    )
+    for name in ("rmse", "mae", "r2"):
+        assert cut.metrics[name].noise < 0.75 * whole.metrics[name].noise
+    assert any("40" in note for note in cut.notes)
+    assert cut.release["error_bound"] == 40.0
+    for model, bound in ((BINARY, 1.0), (REGRESSION, 0.0), (REGRESSION, 101.0), (REGRESSION, "1")):
+        with pytest.raises(InvalidInput, match="error_bound"):
+            dperm.evaluate(model, TEST, Y[N:], BUDGET, error_bound=bound)
+
+
 def test_seeded_noise_is_not_charged(tmp_path):
     ledger = Ledger.create(tmp_path / "l.db", epsilon=5, delta=1e-5)
     with pytest.raises(InvalidInput, match="random_state"):

@@ -39,6 +39,15 @@ def test_intervals_that_ignore_the_noise_do_not(kind):
     assert all(rates[name] < 0.8 for name in MAIN[kind]), rates
 
 
+def test_errors_that_are_cut_off_are_covered_too():
+    people = Measured.drawn(error=0.15, error_bound=0.5)
+    rates, none = coverage(people, 0.3, SHORT)
+    assert all_near_95(rates, SHORT), rates
+    assert max(none.values()) <= 0.02 * SHORT
+    _, without = coverage(Measured.drawn(error=0.15), 0.3, 40)
+    assert max(without.values()) >= 3  # the whole range leaves little to say of errors so small
+
+
 def test_rare_positives_are_covered_too():
     rates, none = coverage(Scored.drawn(centre=-2.8, spread=1.0), 1.0, SHORT, n=10_000)
     hardly_ever_called = none.pop("precision"), rates.pop("precision")

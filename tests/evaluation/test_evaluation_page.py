@@ -1,16 +1,19 @@
-"""The table of noise on the page about evaluation is what the noise really adds."""
+"""What the pages about evaluation say in numbers: noise of figures, and what binning does to an area."""
 
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from evaluation_cases import Scored
+from sklearn.metrics import roc_auc_score
 
-from dperm.evaluation.bins import DEFAULTS, default_bins
+from dperm.evaluation.bins import DEFAULTS, default_bins, place
 from dperm.evaluation.classifying import CONFUSION, LOSSES, class_constraints, class_design, loss_cap
 from dperm.evaluation.estimates import Estimates
 from dperm.evaluation.intervals import Z
 from dperm.evaluation.planning import Plan
+from dperm.evaluation.ratios import area_kernel
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 
@@ -42,3 +45,20 @@ def test_the_table_is_found():
 def test_the_noise_is_as_printed(row):
     n, epsilon, *printed = (float(cell.replace(",", "")) for cell in row)
     assert [round(value, 3) for value in noise_of(int(n), epsilon)] == printed
+
+
+@pytest.mark.parametrize(("centre", "spread"), [(0.0, 1.5), (-1.6, 1.8), (-2.5, 1.0), (0.0, 0.5)])
+def test_binning_hardly_moves_the_area(centre, spread):
+    rows = Scored.drawn(centre, spread).rows
+    true, found = roc_auc_score(rows.labels, rows.log_odds), {}
+    for bins in (16, 32):
+        kernel = area_kernel(bins)
+        negative, positive = (
+            np.bincount(place(rows.log_odds[rows.labels == label], bins), minlength=bins) for label in (0, 1)
+        )
+        found[bins] = negative @ kernel @ positive / negative.sum() / positive.sum() - true
+    ties = np.triu(np.ones((32, 32)), 1) + np.eye(32) / 2
+    uncorrected = negative @ ties @ positive / negative.sum() / positive.sum() - true
+    assert abs(found[16]) < 0.0025
+    assert abs(found[32]) < 0.0003
+    assert abs(uncorrected) > 2 * abs(found[32])

@@ -2,11 +2,12 @@
 
 import re
 
+import pyarrow as pa
 import pytest
 
 from dperm.errors import InvalidInput
 from dperm.experiments.html import html_page
-from dperm.experiments.reproduce.findings import tables, verdicts
+from dperm.experiments.reproduce.findings import pictures, tables, verdicts
 from dperm.experiments.reproduce.item import Check, Item, Report, Section
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -42,6 +43,14 @@ def test_texts_stay_texts():
     assert "<img" not in page
     assert page.count("<script") == page.count("</script") == 2
     assert page.index("does not hold") < page.index('id="curves-heading"') < page.index("1.0 ±0.10")
+
+
+def test_an_item_without_curves_shows_its_figure(tmp_path):
+    (tmp_path / "figure.png").write_bytes(b"picture")
+    files = (tmp_path / "figure.png", tmp_path / "results.parquet")
+    assert 'alt="figure" src="data:image/png;base64,cGljdHVyZQ=="' in pictures(Report(files=files))
+    assert pictures(REPORT) == ""
+    assert pictures(Report(files=files, results=(pa.table({"accuracy": [1.0]}),))) == ""
 
 
 def test_a_page_without_curves_needs_something_to_say():

@@ -227,6 +227,45 @@ def test_every_study_has_a_tab(page):
     assert "second" in page.run("document.querySelector('#drawn').textContent")
 
 
+def test_a_line_far_behind_is_cropped_and_can_be_seen_whole(browser, tmp_path):
+    results = toy(names=["auto", "rsgd"]).to_pylist()
+    far = [{**row, "label": "far", "accuracy": -1.0} for row in results if row["mechanism"] == "rsgd"]
+    write_html(make_results([*results, *far], Study.of(toy())), tmp_path / "report.html")
+    browser.open(tmp_path / "report.html")
+    arrows = "document.querySelectorAll('#chart g[data-label=far] .arrow').length"
+    assert browser.run(arrows) == len(EPSILONS)
+    assert "off the scale" in browser.run("document.querySelector('#cropped').textContent")
+    browser.run("document.querySelector('[data-value=all]').click()")
+    assert browser.run(arrows) == 0
+    assert browser.run("document.querySelector('#cropped').textContent") == ""
+    browser.run("document.querySelector('[data-value=crop]').click()")
+    for name in ("auto", "rsgd"):  # what is left is drawn whole
+        browser.run(f"document.querySelector('#legend button[data-label={name}]').click()")
+    assert browser.run(arrows) == 0
+    assert browser.problems == []
+
+
+def test_baselines_are_named_on_their_lines_and_all_in_one_legend(page):
+    texts = page.run("[...document.querySelectorAll('#chart text.halo')].map(one => one.textContent)")
+    assert sorted(name for text in texts for name in text.removesuffix(" (not private)").split(", ")) == [
+        "majority",
+        "none",
+    ]
+    names = page.run("[...document.querySelectorAll('#legend button')].map(one => one.dataset.label)")
+    assert len(names) == len(set(names)) == 5
+
+
+def test_a_page_without_curves_shows_its_verdicts(browser, tmp_path):
+    write_html((), tmp_path / "report.html", above="<p id=said>holds</p>")
+    browser.open(tmp_path / "report.html")
+    assert browser.run("document.querySelector('#said').textContent") == "holds"
+    assert browser.run("document.querySelector('#study').hidden")
+    light = browser.run(BACKGROUND)
+    browser.run("document.querySelector('#theme').click()")
+    assert browser.run(BACKGROUND) != light
+    assert browser.problems == []
+
+
 def test_dark_follows_the_system_and_the_button(page):
     light = page.run(BACKGROUND)
     page.prefer("dark")
@@ -243,7 +282,6 @@ def test_a_phone_does_not_scroll_sideways(page):
     page.resize(360, 740, mobile=True)
     page.settle()
     assert page.run("document.documentElement.scrollWidth") == 360
-    assert page.run("document.querySelectorAll('#chart [data-end]').length") == 0  # the legend has the names
 
 
 def test_hostile_names_do_nothing_in_a_browser(browser, tmp_path):

@@ -117,6 +117,10 @@ IMPOSSIBLE = [
         "adaptive_costs": False,
         "strict": False,
     },
+    {"event": "note", "charge": 2, "file": "m.json", "sha256": "0" * 64},  # there is none
+    {"event": "note", "charge": 1, "file": "", "sha256": "0" * 64},
+    {"event": "note", "charge": 1, "file": "m.json", "sha256": "0" * 63},
+    {"event": "note", "charge": 1, "file": None, "sha256": "0" * 64},
     {"event": "forget"},
     ["settle"],
 ]

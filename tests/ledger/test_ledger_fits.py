@@ -232,7 +232,7 @@ def test_commands_create_show_and_export(tmp_path, capsys):
     assert "exists already" in shown.err
     assert "PrivateLogisticRegression" in shown.out
     assert run(["ledger", "export", str(path), "--output", str(exported)]) == 0
-    result = CliRunner().invoke(cli, ["ledger", "show", str(path), "--json"])
+    result = CliRunner().invoke(cli, ["ledger", "show", str(path), "--json", "--full"])
     assert result.output.strip() == exported.read_text().strip()
     assert run(["ledger", "show", str(tmp_path / "none.db")]) == 1
     assert "ledger create" in capsys.readouterr().err

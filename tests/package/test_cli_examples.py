@@ -36,8 +36,10 @@ def test_another_output_is_noticed():
     assert cli_examples.alike(
         one, one.replace("0.25", "-3.5e-7").replace("0123456789abcdef", "fedcba9876543210")
     )
-    assert not cli_examples.alike(one, one.replace("OK", "NOT OK"))
+    assert cli_examples.alike(one, one.replace("OK", "NOT OK"))  # one line of three
+    assert not cli_examples.alike(one, one.replace("OK", "NOT OK").replace("a table", "a picture"))
     assert not cli_examples.alike(one, "")
+    assert not cli_examples.alike("people.shards: 300 rows\n", "something else\n")
 
 
 def test_what_a_command_prints_goes_below_it(monkeypatch):

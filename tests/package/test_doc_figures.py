@@ -71,4 +71,22 @@ def test_commands_in_the_questions_exist(capsys):
     assert run(["--help"]) == 0
     known = set(re.findall(r"^  (\w[\w-]+) {2,}", capsys.readouterr().out, re.MULTILINE))
     assert "fit" in known
-    assert named - known <= {"plan", "evaluate", "schema"}  # these come with others
+    assert named - known <= {"plan", "evaluate", "schema", "show"}  # these come with others
+
+
+def test_numbers_and_names_in_tables_do_not_wrap(monkeypatch):
+    nodes = pytest.importorskip("docutils.nodes", reason="comes with dperm[docs]")
+    pytest.importorskip("sphinx", reason="comes with dperm[docs]")
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    from table_cells import kind
+
+    def cell(text, inside=nodes.Text):
+        part = inside(text, text) if inside is not nodes.Text else nodes.Text(text)
+        return nodes.entry("", nodes.paragraph("", "", part))
+
+    for text in ("77.8 ±1.8", "+4.28 (hotel_bookings)", "83.9 / 82.4 / 81.9", "-0.06", "", "12 %"):
+        assert kind(cell(text)) == "number", text
+    assert kind(cell("objective-kst", nodes.literal)) == "name"
+    assert kind(cell("all but softmax")) is None
+    assert kind(cell("SGD in secret order, noise on the result")) == "words"
+    assert kind(cell("1 of the many things that one could say of it")) == "words"

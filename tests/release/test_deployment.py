@@ -5,7 +5,7 @@ import copy
 import datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_models import ANSWERS
 
@@ -146,6 +146,7 @@ KEYS = st.sampled_from([question.key for question in QUESTIONS])
 TABLES = st.sampled_from(sorted({question.table for question in QUESTIONS} | {"made_by", "approved_by"}))
 
 
+@settings(deadline=None)
 @given(st.dictionaries(TABLES, st.dictionaries(KEYS, VALUES, max_size=3) | st.lists(VALUES, max_size=2)))
 def test_whatever_is_given_is_refused_or_understood(data):
     refusal = ""
@@ -158,6 +159,7 @@ def test_whatever_is_given_is_refused_or_understood(data):
         assert isinstance(found.text(question.name), str)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_damaged_file_is_refused_or_understood(tmp_path_factory, data):
     text = bytearray(template().encode())

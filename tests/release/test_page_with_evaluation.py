@@ -8,9 +8,8 @@ from well_formed import parsed
 
 from dperm import Budget, load_model
 from dperm.errors import InvalidInput
+from dperm.evaluation import evaluate
 from dperm.release import Deployment, page, read_release, registry_entry, text
-
-evaluation = pytest.importorskip("dperm.evaluation", reason="evaluations are made there")
 
 
 def judged(name, tmp_path, **how):
@@ -20,7 +19,7 @@ def judged(name, tmp_path, **how):
     labels = getattr(model, "classes_", None)
     y = score if labels is None else labels[(score > 0).astype(int)]
     path = tmp_path / "evaluation.json"
-    evaluation.evaluate(model, X, y, **how).save(path)
+    evaluate(model, X, y, **how).save(path)
     return path
 
 

@@ -3,8 +3,6 @@
 import dataclasses
 import datetime
 import re
-import sys
-import types
 from pathlib import Path
 
 import pytest
@@ -304,52 +302,6 @@ def test_a_ledger_that_did_not_pay_is_refused(tmp_path):
 def test_without_the_ledger_the_charge_is_named_and_without_a_charge_that_is_said():
     assert "charged to a ledger: ledger " in shown(release_of("paid"))
     assert "was not charged to a ledger" in shown(release_of("logistic"))
-
-
-class Judged:
-    """What ``dperm.evaluation`` promises of an evaluation."""
-
-    def __init__(self, model, local=False, private=True):
-        self.model, self.local, self.private = model, local, private
-        self.budget = {"epsilon": 0.5, "delta": 1e-7} if private else None
-
-    def __str__(self):
-        return "accuracy 0.9"
-
-
-@pytest.fixture
-def judged(monkeypatch):
-    """A stand-in for the package, so that the page is tested by itself."""
-    sha256 = release_of("logistic").statement["model"]["sha256"]
-    package = types.ModuleType("dperm.evaluation")
-    package.found = Judged(sha256)
-    package.read_evaluation = lambda path: package.found
-    package.evaluation_section = lambda evaluation: "<p>accuracy 0.9 to 0.95</p>"
-    monkeypatch.setitem(sys.modules, "dperm.evaluation", package)
-    return package
-
-
-def test_an_evaluation_is_shown(judged):
-    release = read_release(model_file("logistic"), evaluation="evaluation.json")
-    words = shown(release)
-    assert "accuracy 0.9 to 0.95" in words
-    assert "NOT private" not in words
-    assert "evaluated privately" in words
-    assert "An evaluation was released besides, with ε = 0.5, δ = 10⁻⁷ for the test rows." in words
-    assert "accuracy 0.9" in text(release)
-
-
-@pytest.mark.parametrize("kind", [{"local": True, "private": False}, {"private": False}])
-def test_figures_that_are_not_private_are_marked_loudly(judged, kind):
-    judged.found = Judged(judged.found.model, **kind)
-    release = read_release(model_file("logistic"), evaluation="evaluation.json")
-    assert '<p class="alarm">These figures are NOT private' in page(release)
-    assert "NOT private" in text(release)
-
-
-def test_the_evaluation_of_another_model_is_refused(judged):
-    with pytest.raises(InvalidInput, match=r"not of model\.json"):
-        read_release(model_file("svm"), evaluation="evaluation.json")
 
 
 def test_the_text_is_short_and_in_the_order_of_the_page():

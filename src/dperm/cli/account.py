@@ -19,7 +19,6 @@ from dperm.cli.options import (
 )
 from dperm.cli.output import console, print_json, warn
 from dperm.cli.risk import risk_of, show_risk
-from dperm.errors import InvalidInput
 from dperm.estimators.weights import weighted
 from dperm.experiments.prices import Price, price
 from dperm.losses import ClippedSquared, Loss, resolve_loss
@@ -218,10 +217,7 @@ def _loss(name: str, classes: int | None, residual_bound: float | None) -> Loss:
     n_classes = 2 if classes is None else classes
     if n_classes < 2:
         raise click.UsageError(f"--classes is at least 2; got {n_classes}.")
-    try:
-        loss = form_for(resolve_loss(fitting_loss(name, n_classes)), n_classes)
-    except InvalidInput as error:
-        raise click.UsageError(str(error)) from None
+    loss = form_for(resolve_loss(fitting_loss(name, n_classes)), n_classes)
     assert loss is not None  # since it is for so many
     return loss
 

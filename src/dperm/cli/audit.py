@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,8 @@ def audit(
 ) -> int:
     """Replay mechanisms on neighbours, check their draws and noise, and print how much of their ε attacks can prove.
 
+    NAME is a mechanism, or evaluation for what dperm evaluate releases.
+
     Mechanisms that are broken on purpose are tried too and must be caught. Exits with 1 if a claim is broken, if so
     few runs were made that nothing could be proved of it, or if a broken mechanism is missed. With --self-test the
     library itself is broken, one function at a time, and every mechanism that is touched is audited. Mechanisms are
@@ -86,11 +89,16 @@ def audit(
     \b
     Examples:
       dperm audit rsgd-ar
+      dperm audit evaluation
       dperm audit --all --out audited
       dperm audit --self-test
     """
+    from dperm.evaluation.audit import NAME as EVALUATION
+    from dperm.evaluation.audit import audit_evaluation
+
     for text in mechanisms:
-        _check_plain(text)
+        if text != EVALUATION:
+            _check_plain(text)
     if testing or mutations is not None:
         if imported(ctx):
             raise click.UsageError("--self-test breaks this library alone; leave out --import.")
@@ -105,15 +113,20 @@ def audit(
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
     controls = [control.name for control in CONTROLS if everything or control.caught_by == "audit"]
-    found = audit_all(
-        mechanisms or None,
-        epsilon,
-        delta,
-        runs=runs,
-        seed=seed,
-        controls=controls,
-        processes=1 if imported(ctx) else processes,
-    )
+    trained = tuple(name for name in mechanisms if name != EVALUATION)
+    found: Iterable[AuditResult | ControlResult] = ()
+    if trained or not mechanisms:
+        found = audit_all(
+            trained or None,
+            epsilon,
+            delta,
+            runs=runs,
+            seed=seed,
+            controls=controls,
+            processes=1 if imported(ctx) else processes,
+        )
+    if EVALUATION in mechanisms or not mechanisms:
+        found = chain(found, audit_evaluation(epsilon, delta, runs, seed))
     seen = _Seen()
     screen = console()
     live = not as_json and screen.is_terminal

@@ -4,9 +4,9 @@ from dataclasses import asdict, replace
 
 import click
 
+from dperm.cli import completion
 from dperm.cli.data import load
 from dperm.cli.options import (
-    data_argument,
     import_option,
     json_option,
     l2_option,
@@ -23,7 +23,7 @@ NOISE_SCALES = (1.0, 0.1, 0.01)
 
 
 @click.command(short_help="How curved the objective is on this data; NOT PRIVATE.")
-@data_argument()
+@click.argument("data", shell_complete=completion.data)
 @target_option
 @schema_option
 @spline_option
@@ -69,17 +69,17 @@ def curvature(
     records = load(data, schema_path, target, spline)
     n_rows, n_features = records.X.shape
     assert records.schema is not None  # only sets of text have none
-    predicted = records.schema.target
-    n_classes = None if predicted.range is not None else len(predicted.labels)
+    declared = records.schema.target
+    n_classes = None if declared.range is not None else len(declared.labels)
     if n_classes is not None and n_classes > 2:
         raise Unsupported(
             f"curvature is measured for two classes or a number; the target has {n_classes} classes."
         )
     name = fitting_loss(loss, n_classes)
-    if predicted.range is None:
-        targets = encode_labels(records.y, predicted.labels)
+    if declared.range is None:
+        targets = encode_labels(records.y, declared.labels)
     else:
-        targets = encode_numbers(records.y, *predicted.range)
+        targets = encode_numbers(records.y, *declared.range)
     number = l2 if isinstance(l2, float) else 0.0
     problem = Problem.for_table(n_rows, n_features, loss=resolve_loss(name), l2=number, x_norm=1.0)
     if not isinstance(l2, float):

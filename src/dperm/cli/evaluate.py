@@ -13,6 +13,7 @@ from dperm.cli import completion
 from dperm.cli.data import Later, is_named, no_rows, read_records
 from dperm.cli.options import (
     check_capacity,
+    data_argument,
     force_option,
     import_option,
     json_option,
@@ -35,7 +36,7 @@ _LOCAL_ALONE = "--local shows exact figures and spends nothing: leave out {}."
 
 @click.command(short_help="Judge a saved model on private test rows.")
 @click.argument("model", shell_complete=completion.files)
-@click.argument("data", shell_complete=completion.data)
+@data_argument()
 @click.option(
     "--epsilon", type=float, show_default="none; or --local", help="Privacy budget ε of the evaluation."
 )
@@ -52,6 +53,12 @@ _LOCAL_ALONE = "--local shows exact figures and spends nothing: leave out {}."
     type=int,
     show_default="32, or fewer where noise is large",
     help="Bins of the scores, for AUC and curves; an even number.",
+)
+@click.option(
+    "--error-bound",
+    type=float,
+    show_default="the length of the target's range",
+    help="Regression: larger errors count as this one, with less noise. Known without the rows.",
 )
 @neighbours_option("What is hidden: the content of a test row, or also whether it is there.")
 @max_rows_option
@@ -82,6 +89,7 @@ def evaluate(
     delta: float | None,
     local: bool,
     bins: int | None,
+    error_bound: float | None,
     neighbours: str,
     max_rows: int | None,
     ledger_path: str | None,
@@ -144,6 +152,7 @@ def evaluate(
         ledger=None if ledger_path is None else Ledger(ledger_path),
         dataset=dataset_name,
         bins=bins,
+        error_bound=error_bound,
         local=local,
     )
     if path is not None:
@@ -177,7 +186,7 @@ class _Announced:
         if is_named(data):
             n_rows = dataset_rows(data)
         else:
-            names, n_rows = look_at(data)
+            names, n_rows = look_at(data, schema)
             wanted = [item.name for item in (*schema.features, schema.target)]
             check_columns(dict.fromkeys(names), wanted)
         if n_rows == 0 and max_rows is None:

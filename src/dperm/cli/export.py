@@ -23,8 +23,8 @@ def export(model: str, output: str, raw: bool, force: bool) -> None:
 
     The graph gives label and probabilities (of a regression variable, of a linear SVM label and scores), and takes
     encoded rows as one float32 matrix X. With --raw it takes the columns of the schema: numbers as float64 with NaN
-    where one is missing, text, or truth values. The metadata name ε, δ and the digest of the certificate. It costs no
-    privacy. It needs the package onnx: pip install 'dperm[onnx]'.
+    where one is missing, dates as days since 1970-01-01, text, or truth values. The metadata name ε, δ and the
+    digest of the certificate. It costs no privacy. It needs the package onnx: pip install 'dperm[onnx]'.
 
     \b
     Examples:

@@ -119,9 +119,9 @@ def show(
     else:
         show_ledger(document)
     if plot_path is not None:
-        from dperm.plot import spending
+        from dperm.ledger.figure import spending_figure
 
-        write_figure(spending(found), Path(plot_path))
+        write_figure(spending_figure(found.to_dict(full=False)), Path(plot_path))
         click.echo(f"Wrote {plot_path}.", err=True)
 
 
@@ -143,7 +143,7 @@ def note(file: str, model: str) -> None:
     found = _existing(file)
     estimator, _ = read_model(model)
     found.note(estimator, model)
-    click.echo(f"{file}: {estimator.ledger_entry_.partition(', head')[0]} paid for {Path(model).name}.")
+    click.echo(f"{file}: noted {Path(model).name} beside its charge.")
 
 
 @ledger.command(short_help="Is this the whole ledger that paid for these models?")

@@ -98,8 +98,8 @@ def check_figure(path: Path, force: bool) -> None:
 
 def write_figure(figure: "Figure", path: Path) -> None:
     """Write a figure whole or not at all."""
+    from dperm.experiments.figures import save
     from dperm.models.atomic import atomic_path
-    from dperm.plot import save
 
     with atomic_path(path) as unfinished:
         save(figure, unfinished, path.suffix[1:].lower())

@@ -16,8 +16,9 @@ from dperm.planning.outlook_words import (
     half_in_words,
     losses_in_words,
     noise_in_words,
-    points,
+    points_at_most,
 )
+from dperm.privacy import Budget
 
 DEFAULT_DELTA = 1e-6
 
@@ -90,6 +91,9 @@ def plan(
     from dperm.certificate.cautions import cautions
     from dperm.planning.outlook import outlook
 
+    spent = epsilon / 5 if evaluation is None else Budget(evaluation, delta).epsilon
+    if evaluation is not None and evaluation >= epsilon:
+        raise click.UsageError("--evaluation is a part of --epsilon; give less.")
     made = _planned(
         _rows(neighbours, n_rows, max_rows),
         *_shape(features, classes, target_range, schema_path),
@@ -102,7 +106,6 @@ def plan(
         )
     for caution in cautions(made.problem, made.budget):
         warn(caution.text)
-    spent = epsilon / 5 if evaluation is None else evaluation
     if as_json:
         print_json(_document(found, made, spent))
     else:
@@ -164,12 +167,12 @@ def _show(found: Outlook, made: Any, spent: float) -> None:
     _section(f"To halve the loss of {NAMES[next(iter(found.losses))]}", half_in_words(found))
     if found.too_noisy:
         return
-    say("\nWhat the budget could buy, with the points lost")
+    say("\nWhat the budget could buy, with the points lost (up to the end of the band)")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("way", "model's ε", "its rows", *(NAMES[metric] for metric in found.losses)):
+    for heading in ("way", "model's ε", "rows", *(NAMES[metric] for metric in found.losses)):
         table.add_column(heading, justify="left" if heading == "way" else "right")
     for way in found.ways(spent):
-        losses = [points(forecast) for forecast in way.losses.values()]
+        losses = [points_at_most(forecast) for forecast in way.losses.values()]
         table.add_row(way.name, f"{way.epsilon:.3g}", f"{way.n_rows:,}", *losses)
     console().print(table)
 

@@ -140,9 +140,9 @@ def _reproduce(item: Item, bench: Bench, html: bool) -> float:
     files = [*report.files, _write_markdown(item, report, bench, seconds, own / "report.md")]
     if html:
         from dperm.experiments.html import write_html
-        from dperm.experiments.reproduce.findings import tables, verdicts
+        from dperm.experiments.reproduce.findings import pictures, tables, verdicts
 
-        parts = {"above": verdicts(report), "below": tables(item, report)}
+        parts = {"above": verdicts(report) + pictures(report), "below": tables(item, report)}
         files.append(write_html(report.results, own / "report.html", title=item.title, **parts))
     show(item, report)
     console().print(f"Took {_duration(seconds)}. Wrote {', '.join(map(str, files))}.\n")

@@ -27,6 +27,7 @@ _INSTEAD: Final = {
     NUMBERS: "range = [low, high], or categories that are whole numbers",
     TRUTH_VALUES: "categories = [false, true]",
 }
+_CLASSES: Final = "classes = [...] as they are written in the table"
 
 
 def check_columns(table: Any, names: Sequence[str]) -> Any:
@@ -121,12 +122,15 @@ def kind_of(column: Any) -> str | None:
     return TRUTH_VALUES if types.is_boolean(kind) else "values of another kind"
 
 
-def check_kind(name: str, column: Any, declared: str, marks: Sequence[str | float] = ()) -> None:
+def check_kind(
+    name: str, column: Any, declared: str, marks: Sequence[str | float] = (), is_target: bool = False
+) -> None:
     """Raise unless the column holds what was declared; marks of text let numbers come as text."""
     found = kind_of(column)
     text_is_fine = declared == NUMBERS and any(isinstance(mark, str) for mark in marks)
     if found not in (None, declared, TEXT if text_is_fine else declared):
-        instead = f"Declare {_INSTEAD[found]}" if found in _INSTEAD else "Change the declaration"
+        way = _CLASSES if is_target else _INSTEAD.get(str(found))
+        instead = "Change the declaration" if way is None else f"Declare {way}"
         raise InvalidInput(
             f"Column {name!r}: the schema declares {declared}, the table holds {found}. {instead}, or convert the "
             "column."

@@ -96,6 +96,10 @@ class Date:
             raise InvalidInput("bins stand in place of hats; give bins or spline, not both.")
 
     @property
+    def unit(self) -> str:
+        return "days"
+
+    @property
     def _range(self) -> tuple[float, float]:
         return day_of(self.date[0]), day_of(self.date[1])
 

@@ -1,5 +1,6 @@
 """Single values of a schema, which may be hostile: each is checked and brought into one form."""
 
+import datetime
 import math
 import reprlib
 from collections.abc import Mapping
@@ -75,7 +76,12 @@ def check_name(value: object) -> str:
 
 
 def check_bounds(key: str, value: object) -> tuple[float, float]:
-    numbers = [check_number(key, bound) for bound in check_list(key, value)]
+    bounds = check_list(key, value)
+    if any(isinstance(bound, str | datetime.date) for bound in bounds):
+        raise InvalidInput(
+            f"{key} must be two numbers [low, high]; got {reprlib.repr(value)}. For dates give date in its place."
+        )
+    numbers = [check_number(key, bound) for bound in bounds]
     if len(numbers) != 2 or not numbers[0] < numbers[1]:
         raise InvalidInput(
             f"{key} must be two numbers [low, high] with low < high; got {reprlib.repr(value)}."

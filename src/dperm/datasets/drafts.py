@@ -67,7 +67,7 @@ class Draft:
         """The table of the column, behind comment signs if it is better left out."""
         lines = [f"[{table}]"]
         for key, value in self.keys.items():
-            hint = f"  # {self.hint}" if self.hint and value == TODO else ""
+            hint = f"  # {self.hint}" if self.hint and value == TODO and key != "name" else ""
             lines.append(f"{key} = {toml.value_text(value)}{hint}")
         if self.left_out:
             lines = [f"# {line}" for line in lines]
@@ -86,6 +86,7 @@ def draft_of(name: str, kind: Any = None) -> Draft:
         return draft
     if kind is None:
         return Draft(name, {"range": TODO}, hint="a number; or in its place categories, date or hashed")
+    import pyarrow as pa
     from pyarrow import types
 
     if types.is_dictionary(kind):
@@ -98,7 +99,7 @@ def draft_of(name: str, kind: Any = None) -> Draft:
         return Draft(name, {"range": TODO}, hint="or, for codes, categories = [1, 2, 3]")
     if types.is_floating(kind) or types.is_decimal(kind):
         return Draft(name, {"range": TODO})
-    if types.is_string(kind) or types.is_large_string(kind) or kind == "string_view":
+    if types.is_string(kind) or types.is_large_string(kind) or kind == pa.string_view():
         return Draft(name, {"categories": TODO}, hint="or, if nobody can list them, hashed = 64")
     return Draft(
         name, {"range": TODO}, [f"the file stores {kind}, which no feature takes: convert it"], left_out=True

@@ -131,7 +131,7 @@ def target_numbers(table: Any, schema: Schema) -> NDArray[Any]:
     target = schema.target
     column = arrow_columns(table, [target.name])[target.name]
     if not target.classes:
-        check_kind(target.name, column, NUMBERS)
+        check_kind(target.name, column, NUMBERS, is_target=True)
         values = as_numbers(target.name, column)
         if np.isnan(values).any():
             raise InvalidInput(
@@ -142,7 +142,7 @@ def target_numbers(table: Any, schema: Schema) -> NDArray[Any]:
         assert target.range is not None
         return np.clip(values, *target.range)
     listed = target.classes[: -1 if target.rest else None]
-    check_kind(target.name, column, declared_kind(listed))
+    check_kind(target.name, column, declared_kind(listed), is_target=True)
     codes = as_codes(target.name, column, listed, fold=target.fold)
     if target.rest:
         codes[codes == UNKNOWN] = len(listed)

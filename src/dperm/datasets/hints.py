@@ -81,6 +81,10 @@ def column_findings(
 def _unread(item: Feature | Target, column: Any) -> str:
     """What cells are that cannot be read, and the way out."""
     found = kind_of(column)
+    if isinstance(item, Target):
+        return (
+            "not of the declared kind. Declare classes = [...] as they are written, or a range for numbers."
+        )
     if found not in (TEXT, None):
         return {
             DATES: "dates. Declare date = [first, last].",

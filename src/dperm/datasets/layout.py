@@ -16,9 +16,9 @@ _LONGEST_SHEET = 31  # that Excel allows
 class FileLayout:
     """The table ``[file]`` of a schema. What is empty is found without a look at a row.
 
-    ``delimiter`` parts the columns of a text file; otherwise a name that ends in .tsv says tabs, and for other names
-    the header line tells (:func:`dperm.datasets.text_files.delimiter_of`). ``decimal`` is the decimal mark,
-    ``encoding`` that of the text, ``sheet`` the sheet of a workbook, otherwise its first.
+    ``delimiter`` parts the columns of a text file; otherwise a name that ends in .tsv says tabs, and for other names,
+    or where that parts nothing, the header line tells (:func:`dperm.datasets.text_files.delimiter_of`). ``decimal`` is
+    the decimal mark, ``encoding`` that of the text, ``sheet`` the sheet of a workbook, otherwise its first.
     """
 
     delimiter: str = ""

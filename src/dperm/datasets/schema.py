@@ -9,6 +9,7 @@ import os
 import reprlib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ class Schema:
         names = [feature.name for feature in self.features]
         if self.target.name in names:
             raise InvalidInput(f"features must not hold the target {self.target.name!r}.")
-        parts = [block.name for block in self.blocks]
+        parts = [part.name for part in parts_of(self.features)]
         columns = [column for block in self.blocks for column in block.column_names]
         if any(len(set(found)) != len(found) for found in (names, parts, columns)):
             raise InvalidInput("features lead to two columns of the same name; rename one of them.")
@@ -211,8 +212,12 @@ def _feature(name: object, table: object) -> Feature:
         check_finished(table)
     told = [kind for key, kind in kinds.items() if isinstance(table, Mapping) and key in table]
     if isinstance(table, Mapping) and len(told) != 1:
+        close = [
+            found for key in table for found in get_close_matches(str(key)[:40], kinds, 1) if key not in kinds
+        ]
+        meant = f" Did you mean {close[0]!r}?" if close else ""
         raise InvalidInput(
-            "exactly one of range (a number), date, categories and hashed (columns) must be given."
+            f"exactly one of range (a number), date, categories and hashed (columns) must be given.{meant}"
         )
     feature: Feature = _build(told[0] if told else Numeric, name, table)
     return feature

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from dperm.datasets import toml
 from dperm.datasets.columns import NUMBERS, TEXT, TRUTH_VALUES, declared_kind
 from dperm.datasets.dates import Date
 from dperm.datasets.excel import sheet_delimiter, sheet_text
@@ -111,6 +110,8 @@ class TextTable:
         items = () if schema is None else (schema.target, *schema.features)
         kind = next((_kind(item) for item in items if item.name == name), None)
         what = _INSTEAD.get(kind or "", "does not hold values of one kind")
+        if kind in (NUMBERS, TRUTH_VALUES) and schema is not None and name == schema.target.name:
+            what = "holds something else. Declare classes = [...] as they are written in the file"
         declared = f"is declared as {kind} and " if kind in (NUMBERS, TRUTH_VALUES) else ""
         return InvalidInput(f"{self.file.name}: column {name!r} {declared}{what}.")
 
@@ -119,22 +120,11 @@ class TextTable:
         if names is None:
             raise self._unreadable()
         check_names(self.file, names)
-        if len(names) == 1 and not self.is_sheet:
-            self._check_parted()
         if any(_is_number(name) for name in names):
             raise InvalidInput(
                 f"{self.file.name}: the first line must name the columns, but it holds numbers."
             )
         return names
-
-    def _check_parted(self) -> None:
-        """Refuse what parts nothing where something else would part the header line."""
-        other = parts_best(self.file, self.layout)
-        if other != self.delimiter and len(_first_line(self.file, self.layout, other) or ()) > 1:
-            raise InvalidInput(
-                f"{self.file.name}: {DELIMITERS[self.delimiter]} do not part its first line, {DELIMITERS[other]} do. "
-                f"Give [file] delimiter = {toml.scalar(other)} in the schema."
-            )
 
     def _unreadable(self) -> InvalidInput:
         return InvalidInput(
@@ -144,20 +134,16 @@ class TextTable:
 
 
 def delimiter_of(file: Path, layout: FileLayout) -> str:
-    """What parts the columns: as declared, as the name says, or what parts the header line into the most names.
+    """What parts the columns: as declared, or as the name says, if that parts the header line at all.
 
-    The header holds names, so no row decides.
+    Otherwise it is what parts the header line into the most names; of equals the comma. The header holds names, so no
+    row decides.
     """
-    if layout.delimiter:
-        return layout.delimiter
-    if file.name.lower().endswith((".tsv", ".tsv.gz")):
-        return "\t"
-    return parts_best(file, layout)
-
-
-def parts_best(file: Path, layout: FileLayout) -> str:
-    """What parts the header line into the most names; of equals the comma."""
-    candidates = [mark for mark in DELIMITERS if mark != layout.decimal]
+    by_name = "\t" if file.name.lower().endswith((".tsv", ".tsv.gz")) else ""
+    first = layout.delimiter or by_name
+    if first and len(_first_line(file, layout, first) or ()) > 1:
+        return first
+    candidates = [mark for mark in (first, *DELIMITERS) if mark and mark != layout.decimal]
     return max(candidates, key=lambda mark: len(_first_line(file, layout, mark) or ()))
 
 

@@ -92,7 +92,7 @@ def distinct(column: Any) -> int:
     """How many different values there are, missing ones aside."""
     import pyarrow.compute as pc
 
-    return int(pc.count_distinct(column, mode="only_valid").as_py()) if column.type != "null" else 0
+    return 0 if kind_of(column) is None else int(pc.count_distinct(column, mode="only_valid").as_py())
 
 
 def blank_cells(column: Any) -> NDArray[np.bool_]:

@@ -5,13 +5,15 @@ As everywhere in the audit, "refuted" is a proof up to a stated probability and 
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.audit.bounds import ProfileFamily, lower_bounds
-from dperm.audit.results import AttackResult
+from dperm.audit.results import AttackResult, AuditResult, ControlResult, ReplaySummary
 from dperm.evaluation.classifying import Judged, class_counts, class_design
 from dperm.evaluation.design import Design
 from dperm.evaluation.planning import Plan
@@ -25,6 +27,8 @@ Vector = NDArray[np.float64]
 CLAIM = Budget(1.0, 1e-2)
 RUNS, TRAINING, FAILURE = 20_000, 0.1, 1e-3
 BINS, SURE = 12, 1e6
+NAME = "evaluation"
+MOST_RUNS, CONTROL_RUNS = 50_000, 6000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -92,6 +96,39 @@ def attacked(case: Case, runs: int = RUNS, seed: int = 0, noise_share: float = 1
         bounds=bounds,
         null=null.epsilon,
         gaussian=True,
+    )
+
+
+def audit_evaluation(
+    epsilon: float = CLAIM.epsilon, delta: float | None = None, runs: int = RUNS, seed: int = 0
+) -> Iterator[AuditResult | ControlResult]:
+    """All worst cases of both relations measured and attacked, then a release with half the noise, to be caught."""
+    started = time.process_time()
+    budget = Budget(epsilon, CLAIM.delta if delta is None else delta)
+    cases = [case for relation in Neighbours for case in worst_cases(relation, budget)]
+    too_far = [case for case in cases if not case.gap <= case.plan.noise.sensitivity * (1 + 1e-12)]
+    yield AuditResult(
+        mechanism=NAME,
+        replays=ReplaySummary(
+            replays=len(cases),
+            failures=tuple(
+                f"{case.name}: neighbours are {case.gap:g} apart, more than stated" for case in too_far
+            ),
+        ),
+        attacks=tuple(attacked(case, min(runs, MOST_RUNS), seed) for case in cases),
+        seconds=time.process_time() - started,
+    )
+    started = time.process_time()
+    broken = attacked(cases[0], CONTROL_RUNS, seed, noise_share=0.5)
+    yield ControlResult(
+        control="evaluation with half the noise",
+        what_is_wrong="Adds half the noise that its sensitivity asks for.",
+        caught_by="audit",
+        faults=(f"epsilon >= {broken.bounds.epsilon:.3g}, claimed {broken.claimed:g}",)
+        if broken.refuted
+        else (),
+        seconds=time.process_time() - started,
+        ratio=broken.ratio,
     )
 
 

@@ -59,6 +59,7 @@ def evaluate(
     ledger: Ledger | None = None,
     dataset: str | None = None,
     bins: int | None = None,
+    error_bound: float | None = None,
     random_state: Any = None,
     local: bool = False,
 ) -> Evaluation:
@@ -79,6 +80,9 @@ def evaluate(
         their own.
     bins : int, optional
         Of the scores, for areas and curves; by default 32, or fewer where noise is large.
+    error_bound : float, optional
+        Of a regression: larger errors count as this one, in units of the target; by default the length of its range. It
+        must be known without the rows. Noise on MAE falls with it, on the squared errors with its square.
     random_state
         Anything but None makes the noise predictable, and the result not private.
     local : bool
@@ -104,6 +108,7 @@ def evaluate(
     subject, relation = subject_of(model), Neighbours.parse(neighbours)
     if bins is not None:
         check_bins(bins)
+    _check_error_bound(subject, error_bound)
     if local:
         if budget is not None or ledger is not None or dataset is not None:
             raise InvalidInput("local figures spend nothing: leave out budget, ledger and dataset.")
@@ -124,7 +129,10 @@ def evaluate(
             PrivacyWarning,
             stacklevel=2,
         )
-    plan, gate = plan_for(subject, budget, relation, public, bins), Gate.from_random_state(random_state)
+    plan, gate = (
+        plan_for(subject, budget, relation, public, bins, error_bound),
+        Gate.from_random_state(random_state),
+    )
 
     def read() -> _Rows:
         rows = _read(subject, X, y, relation)
@@ -152,7 +160,7 @@ def evaluate(
         )
     (record,) = gate.records()
     return Evaluation(
-        **figures(subject, plan.design, released, plan.noise.scale, told, plan.bins),
+        **figures(subject, plan.design, released, plan.noise.scale, told, plan.bins, error_bound),
         **_about(subject),
         rows=told,
         max_rows=max_rows,
@@ -168,8 +176,9 @@ def evaluate(
             "entropy": record.entropy,
             "secure": record.secure,
             "bins": plan.bins,
+            "error_bound": error_bound,
         },
-        notes=_notes(subject, record.secure),
+        notes=_notes(subject, record.secure, error_bound),
     )
 
 
@@ -192,7 +201,9 @@ def _read(subject: Subject, X: Any, y: Any, relation: Neighbours) -> _Rows:
 def _counts(subject: Subject, plan: Plan, rows: _Rows) -> dict[str, Integers]:
     with np.errstate(all="ignore"):
         if rows.judged is None:
-            return regression_counts(plan.design, rows.predicted, rows.targets, subject.y_range)
+            return regression_counts(
+                plan.design, rows.predicted, rows.targets, subject.y_range, plan.error_bound
+            )
         assert plan.bins is not None
         return class_counts(plan.design, rows.judged, len(subject.classes), plan.bins)
 
@@ -221,14 +232,29 @@ def _about(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _notes(subject: Subject, secure: bool) -> tuple[str, ...]:
+def _notes(subject: Subject, secure: bool, error_bound: float | None) -> tuple[str, ...]:
     found = [] if secure else ["NOT PRIVATE: random_state makes the noise predictable."]
     if subject.has_probabilities:
         cap = loss_cap(len(subject.classes))
         found.append(f"The log loss of one row counts {cap:.3g} at most.")
     if subject.task == "regression":
         found.append("Targets and predictions are cut off at the ends of the declared range.")
+    if error_bound is not None:
+        found.append(f"Errors larger than {error_bound:g} count as {error_bound:g}.")
     return tuple(found)
+
+
+def _check_error_bound(subject: Subject, bound: Any) -> None:
+    if bound is None:
+        return
+    if subject.task != "regression":
+        raise InvalidInput("error_bound is for regressions; a classifier makes no errors of a size.")
+    low, high = subject.y_range
+    number = isinstance(bound, float | int | np.floating) and not isinstance(bound, bool)
+    if not number or not 0 < bound <= high - low:
+        raise InvalidInput(
+            f"error_bound must be a number above 0 and at most {high - low:g}, the length of the range; got {bound!r}."
+        )
 
 
 def _check_purse(ledger: Any, dataset: str | None, random_state: Any) -> None:

@@ -28,12 +28,13 @@ def figures(
     noise_scale: float,
     n_rows: int | None,
     bins: int | None,
+    error_bound: float | None = None,
 ) -> dict[str, Any]:
     """Metrics and curves by the names that ``Evaluation`` has for them. ``n_rows`` is None where it is private."""
     if subject.task == "regression":
         counts = Estimates.of(design, released, noise_scale, no_constraints(design))
         low, high = subject.y_range
-        found: dict[str, Any] = {"metrics": regression_figures(counts, n_rows, high - low)}
+        found: dict[str, Any] = {"metrics": regression_figures(counts, n_rows, high - low, error_bound)}
         total = np.ones(1) if design.has(ROWS) else np.zeros(0)
         return found | _row_count(counts, ROWS, total, n_rows)
     n_classes = len(subject.classes)

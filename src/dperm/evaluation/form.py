@@ -49,6 +49,7 @@ _RELEASE = {
     "entropy": str,
     "secure": bool,
     "bins": int | None,
+    "error_bound": float | None,
 }
 
 

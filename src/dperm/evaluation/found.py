@@ -56,5 +56,5 @@ class Found:
     def title(self, name: str) -> str:
         """How a figure is called, with the class that it is about."""
         about = f" of {self.classes[1]}" if name in ("precision", "recall", "f1") else ""
-        mean = ", mean of one class against the rest" if name == "auc" and self.task == "classes" else ""
+        mean = ", mean over classes" if name == "auc" and self.task == "classes" else ""
         return TITLES[name] + about + mean

@@ -36,6 +36,7 @@ class Plan:
     budget: Budget
     neighbours: Neighbours
     bins: int | None = None
+    error_bound: float | None = None
 
     @cached_property
     def noise(self) -> GaussianNoise:
@@ -51,11 +52,17 @@ class Plan:
 
 
 def plan_for(
-    subject: Subject, budget: Budget, neighbours: Neighbours, n_rows: int, bins: int | None = None
+    subject: Subject,
+    budget: Budget,
+    neighbours: Neighbours,
+    n_rows: int,
+    bins: int | None = None,
+    error_bound: float | None = None,
 ) -> Plan:
     """What an evaluation of this model will do; ``n_rows`` is the public number, or that of ``max_rows``."""
     if subject.task == "regression":
-        return Plan(design=regression_design(neighbours), budget=budget, neighbours=neighbours)
+        design = regression_design(neighbours)
+        return Plan(design=design, budget=budget, neighbours=neighbours, error_bound=error_bound)
     plan = _for_classes(subject, budget, neighbours, DEFAULTS[0] if bins is None else bins)
     if bins is not None:
         return plan

@@ -72,13 +72,18 @@ def regression_design(neighbours: Neighbours) -> Design:
 
 
 def regression_counts(
-    design: Design, predicted: Vector, targets: Vector, y_range: tuple[float, float]
+    design: Design,
+    predicted: Vector,
+    targets: Vector,
+    y_range: tuple[float, float],
+    error_bound: float | None = None,
 ) -> dict[str, Integers]:
-    """Targets and predictions are cut off at the ends of the range first, whatever the rows hold."""
+    """Targets and predictions are cut off at the ends of the range first, whatever the rows hold; then errors are."""
     low, high = y_range
     middle, half = low / 2 + high / 2, high / 2 - low / 2
     t, p = (_within((values - middle) / half) for values in (targets, predicted))
-    counts = {MOMENTS: Moments().count(t, (t - p) / 2)}
+    longest = 1.0 if error_bound is None else error_bound / (2 * half)
+    counts = {MOMENTS: Moments().count(t, _within((t - p) / 2 / longest))}
     if design.has(ROWS):
         counts[ROWS] = np.array([len(targets)], np.int64)
     return counts

@@ -71,8 +71,11 @@ _KEYS = {
 }
 
 
-def regression_figures(counts: Estimates, n_rows: int | None, length: float) -> dict[str, Figure]:
-    """Errors in the units of the target, whose range has this ``length``."""
+def regression_figures(
+    counts: Estimates, n_rows: int | None, length: float, error_bound: float | None = None
+) -> dict[str, Figure]:
+    """Errors in the units of the target, whose range has this ``length``; they were cut off at ``error_bound``."""
+    longest = length if error_bound is None else error_bound
     sums = Sums(counts, n_rows)
     if sums.n <= 0:
         return dict.fromkeys(("r2", "rmse", "mae"), UNKNOWN)
@@ -80,7 +83,11 @@ def regression_figures(counts: Estimates, n_rows: int | None, length: float) -> 
     fourth = sums.likely(ERROR_KURTOSIS * mean_square**2 * sums.n, e4=1.0)
     square = _mean(sums, sums.vector(e2=1.0), max(0.0, fourth))
     size = _mean(sums, sums.vector(size=1.0), max(0.0, sums.value(e2=1.0)))
-    return {"r2": _r2(sums, mean_square, fourth), "rmse": _root(square, length), "mae": _times(size, length)}
+    return {
+        "r2": _r2(sums, mean_square, fourth, (2 * longest / length) ** 2),
+        "rmse": _root(square, longest),
+        "mae": _times(size, longest),
+    }
 
 
 def _mean(sums: Sums, vector: Vector, squares: float) -> Figure:
@@ -92,28 +99,37 @@ def _mean(sums: Sums, vector: Vector, squares: float) -> Figure:
     return ratio(total, sums.n, variance, Variance(max(squares, total**2 / sums.n), total, sums.n))
 
 
-def _r2(sums: Sums, mean_square: float, fourth: float) -> Figure:
-    """1 - errors / spread, both sums of squares; the spread is around the mean, whose noise is taken off."""
+def _r2(sums: Sums, mean_square: float, fourth: float, unit: float) -> Figure:
+    """1 - errors / spread, both sums of squares; the spread is around the mean, whose noise is taken off.
+
+    ``unit`` is the square of an error of 1 in units of the target.
+    """
     centre = sums.value(t=1.0) / sums.n
     about = sums.vector(t=1.0, n=-centre)
     bias = float(sums.noise(about)[0, 0]) / sums.n
-    errors, spread = sums.vector(e2=4.0), sums.vector(t2=1.0, t=-2 * centre, n=centre**2)
-    top, bottom = sums.value(e2=4.0), sums.value(t2=1.0, t=-2 * centre, n=centre**2) + bias
+    errors, spread = sums.vector(e2=unit), sums.vector(t2=1.0, t=-2 * centre, n=centre**2)
+    top, bottom = sums.value(e2=unit), sums.value(t2=1.0, t=-2 * centre, n=centre**2) + bias
     if top <= 0 or bottom <= 0:
         return UNKNOWN
     noise = sums.noise(errors, spread)
     variance = Variance(float(noise[0, 0]), float(noise[0, 1]), float(noise[1, 1]) + 2 * bias**2)
     found = ratio(
-        top, bottom, variance, _sampling(sums, centre, bottom / sums.n, mean_square, fourth), (0.0, math.inf)
+        top,
+        bottom,
+        variance,
+        _sampling(sums, centre, bottom / sums.n, mean_square, fourth, unit),
+        (0.0, math.inf),
     )
     if found.estimate is None or found.low is None or found.high is None or found.high - found.low > WIDEST:
         return UNKNOWN
     return Figure(estimate=1 - found.estimate, low=1 - found.high, high=1 - found.low, noise=found.noise)
 
 
-def _sampling(sums: Sums, centre: float, spread: float, mean_square: float, fourth: float) -> Variance:
+def _sampling(
+    sums: Sums, centre: float, spread: float, mean_square: float, fourth: float, unit: float
+) -> Variance:
     """Sums of squares and products of the errors' and the targets' squares."""
-    likely = sums.n * mean_square * (spread + 8 * mean_square)
+    likely = sums.n * mean_square * (spread + 2 * unit * mean_square)
     both = sums.likely(likely, e2t2=1.0, e2t=-2 * centre, e2=centre**2)
     targets = sums.likely(
         TARGET_KURTOSIS * spread**2 * sums.n,
@@ -123,8 +139,8 @@ def _sampling(sums: Sums, centre: float, spread: float, mean_square: float, four
         t=-4 * centre**3,
         n=centre**4,
     )
-    top, bottom = 16 * max(0.0, fourth), max(0.0, targets)
-    return Variance(top, min(max(4 * both, 0.0), math.sqrt(top * bottom)), bottom)
+    top, bottom = unit**2 * max(0.0, fourth), max(0.0, targets)
+    return Variance(top, min(max(unit * both, 0.0), math.sqrt(top * bottom)), bottom)
 
 
 def _root(square: Figure, length: float) -> Figure:

@@ -8,7 +8,7 @@ from dperm.evaluation.found import Found
 from dperm.evaluation.intervals import TOO_NOISY, Figure
 
 WIDE_LABEL = 14
-MOST_COLUMNS = 6
+WIDTH = 80
 
 
 def text(found: Found) -> str:
@@ -85,16 +85,16 @@ def _figure_rows(found: Found) -> list[Sequence[str]]:
 
 def _confusion(found: Found) -> str:
     labels = [_cut(str(label)) for label in found.classes]
-    if len(labels) > MOST_COLUMNS:
+    head = ("true, % of rows", *(f"predicted {label}" for label in labels))
+    cells = ((label, *map(_share, line)) for label, line in zip(labels, found.confusion, strict=True))
+    table = _table([head, *cells])
+    if len(table.partition("\n")[0]) > WIDTH:
         lines: list[Sequence[str]] = [("class", "recall", "95 % interval", "precision", "95 % interval")]
         for label, line in zip(labels, found.rates, strict=True):
             recall, precision = line["recall"], line["precision"]
             lines.append((label, shown(recall), interval(recall), shown(precision), interval(precision)))
         return _table(lines)
-    head = ("true, % of rows", *(f"predicted {label}" for label in labels))
-    return _table(
-        [head, *((label, *map(_share, line)) for label, line in zip(labels, found.confusion, strict=True))]
-    )
+    return table
 
 
 def _share(figure: Figure) -> str:

@@ -32,6 +32,11 @@ from dperm.experiments.series import (
 from dperm.experiments.view import limit
 from dperm.planning.penalty import l2_in_words
 
+_NOT_A_RELEASE = (
+    "An evaluation on held-out rows, not a private release: no noise was added to these figures, and they come from "
+    "many models on the same rows."
+)
+
 
 def write_html(
     results: pa.Table | Sequence[pa.Table],
@@ -81,6 +86,7 @@ def html_page(
     document = {"title": title, "metrics": metrics, "studies": studies}
     inserts = {
         "<!--TITLE-->": escape(title),
+        "<!--NOTE-->": _NOT_A_RELEASE if studies else "",
         "<!--ABOVE-->": above,
         "<!--BELOW-->": below,
         "/*STYLE*/": part["page.css"],

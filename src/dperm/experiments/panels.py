@@ -116,6 +116,7 @@ def _range(axes: Axes, drawn: Sequence[_Drawn]) -> None:
     else:
         room = _ROOM * (high - low) or 0.02 * abs(high) or 1.0
         axes.set_ylim(low - 1.5 * room, high + 1.5 * room)
+        axes.locator_params(axis="y", nbins=6)
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("")
 

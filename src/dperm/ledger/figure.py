@@ -40,7 +40,7 @@ def spending_figure(document: Mapping[str, Any]) -> Figure:
 
 
 def _panel(axes: Axes, dataset: Mapping[str, Any], charges: Sequence[Mapping[str, Any]]) -> None:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 
     times = [datetime.fromisoformat(charge["time"]).astimezone(UTC) for charge in charges]
     last = max(times, default=datetime.now(UTC))
@@ -48,7 +48,7 @@ def _panel(axes: Axes, dataset: Mapping[str, Any], charges: Sequence[Mapping[str
     start, end = min(times, default=last) - span / 12, last + span / 12
     after = [charge["spent_after"] for charge in charges]
     axes.step(
-        [start, *times, end],
+        date2num([start, *times, end]),
         [0.0, *after, after[-1] if after else 0.0],
         where="post",
         color=_GREY,
@@ -78,7 +78,7 @@ def _panel(axes: Axes, dataset: Mapping[str, Any], charges: Sequence[Mapping[str
     )
     axes.set_ylabel("ε of all charges")
     axes.set_ylim(0, 1.15 * max(cap, *after, 0.0) if after else 1.15 * cap)
-    axes.set_xlim(start, end)
+    axes.set_xlim(*date2num([start, end]))
     locator = AutoDateLocator(maxticks=7)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))

@@ -70,8 +70,10 @@ def noise_on(family: str, coefficients: int, releases: int) -> str | None:
 def _expected(plan: Plan) -> str | None:
     """What the default as it was studied is expected to lose; None for any other mechanism, loss or l2."""
     problem, budget = plan.problem, plan.budget
+    if plan.trained_by is plan or plan.mechanism != type(plan.mechanism)():
+        return None
     studied = isinstance(problem.loss, SoftClippedLogistic | SoftClippedSquared | Softmax)
-    if plan.trained_by is plan or not studied or problem.l2 != plan.mechanism.l2_rule(problem, budget):
+    if not studied or problem.l2 != plan.mechanism.l2_rule(problem, budget):
         return None
     found = outlook(problem, budget)
     return None if found is None else in_short(found)

@@ -8,11 +8,14 @@ from functools import reduce
 import numpy as np
 
 from dperm.datasets import Schema
+from dperm.datasets.dates import Date
 from dperm.datasets.expansion import Feature
 from dperm.datasets.features import Block, Categorical, Cross
+from dperm.datasets.hashed import Hashed
 from dperm.datasets.numeric import Numeric
 from dperm.datasets.schema import ROUNDING_SLACK
 from dperm.errors import Unsupported
+from dperm.models.onnx_dates import date_columns
 from dperm.models.onnx_graph import Graph
 
 OUTPUTS = ("label", "probabilities", "scores", "variable")
@@ -20,10 +23,13 @@ NONE = -1  # the code of a value that has no level
 
 
 def encoded(graph: Graph, schema: Schema) -> str:
-    """Rows as a model sees them, from one input for each feature: numbers (NaN where missing), text or truth values."""
+    """Rows as a model sees them, from one input for each feature: numbers, days, text or truth values."""
     for feature in schema.features:
         check_expressible(feature)
     columns = {feature.name: graph.read(feature.name, _input_type(feature), 1) for feature in schema.features}
+    for feature in schema.features:
+        if isinstance(feature, Date):
+            columns |= date_columns(graph, feature, columns[feature.name])
     blocks = [_block(graph, block, columns) for block in schema.blocks]
     rows = graph.op("Concat", *blocks, axis=1) if len(blocks) > 1 else blocks[0]
     rows = graph.op("Mul", rows, schema.scale)
@@ -34,7 +40,7 @@ def encoded(graph: Graph, schema: Schema) -> str:
 
 
 def check_expressible(feature: Feature) -> None:
-    if type(feature) not in (Numeric, Categorical) or (isinstance(feature, Categorical) and feature.fold):
+    if isinstance(feature, Hashed) or (isinstance(feature, Categorical) and feature.fold):
         raise Unsupported(
             f"feature {feature.name!r} has an encoding that ONNX cannot express; leave out raw, and encode rows with "
             "PublicEncoder."

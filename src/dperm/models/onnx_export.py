@@ -40,7 +40,8 @@ def export_onnx(
         An existing file is replaced.
     raw : bool
         Whether the graph takes the columns of the schema, one input each, of shape (rows, 1): numbers in float64 with
-        NaN where one is missing, text, or truth values. Otherwise it takes encoded rows, one float32 matrix ``X``.
+        NaN where one is missing, dates as days since 1970-01-01, text, or truth values. Otherwise it takes
+        encoded rows, one float32 matrix ``X``.
     schema : Schema, path of a TOML file, or dictionary, optional
         For ``raw``, where the model does not bring its own.
 

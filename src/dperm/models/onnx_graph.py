@@ -16,7 +16,9 @@ def onnx_package() -> Any:
     try:
         import onnx
     except ImportError:
-        raise Unsupported("export to ONNX needs the package onnx: pip install 'dperm[onnx]'.") from None
+        onnx = None
+    if onnx is None:
+        raise Unsupported("export to ONNX needs the package onnx: pip install 'dperm[onnx]'.")
     return onnx
 
 

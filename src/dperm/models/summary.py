@@ -131,14 +131,14 @@ def summary(
 
     Parameters
     ----------
-    model : private linear estimator, a Pipeline of a PublicEncoder and one, or the path of a saved model
+    model : private linear estimator, a search, a Pipeline of a PublicEncoder and a model, or the path of a saved model
     schema : Schema, path of a TOML file, or dictionary, optional
         Gives changes in the units of the table, such as per year of age. A pipeline, and a file that was saved with
         a schema, bring their own. Without any, coefficients are shown as they are.
     against : {"mean", "first"}
         What a category is compared with: the mean of all categories, or the first that the schema lists.
     """
-    estimator, declared = parts_of(model, schema)
+    estimator, declared = parts_of(getattr(model, "best_estimator_", model), schema)
     return summary_of(estimator, declared, against=against)
 
 

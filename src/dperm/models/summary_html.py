@@ -74,7 +74,5 @@ def _curve(row: SummaryRow) -> str:
     )
     across, down = f"{WIDTH + 4:.0f}", f"{HEIGHT + 4:.0f}"
     line = f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1.5"/>'
-    return (
-        f'<svg viewBox="0 0 {across} {down}" width="{across}" height="{down}" role="img"><title>{escape(told)}</title>'
-        f"{line}</svg>"
-    )
+    size = f'viewBox="0 0 {across} {down}" style="width:{across}px;height:{down}px"'
+    return f'<svg {size} role="img"><title>{escape(told)}</title>{line}</svg>'

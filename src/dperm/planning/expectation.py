@@ -75,7 +75,7 @@ class LossCurve:
         while high - low > 1e-6:
             middle = (low + high) / 2
             low, high = (low, middle) if self(2.0**middle, outputs).expected > loss else (middle, high)
-        return 2.0**low
+        return math.exp2(low)
 
     def beyond(self, **facts: float) -> dict[str, tuple[float, float]]:
         """Which of these facts lie outside of what was studied, with what was."""

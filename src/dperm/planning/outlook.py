@@ -92,15 +92,15 @@ class Outlook:
         fewer = max(1, round((1 - HELD_OUT) * n))
         searched = cheapest_selection(self.budget, CANDIDATES).mu
         found = [
-            self._way("one model on all rows", whole, n),
-            self._way(f"{100 * HELD_OUT:g} % of the rows kept to evaluate on", whole, fewer),
+            self._way("all on one model", whole, n),
+            self._way(f"{100 * HELD_OUT:g} % held out to evaluate", whole, fewer),
         ]
         spent = gaussian_mu(Budget(evaluation, delta))
         if spent < whole:
             left = math.sqrt(whole**2 - spent**2)
-            words = f"... and ε = {evaluation:g} of this budget for it"
+            words = f"... charged ε = {evaluation:g} here"
             found.append(self._way(words, left, fewer))
-        return [*found, self._way(f"a private search of {CANDIDATES:g} settings", searched, fewer)]
+        return [*found, self._way(f"a search of {CANDIDATES:g} settings", searched, fewer)]
 
     def _way(self, name: str, mu: float, n_rows: int) -> Way:
         level = self.level * noise_parameter(self.problem, self.budget) / mu * self.problem.n_rows / n_rows

@@ -17,6 +17,11 @@ def points(forecast: Forecast) -> str:
     return f"{_number(forecast.expected)} ({_number(forecast.low)} to {_number(forecast.high)})"
 
 
+def points_at_most(forecast: Forecast) -> str:
+    """The same with the upper end of the band alone."""
+    return f"{_number(forecast.expected)} (up to {_number(forecast.high)})"
+
+
 def in_short(outlook: Outlook) -> str:
     """One line for the text of a plan."""
     if outlook.too_noisy:
@@ -32,7 +37,7 @@ def losses_in_words(outlook: Outlook) -> list[str]:
         return ["more noise than in any run of the study: expect a model of little use"]
     lines = [f"{NAMES[metric]:<10}{points(found)} points" for metric, found in outlook.losses.items()]
     curves = list(outlook.curves.values())
-    shares = _listed([f"{100 * curve.share:.0f} %" for curve in curves])
+    shares = _listed([f"{100 * curve.share:.0f}\N{NO-BREAK SPACE}%" for curve in curves])
     lines.append(
         f"In brackets the band for 8 of 10 tables, from a study of the default on {curves[0].sets} public tables "
         f"({constants()['made']}). Of each table, left out of the fit, {shares} of the runs lay in it. A forecast for "
@@ -103,7 +108,7 @@ def _count(rows: float) -> str:
 def _rounded(count: float) -> int:
     """Two digits are enough of an estimate."""
     digits = max(0, len(str(int(count))) - 2)
-    return round(round(count / 10**digits) * 10**digits)
+    return int(round(count / 10**digits)) * int(10**digits)
 
 
 def _listed(parts: Sequence[str]) -> str:

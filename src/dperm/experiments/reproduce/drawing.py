@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dperm.experiments.figures import save
+from dperm.experiments.style import GREY, MARKERS, PALETTE
 from dperm.models.atomic import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette without its yellow; markers tell the lines apart in grey.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("--", ":")
-_GREY = "#5F5F5F"
 _LEGEND_COLUMNS = 2
 
 
@@ -70,7 +67,7 @@ def draw_lines(
         loc="upper left",
         bbox_to_anchor=(0.05 / width, (below + 0.02) / height),
     )
-    figure.text(0.12 / width, 0.08 / height, note, fontsize=8.5, color=_GREY)
+    figure.text(0.12 / width, 0.08 / height, note, fontsize=8.5, color=GREY)
     figure.tight_layout(rect=(0, (below + 0.05) / height, 1, 1 - 0.3 / height))
     with atomic_path(path) as unfinished:
         save(figure, unfinished)
@@ -80,11 +77,11 @@ def _panel(axes: Axes, lines: Sequence[Line], log: Sequence[str]) -> dict[str, A
     """Draw the lines; what stands for each of them in a legend."""
     handles: dict[str, Any] = {}
     for number, line in enumerate(lines):
-        colour = _GREY if line.dashed else _COLOURS[number % len(_COLOURS)]
+        colour = GREY if line.dashed else PALETTE[number % len(PALETTE)]
         dashes = _DASHES[number % len(_DASHES)] if line.dashed else "-"
         look: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 1.6}
         if not line.dashed:
-            look |= {"marker": _MARKERS[number % len(_MARKERS)], "markersize": 4.6}
+            look |= {"marker": MARKERS[number % len(MARKERS)], "markersize": 4.6}
         if line.band:
             low, high = zip(*line.band, strict=True)
             axes.fill_between(line.x, low, high, color=colour, alpha=0.15, linewidth=0)

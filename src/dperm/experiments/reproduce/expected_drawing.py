@@ -48,6 +48,8 @@ def draw(rows: Sequence[Mapping[str, str]], curves: Sequence[LossCurve], path: P
 
 
 def _panel(axes: Axes, curve: LossCurve, rows: Sequence[Mapping[str, str]]) -> None:
+    from matplotlib.ticker import NullLocator
+
     several = max(int(row["outputs"]) for row in rows) > 1
     for outputs, colour, label in ((1, _TWO, "two classes"), (0, _MORE, "more classes")):
         mine = [row for row in rows if (int(row["outputs"]) == 1) == bool(outputs)]
@@ -69,7 +71,7 @@ def _panel(axes: Axes, curve: LossCurve, rows: Sequence[Mapping[str, str]]) -> N
     axes.set_xscale("log")
     axes.set_yscale("asinh", linear_width=100 * curve.scale)
     axes.set_yticks(_TICKS, [f"{tick:g}" for tick in _TICKS])
-    axes.yaxis.set_minor_locator(_no_ticks())
+    axes.yaxis.set_minor_locator(NullLocator())
     axes.set_ylim(-1, 130)
     axes.set_title(f"{_TITLES[curve.metric]}: {curve.sets} tables", loc="left", fontsize=10.5)
     axes.set_xlabel("noise level √p / (n μ)")
@@ -78,9 +80,3 @@ def _panel(axes: Axes, curve: LossCurve, rows: Sequence[Mapping[str, str]]) -> N
     axes.set_axisbelow(True)
     if several:
         axes.legend(frameon=False, fontsize=8.5, loc="upper left")
-
-
-def _no_ticks() -> object:
-    from matplotlib.ticker import NullLocator
-
-    return NullLocator()

@@ -115,7 +115,8 @@ def coverage(cells: Cells, width: float = 1.0) -> Coverage:
 
     ``width`` multiplies the bands; 0.5 is a control that must fail.
     """
-    shares, full = {}, {}
+    shares: dict[str, float] = {}
+    full: dict[float, list[bool]] = {}
     for name, mine, others in cells.left_out():
         made = _banded(others)
         away = mine.heights - _heights(made, mine)
@@ -147,7 +148,7 @@ def _banded(cells: Cells) -> LossCurve:
     order = np.argsort(residuals)
     reached = np.cumsum(cells.weights[order])
     low, high = (
-        float(residuals[order][min(np.searchsorted(reached, share), len(order) - 1)])
+        float(residuals[order][min(int(np.searchsorted(reached, share)), len(order) - 1)])
         for share in (max(outside, 0.0), min(1 - outside, 1.0))
     )
     return replace(_curve(cells, form), low=low, high=high)

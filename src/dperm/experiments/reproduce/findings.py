@@ -1,5 +1,6 @@
 """What an item found, as a part of its HTML page: verdicts, what was skipped and why, tables, what differs."""
 
+from base64 import b64encode
 from html import escape
 
 from dperm.experiments.reproduce.item import Item, Report, Section
@@ -21,6 +22,19 @@ def tables(item: Item, report: Report) -> str:
     ours = _card("Tables", "".join(map(_table, report.sections)))
     differs = "".join(f"<li>{escape(line)}</li>" for line in item.differs)
     return ours + _card("What differs from the paper", f"<ul>{differs}</ul>" if differs else "")
+
+
+def pictures(report: Report) -> str:
+    """The figures of an item that has no curves to draw, inside of the page."""
+    if any(len(table) for table in report.results):
+        return ""
+    shown = [
+        f'<img class=picture alt="{escape(file.stem)}" src="data:image/png;base64,'
+        f'{b64encode(file.read_bytes()).decode()}">'
+        for file in report.files
+        if file.suffix == ".png"
+    ]
+    return _card("Figure", "".join(shown))
 
 
 def _table(section: Section) -> str:

@@ -1,0 +1,29 @@
+"""``dperm audit evaluation``: the release of an evaluation stands, and one with half the noise is caught."""
+
+import json
+
+from dperm.cli.app import run
+from dperm.evaluation import audit
+
+
+def test_the_evaluation_is_audited_like_a_mechanism(capsys):
+    assert run(["audit", "evaluation", "--runs", "6000", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (audited,) = found["mechanisms"]
+    (control,) = found["controls"]
+    assert audited["mechanism"] == "evaluation"
+    assert audited["verdict"] == "stands"
+    assert audited["ratio"] > 0.5
+    assert len(audited["attacks"]) == audited["replays"]["replays"] == 6
+    assert control["caught"]
+
+
+def test_a_release_with_less_noise_is_called_broken(capsys, monkeypatch):
+    honest = audit.attacked
+    monkeypatch.setattr(
+        audit,
+        "attacked",
+        lambda case, runs, seed, noise_share=1.0: honest(case, runs, seed, 0.6 * noise_share),
+    )
+    assert run(["audit", "evaluation", "--runs", "6000"]) == 1
+    assert "BROKEN" in capsys.readouterr().out
