@@ -205,3 +205,37 @@ def test_refusals(rare, model):
     three = PrivateLogisticRegression(mechanism="dp-gd", classes=[0, 1, 2]).fit(X, (X[:, 0] > 0).astype(int))
     with pytest.raises(Unsupported, match="two classes"):
         three.tune_threshold(X, (X[:, 0] > 0).astype(int), epsilon=0.3)
+
+
+def test_evaluation_and_price_know_the_threshold(rare, model, tmp_path):
+    X, y = rare
+    model.tune_threshold(X[TRAIN], y[TRAIN], epsilon=0.5, objective="recall>=0.9").save(
+        tmp_path / "model.json"
+    )
+    said = model.predict(X[TEST])
+    exact = dperm.evaluate(model, X[TEST], y[TEST], local=True)
+    assert exact.metrics["accuracy"].estimate == pytest.approx((said == y[TEST]).mean())
+    noisy = dperm.evaluate(model, X[TEST], y[TEST], dperm.Budget(3.0, 1e-6))
+    confusion = [[np.mean((y[TEST] == a) & (said == b)) for b in ("no", "yes")] for a in ("no", "yes")]
+    found = [[figure.estimate for figure in row] for row in noisy.confusion]
+    assert np.array(found) == pytest.approx(np.array(confusion), abs=0.01)
+    verdict = dperm.verify(tmp_path / "model.json")
+    assert verdict.price.meets(*(verdict.guarantee[name] for name in ("epsilon", "delta")))
+    assert not verdict.price.meets(0.9, verdict.guarantee["delta"])  # that of the fit alone would
+
+
+@pytest.mark.parametrize("kind", ["tuned", "weighted"])
+def test_an_exported_model_predicts_the_same(rare, model, tmp_path, kind):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    from dperm.models.onnx_export import export_onnx
+
+    X, y = rare
+    if kind == "tuned":
+        model.tune_threshold(X[TEST], y[TEST], epsilon=0.5)
+    else:
+        model.set_params(class_weight={"yes": 5.0}).fit(X[TRAIN], y[TRAIN])
+    export_onnx(model, tmp_path / "model.onnx")
+    label, chances = runtime.InferenceSession(tmp_path / "model.onnx").run(None, {"X": X.astype(np.float32)})
+    assert (label == model.predict(X)).mean() > 0.999
+    assert chances == pytest.approx(model.predict_proba(X), abs=1e-5)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from dperm.certificate.accountant import gaussian_price
+from dperm.certificate.accountant import Price, gaussian_price
 from dperm.certificate.facts import padded
 from dperm.errors import InvalidInput
 
@@ -29,11 +29,29 @@ def check_threshold(threshold: Mapping[str, Any]) -> str:
         raise InvalidInput("threshold: the noise must be above 0 and the margin finite.")
     if threshold["bins"] not in BINS:
         raise InvalidInput(f"threshold, bins must be one of {', '.join(map(str, BINS))}.")
-    mu = padded(threshold["sensitivity"], 2 * threshold["bins"]) / threshold["noise_scale"]
-    price = gaussian_price(mu, "one Gaussian release")
+    price = threshold_price(threshold)
     if not price.meets(threshold["epsilon"], threshold["delta"]):
         raise InvalidInput("threshold: its noise costs more than the epsilon and delta that it states.")
     return f"({threshold['epsilon']:g}, {threshold['delta']:g}), added to the price of the fit"
+
+
+def threshold_price(threshold: Mapping[str, Any]) -> Price:
+    mu = padded(threshold["sensitivity"], 2 * threshold["bins"]) / threshold["noise_scale"]
+    return gaussian_price(mu, "one Gaussian release")
+
+
+def both_prices(fit: Price | None, threshold: Mapping[str, Any] | None) -> Price | None:
+    """Of fit and threshold together: epsilon is parted between them in the best of a few ways, and deltas add up."""
+    if fit is None or threshold is None:
+        return fit
+    other = threshold_price(threshold)
+    stated = threshold["epsilon"]
+
+    def delta(epsilon: float) -> float:
+        shares = {min(stated, epsilon), *(epsilon * share / 8 for share in range(9))}
+        return min(1.0, *(fit.delta(epsilon - share) + other.delta(share) for share in shares))
+
+    return Price(delta, f"{fit.how}, and the threshold beside it", max(fit.accuracy, other.accuracy))
 
 
 def with_threshold(

@@ -24,7 +24,7 @@ from dperm.certificate.second_route import (
 )
 from dperm.certificate.statement import CAUTION, NOT_MET, check_digests
 from dperm.certificate.structure import check_claim, check_file, check_parameters
-from dperm.certificate.threshold import check_threshold, with_threshold
+from dperm.certificate.threshold import both_prices, check_threshold, with_threshold
 from dperm.certificate.verdict import FORMULA, REPLANNED, SECOND, STRUCTURE, Check, Requirements, Verdict
 from dperm.errors import DpermError
 
@@ -146,7 +146,7 @@ class _Examination:
             or (None if claim else "the threshold was tuned with predictable noise."),
             unit=statement["unit"],
             relation=statement["relation"],
-            price=self.price if self.sound else None,
+            price=both_prices(self.price, self.threshold) if self.sound else None,
             unmet=tuple(line for line in assumed if line.startswith(NOT_MET)),
             unproven=() if self.statement is None else unproven(self.statement),
             cautions=tuple(line for line in assumed if line.startswith(CAUTION)),

@@ -42,11 +42,15 @@ def loss_cap(n_classes: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """What is known of every row: the place of its label, the log odds of each class, and whether those have a link."""
+    """What is known of every row: the place of its label, the log odds of each class, and whether those have a link.
+
+    Of two classes the second is predicted above ``line``, which is 0 unless a threshold was tuned.
+    """
 
     labels: Integers
     log_odds: Vector
     has_probabilities: bool
+    line: float = 0.0
 
     @property
     def binary(self) -> bool:
@@ -55,7 +59,7 @@ class Judged:
     @property
     def predicted(self) -> Integers:
         if self.binary:
-            return (self.log_odds > 0).astype(np.int64)
+            return (self.log_odds > self.line).astype(np.int64)
         return np.asarray(self.log_odds.argmax(axis=1), np.int64) if len(self.log_odds) else self.labels
 
     @property
@@ -85,8 +89,21 @@ def judged(subject: Subject, margins: Vector, labels: Vector) -> Judged:
     places = (labels > 0).astype(np.int64) if subject.task == "binary" else labels.astype(np.int64)
     if subject.task == "binary":
         margins = margins.reshape(-1)
+    odds = _scores(subject, margins)
+    return Judged(
+        places, np.clip(np.nan_to_num(odds), -_FAR, _FAR), subject.has_probabilities, line_of(subject)
+    )
+
+
+def line_of(subject: Subject) -> float:
+    """Where the model's own threshold lies among the scores."""
+    threshold = getattr(subject.model, "threshold_", None)
+    return 0.0 if threshold is None else float(_scores(subject, np.array([threshold.margin]))[0])
+
+
+def _scores(subject: Subject, margins: Vector) -> Vector:
     odds = subject.loss.log_odds(margins) if subject.has_probabilities else MARGIN_STRETCH * margins
-    return Judged(places, np.clip(np.nan_to_num(odds), -_FAR, _FAR), subject.has_probabilities)
+    return np.asarray(odds, np.float64)
 
 
 def class_design(n_classes: int, bins: int, has_probabilities: bool) -> Design:
@@ -128,8 +145,13 @@ def class_counts(design: Design, rows: Judged, n_classes: int, bins: int) -> dic
     return counts
 
 
-def class_constraints(design: Design, n_classes: int, bins: int, n_rows: int | None) -> Constraints:
-    """All histograms count the same rows, as many as are public, and agree on what they both tell."""
+def class_constraints(
+    design: Design, n_classes: int, bins: int, n_rows: int | None, line: float = 0.0
+) -> Constraints:
+    """All histograms count the same rows, as many as are public, and agree on what they both tell.
+
+    Scores are parted at 0. Where the prediction is not, they tell of the labels alone what the confusion tells.
+    """
     equations: list[tuple[Vector, float]] = []
     labels, predicted = np.divmod(np.arange(n_classes**2), n_classes)
 
@@ -141,9 +163,11 @@ def class_constraints(design: Design, n_classes: int, bins: int, n_rows: int | N
     label, bin_ = np.divmod(np.arange(2 * bins), bins)
     above = bin_ >= bins // 2
     if design.has(SCORES):
-        for side in range(4):
+        for side in range(4) if line == 0 else ():
             here = (label == side // 2) & (above == side % 2)
             equal((CONFUSION, (np.arange(4) == side) * 1.0), (SCORES, -1.0 * here))
+        for k in () if line == 0 else range(2):
+            equal((CONFUSION, 1.0 * (labels == k)), (SCORES, -1.0 * (label == k)))
     for k in range(n_classes):
         if design.has(f"{AGAINST} {k}"):
             equal((CONFUSION, 1.0 * (labels == k)), (f"{AGAINST} {k}", -1.0 * (label == 1)))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.evaluation.class_figures import class_figures, confusion, rates
-from dperm.evaluation.classifying import CONFUSION, class_constraints
+from dperm.evaluation.classifying import CONFUSION, class_constraints, line_of
 from dperm.evaluation.curves import calibration, roc
 from dperm.evaluation.design import Design
 from dperm.evaluation.estimates import Estimates
@@ -39,7 +39,7 @@ def figures(
         return found | _row_count(counts, ROWS, total, n_rows)
     n_classes = len(subject.classes)
     assert bins is not None
-    constraints = class_constraints(design, n_classes, bins, n_rows)
+    constraints = class_constraints(design, n_classes, bins, n_rows, line_of(subject))
     counts = Estimates.of(design, released, noise_scale, constraints)
     found = {
         "metrics": class_figures(counts, n_classes, bins),

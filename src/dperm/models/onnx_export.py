@@ -107,11 +107,13 @@ def _outputs(graph: Graph, estimator: PrivateLinearModel, margins: str) -> None:
     if len(classes) > 2:
         place = graph.op("ArgMax", margins, axis=1, keepdims=0)
     else:
-        above = graph.op("Less", 0.0, graph.op("Squeeze", margins, graph.constant([1], np.int64)))
+        threshold = getattr(estimator, "threshold_", None)
+        line = 0.0 if threshold is None else threshold.margin
+        above = graph.op("Less", line, graph.op("Squeeze", margins, graph.constant([1], np.int64)))
         place = graph.to(above, np.int64)
     labels, dtype = _labels(classes)
     graph.give("label", graph.op("Gather", graph.constant(labels, labels.dtype), place), dtype, (None,))
-    loss = loss_of(estimator.privacy_.statement["problem"])
+    loss = loss_of(estimator.privacy_.statement["problem"]).unweighted
     link = _LINKS.get(loss.name)
     if link is None:
         graph.give("scores", graph.to(margins, np.float32), np.float32, (None, margins_width(estimator)))
