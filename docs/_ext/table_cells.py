@@ -15,13 +15,10 @@ def kind(cell: nodes.entry) -> str | None:
     if NUMBER.fullmatch(text) and len(text) <= LONGEST:
         return "number"
     inside = list(cell.children[0].children) if len(cell.children) == 1 else []
-    if (
-        len(text) <= LONGEST
-        and len(inside) == 1
-        and isinstance(inside[0], nodes.literal | nodes.reference | pending_xref)
-    ):
+    alone = len(inside) == 1 and isinstance(inside[0], nodes.literal | nodes.reference | pending_xref)
+    if alone and len(text) <= LONGEST:
         return "name"
-    return None
+    return "words" if len(text) > LONGEST else None
 
 
 def mark(app: Sphinx, doctree: nodes.document) -> None:
