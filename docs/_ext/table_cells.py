@@ -1,4 +1,5 @@
-"""Cells that hold a number or one name do not wrap, and those with sentences stay wide: classes for the style sheet."""
+"""Cells that hold a number or one name do not wrap, those with sentences stay wide, and tables of many numbers are small:
+classes for the style sheet."""
 
 import re
 
@@ -8,6 +9,8 @@ from sphinx.application import Sphinx
 
 NUMBER = re.compile(r"[-+≈]? ?\d[^a-zA-Z]{0,30}|[-+]?\d\S* \(\w+\)|-|")
 LONGEST = 26
+DENSE = 105
+"""Characters in the longest line of a table from which on it is set in smaller type."""
 
 
 def kind(cell: nodes.entry) -> str | None:
@@ -21,11 +24,20 @@ def kind(cell: nodes.entry) -> str | None:
     return "words" if len(text) > LONGEST else None
 
 
+def is_dense(table: nodes.table) -> bool:
+    rows = [list(row.findall(nodes.entry)) for row in table.findall(nodes.row)]
+    numbers = all(kind(cell) != "words" for row in rows for cell in row)
+    return numbers and max(sum(len(cell.astext()) for cell in row) for row in rows) > DENSE
+
+
 def mark(app: Sphinx, doctree: nodes.document) -> None:
     for cell in doctree.findall(nodes.entry):
         found = kind(cell)
         if found is not None:
             cell["classes"].append(found)
+    for table in doctree.findall(nodes.table):
+        if is_dense(table):
+            table["classes"].append("dense")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -69,7 +69,8 @@ def _panel(axes: Axes, curve: LossCurve, rows: Sequence[Mapping[str, str]]) -> N
     axes.plot(levels, [100 * one.expected for one in found], color=_TWO, linewidth=2)
     axes.set_xscale("log")
     axes.set_yscale("asinh", linear_width=100 * curve.scale)
-    axes.set_yticks(_TICKS, [f"{tick:g}" for tick in _TICKS])
+    ticks = [tick for tick in _TICKS if tick == 0 or tick > 30 * curve.scale]
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_ylim(-1, 130)
     axes.set_title(f"{_TITLES[curve.metric]}: {curve.sets} tables", loc="left", fontsize=10.5)
