@@ -1,5 +1,5 @@
-"""Cells that hold a number or one name do not wrap, those with sentences stay wide, and tables of many numbers are small:
-classes for the style sheet."""
+"""Classes for the style sheet: cells that hold a number or one name do not wrap, those with sentences stay wide, and
+tables of many numbers are small."""
 
 import re
 
