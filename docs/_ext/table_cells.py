@@ -7,7 +7,7 @@ from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 
-NUMBER = re.compile(r"[-+≈]? ?\d[^a-zA-Z]{0,30}|[-+]?\d\S* \(\w+\)|-|")
+NUMBER = re.compile(r"[-+≈]? ?\d[^a-zA-Z]{0,30}|[-+]?\d\S* \(\w+\)|ε = \d\S*|-|")
 LONGEST = 26
 DENSE = 105
 """Characters in the longest line of a table from which on it is set in smaller type."""
@@ -19,7 +19,7 @@ def kind(cell: nodes.entry) -> str | None:
         return "number"
     inside = list(cell.children[0].children) if len(cell.children) == 1 else []
     alone = len(inside) == 1 and isinstance(inside[0], nodes.literal | nodes.reference | pending_xref)
-    if alone and len(text) <= LONGEST:
+    if (alone or " " not in text) and len(text) <= LONGEST:
         return "name"
     return "words" if len(text) > LONGEST else None
 

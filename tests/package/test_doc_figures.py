@@ -83,9 +83,18 @@ def test_numbers_and_names_in_tables_do_not_wrap(monkeypatch):
         part = inside(text, text) if inside is not nodes.Text else nodes.Text(text)
         return nodes.entry("", nodes.paragraph("", "", part))
 
-    for text in ("77.8 ±1.8", "+4.28 (hotel_bookings)", "83.9 / 82.4 / 81.9", "-0.06", "", "12 %"):
+    for text in (
+        "77.8 ±1.8",
+        "+4.28 (hotel_bookings)",
+        "83.9 / 82.4 / 81.9",
+        "-0.06",
+        "",
+        "12 %",
+        "ε = 0.05",
+    ):
         assert kind(cell(text)) == "number", text
     assert kind(cell("objective-kst", nodes.literal)) == "name"
+    assert kind(cell("rsgd-ar:paper")) == "name"
     assert kind(cell("all but softmax")) is None
     assert kind(cell("SGD in secret order, noise on the result")) == "words"
     assert kind(cell("1 of the many things that one could say of it")) == "words"
