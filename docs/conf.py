@@ -45,7 +45,7 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_use_ivar = True
-napoleon_custom_sections = [("Guarantee", "params_style"), ("Assumes", "params_style")]
+napoleon_custom_sections = ["Guarantee", "Assumes"]
 
 html_theme = "furo"
 html_title = f"dperm {__version__}"
