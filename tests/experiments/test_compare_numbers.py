@@ -7,6 +7,7 @@ from sklearn.metrics import mean_absolute_error, r2_score
 from dperm import PrivateLinearRegression
 from dperm.errors import InvalidInput
 from dperm.experiments.compare import compare, specify
+from dperm.experiments.metrics import with_error
 from dperm.experiments.results import Study, combine, curves, separate
 from dperm.experiments.scores import number_scores
 from dperm.experiments.series import looks
@@ -36,6 +37,13 @@ def test_scores_are_those_of_scikit_learn_in_units_of_the_target():
     assert found.rmse == pytest.approx(25 * np.sqrt(np.mean((y - predicted) ** 2)), rel=1e-12)
     assert found[:3] == (None, None, None)
     assert number_scores(predicted, np.ones(50), unit=1.0).r2 is None
+
+
+def test_a_mean_is_written_with_its_error_and_without_a_sign_of_zero():
+    assert with_error(0.25, 0.0625, 2, 1) == "0.25 ±0.062"
+    assert with_error(-0.0001, 0.0, 3) == "0.000 ±0.000"
+    assert with_error(1.5, np.nan, 1) == "1.5"
+    assert with_error(np.nan, np.nan, 1) == ""
 
 
 def test_a_model_is_judged_as_the_estimator_would_be(rows):
