@@ -26,15 +26,17 @@ EXAMPLE = re.compile(
 )
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
 _HASH = re.compile(r"\b[0-9a-f]{12,}\b")
+_CURVE = re.compile(r"[▁-█]+")
+_STAR = re.compile(r" \*(?= |$)")
 _MAY_DIFFER = 0.2
 
 
 def people(folder: Path) -> None:
     """The files that pages call the reader's own."""
-    rng = np.random.default_rng(0)
-    ages = rng.integers(18, 90, size=300)
-    rows = [f"{age},{'yes' if age > 50 else 'no'}" for age in ages]
-    (folder / "people.csv").write_text("\n".join(["age,retired", *rows]) + "\n")
+    for seed, (name, size) in enumerate({"people.csv": 300, "test_people.csv": 1000}.items()):
+        ages = np.random.default_rng(seed).integers(18, 90, size=size)
+        rows = [f"{age},{'yes' if age > 50 else 'no'}" for age in ages]
+        (folder / name).write_text("\n".join(["age,retired", *rows]) + "\n")
     (folder / "new_people.csv").write_text("age\n30\n70\n")
     (folder / "people.toml").write_text(
         '[target]\nname = "retired"\nclasses = ["no", "yes"]\n\n[features.age]\nrange = [18, 90]\n'
@@ -59,8 +61,9 @@ def printed_by(commands: str) -> str:
 
 
 def shape(printed: str) -> list[str]:
-    """What stays the same from run to run, roughly: the lines with numbers and digests masked."""
-    masked = (_NUMBER.sub("0", _HASH.sub("h", line)) for line in printed.splitlines())
+    """What stays the same from run to run, roughly: the lines with numbers, digests and small curves masked."""
+    lines = (_STAR.sub("", _CURVE.sub("c", line)) for line in printed.splitlines())
+    masked = (_NUMBER.sub("0", _HASH.sub("h", line)) for line in lines)
     return [" ".join(line.split()) for line in masked if line.strip()]
 
 
