@@ -19,7 +19,7 @@ import numpy as np
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
 HEADING = "## Commands by example\n"
-WIDTH = 92
+TERMINAL = {"TERM": "dumb", "TTY_COMPATIBLE": "1", "COLUMNS": "80"}
 EXAMPLE = re.compile(
     r"(?P<before>^```sh\n(?P<commands>.*?)^```\n\n```text\n)(?P<printed>.*?)(?=^```$)",
     re.MULTILINE | re.DOTALL,
@@ -83,19 +83,21 @@ def examples(page: str) -> Iterator[tuple[str, str, bool]]:
 
 @contextlib.contextmanager
 def at_the_readers() -> Iterator[None]:
-    here, columns = Path.cwd(), os.environ.get("COLUMNS")
+    """In a folder with the reader's files, before a terminal that is no wider than the pages."""
+    here, before = Path.cwd(), {name: os.environ.get(name) for name in TERMINAL}
     with tempfile.TemporaryDirectory() as folder:
         people(Path(folder))
         os.chdir(folder)
-        os.environ["COLUMNS"] = str(WIDTH)
+        os.environ.update(TERMINAL)
         try:
             yield
         finally:
             os.chdir(here)
-            if columns is None:
-                del os.environ["COLUMNS"]
-            else:
-                os.environ["COLUMNS"] = columns
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
 
 
 def written(page: str) -> str:

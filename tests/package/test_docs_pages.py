@@ -67,6 +67,26 @@ def test_there_are_links_and_broken_ones_are_noticed(tmp_path):
     assert broken(page) == ["#two", "other.md", "page.md#two", "e.png"]
 
 
+def crowded(text: str) -> list[str]:
+    """Displayed formulas that lack an empty line before or after them: the site shows those as plain text."""
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return [
+        formula
+        for before, formula, after in re.findall(r"([^\n]*\n)(\$\$.*?\$\$)(\n[^\n]*)", prose, re.DOTALL)
+        if before.strip() or after.strip()
+    ]
+
+
+@pytest.mark.parametrize("page", SITE, ids=lambda page: str(page.relative_to(DOCS)))
+def test_displayed_formulas_stand_alone(page):
+    assert crowded(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_formula_within_a_paragraph_is_noticed():
+    assert crowded("so that\n\n$$ a $$\n\nand\n") == []
+    assert crowded("so that\n$$ a $$\n\nand\n") == crowded("so\n\n$$ a $$\nand\n") == ["$$ a $$"]
+
+
 def test_every_page_is_in_the_navigation():
     listed = re.findall(
         r"```\{toctree\}\n(.*?)^```$", (DOCS / "index.md").read_text(), re.MULTILINE | re.DOTALL
