@@ -16,6 +16,7 @@ COPIES = {
     "study.csv": "src/dperm/planning/data/study.csv",
     "figure.png": "docs/_static/plan.png",
 }
+NOTE = "All figures are evaluations on held-out rows, not private releases."
 
 
 def main(folder: str, root: Path = ROOT) -> None:
@@ -23,7 +24,12 @@ def main(folder: str, root: Path = ROOT) -> None:
     for name, place in COPIES.items():
         shutil.copyfile(study / name, root / place)
     report = (study / "report.md").read_text(encoding="utf-8")
-    page.write_text(inserted(page.read_text(encoding="utf-8"), report), encoding="utf-8")
+    page.write_text(inserted(page.read_text(encoding="utf-8"), tables(report)), encoding="utf-8")
+
+
+def tables(report: str) -> str:
+    """The report without its head, which says where results were published and how long the run took."""
+    return f"{NOTE}\n\n{report[report.index('**') :]}"
 
 
 if __name__ == "__main__":

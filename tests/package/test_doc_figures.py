@@ -77,15 +77,32 @@ def test_numbers_and_names_in_tables_do_not_wrap(monkeypatch):
     nodes = pytest.importorskip("docutils.nodes", reason="comes with dperm[docs]")
     pytest.importorskip("sphinx", reason="comes with dperm[docs]")
     monkeypatch.syspath_prepend(DOCS / "_ext")
-    from table_cells import kind
+    from table_cells import is_dense, kind
 
     def cell(text, inside=nodes.Text):
         part = inside(text, text) if inside is not nodes.Text else nodes.Text(text)
         return nodes.entry("", nodes.paragraph("", "", part))
 
-    for text in ("77.8 ±1.8", "+4.28 (hotel_bookings)", "83.9 / 82.4 / 81.9", "-0.06", "", "12 %"):
+    for text in (
+        "77.8 ±1.8",
+        "+4.28 (hotel_bookings)",
+        "83.9 / 82.4 / 81.9",
+        "-0.06",
+        "",
+        "12 %",
+        "ε = 0.05",
+    ):
         assert kind(cell(text)) == "number", text
     assert kind(cell("objective-kst", nodes.literal)) == "name"
+    assert kind(cell("rsgd-ar:paper")) == "name"
     assert kind(cell("all but softmax")) is None
     assert kind(cell("SGD in secret order, noise on the result")) == "words"
     assert kind(cell("1 of the many things that one could say of it")) == "words"
+
+    def table(*texts):
+        row = nodes.row("", *map(cell, texts))
+        return nodes.table("", nodes.tgroup("", nodes.tbody("", row)))
+
+    assert is_dense(table("a set of rows", *["0.885 / 0.861 / 0.853"] * 5))
+    assert not is_dense(table("a set of rows", *["83.9 / 82.4"] * 5))
+    assert not is_dense(table(*["a sentence that is long enough to wrap"] * 4))
