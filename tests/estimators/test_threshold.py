@@ -200,7 +200,7 @@ def test_refusals(rare, model):
         model.tune_threshold(X, y, epsilon=0.3, objective="recall")
     with pytest.raises(InvalidInput, match="labels outside classes"):
         model.tune_threshold(X, np.where(y == "yes", "ja", "no"), epsilon=0.3)
-    with pytest.raises(InvalidInput, match="as many"):
+    with pytest.raises(InvalidInput, match="targets"):
         model.tune_threshold(X, y[:-1], epsilon=0.3)
     three = PrivateLogisticRegression(mechanism="dp-gd", classes=[0, 1, 2]).fit(X, (X[:, 0] > 0).astype(int))
     with pytest.raises(Unsupported, match="two classes"):

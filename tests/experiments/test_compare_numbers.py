@@ -7,6 +7,7 @@ from sklearn.metrics import mean_absolute_error, r2_score
 from dperm import PrivateLinearRegression
 from dperm.errors import InvalidInput
 from dperm.experiments.compare import compare, specify
+from dperm.experiments.metrics import with_error
 from dperm.experiments.results import Study, combine, curves, separate
 from dperm.experiments.scores import number_scores
 from dperm.experiments.series import looks
@@ -38,6 +39,13 @@ def test_scores_are_those_of_scikit_learn_in_units_of_the_target():
     assert number_scores(predicted, np.ones(50), unit=1.0).r2 is None
 
 
+def test_a_mean_is_written_with_its_error_and_without_a_sign_of_zero():
+    assert with_error(0.25, 0.0625, 2, 1) == "0.25 ±0.062"
+    assert with_error(-0.0001, 0.0, 3) == "0.000 ±0.000"
+    assert with_error(1.5, np.nan, 1) == "1.5"
+    assert with_error(np.nan, np.nan, 1) == ""
+
+
 def test_a_model_is_judged_as_the_estimator_would_be(rows):
     X, y = rows
     table = run(rows, ["none"], l2=1e-4, repeats=1).to_pylist()
@@ -50,10 +58,15 @@ def test_a_model_is_judged_as_the_estimator_would_be(rows):
         )
 
 
-def test_the_constant_is_the_middle_of_the_range(rows):
-    found = run(rows, ["majority"]).to_pylist()
-    expected = np.mean((np.clip(rows[1], *RANGE) - 35.0) ** 2)
-    assert np.mean([row["rmse"] ** 2 for row in found]) == pytest.approx(expected, rel=1e-9)
+def test_the_constant_is_the_mean_of_the_training_rows(rows):
+    _, y = rows
+    fold = assign_folds("toy", 0, len(y), 3)
+    for row in run(rows, ["majority"], repeats=1).to_pylist():
+        tested = fold == row["fold"]
+        middle = np.clip(y[~tested], *RANGE).mean()
+        expected = np.abs(np.clip(y[tested], *RANGE) - middle).mean()
+        assert row["mae"] == pytest.approx(expected, rel=1e-5)
+        assert -0.1 < row["r2"] <= 0
 
 
 def test_numbers_beyond_the_range_are_moved_to_its_ends(rows):

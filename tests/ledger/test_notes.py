@@ -43,6 +43,7 @@ def test_searches_and_charges_by_hand_have_kinds_of_their_own(ledger):
     [
         ("PrivateLogisticRegression", "auto", "fit"),
         ("PrivateSearchCV", "private search", "search"),
+        ("evaluation of model 0123", "evaluation", "evaluate"),
         ("by hand", "", "other"),
     ],
 )
@@ -50,6 +51,11 @@ def test_charges_of_an_older_dperm_get_their_kind_from_their_words(path, ledger,
     ledger.charge(gaussian(0.1), label=label, mechanism=mechanism)
     rewrite(path, lambda events: [{key: value for key, value in e.items() if key != "kind"} for e in events])
     assert Ledger(path).entries()[0].kind == kind
+    ledger = Ledger(path)
+    ledger.pay(
+        gaussian(0.1), list, list, label=label, mechanism=mechanism
+    )  # and so do new ones that say nothing
+    assert ledger.entries()[1].kind == kind
 
 
 @pytest.mark.parametrize("kind", [3, None, ["fit"]])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dperm.certificate import older
-from dperm.certificate.document import describe_loss
+from dperm.certificate.document import describe_loss, is_label
 from dperm.certificate.statement import loss_of, problem_of
 from dperm.errors import InvalidInput
 from dperm.losses import (
@@ -20,6 +20,7 @@ from dperm.losses import (
     rebuild_loss,
     resolve_loss,
 )
+from dperm.losses.weighted import BOUND_RANGE
 from dperm.mechanisms import Auto
 from dperm.mechanisms.auto import loss_for
 from dperm.privacy import Budget
@@ -51,6 +52,7 @@ def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Non
     if kind is None or kind.targets != targets["kind"]:
         raise InvalidInput("the targets are not those of the estimator.")
     parameters = document["parameters"]
+    _check_class_weight(parameters.get("class_weight"), document["classes"])
     asked = kind.loss or parameters.get("loss", ClippedSquared.name)  # older files have no such parameter
     if isinstance(asked, str):
         loss = _weighted(_named(asked, parameters, targets), parameters, targets)
@@ -64,6 +66,22 @@ def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Non
         asked = describe_loss(_weighted(own, parameters, targets))
     if asked != stated:
         raise InvalidInput("the loss is not that of the estimator.")
+
+
+def _check_class_weight(pairs: object, classes: object) -> None:
+    """Refuse weights that no estimator takes, and labels that it has not or has twice."""
+    if pairs is None:
+        return
+    formed = isinstance(pairs, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs)
+    if not (isinstance(pairs, list) and formed and isinstance(classes, list)):
+        raise InvalidInput("class_weight must be a list of pairs of label and weight.")
+    low, high = BOUND_RANGE
+    if not all(isinstance(weight, float) and low <= weight <= high for _, weight in pairs):
+        raise InvalidInput(f"class_weight holds a weight outside {low:g} to {high:g}.")
+    labels = [(type(label), label) for label, _ in pairs if is_label(label)]
+    known = {(type(label), label) for label in classes}
+    if not len(pairs) == len(set(labels)) == len(known.intersection(labels)):
+        raise InvalidInput("class_weight must name classes of the model, each once.")
 
 
 def _weighted(loss: Loss, parameters: Mapping[str, Any], targets: Mapping[str, Any]) -> Loss:

@@ -1,4 +1,4 @@
-"""Margins of rows, each computed apart from all others, and their targets: what an evaluation reads.
+"""Margins of rows, each computed apart from all others, and their targets: what evaluations and searches count.
 
 Matrix products may round a row one way in one place of a table and another way in another. A count of rows in bins must
 not depend on that: a row that lies on the edge of a bin would change its cell because another row came or went.
@@ -66,6 +66,12 @@ def margins_and_targets(
     if len(known) != len(margins):
         raise InvalidInput(f"X has {len(margins):,} rows and y {len(known):,} targets.")
     return margins, known
+
+
+def margins_apart(model: PrivateLinearModel, X: Any, neighbours: Neighbours) -> Vector:
+    """As ``decision_function``, or ``predict`` of a regression; the margin of a row depends on it alone, as above."""
+    margins = _margins(model, features_alone(model, X), neighbours)
+    return margins[:, 0] if margins.ndim == 2 and margins.shape[1] == 1 else margins
 
 
 def _margins(model: PrivateLinearModel, X: Any, neighbours: Neighbours) -> Vector:

@@ -209,7 +209,9 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The label on the side of each row's margin, by ``threshold_`` if one was tuned, or of its largest one."""
-        margins = self.decision_function(X)
+        return self._labels(self.decision_function(X))
+
+    def _labels(self, margins: NDArray[np.float64]) -> NDArray[Any]:
         threshold = getattr(self, "threshold_", None)
         above = 0.0 if threshold is None else threshold.margin
         places = (margins > above).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
@@ -221,7 +223,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 
         With weights they are those of a table in which every row counts by its weight, as in scikit-learn.
         """
-        odds = self._log_odds(X)
+        odds = self._log_odds(self.decision_function(X))
         if odds.ndim == 2:
             return np.asarray(softmax(odds, axis=1))
         return np.column_stack([expit(-odds), expit(odds)])
@@ -229,7 +231,10 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Logarithms of ``predict_proba``."""
-        odds: Any = self._log_odds(X)
+        return self._log_chances(self.decision_function(X))
+
+    def _log_chances(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+        odds: Any = self._log_odds(margins)
         if odds.ndim == 2:
             return np.asarray(log_softmax(odds, axis=1))
         return np.column_stack([log_expit(-odds), log_expit(odds)])
@@ -251,9 +256,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         """Whether more than two classes can be fitted."""
         return fits_many_classes(self.loss)
 
-    def _log_odds(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
-        """What the margins of these rows stand for under the loss that was really trained with."""
-        margins = self.decision_function(X)
+    def _log_odds(self, margins: NDArray[np.float64]) -> NDArray[np.floating[Any]]:
+        """What margins stand for under the loss that was really trained with."""
         return loss_of(self.privacy_.statement["problem"]).log_odds(margins)
 
     def _loss(self, weights: Sequence[float] | None, n_classes: int) -> Loss:

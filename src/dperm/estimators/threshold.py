@@ -16,6 +16,7 @@ from dperm.certificate.threshold import BINS, sensitivity
 from dperm.errors import InvalidInput
 from dperm.estimators._paying import check_purse, paid, shape_of
 from dperm.estimators._rows import unquoted
+from dperm.estimators.apart import margins_and_targets
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.margin_bins import bins_of, edges_of
 from dperm.ledger import Ledger
@@ -105,11 +106,9 @@ def tuned(model: Any, X: Any, y: Any, budget: Budget, objective: str, purse: Thr
 
     def counts() -> Vector:
         with unquoted(), np.errstate(all="ignore"):
-            labels = encode_labels(y, model.classes_)
-            margins = model.decision_function(X) if shape[0] else np.zeros(0)
-            if len(labels) != len(margins):
-                raise InvalidInput("X and y must have as many rows.")
-            cells = bins_of(model, margins, bins) + bins * (labels > 0)
+            margins, targets = margins_and_targets(model, X, y, neighbours)
+            labels = encode_labels(targets, model.classes_)
+            cells = bins_of(model, margins.reshape(-1), bins) + bins * (labels > 0)
             return np.bincount(cells, minlength=2 * bins).astype(np.float64)
 
     entry, noisy = paid(
@@ -119,6 +118,7 @@ def tuned(model: Any, X: Any, y: Any, budget: Budget, objective: str, purse: Thr
         NAME,
         counts,
         lambda exact: gate.release_one(exact, noise, NAME),
+        kind="threshold",
     )
     return Threshold(
         margin=best_edge(edges_of(model, bins), noisy, objective, noise.scale),

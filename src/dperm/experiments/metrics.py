@@ -32,7 +32,7 @@ def with_error(mean: float, error: float, digits: int, finer: int = 0) -> str:
     """Mean ± standard error; a mean alone where one run has no error, nothing where there is no mean."""
     if not math.isfinite(mean):
         return ""
-    return f"{mean:.{digits}f}" + (f" ±{error:.{digits + finer}f}" if math.isfinite(error) else "")
+    return f"{mean:z.{digits}f}" + (f" ±{error:.{digits + finer}f}" if math.isfinite(error) else "")
 
 
 METRICS = {

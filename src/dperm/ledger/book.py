@@ -15,7 +15,7 @@ from dperm.privacy.budget import EPSILON_RANGE, Budget
 from dperm.privacy.cost import Cost, compose
 
 OPEN, SPENT, VOID = "open", "spent", "void"
-FIT, SEARCH, OTHER = "fit", "search", "other"
+FIT, SEARCH, EVALUATE, OTHER = "fit", "search", "evaluate", "other"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -125,7 +125,7 @@ class Book:
                     time=time,
                     dataset=name,
                     partition=part,
-                    kind=_text(event.get("kind", _kind_by_its_words(label, mechanism))),
+                    kind=_text(event.get("kind", kind_by_its_words(label, mechanism))),
                     label=label,
                     mechanism=mechanism,
                     cost=Cost.from_dict(cost),
@@ -229,10 +229,12 @@ def _require(condition: bool) -> None:
         raise ValueError
 
 
-def _kind_by_its_words(label: str, mechanism: str) -> str:
-    """What a charge of an older dperm, which did not say it, paid for."""
+def kind_by_its_words(label: str, mechanism: str) -> str:
+    """What a charge paid for that does not say it, as those of an older dperm."""
     if "SearchCV" in label:
         return SEARCH
+    if mechanism == "evaluation":
+        return EVALUATE
     return FIT if mechanism and label.startswith("Private") else OTHER
 
 

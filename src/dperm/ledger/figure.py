@@ -25,13 +25,17 @@ def spending_figure(document: Mapping[str, Any]) -> Figure:
     height = 0.9 + 2.5 * len(datasets)
     figure = Figure(figsize=(7.6, height), dpi=160)
     FigureCanvasAgg(figure)
-    for axes, dataset in zip(figure.subplots(len(datasets), squeeze=False)[:, 0], datasets, strict=True):
+    panels = figure.subplots(len(datasets), squeeze=False, sharex=True)[:, 0]
+    times = [_time(charge) for charge in document["charges"]] or [datetime.now(UTC)]
+    span = max(max(times) - min(times), timedelta(hours=1))
+    ends = (min(times) - span / 12, max(times) + span / 12)
+    for axes, dataset in zip(panels, datasets, strict=True):
         counted = [
             charge
             for charge in document["charges"]
             if charge["dataset"] == dataset["dataset"] and charge["status"] != "void"
         ]
-        _panel(axes, dataset, counted)
+        _panel(axes, dataset, counted, ends)
     figure.suptitle("Spent of each budget", x=0.02, ha="left", fontweight="bold")
     note = f"ledger {document['id']}, {document['neighbours']} neighbours; numbers are those of the charges, times UTC"
     figure.text(0.02, 0.12 / height, note, fontsize=7.5, color=_GREY)
@@ -39,13 +43,20 @@ def spending_figure(document: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, dataset: Mapping[str, Any], charges: Sequence[Mapping[str, Any]]) -> None:
+def _time(charge: Mapping[str, Any]) -> datetime:
+    return datetime.fromisoformat(charge["time"]).astimezone(UTC)
+
+
+def _panel(
+    axes: Axes,
+    dataset: Mapping[str, Any],
+    charges: Sequence[Mapping[str, Any]],
+    ends: tuple[datetime, datetime],
+) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 
-    times = [datetime.fromisoformat(charge["time"]).astimezone(UTC) for charge in charges]
-    last = max(times, default=datetime.now(UTC))
-    span = max(last - min(times, default=last), timedelta(minutes=1))
-    start, end = min(times, default=last) - span / 12, last + span / 12
+    start, end = ends
+    times = [_time(charge) for charge in charges]
     after = [charge["spent_after"] for charge in charges]
     axes.step(
         date2num([start, *times, end]),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dperm.errors import InvalidInput
-from dperm.ledger.book import FIT, OPEN, OTHER, SPENT, VOID, Entry
+from dperm.ledger.book import OPEN, SPENT, VOID, Entry, kind_by_its_words
 from dperm.ledger.chain import Anchor
 from dperm.ledger.charging import Charge, Terms, note, settle
 from dperm.ledger.declarations import check_partitions, declare_cap, declare_partitions
@@ -163,13 +163,14 @@ class Ledger:
         dataset: str | None = None,
         partition: str | None = None,
         neighbours: str | None = None,
-        kind: str = OTHER,
+        kind: str | None = None,
         label: str = "",
         mechanism: str = "",
     ) -> int:
         """Write a charge to disk and return its id, or refuse it. Call it before the release is made.
 
-        ``kind``, ``label`` and ``mechanism`` are words for whoever reads the ledger; nothing rests on them.
+        ``kind``, ``label`` and ``mechanism`` are words for whoever reads the ledger; nothing rests on them. Kinds are
+        "fit", "search", "evaluate" and "other".
 
         Raises
         ------
@@ -178,7 +179,7 @@ class Ledger:
         NotCertified
             If the release has no finite price.
         """
-        words = {"kind": kind, "label": label, "mechanism": mechanism}
+        words = _words(kind, label, mechanism)
         return self._charge(cost, dataset, partition, neighbours, words, SPENT).id
 
     def pay(
@@ -189,7 +190,7 @@ class Ledger:
         *,
         dataset: str | None = None,
         neighbours: str | None = None,
-        kind: str = FIT,
+        kind: str | None = None,
         label: str = "",
         mechanism: str = "",
     ) -> tuple[str, Result]:
@@ -200,7 +201,7 @@ class Ledger:
         and every ordinary error of either becomes the same one, with no other behind it.
         """
         status = SPENT if self.strict else OPEN
-        words = {"kind": kind, "label": label, "mechanism": mechanism}
+        words = _words(kind, label, mechanism)
         entry = self._charge(cost, dataset, None, neighbours, words, status)
         citation = str(Anchor(ledger=self.id, charge=entry.id, head=entry.head))
         if self.strict:
@@ -368,3 +369,8 @@ class Ledger:
             yield pages
         # Only now: what was not written to the end has not been seen.
         self._last = Anchor(ledger=pages.book.id, head=pages.book.head)
+
+
+def _words(kind: str | None, label: str, mechanism: str) -> dict[str, str]:
+    known = kind_by_its_words(str(label), str(mechanism)) if kind is None else kind
+    return {"kind": known, "label": label, "mechanism": mechanism}

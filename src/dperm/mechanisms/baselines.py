@@ -19,11 +19,13 @@ from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Rows
+    from dperm.engine import Engine, Rows
+    from dperm.losses import Loss
 
 Vector = NDArray[np.float64]
 
 SIGN_ONLY = 1e-9
+HALVINGS = 40
 NO_GUARANTEE = "none: this baseline is not private"
 
 
@@ -80,11 +82,11 @@ class NoPrivacy(_Baseline):
 class Majority(_Baseline):
     """The most frequent label: an intercept so small that the loss is that of zero weights.
 
-    Of numbers the middle of their declared range: zero weights, for which no row is looked at.
+    Of numbers the one prediction with the least loss: their mean, where residuals are not clipped.
     """
 
     name: ClassVar[str] = "majority"
-    title: ClassVar[str] = "always the most frequent label, or the middle of the range"
+    title: ClassVar[str] = "always the most frequent label, or the best one number"
     source: ClassVar[str] = "label counts"
 
     def misfit(self, problem: Problem) -> str | None:
@@ -99,6 +101,7 @@ class Majority(_Baseline):
         loss = jobs[0].plan.problem.loss
         weights = np.zeros(weights_shape(engine.n_columns, [plan_of[model] for model in models]))
         if loss.labels == "real":
+            self._halve(engine, loss, weights, 1 / jobs[0].plan.problem.intercept)
             return [weights[:, models.index(job.model)] for job in jobs]
         # At zero weights every row pulls the intercept of its own label by the same amount.
         pull = -engine.gradient_sum(loss, weights)[-1]
@@ -107,3 +110,12 @@ class Majority(_Baseline):
         else:
             weights[-1, np.arange(len(models)), pull.argmax(axis=1)] = SIGN_ONLY
         return [weights[:, models.index(job.model)] for job in jobs]
+
+    @staticmethod
+    def _halve(engine: Engine, loss: Loss, weights: Vector, most: float) -> None:
+        """Set every intercept, ``most`` for a prediction of 1, to where the slope of the loss changes its sign."""
+        low, high = np.full(weights.shape[1:], -most), np.full(weights.shape[1:], most)
+        for _ in range(HALVINGS):
+            weights[-1] = (low + high) / 2
+            rising = engine.gradient_sum(loss, weights)[-1] > 0
+            low, high = np.where(rising, low, weights[-1]), np.where(rising, weights[-1], high)

@@ -107,8 +107,8 @@ def _count(rows: float) -> str:
 
 def _rounded(count: float) -> int:
     """Two digits are enough of an estimate."""
-    digits = max(0, len(str(int(count))) - 2)
-    return round(count / 10**digits) * int(10**digits)
+    scale: int = 10 ** max(0, len(str(int(count))) - 2)
+    return round(count / scale) * scale
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import Unsupported
+from dperm.estimators.apart import margins_apart
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.linear import PrivateLinearRegression
@@ -68,7 +69,7 @@ class Accuracy(_Mean):
     """Share of the rows that are predicted right."""
 
     def sums(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Vector:
-        return np.array([float(np.count_nonzero(model.predict(rows) == targets))])
+        return np.array([float(np.count_nonzero(model._labels(_margins(model, rows)) == targets))])
 
 
 class BalancedAccuracy(_Counts):
@@ -79,7 +80,7 @@ class BalancedAccuracy(_Counts):
         self.parts = 2 * self._classes
 
     def sums(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Vector:
-        right = model.predict(rows) == targets
+        right = model._labels(_margins(model, rows)) == targets
         return np.bincount(places(model, targets) + self._classes * right, minlength=self.parts).astype(float)
 
     def value(self, noisy: Vector, noise: float) -> float:
@@ -102,7 +103,7 @@ class RankedPairs(_Counts):
             )
 
     def sums(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Vector:
-        cells = bins_of(model, model.decision_function(rows), BINS) + BINS * places(model, targets)
+        cells = bins_of(model, _margins(model, rows), BINS) + BINS * places(model, targets)
         return np.bincount(cells, minlength=self.parts).astype(float)
 
     def value(self, noisy: Vector, noise: float) -> float:
@@ -121,7 +122,7 @@ class LogLoss(_Mean):
             raise Unsupported("scoring='neg_log_loss' needs probabilities, which this loss does not give.")
 
     def sums(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Vector:
-        told = model.predict_log_proba(rows)[np.arange(len(targets)), places(model, targets)]
+        told = model._log_chances(_margins(model, rows))[np.arange(len(targets)), places(model, targets)]
         losses = np.clip(np.nan_to_num(-told, nan=MOST_LOG_LOSS), 0.0, MOST_LOG_LOSS)
         return np.array([math.fsum(1 - losses / MOST_LOG_LOSS)])
 
@@ -143,7 +144,7 @@ class Closeness(_Mean):
 
     def sums(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Vector:
         low, high = self._low, self._high
-        predicted = np.clip(np.nan_to_num(model.predict(rows), nan=low), low, high)
+        predicted = np.clip(np.nan_to_num(_margins(model, rows), nan=low), low, high)
         errors = np.abs(predicted - np.clip(targets, low, high)) / (high - low)
         return np.array([math.fsum(1 - errors**self.power)])
 
@@ -156,6 +157,11 @@ class SquaredError(Closeness):
     """Minus the mean squared error, cut off alike; it orders models as R squared does."""
 
     power = 2
+
+
+def _margins(model: Any, rows: NDArray[Any]) -> Vector:
+    """Of arrays and sparse rows, so that the place of a row does not matter, whichever the relation."""
+    return margins_apart(model, rows, Neighbours.ADD_REMOVE)
 
 
 def places(model: Any, targets: NDArray[Any]) -> NDArray[np.int64]:

@@ -51,7 +51,7 @@
   const epsilonText = (epsilon) => String(Number(epsilon.toPrecision(4)));
   /* An objective above the minimum has no decimal places of its own. */
   const number = (value, metric) =>
-    metric in METRICS && metric !== "noise_scale" ? (METRICS[metric].factor * value).toFixed(study().digits[metric]) : short(value);
+    metric in METRICS && metric !== "noise_scale" ? (METRICS[metric].factor * value).toFixed(study().digits[metric]).replace(/^-(?=[0.]*$)/, "") : short(value);
   const errorText = (pair, metric) => (pair.error === null ? "" : ` ±${metric in METRICS && metric !== "noise_scale"
     ? (METRICS[metric].factor * pair.error).toFixed(study().digits[metric] + METRICS[metric].finer) : short(pair.error)}`);
   const time = (seconds) => (seconds < 1 ? `${short(1000 * seconds)} ms` : `${short(seconds)} s`);
