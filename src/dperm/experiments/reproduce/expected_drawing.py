@@ -21,7 +21,7 @@ _TITLES = {
     "r2": "R², points",
 }
 _TWO, _MORE, _GREY = "#0072B2", "#D55E00", "#5F5F5F"
-_TICKS = (0, 0.1, 0.3, 1, 3, 10, 30, 100)
+_TICKS = (0.3, 1, 3, 10, 30, 100)
 
 
 def draw(rows: Sequence[Mapping[str, str]], curves: Sequence[LossCurve], path: Path) -> None:
@@ -38,7 +38,7 @@ def draw(rows: Sequence[Mapping[str, str]], curves: Sequence[LossCurve], path: P
     )
     note = (
         "A point is a public table at one number of rows and one ε, mean over the runs. Bands: 8 of 10 tables that "
-        "were left out of the fit."
+        "were left out of the fit. Curves: two classes."
     )
     figure.text(0.01, 0.02, note, fontsize=8.5, color=_GREY)
     figure.tight_layout(rect=(0, 0.05, 1, 1))
@@ -69,7 +69,7 @@ def _panel(axes: Axes, curve: LossCurve, rows: Sequence[Mapping[str, str]]) -> N
     axes.plot(levels, [100 * one.expected for one in found], color=_TWO, linewidth=2)
     axes.set_xscale("log")
     axes.set_yscale("asinh", linear_width=100 * curve.scale)
-    ticks = [tick for tick in _TICKS if tick == 0 or tick > 30 * curve.scale]
+    ticks = [0, *(tick for tick in _TICKS if tick >= 99 * curve.scale)]
     axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_ylim(-1, 130)
