@@ -4,10 +4,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 NOTE: Final = """\
-NOT PRIVATE, NOT FOR PUBLICATION. These figures come from the rows, and no ledger was charged.
-Keep them beside the data. Mend spelling, units and types by them and nothing else: a range, a
-category or a feature that is chosen because of them tells about the rows, and the guarantee of
-a model does not cover that."""
+NOT PRIVATE, NOT FOR PUBLICATION. These figures come from the rows, and no
+ledger was charged. Keep them beside the data. Mend spelling, units and types
+by them and nothing else: a range, a category or a feature that is chosen
+because of them tells about the rows, and the guarantee of a model does not
+cover that."""
 
 
 @dataclass(frozen=True, kw_only=True)
