@@ -33,13 +33,13 @@ def announce(
     if path.is_dir() and any(path.glob("*.npy")):
         return _folder(path, (schema_path, target, spline), max_rows)
     schema = declared(data, schema_path, target, spline)
+    if target is not None and not (is_named(data) or path.is_dir()):
+        check_target(look_at(path, schema)[0], data, schema_path, target)
     if not is_named(data) and (path.is_dir() or _is_large(path, schema)):
         from dperm.data import open_shards
 
-        if not path.is_dir():
-            check_target(look_at(path, schema)[0], data, schema_path, target)
         return AnnouncedShards(path.stem, open_shards(path, schema), schema, max_rows)
-    return Announced(data, schema_path, target, max_rows, spline)
+    return Announced(data, schema, max_rows)
 
 
 def _folder(path: Path, said: tuple[Any, ...], max_rows: int | None) -> AnnouncedShards:

@@ -85,25 +85,16 @@ class Announced:
     ``max_rows`` the number of rows is private: none is told, and there may be none at all.
     """
 
-    def __init__(
-        self,
-        data: str,
-        schema_path: str | None,
-        target: str | None,
-        max_rows: int | None = None,
-        spline: int | None = None,
-    ) -> None:
-        self.schema = declared(data, schema_path, target, spline)
-        self._data, self._max_rows = data, max_rows
+    def __init__(self, data: str, schema: Schema, max_rows: int | None = None) -> None:
+        self.schema, self._data, self._max_rows = schema, data, max_rows
         if is_named(data):
             self.n_rows = dataset_rows(data)
         else:
             names, self.n_rows = look_at(data, self.schema)
-            check_target(names, data, schema_path, target)
             wanted = [item.name for item in (*self.schema.features, self.schema.target)]
             check_columns(dict.fromkeys(names), wanted)
-            if self.n_rows == 0 and max_rows is None:
-                raise InvalidInput(no_rows(data))
+        if self.n_rows == 0 and max_rows is None:
+            raise InvalidInput(no_rows(data))
         self.X = Later(
             (self.n_rows, self.schema.n_columns),
             lambda: self._checked(encode_rows(self._table, self.schema)),

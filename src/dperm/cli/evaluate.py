@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dperm.cli import completion
-from dperm.cli.data import Later, is_named, no_rows, read_records
+from dperm.cli.data import Announced
 from dperm.cli.options import (
     check_capacity,
     data_argument,
@@ -25,7 +24,7 @@ from dperm.errors import InvalidInput
 from dperm.privacy import Budget
 
 if TYPE_CHECKING:
-    from dperm.datasets import Schema
+    pass
 
 NEITHER = (
     "every figure computed from private rows tells about them. Give --epsilon, the budget to spend on the evaluation, "
@@ -141,7 +140,7 @@ def evaluate(
         budget.check_gaussian()
     if dataset_name is not None and ledger_path is None:
         raise click.UsageError("--dataset-name is about the ledger; give --ledger too.")
-    rows = _Announced(data, schema, max_rows)
+    rows = Announced(data, schema, max_rows)
     found = judge(
         estimator,
         rows.X,
@@ -173,27 +172,3 @@ def _check_local(**given: Any) -> None:
     wrong = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
     if wrong:
         raise click.UsageError(_LOCAL_ALONE.format(" and ".join(wrong)))
-
-
-class _Announced:
-    """Test rows of which only the names of the columns and their number are known until somebody looks at them."""
-
-    def __init__(self, data: str, schema: Schema, max_rows: int | None) -> None:
-        from dperm.datasets import dataset_rows, encode_rows, encode_target, look_at
-        from dperm.datasets.columns import check_columns
-
-        self._data, self._schema, self._max_rows = data, schema, max_rows
-        if is_named(data):
-            n_rows = dataset_rows(data)
-        else:
-            names, n_rows = look_at(data, schema)
-            wanted = [item.name for item in (*schema.features, schema.target)]
-            check_columns(dict.fromkeys(names), wanted)
-        if n_rows == 0 and max_rows is None:
-            raise InvalidInput(no_rows(data))
-        self.X = Later((n_rows, schema.n_columns), lambda: encode_rows(self._table, schema))
-        self.y = Later((n_rows,), lambda: encode_target(self._table, schema))
-
-    @cached_property
-    def _table(self) -> Any:
-        return read_records(self._data, self._schema, empty=self._max_rows is not None)
