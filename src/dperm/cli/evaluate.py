@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -22,9 +22,6 @@ from dperm.cli.options import (
 from dperm.cli.output import check_free, print_json, say
 from dperm.errors import InvalidInput
 from dperm.privacy import Budget
-
-if TYPE_CHECKING:
-    pass
 
 NEITHER = (
     "every figure computed from private rows tells about them. Give --epsilon, the budget to spend on the evaluation, "
