@@ -1,7 +1,7 @@
 """``dperm reproduce``: the papers' tables and figures in one command."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,6 +50,14 @@ NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private relea
     help="Seed of the noise and of the secret orders.",
 )
 @click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Processes that train side by side, a data set each. Models do not depend on it; times in tables do.",
+)
+@click.option(
     "--most-rows",
     type=click.IntRange(100),
     metavar="N",
@@ -62,7 +70,7 @@ NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private relea
     metavar="NAME",
     multiple=True,
     show_default="all",
-    help="defaults, plan: only this data set. Repeatable.",
+    help="Only this data set, in what compares data sets. Repeatable.",
 )
 @click.option("--fresh", is_flag=True, help="Run all batches, also those that are finished in the folder.")
 def reproduce(
@@ -74,6 +82,7 @@ def reproduce(
     middle: bool,
     html: bool,
     seed: int,
+    jobs: int,
     most_rows: int | None,
     datasets: tuple[str, ...],
     fresh: bool,
@@ -87,7 +96,7 @@ def reproduce(
     Examples:
       dperm reproduce --list
       dperm reproduce rsgd-fig1 --quick
-      dperm reproduce --all --out results --html
+      dperm reproduce --all --jobs 2 --out results --html
     """
     if listed:
         for name in item_names():
@@ -103,6 +112,7 @@ def reproduce(
                 f"there is nothing named {name!r} to reproduce; choose from {', '.join(item_names())}.{close}"
             )
     items = [find_item(name) for name in wanted]
+    _check_datasets(items, datasets)
     if find_spec("matplotlib") is None:
         raise InvalidInput("figures need matplotlib. Install it with: pip install 'dperm[cli]'")
     out = Path(folder)
@@ -119,14 +129,47 @@ def reproduce(
         most_rows=most_rows,
         datasets=datasets,
     )
-    took = [(item.name, _reproduce(item, bench, html)) for item in items]
+    before = _train_side_by_side(items, bench, jobs) if jobs > 1 else {}
+    took = [
+        (item.name, _reproduce(item, replace(bench, fresh=fresh and item.name not in before), html, before))
+        for item in items
+    ]
     if len(took) > 1:
         console().print("Times: " + ", ".join(f"{name} {_duration(seconds)}" for name, seconds in took) + ".")
     console().print(f"{NOT_A_RELEASE} Took {_duration(time.perf_counter() - started)} in all.")
 
 
-def _reproduce(item: Item, bench: Bench, html: bool) -> float:
-    """Run, print and save one item in a folder of its own; the seconds it took."""
+def _check_datasets(items: Sequence[Item], wanted: Sequence[str]) -> None:
+    known = dict.fromkeys(name for item in items for name in item.datasets())
+    for name in wanted:
+        if name not in known:
+            what = (
+                f"choose from {', '.join(known)}.{did_you_mean(name, known)}"
+                if known
+                else "none is asked for."
+            )
+            raise InvalidInput(f"--data {name}: nothing here compares a data set of that name; {what}")
+
+
+def _train_side_by_side(items: Sequence[Item], bench: Bench, jobs: int) -> dict[str, float]:
+    """The seconds that each item's models took, all processes together."""
+    from dperm.experiments.reproduce.pieces import pieces_of, run_side_by_side
+
+    pieces, seconds = pieces_of(items, bench), dict[str, float]()
+    with shown(bench.folder, TaskProgressColumn()) as bars:
+        report = Counter(bars, f"{jobs} processes")
+        report(0, len(pieces))
+        for done, finished in enumerate(run_side_by_side(pieces, bench, jobs), 1):
+            report(done, len(pieces))
+            for name, took in finished.seconds.items():
+                seconds[name] = seconds.get(name, 0.0) + took
+            took = sum(finished.seconds.values())
+            console().print(f"{done} of {len(pieces)}: {finished.piece}, {_duration(took)}", style="dim")
+    return seconds
+
+
+def _reproduce(item: Item, bench: Bench, html: bool, before: Mapping[str, float]) -> float:
+    """Run, print and save one item in a folder of its own; the seconds it took, also side by side ``before``."""
     own = bench.folder / item.name
     own.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
@@ -136,7 +179,7 @@ def _reproduce(item: Item, bench: Bench, html: bool) -> float:
             return Counter(bars, f"{item.name}: {stage}")
 
         report = item.run(replace(bench, folder=own, progress=stages))
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - started + before.get(item.name, 0.0)
     files = [*report.files, _write_markdown(item, report, bench, seconds, own / "report.md")]
     if html:
         from dperm.experiments.html import write_html

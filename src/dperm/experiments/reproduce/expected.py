@@ -53,7 +53,7 @@ QUICK = Design(sizes=(1_000,), epsilons=(0.25, 1.0), repeats=1, most_rows=4_000,
 def _run(bench: Bench) -> Report:
     design = QUICK if bench.quick else FULL
     tables, skipped = [], []
-    for name in bench.datasets or development_sets():
+    for name in bench.among(development_sets()):
         try:
             some = read(name, bench.most_rows or design.most_rows, design.most_work)
         except DataUnavailable as error:
@@ -220,6 +220,7 @@ ITEMS = {
         title="What the default loses to the model without noise, by its noise level: the bands of dperm plan",
         paper="this library",
         run=_run,
+        datasets=development_sets,
         published="Nothing was published: the constants that dperm plan reads are made here.",
         differs=(
             f"δ = {DELTA:g}, replace-one. The model without noise is the better of two on the held-out rows: hardly "

@@ -81,7 +81,7 @@ class Size:
 FULL = {
     "adult": Size(epsilons=(0.05, 0.1, 0.2, 0.5, 1.0), repeats=4, n_rows=48_842),
     "kddcup99": Size(epsilons=(0.05, 0.1, 0.2, 0.5, 1.0), repeats=4, n_rows=70_000),
-    "mnist": Size(epsilons=(0.5, 1.0, 2.0), repeats=1, n_rows=70_000, steps=(50, 200), rates=(1.0, 5.0)),
+    "mnist": Size(epsilons=(0.5, 1.0, 2.0), repeats=1, n_rows=70_000, steps=(200, 800), rates=(5.0,)),
     "rcv1": Size(epsilons=(0.1, 0.5, 1.0), repeats=1, n_rows=27_695),
 }
 QUICK = {
@@ -117,7 +117,9 @@ def contenders(size: Size, binary: bool) -> dict[str, Entrant]:
 def studies(bench: Bench) -> tuple[list[tuple[Records, pa.Table]], list[str]]:
     """The runs that the table and the figure share."""
     found, skipped = [], list(ABSENT)
-    for name, size in (QUICK if bench.quick else FULL).items():
+    sizes = QUICK if bench.quick else FULL
+    for name in bench.among(tuple(sizes)):
+        size = sizes[name]
         at_hand, missing = load_each([name], size.n_rows)
         skipped += missing
         for records in at_hand:
@@ -228,6 +230,8 @@ ITEMS = {
         title="Accuracy of AMP, Out-SGD, DP-SGD and DP-GD on Adult, KDDCup99, MNIST and RCV1",
         paper=f"{PAPER}, table 4",
         run=_table4,
+        datasets=lambda: tuple(FULL),
+        family="gradient perturbation",
         published=SOURCE,
         differs=DIFFERS,
     ),
@@ -236,6 +240,8 @@ ITEMS = {
         title="Accuracy of AMP, Out-SGD, DP-SGD and DP-GD over ε",
         paper=f"{PAPER}, figure 2",
         run=_figure2,
+        datasets=lambda: tuple(FULL),
+        family="gradient perturbation",
         published=FIGURE_ONLY,
         differs=DIFFERS,
     ),

@@ -1,13 +1,19 @@
 """What one reproduced table or figure is, what it is given to run with, and what it hands back."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
 Progress = Callable[[int, int], None]
 """Told the number of finished parts and their total."""
+
+
+def untold(stage: str) -> Progress:
+    """Progress that nobody looks at."""
+    return lambda done, total: None
+
 
 FIGURE_ONLY = "Published as a figure only: there is no number to put beside ours."
 
@@ -59,8 +65,8 @@ class Bench:
     """Where an item works and how much of it.
 
     ``folder`` is the item's own; ``parts`` keeps finished batches and is shared, so that items with a run in common
-    do it once. ``most_rows`` and ``datasets`` limit the items that take data sets of any number: at most so many rows
-    of each, and only those named; ``middle`` asks them for a size between the quick and the full one. ``progress``
+    do it once. ``datasets`` limits the items that name theirs to some of them, ``most_rows`` the rows of each where
+    an item takes data sets of any number; ``middle`` asks for a size between the quick and the full one. ``progress``
     makes, from the name of a stage, what is told of its finished batches.
     """
 
@@ -72,14 +78,20 @@ class Bench:
     fresh: bool = False
     most_rows: int | None = None
     datasets: tuple[str, ...] = ()
-    progress: Callable[[str], Progress] = field(default=lambda stage: lambda done, total: None)
+    progress: Callable[[str], Progress] = untold
+
+    def among(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those of these data sets that are asked for."""
+        return tuple(name for name in names if not self.datasets or name in self.datasets)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Item:
     """A table or figure of a paper.
 
-    ``published`` tells where the published figures stand, ``differs`` what is not as in the paper and why.
+    ``published`` tells where the published figures stand, ``differs`` what is not as in the paper and why. What
+    compares data set by data set names them in ``datasets``: each can then be run apart, its batches kept, and the
+    item made of them. Items of one ``family`` have runs in common.
     """
 
     name: str
@@ -88,3 +100,5 @@ class Item:
     run: Callable[[Bench], Report]
     published: str = FIGURE_ONLY
     differs: tuple[str, ...] = ()
+    datasets: Callable[[], Sequence[str]] = tuple
+    family: str = ""
