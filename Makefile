@@ -41,8 +41,9 @@ types: $(VENV)/.installed
 graph: $(VENV)/.installed
 	$(BIN)/python tools/import_graph.py $(DRAW)
 
-# A page to start from: docs/_build/html/index.html. Warnings are errors.
+# A page to start from: docs/_build/html/index.html. Results come from docs/data. Warnings are errors.
 docs: $(VENV)/.docs
+	$(BIN)/dperm reproduce --write-docs docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 bench: $(VENV)/.installed
@@ -52,8 +53,7 @@ bench: $(VENV)/.installed
 tables: $(VENV)/.installed
 	$(BIN)/python tools/mechanism_table.py --write
 	$(BIN)/python tools/extras_table.py --write
-	$(BIN)/python tools/result_pages.py --write
-	$(BIN)/python tools/study_tables.py --write
+	$(BIN)/dperm reproduce --write-docs docs
 	$(BIN)/python tools/cli_examples.py --write
 
 # The figures of the front page and of the gallery: minutes, for the audit in it.

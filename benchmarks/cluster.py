@@ -3,7 +3,8 @@
 Shards are files that every worker maps. A pass is one gradient of the logistic loss. The overhead of a cluster is the
 median over rounds of its pass less that of two threads in this process, taken one after the other in every round. The
 last line compares 20 passes on two Dask workers with 20 on one: no more than two processors should be busy with
-anything else. The exit status is 1 if a target is missed.
+anything else. The exit status is 1 if a target is missed. ``--data docs/data/cluster.parquet`` writes what the page on
+speed shows.
 """
 
 import argparse
@@ -18,7 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import record
 from dperm.engine import DaskExecutor, Engine, Executor, LocalExecutor, Placed, ShardedRows, ShardSource
+from dperm.experiments.pages.cells import Table, cell
+from dperm.experiments.pages.stopwatch import Stopwatch
 from dperm.losses import Logistic
 from dperm.row_map import RowMap
 
@@ -62,7 +66,11 @@ def pass_over(engine: Engine) -> Callable[[], Any]:
     return lambda: engine.gradient_sum(Logistic(), W)
 
 
-def overhead(name: str, source: Files, executor: Executor, target: float) -> bool:
+HEADINGS = ("where", "rows", "ms a pass", "in one process", "over it", "at most", "same bits", "")
+Row = tuple[str, ...]
+
+
+def overhead(name: str, source: Files, executor: Executor, target: float) -> tuple[bool, Row]:
     here, there = pass_over(opened(source, LocalExecutor(2))), pass_over(opened(source, executor))
     for _ in range(3):
         same = (here() == there()).all()
@@ -80,10 +88,11 @@ def overhead(name: str, source: Files, executor: Executor, target: float) -> boo
         f"(at most {target:.0f}{verdict}); best {times[:, 1].min():.1f}; same bits: {same}",
         flush=True,
     )
-    return bool(extra <= target and same)
+    row = (name, f"{len(source):,}", f"{other:.1f}", f"{mine:.1f}", f"{extra:+.1f}", f"{target:.0f}")
+    return bool(extra <= target and same), (*row, "yes" if same else "NO", "missed" if verdict else "met")
 
 
-def two_against_one(source: Files, cluster: Callable[[int], Any]) -> None:
+def two_against_one(source: Files, cluster: Callable[[int], Any]) -> Row:
     from distributed import Client
 
     best = {}
@@ -100,6 +109,7 @@ def two_against_one(source: Files, cluster: Callable[[int], Any]) -> None:
         f"{best[1] / best[2]:.2f} times faster",
         flush=True,
     )
+    return f"{len(source):,}", f"{best[1]:.2f}", f"{best[2]:.2f}", f"{best[1] / best[2]:.2f}"
 
 
 def spark_session() -> Any:
@@ -125,7 +135,8 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rows", type=int, default=1_000_000)
     options.add_argument("--no-spark", action="store_true")
-    chosen = options.parse_args()
+    chosen = record.data_option(options).parse_args()
+    watch = Stopwatch()
     print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; {SHARDS} shards of {COLUMNS} columns")
     met = []
     with tempfile.TemporaryDirectory() as folder:
@@ -140,8 +151,17 @@ def main() -> int:
             spark = spark_session()
             met += [overhead("spark", s, SparkExecutor(spark, slots=2), SPARK_TARGET) for s in (small, large)]
             spark.stop()
-        two_against_one(large, dask_cluster)
-    return int(not all(met))
+        workers = two_against_one(large, dask_cluster)
+    if chosen.data:
+        tables = {
+            "passes": Table(HEADINGS, [[cell(text) for text in row] for _, row in met]),
+            "workers": Table(
+                ("rows", "one worker, s", "two workers, s", "times faster"),
+                [[cell(text) for text in workers]],
+            ),
+        }
+        record.write(chosen.data, "python -m benchmarks.cluster", watch, tables)
+    return int(not all(kept for kept, _ in met))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """``python -m benchmarks.gpu`` on a machine with a GPU: contracts, then timings. The exit status is 1 if one fails.
 
+``--data gpu.parquet`` also writes what the page on GPUs shows; it belongs into docs/data.
+
 Passes return their sums to the host, and so does the sum of all numbers that stands for reading the rows once; both
 are timed by the clock. Fits have seeded noise. The CPU gets two processors.
 """
 
+import argparse
 import math
 import os
 import subprocess
@@ -17,15 +20,19 @@ import numpy as np
 import torch
 import triton
 
+from benchmarks import record
 from benchmarks.timing import HEADER, Result, interleaved
 from dperm import PrivateLogisticRegression
 from dperm.engine.torch_engine import TorchEngine
 from dperm.engine.torch_fused import FusedPass
 from dperm.engine.torch_rows import TorchRows
+from dperm.experiments.pages.cells import Table, cell
+from dperm.experiments.pages.stopwatch import Stopwatch
 from dperm.losses import Logistic
 from dperm.row_map import RowMap
 
 LOSS, MODELS = Logistic(), 128
+FITS = ("fit", "GPU, s", "CPU with 2 processors, s", "times faster", "coefficients apart")
 LAWS = ("test_every_engine.py", "test_mechanisms_on_kinds.py", "test_torch_rows.py", "test_torch_formulas.py")
 
 
@@ -122,7 +129,7 @@ def timed_fit(mechanism: str, X: object, y: object) -> tuple[float, PrivateLogis
     return time.perf_counter() - begin, model
 
 
-def fits(n: int, columns: int) -> Iterator[str]:
+def fits(n: int, columns: int) -> Iterator[tuple[str, ...]]:
     X, y = rows(n, columns)
     host, labels = X.cpu().numpy(), y.cpu().numpy()
     everywhere = os.sched_getaffinity(0)
@@ -134,13 +141,13 @@ def fits(n: int, columns: int) -> Iterator[str]:
         cpu = timed_fit(mechanism, host, labels)
         os.sched_setaffinity(0, everywhere)
         apart = np.linalg.norm(gpu[1].coef_ - cpu[1].coef_) / np.linalg.norm(cpu[1].coef_)
-        yield (
-            f"{mechanism} fit on {n:,} x {columns}: GPU {gpu[0]:.2f} s, CPU with 2 processors {cpu[0]:.2f} s "
-            f"({cpu[0] / gpu[0]:.1f} times), coefficients {apart:.1e} apart"
-        )
+        name = f"{mechanism}, {n:,} x {columns}"
+        yield name, f"{gpu[0]:.2f}", f"{cpu[0]:.2f}", f"{cpu[0] / gpu[0]:.1f}", f"{apart:.1e}"
 
 
 def main() -> int:
+    chosen = record.data_option(argparse.ArgumentParser(description=__doc__)).parse_args()
+    watch, timed, kept_lines = Stopwatch(), [], []
     card = torch.cuda.get_device_name()
     print(f"{card}, torch {torch.__version__}, Triton {triton.__version__}, NumPy {np.__version__}")
     good = True
@@ -148,6 +155,7 @@ def main() -> int:
     for contract in contracts:
         line, kept = contract()
         print(("" if kept else "BROKEN: ") + line, flush=True)
+        kept_lines.append([line, "holds" if kept else "does not hold"])
         good &= kept
     print(HEADER)
     for results in (
@@ -160,8 +168,18 @@ def main() -> int:
         for result in results:
             print(result, flush=True)
             good &= not result.missed
-    for line in fits(8_000_000, 120):
-        print(line, flush=True)
+            timed.append(result)
+    fitted = []
+    for row in fits(8_000_000, 120):
+        print(", ".join(f"{what} {text}" for what, text in zip(FITS, row, strict=True)), flush=True)
+        fitted.append([cell(text) for text in row])
+    if chosen.data:
+        tables = {
+            "checks": Table(("claim", "here"), kept_lines),
+            "passes": record.ratios(timed),
+            "fits": Table(FITS, fitted),
+        }
+        record.write(chosen.data, "python -m benchmarks.gpu", watch, tables, device=f"one {card}")
     return int(not good)
 
 

@@ -1,10 +1,12 @@
 """A table beyond memory: Parquet to shards to a private fit, with the time and the highest memory of each step.
 
-``python -m benchmarks.out_of_core [ROWS [FOLDER]]``: 20,000,000 rows of 30 raw columns (120 encoded) unless told
-otherwise, below a temporary folder, with about 2.5 GB of it for every 20,000,000 rows. ``make bench`` runs 1,000,000.
-Each step is a process of its own; its memory is the highest resident size that the system counted, mapped files too.
+``python -m benchmarks.out_of_core [ROWS [FOLDER]] [--data docs/data/out-of-core.parquet]``: 20,000,000 rows of 30 raw
+columns (120 encoded) unless told otherwise, below a temporary folder, with about 2.5 GB of it for every 20,000,000
+rows. ``make bench`` runs 1,000,000. Each step is a process of its own; its memory is the highest resident size that the
+system counted, mapped files too.
 """
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -14,7 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import record
 from benchmarks.timing import HEADER, Result, interleaved
+from dperm.experiments.pages.stopwatch import Stopwatch
 
 ROWS, AT_ONCE, FILE_ROWS = 20_000_000, 250_000, 1_000_000
 CATEGORIES = (2, 3, 4, 5, 6, 8, 10, 12, 9, 7, 5, 4, 3, 6, 8, 2, 9, 5)
@@ -147,10 +151,23 @@ def run(n: int = 1_000_000, place: str | None = None) -> Iterator[Result]:
         yield from beyond_memory(n, Path(folder))
 
 
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("rows", type=int, nargs="?", default=ROWS)
+    options.add_argument("folder", nargs="?")
+    chosen = record.data_option(options).parse_args()
+    watch, found = Stopwatch(), []
+    print(HEADER)
+    for result in run(chosen.rows, chosen.folder):
+        print(result, flush=True)
+        found.append(result)
+    if chosen.data:
+        command = "python -m benchmarks.out_of_core" + (f" {chosen.rows}" if chosen.rows != ROWS else "")
+        record.write(chosen.data, command, watch, {"steps": record.ratios(found)})
+
+
 if __name__ == "__main__":
     if len(sys.argv) == 4 and sys.argv[1] == "make":
         make(Path(sys.argv[2]), int(sys.argv[3]))
     else:
-        print(HEADER)
-        for result in run(int(sys.argv[1]) if len(sys.argv) > 1 else ROWS, *sys.argv[2:3]):
-            print(result, flush=True)
+        main()

@@ -19,12 +19,12 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-import study_tables
-from dperm.experiments.reproduce.regret import means_of
+from dperm.experiments.pages.cells import Number
+from dperm.experiments.pages.files import read
 from dperm.experiments.results import Study, curves
 from dperm.experiments.series import mean_and_error
-from result_data import DATA
 
+DATA = Path(__file__).resolve().parents[1] / "docs" / "data"
 STATIC = DATA.parent / "_static"
 DEFAULT, RIVAL, NONE = "dperm, the default", "RSGD-AR (2019)", "not private"
 IN_DEMO = {DEFAULT: "auto", RIVAL: "rsgd-ar:paper", NONE: "none"}
@@ -74,22 +74,18 @@ def on_adult(folder: Path = DATA) -> tuple[dict[str, Line], str]:
 
 
 def on_all(folder: Path = DATA) -> tuple[dict[str, Line], str]:
-    data = study_tables.read(folder)
-    binary = [entry for entry in data.entries if data.sets[entry.dataset] == "binary"]
-    means = {shown: means_of(binary, label, "accuracy") for shown, label in IN_STUDY.items()}
-    common = set.intersection(*(set(mean) for mean in means.values()))
-    sets = {dataset for dataset, epsilon in common}
+    ((name, table),) = (
+        found
+        for found in read(folder / "defaults.parquet").tables.items()
+        if found[0].startswith("mean-over-")
+    )
+    epsilons = tuple(float(heading.removeprefix("ε = ")) for heading in table.headings[1:])
+    rows = {str(row[0]): row[1:] for row in table.rows}
     lines = {
-        shown: Line(
-            data.epsilons,
-            tuple(
-                100 * float(np.mean([mean[dataset, epsilon] for dataset in sets]))
-                for epsilon in data.epsilons
-            ),
-        )
-        for shown, mean in means.items()
+        shown: Line(epsilons, tuple(cell.number for cell in rows[label] if isinstance(cell, Number)))
+        for shown, label in IN_STUDY.items()
     }
-    return lines, f"Mean over {len(sets)} public tables"
+    return lines, f"Mean over {name.split('-')[2]} public tables"
 
 
 PANELS = {"adult": on_adult, "all": on_all}

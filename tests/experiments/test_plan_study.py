@@ -63,13 +63,10 @@ def test_the_study_writes_what_the_package_reads(folder, monkeypatch):
     assert "Sets left out, against the band of all others" in report
 
     root = folder / "root"
-    for place in plan_constants.COPIES.values():
-        (root / place).parent.mkdir(parents=True, exist_ok=True)
-    (root / "docs" / "planning.md").write_text("# P\n\n<!-- study -->\n<!-- /study -->\n", encoding="utf-8")
+    (root / plan_constants.PLACE).mkdir(parents=True)
     plan_constants.main(str(folder / "out"), root)
-    assert "cells inside" in (root / "docs" / "planning.md").read_text(encoding="utf-8")
-    for name, place in plan_constants.COPIES.items():
-        assert (root / place).read_bytes() == (out / name).read_bytes()
+    for name in plan_constants.FILES:
+        assert (root / plan_constants.PLACE / name).read_bytes() == (out / name).read_bytes()
 
 
 def test_finished_tables_are_not_run_again_and_few_are_not_fitted(folder, monkeypatch):

@@ -1,12 +1,12 @@
 """``dperm reproduce``: the papers' tables and figures in one command."""
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 from rich import box
 from rich.progress import TaskProgressColumn
 from rich.table import Table
@@ -16,6 +16,10 @@ from dperm.cli.output import console
 from dperm.cli.progress import Counter, shown
 from dperm.cli.suggest import did_you_mean
 from dperm.errors import InvalidInput
+from dperm.experiments.pages.reports import command_of, size_of, write_tables
+from dperm.experiments.pages.runs import duration
+from dperm.experiments.pages.stopwatch import Stopwatch, add_seconds, timed
+from dperm.experiments.pages.writing import finished_in, pages_in, write_docs
 from dperm.experiments.reproduce import Bench, Item, Report, Section, find_item, item_names
 
 NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private releases."
@@ -73,7 +77,17 @@ NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private relea
     help="Only this data set, in what compares data sets. Repeatable.",
 )
 @click.option("--fresh", is_flag=True, help="Run all batches, also those that are finished in the folder.")
+@click.option(
+    "--write-docs",
+    "docs",
+    metavar="DOCS",
+    shell_complete=completion.folders,
+    help="Then take tables and figures into the folder DOCS and write its pages. Without names nothing is run; what is "
+    "finished in --out, if that is given, is taken.",
+)
+@click.pass_context
 def reproduce(
+    context: click.Context,
     names: tuple[str, ...],
     every: bool,
     listed: bool,
@@ -86,23 +100,25 @@ def reproduce(
     most_rows: int | None,
     datasets: tuple[str, ...],
     fresh: bool,
+    docs: str | None,
 ) -> None:
     """Run what a table or figure of a paper shows, and print our figures beside the published ones.
 
-    Writes a figure, results.parquet and report.md to DIR/NAME/. Finished batches are kept in DIR/parts: the same
-    command goes on where it was stopped, and items with a run in common do it once.
+    Writes a figure, results.parquet, report.md and its tables as tables.parquet to DIR/NAME/. Finished batches are
+    kept in DIR/parts: the same command goes on where it was stopped, and items with a run in common do it once.
 
     \b
     Examples:
       dperm reproduce --list
       dperm reproduce rsgd-fig1 --quick
       dperm reproduce --all --jobs 2 --out results --html
+      dperm reproduce --write-docs docs --out results
     """
     if listed:
         for name in item_names():
             click.echo(f"{name:<14}{find_item(name).title}")
         return
-    if not names and not every:
+    if not names and not every and docs is None:
         raise click.UsageError(f"give names or --all; there are {', '.join(item_names())}.")
     wanted = item_names() if every else tuple(dict.fromkeys(names))
     for name in wanted:
@@ -118,7 +134,13 @@ def reproduce(
     out = Path(folder)
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file; --out takes a folder.")
-    started = time.perf_counter()
+    if docs is not None:
+        pages_in(Path(docs))
+    if not wanted:
+        given = context.get_parameter_source("folder") is not ParameterSource.DEFAULT
+        _write_docs(str(docs), finished_in(out) if given else {})
+        return
+    watch = Stopwatch()
     bench = Bench(
         folder=out,
         parts=out / "parts",
@@ -129,14 +151,23 @@ def reproduce(
         most_rows=most_rows,
         datasets=datasets,
     )
-    before = _train_side_by_side(items, bench, jobs) if jobs > 1 else {}
+    trained = _train_side_by_side(items, bench, jobs) if jobs > 1 else set[str]()
     took = [
-        (item.name, _reproduce(item, replace(bench, fresh=fresh and item.name not in before), html, before))
+        (item.name, _reproduce(item, replace(bench, fresh=fresh and item.name not in trained), html))
         for item in items
     ]
     if len(took) > 1:
-        console().print("Times: " + ", ".join(f"{name} {_duration(seconds)}" for name, seconds in took) + ".")
-    console().print(f"{NOT_A_RELEASE} Took {_duration(time.perf_counter() - started)} in all.")
+        console().print("Times: " + ", ".join(f"{name} {duration(seconds)}" for name, seconds in took) + ".")
+    console().print(f"{NOT_A_RELEASE} Took {duration(watch.here)} in all.")
+    if docs is not None:
+        _write_docs(docs, finished_in(out, wanted))
+
+
+def _write_docs(docs: str, finished: dict[str, Path]) -> None:
+    written = write_docs(Path(docs), finished)
+    taken = f"Took {', '.join(finished)} to {docs}. " if finished else ""
+    changed = f"Wrote {', '.join(map(str, written))}." if written else f"{docs} is what the data say."
+    console().print(taken + changed)
 
 
 def _check_datasets(items: Sequence[Item], wanted: Sequence[str]) -> None:
@@ -151,36 +182,52 @@ def _check_datasets(items: Sequence[Item], wanted: Sequence[str]) -> None:
             raise InvalidInput(f"--data {name}: nothing here compares a data set of that name; {what}")
 
 
-def _train_side_by_side(items: Sequence[Item], bench: Bench, jobs: int) -> dict[str, float]:
-    """The seconds that each item's models took, all processes together."""
+def _train_side_by_side(items: Sequence[Item], bench: Bench, jobs: int) -> set[str]:
+    """The names of the items whose models are trained now. Each notes how long they took, all processes together."""
     from dperm.experiments.reproduce.pieces import pieces_of, run_side_by_side
 
-    pieces, seconds = pieces_of(items, bench), dict[str, float]()
+    pieces = pieces_of(items, bench)
+    trained = {name for piece in pieces for name in piece.items}
+    if bench.fresh:
+        for name in trained:
+            _times(name, bench).unlink(missing_ok=True)
     with shown(bench.folder, TaskProgressColumn()) as bars:
         report = Counter(bars, f"{jobs} processes")
         report(0, len(pieces))
         for done, finished in enumerate(run_side_by_side(pieces, bench, jobs), 1):
             report(done, len(pieces))
-            for name, took in finished.seconds.items():
-                seconds[name] = seconds.get(name, 0.0) + took
-            took = sum(finished.seconds.values())
-            console().print(f"{done} of {len(pieces)}: {finished.piece}, {_duration(took)}", style="dim")
-    return seconds
+            for name, seconds in finished.seconds.items():
+                add_seconds(_times(name, bench), command_of(name, bench), seconds)
+            took = duration(sum(finished.seconds.values()))
+            console().print(f"{done} of {len(pieces)}: {finished.piece}, {took}", style="dim")
+    return trained
 
 
-def _reproduce(item: Item, bench: Bench, html: bool, before: Mapping[str, float]) -> float:
-    """Run, print and save one item in a folder of its own; the seconds it took, also side by side ``before``."""
+def _times(name: str, bench: Bench) -> Path:
+    return bench.folder / name / "seconds.json"
+
+
+def _reproduce(item: Item, bench: Bench, html: bool) -> float:
+    """Run, print and save one item in a folder of its own; the seconds it took, in earlier calls too."""
     own = bench.folder / item.name
     own.mkdir(parents=True, exist_ok=True)
-    started = time.perf_counter()
+    with timed(_times(item.name, bench), command_of(item.name, bench), bench.fresh) as watch:
+        _run_and_write(item, bench, own, html, watch)
+    return watch.seconds
+
+
+def _run_and_write(item: Item, bench: Bench, own: Path, html: bool, watch: Stopwatch) -> None:
     with shown(bench.folder, TaskProgressColumn()) as bars:
 
         def stages(stage: str) -> Counter:
             return Counter(bars, f"{item.name}: {stage}")
 
         report = item.run(replace(bench, folder=own, progress=stages))
-    seconds = time.perf_counter() - started + before.get(item.name, 0.0)
-    files = [*report.files, _write_markdown(item, report, bench, seconds, own / "report.md")]
+    files = [
+        *report.files,
+        write_tables(item, report, bench, watch.seconds, own),
+        _write_markdown(item, report, bench, watch.seconds, own / "report.md"),
+    ]
     if html:
         from dperm.experiments.html import write_html
         from dperm.experiments.reproduce.findings import pictures, tables, verdicts
@@ -188,8 +235,7 @@ def _reproduce(item: Item, bench: Bench, html: bool, before: Mapping[str, float]
         parts = {"above": verdicts(report) + pictures(report), "below": tables(item, report)}
         files.append(write_html(report.results, own / "report.html", title=item.title, **parts))
     show(item, report)
-    console().print(f"Took {_duration(seconds)}. Wrote {', '.join(map(str, files))}.\n")
-    return seconds
+    console().print(f"Took {duration(watch.seconds)}. Wrote {', '.join(map(str, files))}.\n")
 
 
 def show(item: Item, report: Report) -> None:
@@ -220,12 +266,10 @@ def _table(section: Section) -> Table:
 def _write_markdown(item: Item, report: Report, bench: Bench, seconds: float, path: Path) -> Path:
     from dperm.models.atomic import atomic_path
 
-    size = "quick" if bench.quick else "middle" if bench.middle else "full"
-    flag = "" if size == "full" else f" --{size}"
     parts = [
         f"# {item.name}: {item.title}",
         f"{item.paper}. {item.published} {NOT_A_RELEASE}",
-        f"`dperm reproduce {item.name}{flag}`: {size} sizes, {_duration(seconds)}, of which batches "
+        f"`{command_of(item.name, bench)}`: {size_of(bench)} sizes, {duration(seconds)}, of which batches "
         "that were finished before took none.",
         *(section.as_markdown() for section in report.sections),
         _listed("Checks", [str(check) for check in report.checks]),
@@ -239,8 +283,3 @@ def _write_markdown(item: Item, report: Report, bench: Bench, seconds: float, pa
 
 def _listed(title: str, lines: Sequence[str]) -> str:
     return f"## {title}\n\n" + "\n".join(f"- {line}" for line in lines) if lines else ""
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"

@@ -1,7 +1,7 @@
 """``auto``: a public rule picks mechanism, loss and settings from the size of the task and the budget, never from rows.
 
-The constants were chosen by leaving one of many public tables out at a time (docs/defaults.md); no guarantee rests on
-them.
+The constants were chosen by leaving one of many public tables out at a time (docs/results/defaults.md); no guarantee
+rests on them.
 """
 
 from __future__ import annotations

@@ -32,9 +32,9 @@ FIRST_BOUND = 0.8  # of x_norm: rows further from the mean are shortened before 
 FLOOR_SHARE = 0.05  # of the mean of the positive moments: no moment is taken as smaller
 FLOOR_NOISE = 2.0  # times the noise on a moment: nor as smaller than this
 POWER = 0.75  # of a column's spread in its scale: 1 would make all columns equally wide
-# Norm of a typical row, in x_norm, before it is shortened to x_norm (docs/defaults.md). A linear model is used on rows
-# that are not shortened, so it can afford the longer ones, which the noise on weights matters less for, only where
-# there is much noise: (noise level / RHO_LEVEL) ** RHO_GROWTH, within the range that was tried.
+# Norm of a typical row, in x_norm, before it is shortened to x_norm (docs/results/defaults.md). A linear model is used
+# on rows that are not shortened, so it can afford the longer ones, which the noise on weights matters less for, only
+# where there is much noise: (noise level / RHO_LEVEL) ** RHO_GROWTH, within the range that was tried.
 RHO_BOUNDED = 2.5
 RHO_LEVEL, RHO_GROWTH, RHO_RANGE = 0.003, 0.35, (0.6, 3.0)
 COUNT_COLUMN = 0.5  # of x_norm: the constant column by which add-remove tables are counted

@@ -45,6 +45,8 @@ def sections(
         mine = [entry for entry in entries if sets[entry.dataset] == kind]
         for metric in metrics if mine else ():
             found += [_reached(mine, metric, words, epsilons), _regrets(mine, metric, words, epsilons)]
+        if kind == "binary" and mine:
+            found.append(_means(mine, words, epsilons))
     if bins:
         found += [_pooled_bins(bins, calibrated), _errors(bins, calibrated)]
     return tuple(found)
@@ -79,6 +81,23 @@ def _reached(entries: Sequence[Entry], metric: str, words: str, epsilons: Sequen
     return Section(
         title=f"{words}, {name} on held-out rows: default / default on plain rows / {PAPERS}, and without privacy",
         columns=("set", *(f"ε = {epsilon:g}" for epsilon in epsilons), "none"),
+        rows=tuple(rows),
+    )
+
+
+def _means(entries: Sequence[Entry], words: str, epsilons: Sequence[float]) -> Section:
+    """Of the entrants that ran in every cell."""
+    sets = dict.fromkeys(entry.dataset for entry in entries)
+    name, factor, digits = _SHOWN["accuracy"]
+    rows = []
+    for label in dict.fromkeys(entry.label for entry in entries):
+        found = means_of(entries, label, "accuracy")
+        if len(found) == len(sets) * len(epsilons):
+            means = [float(np.mean([found[one, epsilon] for one in sets])) for epsilon in epsilons]
+            rows.append((label, *(_number(mean, factor, digits + 1) for mean in means)))
+    return Section(
+        title=f"mean over {len(sets)} sets: {words}, {name} on held-out rows, of every entrant that ran on all",
+        columns=("entrant", *(f"ε = {epsilon:g}" for epsilon in epsilons)),
         rows=tuple(rows),
     )
 

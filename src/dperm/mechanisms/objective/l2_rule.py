@@ -4,7 +4,7 @@ from dperm.mechanisms.objective.profile import hessian_trace
 from dperm.planning.penalty import SMALLEST
 from dperm.problem import LARGEST, Problem
 
-# Chosen by leaving one of many public tables out (docs/defaults.md); no guarantee rests on them.
+# Chosen by leaving one of many public tables out (docs/results/defaults.md); no guarantee rests on them.
 COUPLED = 2.0  # in units of coupling r^2 / (n epsilon) under replace-one: the log-determinant costs 1 to 5 %
 TWO_SIDED = 8.0  # the same for a loss whose slope has both signs
 CURVED = (
