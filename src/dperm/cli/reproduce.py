@@ -269,8 +269,8 @@ def _write_markdown(item: Item, report: Report, bench: Bench, seconds: float, pa
     parts = [
         f"# {item.name}: {item.title}",
         f"{item.paper}. {item.published} {NOT_A_RELEASE}",
-        f"`{command_of(item.name, bench)}`: {size_of(bench)} sizes, {duration(seconds)}, of which batches "
-        "that were finished before took none.",
+        f"`{command_of(item.name, bench)}`: {size_of(bench)} sizes, {duration(seconds)} in all processes "
+        "and calls together; a batch that another item had trained took none.",
         *(section.as_markdown() for section in report.sections),
         _listed("Checks", [str(check) for check in report.checks]),
         _listed("Skipped", report.skipped),

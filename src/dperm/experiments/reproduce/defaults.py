@@ -85,7 +85,7 @@ class Size:
         return {label: entrant for label, entrant in entrants.items() if label not in self.without}
 
 
-FULL = Size(epsilons=(0.05, 0.1, 0.25, 0.5, 1.0, 4.0), repeats=2)
+FULL = Size(epsilons=(0.05, 0.1, 0.25, 0.5, 1.0, 4.0), repeats=1)
 MIDDLE = Size(
     epsilons=(0.1, 0.25, 0.5, 1.0, 4.0),
     repeats=1,
