@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -43,6 +44,17 @@ class Stored(ABC):
     @abstractmethod
     def n_columns(self) -> int:
         """With that of the intercept."""
+
+    @cached_property
+    def own_rows(self) -> list[Integers]:
+        """The positions of each model's rows, for whoever draws many samples; models with the same rows share them."""
+        assert self.mask is not None
+        found: dict[bytes, Integers] = {}
+        keys = [self.mask[:, k].tobytes() for k in range(self.mask.shape[1])]
+        for k, key in enumerate(keys):
+            if key not in found:
+                found[key] = np.flatnonzero(self.mask[:, k])
+        return [found[key] for key in keys]
 
     @abstractmethod
     def densely(self, first: int, last: int) -> Floats:
@@ -134,7 +146,7 @@ class StoredEngine(Engine):
             index = draw.positions(int(counts[k]))
             if index.size and not (index.min() >= 0 and index.max() < counts[k]):
                 raise InvalidInput(f"positions of model {k} must lie between 0 and {counts[k] - 1}.")
-            own = index if self._rows.mask is None else np.flatnonzero(self._rows.mask[:, k])[index]
+            own = index if self._rows.mask is None else self._rows.own_rows[k][index]
             members[own, k] = 1
         part = copy(self)
         used = np.flatnonzero(members[:, 0] if len(draws) == 1 else members.any(axis=1))
