@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
 
 from dperm.audit.broken import NormalisedGradient
+from dperm.audit.controls import CONTROLS
 from dperm.experiments.reproduce import claims, rsgd
 from dperm.experiments.reproduce.claims_code import (
     CANDIDATES,
@@ -136,8 +138,16 @@ def test_what_is_kept_and_what_is_not(mistakes):
     assert all(check.holds for check in claims.controls())
 
 
+def test_what_catches_a_mistake_is_there(mistakes):
+    known = {f"control: {control.name}" for control in CONTROLS}
+    files = {path.name for path in Path(__file__).parents[1].rglob("test_*.py")}
+    found = {one.caught_by for one in mistakes.values()}
+    assert found <= known | files
+    assert len(found & known) == 6
+
+
 def test_checks_can_fail_and_can_hold():
-    fine = Mistake(name="x", where="code", claimed=1.0, delta=1e-8, cost=0.5)
+    fine = Mistake(name="x", where="code", caught_by="y", claimed=1.0, delta=1e-8, cost=0.5)
     assert [check.holds for check in claims.claims([fine, replace(fine, cost=1.5)])] == [True, False]
     assert replace(fine, cost=54_471.7, sign="≥").shown == "≥ 54,000"
     assert replace(fine, cost=math.inf).shown == "no bound"

@@ -55,9 +55,10 @@ def printed_section(printed: Sequence[Printed]) -> Section:
 def mistakes_section(mistakes: Sequence[Mistake]) -> Section:
     return Section(
         title="code and conditions: what is claimed, and what it costs",
-        columns=("what was done", "in", "claimed ε", "δ", "costs ε"),
+        columns=("what was done", "in", "claimed ε", "δ", "costs ε", "caught by"),
         rows=tuple(
-            (one.name, one.where, f"{one.claimed:.3g}", f"{one.delta:g}", one.shown) for one in mistakes
+            (one.name, one.where, f"{one.claimed:.3g}", f"{one.delta:g}", one.shown, one.caught_by)
+            for one in mistakes
         ),
     )
 

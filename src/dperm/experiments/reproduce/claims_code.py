@@ -32,7 +32,7 @@ from dperm.privacy.noisy_min import NoisyMin
 from dperm.privacy.printed import gaussian_steps_epsilon, yu_gd_noise
 
 CLAIM = Budget(1.0, rsgd.DELTA)
-CODE, PAPER = "code", "paper"
+CODE, PAPER, CONTROL = "code", "paper", "control: "
 SGD: dict[str, Any] = {"epochs": 20, "batch_size": 4000, "step_size": 0.5}
 CANDIDATES = 21
 CHOICE = NoisyMin(sensitivity=1.0, epsilon=0.25)
@@ -40,10 +40,14 @@ CHOICE = NoisyMin(sensitivity=1.0, epsilon=0.25)
 
 @dataclass(frozen=True, kw_only=True)
 class Mistake:
-    """``cost`` is the ε of what was done. ``sign`` is ≥ where two tables show it, ≈ where it is estimated."""
+    """``cost`` is the ε of what was done. ``sign`` is ≥ where two tables show it, ≈ where it is estimated.
+
+    ``caught_by`` is the control of the audit, or the file of tests, in which the mistake is made and noticed.
+    """
 
     name: str
     where: str
+    caught_by: str
     claimed: float
     delta: float
     cost: float
@@ -69,7 +73,13 @@ def every_mistake(draws: int) -> list[Mistake]:
 
 def of_rsgd() -> Iterator[Mistake]:
     """Chen, Lee & Kifer: their code, and algorithm 2 as the sensitivity of algorithm 3."""
-    yield _claiming("RSGD-AR: batch gradients divided by their norm", CODE, seen(NormalisedGradient), "≥")
+    yield _claiming(
+        "RSGD-AR: batch gradients divided by their norm",
+        CODE,
+        f"{CONTROL}normalised gradient",
+        seen(NormalisedGradient),
+        "≥",
+    )
     mechanism = RSGDAR(**SGD, average_every=10, accounting="paper")
     plan = mechanism.plan(SETTING, CLAIM)
     assert isinstance(plan, DescentPlan)
@@ -78,14 +88,27 @@ def of_rsgd() -> Iterator[Mistake]:
     share = np.array(plan.schedule.batch_sizes) / SETTING.n_rows
     longer = branch_sensitivities(plan.schedule, replace(SETTING, intercept=1.0))
     outside = GaussianProfile.mixture(share, longer / plan.noise.scale)
-    yield _claiming("RSGD-AR: intercept outside the norm", CODE, outside.epsilon(CLAIM.delta))
+    yield _claiming(
+        "RSGD-AR: intercept outside the norm",
+        CODE,
+        f"{CONTROL}intercept outside the norm",
+        outside.epsilon(CLAIM.delta),
+    )
     in_order = GaussianProfile.gaussian(plan.sensitivities.max() / plan.noise.scale)
-    yield _claiming("RSGD-AR: rows never permuted", CODE, in_order.epsilon(CLAIM.delta))
+    yield _claiming(
+        "RSGD-AR: rows never permuted",
+        CODE,
+        f"{CONTROL}the secret order is never drawn",
+        in_order.epsilon(CLAIM.delta),
+    )
     falling = branch_sensitivities(NSGD(**SGD).schedule(SETTING), SETTING)
     scale = calibrate_rdp(share, falling, CLAIM, "mironov")
     restarted = GaussianProfile.mixture(share, plan.sensitivities / scale)
     yield _claiming(
-        "RSGD-AR: sensitivity without restarts and averages", PAPER, restarted.epsilon(CLAIM.delta)
+        "RSGD-AR: sensitivity without restarts and averages",
+        PAPER,
+        f"{CONTROL}sensitivity without the restarts",
+        restarted.epsilon(CLAIM.delta),
     )
 
 
@@ -113,11 +136,13 @@ def of_other_baselines() -> Iterator[Mistake]:
     yield _claiming(
         "ObjPert: intercept outside the norm",
         CODE,
+        "test_objective.py",
         objective_profile(longer, kst.scale).epsilon(CLAIM.delta),
     )
     yield Mistake(
         name=f"DP-AGD: noise of the wrong sign, one choice of {CANDIDATES}",
         where=CODE,
+        caught_by=f"{CONTROL}noisy minimum with the wrong sign",
         claimed=CHOICE.epsilon,
         delta=0.0,
         cost=wrong_sign(CHOICE),
@@ -127,7 +152,9 @@ def of_other_baselines() -> Iterator[Mistake]:
     assert isinstance(sampled, SampledPlan)
     count, size = sampled.releases, round(mechanism.rate * SETTING.n_rows)
     fixed = fixed_size_epsilon(sampled.steps.noise_multiplier, size, SETTING.n_rows, count, CLAIM.delta)
-    yield _claiming("SGD-MA: batches of a fixed size priced as Poisson samples", CODE, fixed)
+    yield _claiming(
+        "SGD-MA: batches of a fixed size priced as Poisson samples", CODE, "test_fixed_size.py", fixed
+    )
 
 
 def wrong_sign(choice: NoisyMin) -> float:
@@ -152,15 +179,26 @@ def of_the_benchmark() -> Iterator[Mistake]:
     split = amp_split(assumed, CLAIM, published=True)
     used = replace(narrow, l2=max(narrow.l2, split.strength / narrow.n_rows))
     amp = objective_profile(used, split.scale).compose_gaussian(split.output_mu)
-    yield _claiming("AMP: a Huber hinge taken as five times smoother", CODE, amp.epsilon(CLAIM.delta))
+    yield _claiming(
+        "AMP: a Huber hinge taken as five times smoother",
+        CODE,
+        "test_objective.py",
+        amp.epsilon(CLAIM.delta),
+    )
     noise = GaussianNoise(sensitivity=1.0, scale=5.1, dimension=SETTING.n_features)
     moved = np.eye(SETTING.n_features)[0] * noise.sensitivity
-    yield _claiming("Out-SGD: noise from a seed of one byte", CODE, one_byte(noise, moved))
+    yield _claiming(
+        "Out-SGD: noise from a seed of one byte",
+        CODE,
+        f"{CONTROL}noise from a seed of one byte",
+        one_byte(noise, moved),
+    )
     n_rows, batch, steps, delta = 36_000, 50, 100, 7.7e-10
     multiplier = 4 * math.sqrt(-steps * math.log(delta)) / n_rows * batch
     yield Mistake(
         name="SGD: noise for the mean of all rows on batches of 50",
         where=CODE,
+        caught_by="test_psgd.py",
         claimed=1.0,
         delta=delta,
         cost=poisson_epsilon(multiplier, batch / n_rows, steps, delta, Neighbours.ADD_REMOVE),
@@ -182,6 +220,7 @@ def of_the_report(draws: int) -> Iterator[Mistake]:
         yield Mistake(
             name=f"report: private SGD, c² = 1/400, {rows}",
             where=CODE,
+            caught_by="test_advanced_and_printed.py",
             claimed=1.0,
             delta=REPORT_DELTA,
             cost=price.epsilon,
@@ -197,6 +236,7 @@ def of_formulas() -> Iterator[Mistake]:
     yield Mistake(
         name=f"lecture: noise of SGD for {steps} steps on {n_rows:,} rows",
         where=PAPER,
+        caught_by="test_advanced_and_printed.py",
         claimed=asked.epsilon,
         delta=asked.delta,
         cost=fixed_size_epsilon(lecture, 1, n_rows, steps, asked.delta),
@@ -206,6 +246,7 @@ def of_formulas() -> Iterator[Mistake]:
     yield Mistake(
         name="lecture: classic Gaussian noise above ε = 1",
         where=PAPER,
+        caught_by="test_plans.py",
         claimed=large.epsilon,
         delta=large.delta,
         cost=classic.epsilon(large.delta),
@@ -215,11 +256,20 @@ def of_formulas() -> Iterator[Mistake]:
     yield Mistake(
         name="DP-GD: printed noise at a large ε",
         where=PAPER,
+        caught_by="test_dp_gd.py",
         claimed=larger.epsilon,
         delta=larger.delta,
         cost=gaussian_steps_epsilon(2 / SETTING.n_rows, printed, 50, larger.delta),
     )
 
 
-def _claiming(name: str, where: str, cost: float, sign: str = "") -> Mistake:
-    return Mistake(name=name, where=where, claimed=CLAIM.epsilon, delta=CLAIM.delta, cost=cost, sign=sign)
+def _claiming(name: str, where: str, caught_by: str, cost: float, sign: str = "") -> Mistake:
+    return Mistake(
+        name=name,
+        where=where,
+        caught_by=caught_by,
+        claimed=CLAIM.epsilon,
+        delta=CLAIM.delta,
+        cost=cost,
+        sign=sign,
+    )
