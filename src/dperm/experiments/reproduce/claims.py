@@ -57,10 +57,14 @@ def mistakes_section(mistakes: Sequence[Mistake]) -> Section:
         title="code and conditions: what is claimed, and what it costs",
         columns=("what was done", "in", "claimed ε", "δ", "costs ε", "caught by"),
         rows=tuple(
-            (one.name, one.where, f"{one.claimed:.3g}", f"{one.delta:g}", one.shown, one.caught_by)
+            (one.name, one.where, f"{one.claimed:.3g}", _power(one.delta), one.shown, one.caught_by)
             for one in mistakes
         ),
     )
+
+
+def _power(delta: float) -> str:
+    return f"{delta:g}".replace("e-0", "e-")
 
 
 def promises(printed: Sequence[Printed]) -> list[Check]:
@@ -127,8 +131,8 @@ ITEMS = {
         published="The claimed ε is the published figure.",
         differs=(
             f"One public setting for all: {SETTING.n_rows:,} rows, logistic loss, l2 = {SETTING.l2:g} and "
-            f"δ = {rsgd.DELTA:g} unless the table says otherwise, and the default settings of every mechanism. No data "
-            "are read.",
+            f"δ = {_power(rsgd.DELTA)} unless the table says otherwise, and the default settings of every mechanism. "
+            "No data are read.",
             "Costs are upper bounds that are proved; those above a claim are attained up to a few per cent. ≥ marks "
             "what two tables show, ≈ an estimate. Of DP-AGD with a row replaced only the gradients are counted.",
             "Code is modelled by one mistake at a time on top of the printed noise. Mistakes that have no price, such "
