@@ -16,7 +16,13 @@ DRAWS = {True: 60, False: 400}
 
 
 def _run(bench: Bench) -> Report:
-    return report_on(every_printed(), every_mistake(DRAWS[bench.quick]), bench.folder)
+    progress = bench.progress("prices")
+    progress(0, 2)
+    printed = every_printed()
+    progress(1, 2)
+    mistakes = every_mistake(DRAWS[bench.quick])
+    progress(2, 2)
+    return report_on(printed, mistakes, bench.folder)
 
 
 def report_on(printed: Sequence[Printed], mistakes: Sequence[Mistake], folder: Path) -> Report:
