@@ -16,6 +16,7 @@ MODULES = {
     "gp-fig2": "gradient_perturbation",
     "report-tables": "report_tables",
     "bounds": "bounds_curves",
+    "claims": "claims",
     "frontier": "frontier",
     "defaults": "defaults",
     "plan": "expected",
