@@ -42,7 +42,7 @@ PLAIN = {
     "RSGD-AR, as published": "rsgd-ar:paper",
     "DP-AGD": "dp-agd",
     "ObjPert": "objective",
-    "ObjPert, as published": "objective-kst",
+    "ObjPert, as published": "objective-kst:paper",
     "AMP": "amp",
     "OutPert": "output",
     "DP-GD": "dp-gd",
