@@ -65,7 +65,7 @@ NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private relea
     "--most-rows",
     type=click.IntRange(100),
     metavar="N",
-    show_default="100,000 for defaults, 50,000 for plan",
+    show_default="60,000 for defaults, 50,000 for plan",
     help="defaults, plan: at most N rows of each data set, drawn by its name.",
 )
 @click.option(
