@@ -83,12 +83,13 @@ def _methods(*names: str) -> tuple[Method, ...]:
     return tuple(Method(*name.split(" on ")) for name in names)
 
 
-_EVERY = _methods("auto", "objective", "output", "ssp", "rsgd-ar", "dp-gd", "dp-sgd", LOGISTIC, SGD)
-_SOME = _methods("auto", "objective", "rsgd-ar", "dp-gd", LOGISTIC, SGD)
-_TORCH = _methods(f"auto on {TORCH}")
-_WIDE = _methods("auto", "objective", "ssp", "rsgd-ar", "dp-gd", LOGISTIC, SGD)
-_ON_DISK = _methods("auto", "objective", "dp-gd", f"auto on {DASK}", f"auto on {SPARK}", SGD)
-_QUICK = _methods("auto", "dp-gd", LOGISTIC)
+_EVERY = _methods(
+    "auto", "objective", "output", "ssp", "rsgd-ar", "dp-gd", "dp-sgd", f"auto on {TORCH}", LOGISTIC, SGD
+)
+_SOME = _methods("auto", "rsgd-ar", "dp-gd", LOGISTIC)
+_WIDE = _methods("auto", "ssp", "rsgd-ar", "dp-gd", LOGISTIC)
+_ON_DISK = _methods("auto", "dp-gd", f"auto on {DASK}", f"auto on {SPARK}", SGD)
+_BOTH = _methods("auto", LOGISTIC)
 
 FULL = (
     Sweep(
@@ -96,27 +97,31 @@ FULL = (
         over="n",
         sizes=(10_000, 100_000, 1_000_000, 5_000_000, 20_000_000),
         fixed=30,
-        methods=_EVERY + _TORCH,
+        methods=_EVERY,
     ),
+    Sweep(kind=CODED, over="n", sizes=(10_000, 100_000, 1_000_000, 10_000_000), fixed=100, methods=_SOME),
+    Sweep(kind=SHARDS, over="n", sizes=(1_000_000, 5_000_000, 20_000_000), fixed=100, methods=_ON_DISK),
+    Sweep(kind=SPARSE, over="n", sizes=(10_000, 100_000, 1_000_000), fixed=10_000, methods=_SOME),
+    Sweep(kind=DENSE, over="p", sizes=(10, 100, 1_000, 10_000), fixed=20_000, methods=_WIDE),
     Sweep(
         kind=CODED,
-        over="n",
-        sizes=(10_000, 100_000, 1_000_000, 3_000_000, 10_000_000),
-        fixed=100,
-        methods=_SOME,
+        over="p",
+        sizes=(10, 100, 1_000),
+        fixed=100_000,
+        methods=_methods("auto", "dp-gd", LOGISTIC),
     ),
-    Sweep(
-        kind=SHARDS, over="n", sizes=(100_000, 1_000_000, 5_000_000, 20_000_000), fixed=100, methods=_ON_DISK
-    ),
-    Sweep(kind=SPARSE, over="n", sizes=(10_000, 100_000, 300_000, 1_000_000), fixed=10_000, methods=_SOME),
-    Sweep(kind=DENSE, over="p", sizes=(10, 100, 1_000, 10_000), fixed=20_000, methods=_WIDE),
-    Sweep(kind=CODED, over="p", sizes=(10, 100, 300, 1_000), fixed=100_000, methods=_SOME),
     Sweep(kind=SPARSE, over="p", sizes=(1_000, 10_000, 100_000), fixed=100_000, methods=_SOME),
 )
 QUICK = (
-    Sweep(kind=DENSE, over="n", sizes=(10_000, 30_000, 100_000), fixed=30, methods=_QUICK),
-    Sweep(kind=CODED, over="n", sizes=(10_000, 100_000), fixed=100, methods=_methods("auto", LOGISTIC)),
+    Sweep(
+        kind=DENSE,
+        over="n",
+        sizes=(10_000, 30_000, 100_000),
+        fixed=30,
+        methods=_methods("auto", "dp-gd", LOGISTIC),
+    ),
+    Sweep(kind=CODED, over="n", sizes=(10_000, 100_000), fixed=100, methods=_BOTH),
     Sweep(kind=SHARDS, over="n", sizes=(100_000,), fixed=100, methods=_methods("auto", SGD)),
-    Sweep(kind=DENSE, over="p", sizes=(10, 100, 1_000), fixed=2_000, methods=_methods("auto", LOGISTIC)),
-    Sweep(kind=SPARSE, over="p", sizes=(1_000,), fixed=10_000, methods=_methods("auto", LOGISTIC)),
+    Sweep(kind=DENSE, over="p", sizes=(10, 100, 1_000), fixed=2_000, methods=_BOTH),
+    Sweep(kind=SPARSE, over="p", sizes=(1_000,), fixed=10_000, methods=_BOTH),
 )

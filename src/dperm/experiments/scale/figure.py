@@ -72,7 +72,7 @@ def _panel(axes: Axes, measured: Sequence[Measured], quantity: Quantity) -> dict
     handles: dict[str, Any] = {}
     for one in measured:
         for method in one.sweep.methods:
-            values = one.values(method, quantity)
+            values = {size: value for size, value in one.values(method, quantity).items() if value > 0}
             if values:
                 label = f"{method.label}, {SHARDS}" if one.sweep.kind == SHARDS else method.label
                 (handles[label],) = axes.plot(

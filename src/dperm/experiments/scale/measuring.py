@@ -53,7 +53,7 @@ def measure_all(sweeps: Sequence[Sweep], bench: Bench, limit: float = LIMIT) -> 
     cells = list(dict.fromkeys(cell for sweep in sweeps for cell in sweep.cells()))
     report = bench.progress("fits of growing size")
     found: dict[Cell, Outcome] = {}
-    with _Files(bench.seed) as written:
+    with Files(bench.seed) as written:
         for done, cell in enumerate(cells):
             report(done, len(cells))
             found[cell] = outcome(cell, bench, written, limit)
@@ -61,7 +61,7 @@ def measure_all(sweeps: Sequence[Sweep], bench: Bench, limit: float = LIMIT) -> 
     return found
 
 
-def outcome(cell: Cell, bench: Bench, written: _Files, limit: float) -> Outcome:
+def outcome(cell: Cell, bench: Bench, written: Files, limit: float) -> Outcome:
     """From its file if the cell was measured before."""
     key = {"cell": asdict(cell), "seed": bench.seed}
     try:
@@ -73,7 +73,7 @@ def outcome(cell: Cell, bench: Bench, written: _Files, limit: float) -> Outcome:
     return Outcome(cell=cell, **kept.to_pylist()[0])
 
 
-def _measured(cell: Cell, seed: int, written: _Files, limit: float) -> dict[str, Any]:
+def _measured(cell: Cell, seed: int, written: Files, limit: float) -> dict[str, Any]:
     missing = _missing_package(cell)
     if missing:
         raise NotRun("not installed", missing)
@@ -82,7 +82,7 @@ def _measured(cell: Cell, seed: int, written: _Files, limit: float) -> dict[str,
         raise NotRun("too large", large)
     folder = written.folder(cell) if cell.shape.kind == SHARDS else None
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    answer = _ask(child.command(cell, folder, seed), limit)
+    answer = ask(child.command(cell, folder, seed), limit)
     if answer is None:
         return {"word": f"> {limit:.0f} s", "reason": f"had not ended after {limit:.0f} s", "load": load}
     if "refused" in answer:
@@ -99,7 +99,7 @@ def _missing_package(cell: Cell) -> str | None:
     return None
 
 
-def _ask(command: list[str], limit: float) -> dict[str, Any] | None:
+def ask(command: list[str], limit: float) -> dict[str, Any] | None:
     """What the process says in its last line; None if it took too long, which ends it and all that it started."""
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
@@ -128,7 +128,7 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-class _Files:
+class Files:
     """Rows on the disk for the cells that need them: those of one shape at a time, in temporary folders."""
 
     def __init__(self, seed: int) -> None:
@@ -136,7 +136,7 @@ class _Files:
         self._shape: Shape | None = None
         self._folders: dict[bool, tempfile.TemporaryDirectory[str]] = {}
 
-    def __enter__(self) -> _Files:
+    def __enter__(self) -> Files:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -12,6 +12,7 @@ SHARE = 0.6
 """Of the free memory: a cell that is expected to take more is not run."""
 
 _SHARDS_BYTES = 1.5e9  # what a fit keeps of shards and leaves mapped, 512 MB each, and room to work
+_WORKING = 2e8  # bytes of libraries and buffers, whatever the rows
 _BESIDE_ROWS = 64  # bytes a row: labels, order, factors, margins
 _MATRICES = 4  # of p times p float64 numbers, where a solver or a release has them
 _MOST_COLUMNS = 4_096  # beyond them no mechanism has such a matrix
@@ -62,7 +63,7 @@ def expected(cell: Cell) -> float:
     """Bytes that the rows and a fit are expected to take, from public sizes alone; meant to be on the high side."""
     shape = cell.shape
     matrix = 8 * shape.p**2 if cell.method.is_private and shape.p <= _MOST_COLUMNS else 0
-    beside = _BESIDE_ROWS * shape.n + _MATRICES * matrix
+    beside = _WORKING + _BESIDE_ROWS * shape.n + _MATRICES * matrix
     if shape.kind == SHARDS:
         return _SHARDS_BYTES + beside
     if shape.kind == DENSE:
