@@ -170,6 +170,15 @@ def test_what_cannot_run_here_has_a_reason_and_is_tried_again_later(tmp_path, mo
     assert not (tmp_path / "parts").exists()
 
 
+def test_what_would_take_too_long_is_not_begun():
+    small, large = cell(n=10**4), cell(n=10**6)
+    before = [Outcome(cell=small, seconds=2.0), Outcome(cell=cell(n=10**3), seconds=2.0)]
+    assert "200 s by its time for 10,000 rows" in measuring.too_long(large, before, 100.0)
+    assert measuring.too_long(large, before, 300.0) is None
+    assert measuring.too_long(replace(large, method=THEIRS), before, 100.0) is None
+    assert measuring.too_long(cell(n=10**6, p=5), before, 100.0) is None
+
+
 def test_a_stopped_study_goes_on_and_is_written_down(tmp_path, monkeypatch):
     monkeypatch.setattr(item, "QUICK", (TINY,))
     monkeypatch.setenv("COLUMNS", "200")

@@ -8,9 +8,9 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -56,21 +56,46 @@ def measure_all(sweeps: Sequence[Sweep], bench: Bench, limit: float = LIMIT) -> 
     with Files(bench.seed) as written:
         for done, cell in enumerate(cells):
             report(done, len(cells))
-            found[cell] = outcome(cell, bench, written, limit)
+            found[cell] = outcome(cell, bench, written, limit, too_long(cell, found.values(), limit))
     report(len(cells), len(cells))
     return found
 
 
-def outcome(cell: Cell, bench: Bench, written: Files, limit: float) -> Outcome:
-    """From its file if the cell was measured before."""
+def outcome(cell: Cell, bench: Bench, written: Files, limit: float, hopeless: str | None) -> Outcome:
+    """From its file if the cell was measured before; ``hopeless`` says why it is not begun otherwise."""
     key = {"cell": asdict(cell), "seed": bench.seed}
+
+    def measured() -> list[dict[str, Any]]:
+        if hopeless:
+            raise NotRun(_over(limit), hopeless)
+        return [_measured(cell, bench.seed, written, limit)]
+
     try:
-        kept = cached(
-            bench.parts, "scale", key, lambda: [_measured(cell, bench.seed, written, limit)], bench.fresh
-        )
+        kept = cached(bench.parts, "scale", key, measured, bench.fresh)
     except NotRun as why:
         return Outcome(cell=cell, word=why.word, reason=str(why))
     return Outcome(cell=cell, **kept.to_pylist()[0])
+
+
+def too_long(cell: Cell, before: Iterable[Outcome], limit: float) -> str | None:
+    """Why a cell is not begun: in proportion to its time for fewer of such rows it would take longer than the limit."""
+    seconds = {
+        smaller.cell.shape.n: smaller.seconds
+        for smaller in before
+        if smaller.seconds is not None
+        and replace(cell, shape=replace(cell.shape, n=smaller.cell.shape.n)) == smaller.cell
+    }
+    if not seconds:
+        return None
+    n = max(seconds)
+    expected = seconds[n] * cell.shape.n / n
+    if expected <= limit:
+        return None
+    return f"would take {expected:,.0f} s by its time for {n:,} rows, and may take {limit:.0f} s"
+
+
+def _over(limit: float) -> str:
+    return f"> {limit:.0f} s"
 
 
 def _measured(cell: Cell, seed: int, written: Files, limit: float) -> dict[str, Any]:
@@ -84,7 +109,7 @@ def _measured(cell: Cell, seed: int, written: Files, limit: float) -> dict[str, 
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     answer = ask(child.command(cell, folder, seed), limit)
     if answer is None:
-        return {"word": f"> {limit:.0f} s", "reason": f"had not ended after {limit:.0f} s", "load": load}
+        return {"word": _over(limit), "reason": f"had not ended after {limit:.0f} s", "load": load}
     if "refused" in answer:
         return {"word": "refused", "reason": answer["refused"], "load": load}
     return {**answer, "load": load}
