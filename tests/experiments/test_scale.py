@@ -1,6 +1,7 @@
 """The study of scale: its rows, its processes, what it refuses, and what it makes of the measurements."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -218,6 +219,21 @@ def test_files_of_shards_are_gone_when_the_study_ends(tmp_path, monkeypatch):
     assert {answer["entries"] for answer in answers} == {300 * rows.record_entries(12)}
 
 
+@pytest.mark.engines
+@pytest.mark.parametrize("engine", cells.PACKAGES)
+def test_other_engines_fit_the_same_rows(engine, tmp_path, monkeypatch):
+    pytest.importorskip(cells.PACKAGES[engine])
+    if engine == cells.SPARK and shutil.which("java") is None:
+        pytest.skip("there is no Java")
+    monkeypatch.setattr(files, "WARM_ROWS", 300)
+    one = cell(DENSE if engine == cells.TORCH else SHARDS, p=12, method=Method("auto", engine))
+    with measuring.Files(seed=0) as written:
+        folder = written.folder(one) if one.shape.kind == SHARDS else None
+        answer = ask(child.command(one, folder, 0), 300.0)
+    assert answer["seconds"] > 0
+    assert (answer["memory"] is None) == (engine == cells.SPARK)  # a JVM does not tell
+
+
 # What is made of the measurements
 
 
@@ -287,5 +303,13 @@ def test_the_sweeps_have_scikit_learn_beside_the_default(sweeps):
     for sweep in sweeps:
         assert AUTO in sweep.methods
         assert not sweep.reference.is_private
-    assert max(max(sweep.sizes) for sweep in FULL if sweep.over == "n") == 20_000_000
-    assert max(max(sweep.sizes) for sweep in FULL if sweep.over == "p") == 100_000
+        assert {AUTO, sweep.reference} >= {*sweep.few[:1], *sweep.few[-1:]}
+    assert max(max(sweep.all_sizes) for sweep in FULL if sweep.over == "n") == 20_000_000
+    assert max(max(sweep.all_sizes) for sweep in FULL if sweep.over == "p") == 100_000
+
+
+def test_larger_sizes_are_for_few_methods():
+    sweep = replace(TINY, larger=(900,), few=(THEIRS,))
+    assert [(one.shape.n, one.method) for one in sweep.cells()] == [(300, AUTO), (300, THEIRS), (900, THEIRS)]
+    found = tables.Measured(sweep=sweep, outcomes={}).outcome(AUTO, 900)
+    assert (found.seconds, found.word, found.reason) == (None, tables.NOT_RUN, "")

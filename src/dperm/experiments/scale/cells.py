@@ -45,13 +45,22 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """The same methods on rows of growing ``over``, "n" or "p"; the other one is ``fixed``."""
+    """The same methods on rows of growing ``over``, "n" or "p"; the other one is ``fixed``.
+
+    ``larger`` sizes are for ``few`` of the methods.
+    """
 
     kind: str
     over: str
     sizes: tuple[int, ...]
     fixed: int
     methods: tuple[Method, ...]
+    larger: tuple[int, ...] = ()
+    few: tuple[Method, ...] = ()
+
+    @property
+    def all_sizes(self) -> tuple[int, ...]:
+        return self.sizes + self.larger
 
     @property
     def title(self) -> str:
@@ -74,8 +83,8 @@ class Sweep:
 
     def cells(self) -> Iterator[Cell]:
         """By size, so that all methods meet the same rows one after the other."""
-        for size in self.sizes:
-            for method in self.methods:
+        for size in self.all_sizes:
+            for method in self.methods if size in self.sizes else self.few:
                 yield Cell(shape=self.shape(size), method=method)
 
 
@@ -95,14 +104,48 @@ FULL = (
     Sweep(
         kind=DENSE,
         over="n",
-        sizes=(10_000, 100_000, 1_000_000, 5_000_000, 20_000_000),
+        sizes=(10_000, 100_000, 1_000_000, 5_000_000),
         fixed=30,
         methods=_EVERY,
+        larger=(20_000_000,),
+        few=_BOTH,
     ),
-    Sweep(kind=CODED, over="n", sizes=(10_000, 100_000, 1_000_000, 10_000_000), fixed=100, methods=_SOME),
-    Sweep(kind=SHARDS, over="n", sizes=(1_000_000, 5_000_000, 20_000_000), fixed=100, methods=_ON_DISK),
-    Sweep(kind=SPARSE, over="n", sizes=(10_000, 100_000, 1_000_000), fixed=10_000, methods=_SOME),
-    Sweep(kind=DENSE, over="p", sizes=(10, 100, 1_000, 10_000), fixed=20_000, methods=_WIDE),
+    Sweep(
+        kind=CODED,
+        over="n",
+        sizes=(10_000, 100_000, 1_000_000),
+        fixed=100,
+        methods=_SOME,
+        larger=(10_000_000,),
+        few=_BOTH,
+    ),
+    Sweep(
+        kind=SHARDS,
+        over="n",
+        sizes=(1_000_000, 5_000_000),
+        fixed=100,
+        methods=_ON_DISK,
+        larger=(20_000_000,),
+        few=_methods("auto", SGD),
+    ),
+    Sweep(
+        kind=SPARSE,
+        over="n",
+        sizes=(10_000, 100_000),
+        fixed=10_000,
+        methods=_SOME,
+        larger=(1_000_000,),
+        few=_BOTH,
+    ),
+    Sweep(
+        kind=DENSE,
+        over="p",
+        sizes=(10, 100, 1_000),
+        fixed=20_000,
+        methods=_WIDE,
+        larger=(10_000,),
+        few=_methods("auto", "dp-gd", LOGISTIC),
+    ),
     Sweep(
         kind=CODED,
         over="p",

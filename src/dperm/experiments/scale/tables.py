@@ -10,7 +10,7 @@ from dperm.experiments.scale.cells import Cell, Method, Sweep
 from dperm.experiments.scale.measuring import Outcome
 from dperm.experiments.scale.slopes import RULE, Slope, slope
 
-NOT_COUNTED = "not counted"
+NOT_COUNTED, NOT_RUN = "not counted", "not run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +44,12 @@ class Measured:
     outcomes: Mapping[Cell, Outcome]
 
     def outcome(self, method: Method, size: int) -> Outcome:
-        return self.outcomes[Cell(shape=self.sweep.shape(size), method=method)]
+        cell = Cell(shape=self.sweep.shape(size), method=method)
+        return self.outcomes.get(cell, Outcome(cell=cell, word=NOT_RUN))
 
     def values(self, method: Method, quantity: Quantity) -> dict[int, float]:
         """By size, where it was measured."""
-        found = {size: quantity.read(self.outcome(method, size)) for size in self.sweep.sizes}
+        found = {size: quantity.read(self.outcome(method, size)) for size in self.sweep.all_sizes}
         return {size: value for size, value in found.items() if value is not None}
 
     def slope(self, method: Method, quantity: Quantity) -> Slope | None:
@@ -91,8 +92,8 @@ def _grid(
     sweep = one.sweep
     return Section(
         title=f"{name} by {sweep.over} ({sweep.kind}): {unit}; {sweep.setting}",
-        columns=("method", *(f"{sweep.over} = {size:,}" for size in sweep.sizes)),
-        rows=tuple((method.label, *(shown(method, size) for size in sweep.sizes)) for method in methods),
+        columns=("method", *(f"{sweep.over} = {size:,}" for size in sweep.all_sizes)),
+        rows=tuple((method.label, *(shown(method, size) for size in sweep.all_sizes)) for method in methods),
     )
 
 
