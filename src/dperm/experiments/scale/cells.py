@@ -63,10 +63,6 @@ class Sweep:
         return self.sizes + self.larger
 
     @property
-    def title(self) -> str:
-        return f"{self.over} of {self.kind} rows"
-
-    @property
     def setting(self) -> str:
         """What is fixed."""
         return f"{'p' if self.over == 'n' else 'n'} = {self.fixed:,}"

@@ -31,21 +31,21 @@ def checks(measured: Sequence[Measured]) -> Iterator[Check]:
 
 
 def _over_n(one: Measured) -> Iterator[Check]:
-    kind = one.sweep.kind
+    rows = SHARDS if one.sweep.kind == SHARDS else f"{one.sweep.kind} rows"
     grows = one.slope(DEFAULT, BUSY)
     if grows is not None:
         yield Check(
-            claim=f"{kind} rows: processor seconds of auto grow as n^{MOST_EXPONENT:g} at most",
+            claim=f"{rows}: processor seconds of auto grow as n^{MOST_EXPONENT:g} at most",
             holds=grows.exponent <= MOST_EXPONENT,
         )
     ours = one.values(DEFAULT, BUSY)
-    if kind == SHARDS and len(ours) > 1:
+    if one.sweep.kind == SHARDS and len(ours) > 1:
         yield from _of_shards(one.values(DEFAULT, MEMORY))
     theirs = one.values(Method(LOGISTIC), BUSY) if Method(LOGISTIC) in one.sweep.methods else {}
     large = sorted(size for size in ours.keys() & theirs.keys() if size >= LARGE)
     if large:
         yield Check(
-            claim=f"{kind} rows: from n = {LARGE:,} on auto takes fewer processor seconds than {LOGISTIC}",
+            claim=f"{rows}: from n = {LARGE:,} on auto takes fewer processor seconds than {LOGISTIC}",
             holds=all(ours[size] < theirs[size] for size in large),
         )
 
