@@ -20,6 +20,7 @@ MODULES = {
     "frontier": "frontier",
     "defaults": "defaults",
     "plan": "expected",
+    "scale": "scale",
 }
 """In which module of this package the dict ``ITEMS`` has each item. One line adds an item."""
 
