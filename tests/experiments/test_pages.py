@@ -242,13 +242,13 @@ def test_the_time_of_a_stopped_command_counts(tmp_path):
 
 
 def test_figures_become_small(tmp_path):
-    noise = np.random.default_rng(0).integers(0, 255, (900, 1400, 3), dtype=np.uint8)
+    noise = np.random.default_rng(0).integers(0, 255, (450, 700, 3), dtype=np.uint8)
     Image.fromarray(noise).save(tmp_path / "figure.png")
     made = shrunk(tmp_path / "figure.png")
     assert len(made) <= MOST_BYTES < (tmp_path / "figure.png").stat().st_size
     (tmp_path / "small.png").write_bytes(made)
     with Image.open(tmp_path / "small.png") as small:
-        assert small.width / small.height == pytest.approx(1400 / 900, rel=0.01)
+        assert small.width / small.height == pytest.approx(700 / 450, rel=0.01)
 
 
 @pytest.fixture(scope="module")
