@@ -3,7 +3,8 @@
 from io import BytesIO
 from pathlib import Path
 
-MOST_BYTES, MOST_WIDTH, COLOURS = 150_000, 1800, 64
+MOST_BYTES, COLOURS = 150_000, 64
+MOST_WIDTH, LEAST_WIDTH = 1800, 200
 
 
 def shrunk(path: Path) -> bytes:
@@ -18,6 +19,6 @@ def shrunk(path: Path) -> bytes:
         small = picture.resize((width, height), Image.Resampling.LANCZOS)
         made = BytesIO()
         small.quantize(COLOURS, dither=Image.Dither.NONE).save(made, "PNG", optimize=True)
-        if made.tell() <= MOST_BYTES or width < 400:
+        if made.tell() <= MOST_BYTES or width < LEAST_WIDTH:
             return made.getvalue()
-        width = width * 7 // 8
+        width = int(width * min(0.95, (MOST_BYTES / made.tell()) ** 0.5))

@@ -94,7 +94,11 @@ def _table(source: Source, data: str, file: str, name: str, first: str | None = 
 
 def _list(source: Source, data: str, file: str, name: str) -> str:
     lines = [": ".join(str(shown) for shown in row) for row in source.read(file).table(name).rows]
-    return "".join(f"- {line}\n" for line in lines) or "Nothing.\n"
+    fails = ": does not hold"
+    shown = [
+        line.removesuffix(fails) + ": **does not hold**" if line.endswith(fails) else line for line in lines
+    ]
+    return "".join(f"- {line}\n" for line in shown) or "Nothing.\n"
 
 
 def _tables(source: Source, data: str, file: str) -> str:
@@ -124,8 +128,8 @@ def _runs(source: Source, data: str) -> str:
         checks = results.tables[CHECKS].rows if CHECKS in results.tables else []
         held = sum(verdict == "holds" for _, verdict in checks)
         shown = f"{held} of {len(checks)}" if checks else ""
-        day = f"{run.day}, transcribed" if run.transcribed else run.day
-        rows.append((_link(name, data), run.command_shown, run.size, run.took, day, shown))
+        size = "transcribed" if run.transcribed else run.size
+        rows.append((_link(name, data), run.command_shown, size, run.took, run.date, shown))
     return Table(("data", "command", "size", "took", "run on", "claims that hold"), rows).as_markdown()
 
 

@@ -1,0 +1,142 @@
+"""The pages of results are what the files in docs/data say, and no figure in their text was typed."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from dperm.experiments.pages.cells import BETWEEN
+from dperm.experiments.pages.files import Results, holds_results, read
+from dperm.experiments.pages.markers import files_in, without_markers
+from dperm.experiments.pages.reports import CHECKS
+from dperm.experiments.pages.writing import filled_pages, pages_in
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS, SOURCE = ROOT / "docs", ROOT / "src" / "dperm"
+RESULTS = sorted((DOCS / "results").glob("*.md"))
+TYPED_ROW = re.compile(r"^\|.*\d", re.MULTILINE)
+
+NO_PROSE = re.compile(
+    r"^```.*?^```$|`[^`\n]*`|<!--.*?-->|\]\([^)]*\)|^#[^\n]*$|\$[^$\n]*\$", re.MULTILINE | re.DOTALL
+)
+NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?![\d])")
+YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+OF_A_PAPER = re.compile(r"\b(?:figure|table|section|theorem)s? \d+(?:(?:, | and | to )\d+)*", re.IGNORECASE)
+UNIT = re.compile(r" ?(?:%|points?\b|times\b|s\b|ms\b|min\b|minutes?\b|seconds?\b|hours?\b|[MG]B\b)")
+COUNT = 20
+
+
+def prose(text: str) -> str:
+    """The words of a page: no code, no link's target, no heading, nothing that a marker filled in."""
+    return OF_A_PAPER.sub("", YEAR.sub("", NO_PROSE.sub(" ", without_markers(text))))
+
+
+def numbers(text: str) -> set[float]:
+    return {float(found.replace(",", "").rstrip(",")) for found in NUMBER.findall(text)}
+
+
+def settings_of(results: Results) -> set[float]:
+    """Numbers that say what was run: titles, headings, first columns (remarks are such), the run. Nothing measured."""
+    run = results.run
+    texts = [run.command, run.note, str(run.seed), *run.settings.values()]
+    for name, table in results.tables.items():
+        texts += [table.title, *table.headings]
+        texts += [str(row[0]) for row in table.rows if name != CHECKS]
+    return set().union(*map(numbers, texts))
+
+
+def literals_of(text: str) -> set[float]:
+    """Numbers that stand in the modules that a page names, such as `mechanisms/auto.py`."""
+    found: set[float] = set()
+    for name in re.findall(r"`([\w/]+\.py)`", text):
+        for node in ast.walk(ast.parse((SOURCE / name).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+                found.add(float(node.value))
+    return found
+
+
+def typed(text: str, data: Path = DOCS / "data") -> list[str]:
+    """Figures in the words of a page that stand for nothing.
+
+    A number in the prose of a page must be one of these, or be filled in by a marker:
+
+    - a year, or the number of a figure, table, section or theorem;
+    - a setting of a run that the page shows: in the title, a heading or the first column of a table of its data, in
+      what the data say of differences and omissions, or in the command, the seed and the note of the run;
+    - a constant in a module that the page names in code, as it is or in per cent;
+    - a whole number up to 20 that counts something.
+
+    Followed by a unit (points, times, seconds, ...) only the marker will do, but for per cent that are a setting or a
+    constant. What was measured is no setting, even if it stands in a cell of the data: only a marker keeps it true.
+    """
+    allowed = literals_of(text)
+    for file in files_in(text):
+        allowed |= settings_of(read(data / f"{file}.parquet"))
+    words, wrong = prose(text), []
+    for found in NUMBER.finditer(words):
+        value = float(found[0].replace(",", ""))
+        unit = UNIT.match(words, found.end())
+        if unit is None:
+            fine = value in allowed or (value <= COUNT and value == int(value))
+        else:
+            fine = "%" in unit[0] and bool({value, value / 100} & allowed)
+        if not fine:
+            wrong.append(words[max(0, found.start() - 30) : found.end() + 12].strip())
+    return wrong
+
+
+def test_the_pages_are_found():
+    names = {page.relative_to(DOCS).as_posix() for page in pages_in(DOCS)}
+    assert {"results/index.md", "results/rsgd.md", "results/defaults.md", "planning.md", "gpu.md"} <= names
+
+
+def test_every_page_says_what_the_data_say():
+    for page, text in filled_pages(DOCS).items():
+        assert page.read_text(encoding="utf-8") == text, f"{page.name}: run make tables"
+
+
+@pytest.mark.parametrize("page", RESULTS, ids=lambda page: page.stem)
+def test_no_figure_of_the_results_is_typed(page):
+    text = page.read_text(encoding="utf-8")
+    assert typed(text) == [], "put a value marker there"
+    assert not TYPED_ROW.search(NO_PROSE.sub("", without_markers(text))), "put a table marker there"
+
+
+def test_typed_figures_are_noticed():
+    page = (DOCS / "results" / "rsgd.md").read_text(encoding="utf-8")
+    assert typed(page) == []
+    for figure in ("83.7 %", "0.4 points", "412 ms", "9 points", "1,234 rows", "3e-7", "37 models"):
+        (found,) = typed(f"{page}\nRSGD-AR has {figure} here (2019, figure 3).\n")
+        assert figure.split()[0] in found
+    measured = read(DOCS / "data" / "rsgd-fig1.parquet").table("adult").at("DP-AGD", "ε = 1").alone
+    assert len(typed(f"{page}\nDP-AGD reaches {measured} %.\n")) == 1
+    assert typed(f"{page}\nAt ε = 0.05, in 5 folds, `83.7` and [there](there-83.7.md), in 2019.\n") == []
+    assert TYPED_ROW.search("| a | 1 |\n")
+
+
+def test_every_file_is_small_says_where_it_is_from_and_is_shown():
+    texts = [page.read_text(encoding="utf-8") for page in pages_in(DOCS)]
+    shown = set().union(*map(files_in, texts))
+    files = {path.stem: path for path in (DOCS / "data").glob("*.parquet") if holds_results(path)}
+    assert set(files) == shown
+    for name, path in files.items():
+        assert path.stat().st_size < 200_000
+        run = read(path).run
+        assert any(f"<!-- data {name} -->" in text for text in texts)
+        assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", run.date)
+        assert run.command
+        assert run.transcribed or run.versions["dperm"]
+        assert not re.search(r"/(?:work|tmp|home|root)/", str(run))
+
+
+def test_every_figure_is_small_and_shown():
+    texts = "".join(page.read_text(encoding="utf-8") for page in pages_in(DOCS))
+    for path in (DOCS / "results" / "figures").iterdir():
+        assert path.stat().st_size < 160_000
+        assert f"figures/{path.name})" in texts
+
+
+def test_rows_are_named_by_their_first_cells():
+    table = read(DOCS / "data" / "text.parquet").table("rcv1")
+    assert table.at(f"auto{BETWEEN}256", "ε = 1").number > 50
