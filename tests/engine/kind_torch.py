@@ -19,7 +19,8 @@ def rows(X, y, *, row_map, n_rows, mask=None):
 
     device = os.environ.get("DPERM_TORCH_DEVICE", "cpu")
     tensor = torch.from_numpy(np.array(X)).to(device)
-    labels = torch.from_numpy(np.array(y)).to(device)
+    weighted = np.asarray(y).dtype.names is not None  # pairs of target and weight, which no tensor holds
+    labels = np.array(y) if weighted else torch.from_numpy(np.array(y)).to(device)
     return TorchRows(tensor, labels, row_map=row_map, n_rows=n_rows, mask=mask)
 
 
