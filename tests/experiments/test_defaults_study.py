@@ -80,7 +80,7 @@ def test_the_whole_study(folder, monkeypatch, capsys):
     files = {path.name for path in out.iterdir()}
     assert files == {
         "results.parquet", "candidates.parquet", "regression.parquet", "calibration.parquet", "pair.png",
-        "triple.png", "figure.png", "others.png", "regret.png", "report.md",
+        "triple.png", "figure.png", "others.png", "regret.png", "report.md", "tables.parquet", "seconds.json",
     }  # fmt: skip
     for words in ("two classes, accuracy, %", "several classes, AUC", "regression, R²", "calibration error"):
         assert words in shown

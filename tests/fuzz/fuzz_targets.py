@@ -653,7 +653,7 @@ def _without_long_work() -> list[tuple[tuple[str, ...], Any]]:
     dperm.experiments.compare.compare = stop
     dperm.audit.examination.audit_all = stop
     dperm.audit.self_test.self_test = stop
-    dperm.cli.reproduce._reproduce = stop
+    dperm.cli.reproduce._reproduce = dperm.cli.reproduce._write_docs = stop
     sys.modules["dperm.cli.curvature"].load = stop
 
     def walk(path: tuple[str, ...], command: Any) -> Any:

@@ -52,7 +52,7 @@ class Run:
             others = ", ".join(
                 f"{shown} {self.versions[name]}" for name, shown in _PACKAGES.items() if name in self.versions
             )
-            parts.append(f"dperm {self.versions.get('dperm', '?')} ({others})")
+            parts.append(f"dperm {self.versions.get('dperm', '?')}" + (f" ({others})" if others else ""))
         if self.machine:
             parts.append(f"{self.machine['cores']} cores of {self.machine['processor']}")
         if self.note:
