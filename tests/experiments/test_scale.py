@@ -261,7 +261,10 @@ def measured(seconds, mb, kind=DENSE, methods=(AUTO, THEIRS), theirs=2.0):
     for one in sweep.cells():
         busy = seconds(one.shape.n) * (1 if one.method.is_private else theirs)
         held = int(1e6 * mb(one.shape.n))
-        outcomes[one] = Outcome(cell=one, seconds=busy, cpu_seconds=busy, memory=held, row_bytes=1, entries=1)
+        size = 100 * one.shape.n
+        outcomes[one] = Outcome(
+            cell=one, seconds=busy, cpu_seconds=busy, memory=held, row_bytes=size, entries=size
+        )
     return tables.Measured(sweep=sweep, outcomes=outcomes)
 
 
@@ -292,7 +295,7 @@ def test_tables_name_what_was_measured_and_what_was_not():
         for section in tables.sections([replace(one, outcomes=outcomes)])
     }
     assert found["Slopes"].rows[0][:4] == ("dense by n: auto", "1.00", "1.00", "1.00")
-    assert len(found["Slopes"].rows) == 1  # two sizes of the other have no exponent
+    assert found["Slopes"].rows[1] == (f"dense by n: {LOGISTIC}", *3 * (tables.TOO_FEW,), "")
     assert found["Processor seconds by n (dense)"].rows[1][1:] == ("0.200", "2.00", "> 300 s")
     assert found["Ratio by n (dense)"].rows == (("auto", "0.500", "0.500", "not counted"),)
     assert found["Largest size"].rows[1][1] == "1,000,000"

@@ -15,7 +15,7 @@ from dperm.models.atomic import atomic_path
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLUMNS = {DENSE: (DENSE,), f"{CODED}, in memory and in {SHARDS}": (CODED, SHARDS), SPARSE: (SPARSE,)}
+COLUMNS = ((DENSE,), (CODED, SHARDS), (SPARSE,))
 ROWS = (("n", BUSY, "processor seconds"), ("n", MEMORY, "peak memory, MB"), ("p", BUSY, "processor seconds"))
 _MECHANISMS = ("auto", "objective", "output", "ssp", "rsgd-ar", "dp-gd", "dp-sgd")
 _DASHES = {SCIKIT_LEARN[0]: "--", SCIKIT_LEARN[1]: ":"}
@@ -35,11 +35,12 @@ def draw(measured: Sequence[Measured], path: Path) -> Path:
     FigureCanvasAgg(figure)
     handles: dict[str, Any] = {}
     for axes, (over, quantity, label) in zip(figure.subplots(3, 3), ROWS, strict=True):
-        for place, (title, kinds) in zip(axes, COLUMNS.items(), strict=True):
+        for place, kinds in zip(axes, COLUMNS, strict=True):
             mine = [one for one in measured if one.sweep.kind in kinds and one.sweep.over == over]
             handles |= _panel(place, mine, quantity)
             fixed = ", ".join(dict.fromkeys(one.sweep.setting for one in mine))
-            place.set_title(f"{title}; {fixed}" if mine else title, loc="left", fontsize=10.5)
+            title = " and ".join(one.sweep.kind for one in mine)
+            place.set_title(f"{title}; {fixed}" if mine else kinds[0], loc="left", fontsize=10.5)
             place.set_xlabel(over)
             place.set_ylabel(label)
     figure.suptitle(

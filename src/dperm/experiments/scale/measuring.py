@@ -20,7 +20,7 @@ from dperm.experiments.reproduce.item import Bench
 from dperm.experiments.scale import child, files, memory
 from dperm.experiments.scale.cells import PACKAGES, SHARDS, SPARK, Cell, Shape, Sweep
 
-LIMIT = 300.0
+LIMIT = 900.0
 """Seconds that a process may take for a cell, its start, its rows and all its fits included."""
 
 

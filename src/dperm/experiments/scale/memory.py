@@ -5,7 +5,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from dperm.experiments.scale.cells import DENSE, SHARDS, SPARSE, Cell
+from dperm.experiments.scale.cells import DENSE, SHARDS, SPARSE, TORCH, Cell
 from dperm.experiments.scale.rows import ENTRIES, record_entries
 
 SHARE = 0.6
@@ -67,7 +67,8 @@ def expected(cell: Cell) -> float:
     if shape.kind == SHARDS:
         return _SHARDS_BYTES + beside
     if shape.kind == DENSE:
-        return 3 * 4 * shape.n * shape.p + beside
+        copies = 4 if cell.method.engine == TORCH else 3
+        return copies * 4 * shape.n * shape.p + beside
     if shape.kind == SPARSE:
         return 5 * 8 * shape.n * ENTRIES + beside
     return 3 * 8 * shape.n * record_entries(shape.p) + beside

@@ -10,7 +10,7 @@ from dperm.experiments.scale.cells import Cell, Method, Sweep
 from dperm.experiments.scale.measuring import Outcome
 from dperm.experiments.scale.slopes import RULE, Slope, slope
 
-NOT_COUNTED, NOT_RUN = "not counted", "not run"
+NOT_COUNTED, NOT_RUN, TOO_FEW = "not counted", "not run", "too few sizes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,12 +102,9 @@ def slopes_table(measured: Sequence[Measured]) -> Section:
     for one in measured:
         for method in one.sweep.methods:
             found = [one.slope(method, quantity) for quantity in QUANTITIES]
-            known = [some for some in found if some is not None]
-            if known:
-                exponents = ("" if some is None else f"{some.exponent:.2f}" for some in found)
-                rows.append(
-                    (row_name(one.sweep, method), *exponents, f"{known[0].first:,} to {known[0].last:,}")
-                )
+            exponents = (TOO_FEW if some is None else f"{some.exponent:.2f}" for some in found)
+            range_of = next((f"{some.first:,} to {some.last:,}" for some in found if some is not None), "")
+            rows.append((row_name(one.sweep, method), *exponents, range_of))
     return Section(
         title=f"Slopes: {RULE}",
         columns=("sweep and method", *(quantity.name.lower() for quantity in QUANTITIES), "sizes"),
