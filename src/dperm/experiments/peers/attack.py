@@ -36,7 +36,9 @@ class Found:
         return "survives"
 
 
-def attack(here: Matrix, there: Matrix, claimed: float, delta: float, confidence: float = CONFIDENCE) -> Found:
+def attack(
+    here: Matrix, there: Matrix, claimed: float, delta: float, confidence: float = CONFIDENCE
+) -> Found:
     """Bound epsilon by what was published on a table and on its neighbour, one row for each training.
 
     A score is learnt on a part of the runs, its threshold on another, and both are counted on the rest, so that the
@@ -50,9 +52,7 @@ def attack(here: Matrix, there: Matrix, claimed: float, delta: float, confidence
     scores = {"linear": _linear(*learn), "learnt": _learnt(*learn)}
     for name, score in scores.items():
         halves = [(score(part[::2]), score(part[1::2])) for part in choose]
-        tried = lower_bounds(
-            (halves[0][0], halves[1][0]), (halves[0][1], halves[1][1]), delta, failure, None
-        )
+        tried = lower_bounds((halves[0][0], halves[1][0]), (halves[0][1], halves[1][1]), delta, failure, None)
         hopes[name] = tried.direct
     best = max(hopes, key=lambda name: hopes[name])
     score = scores[best]

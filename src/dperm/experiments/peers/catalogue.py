@@ -14,7 +14,7 @@ CLASSES, NUMBERS = "classes", "numbers"
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One way to run a tool. ``folds`` limits how many folds a slow one gets; ``relation`` is not the tool's usual one."""
+    """One way to run a tool. A slow one gets so many ``folds`` at most; ``relation`` if it is not the tool's usual one."""
 
     label: str
     task: str = CLASSES
@@ -117,10 +117,12 @@ OPACUS = Peer(
         Setting(
             label="DP-SGD, batches of 256, lr 0.1, 10 epochs",
             options={"batch": 256, "lr": 0.1, "epochs": 10},
+            folds=2,
         ),
         Setting(
             label="DP-SGD, batches of 4,000, lr 4, 10 epochs",
             options={"batch": 4000, "lr": 4.0, "epochs": 10},
+            folds=3,
         ),
     ),
 )
@@ -135,11 +137,12 @@ JAX_PRIVACY = Peer(
         Setting(
             label="DP-SGD, rate 0.1, lr 4, 10 epochs",
             options={"rate": 0.1, "batch": 3600, "lr": 4.0, "epochs": 10},
+            folds=3,
         ),
         Setting(
             label="all rows, lr 4, 50 steps",
             options={"rate": 1.0, "batch": 36000, "lr": 4.0, "epochs": 50},
-            folds=2,
+            folds=1,
         ),
     ),
 )
@@ -153,12 +156,12 @@ TF_PRIVACY = Peer(
         Setting(
             label="logistic_objective_perturbation, 2 epochs",
             options={"method": "objective", "epochs": 2},
-            folds=2,
+            folds=1,
         ),
         Setting(
             label="logistic_dpsgd, batches of 400, 5 epochs",
             options={"method": "dpsgd", "epochs": 5, "batch_size": 400, "num_microbatches": 400},
-            folds=2,
+            folds=1,
             relation=ADD_REMOVE,
         ),
     ),
@@ -198,8 +201,8 @@ AIM = Peer(
     relation=ADD_REMOVE,
     settings=(
         Setting(
-            label="records of a model of at most 1 MB, then logistic regression",
-            options={"max_model_size": 1.0},
+            label="30 rounds, model of at most 1 MB, then logistic regression on its records",
+            options={"max_model_size": 1.0, "rounds": 30, "n_iters": 200},
             folds=1,
         ),
     ),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm import __version__
-from dperm.experiments.peers.catalogue import CLASSES, HERE, Peer, Setting, reference
+from dperm.experiments.peers.catalogue import CLASSES, OURS, Peer, Setting, reference
 from dperm.experiments.peers.environments import Environment
 from dperm.experiments.peers.rows import Table
 from dperm.experiments.peers.workers import LIMIT_S, Worker
@@ -34,7 +34,7 @@ def measure(
     """A row per budget and fold. Cells that were finished before are read; processes start when one is missing.
 
     After each fit of the tool ours is fitted to the same rows under the same relation, so that the ratio of the two
-    times hardly depends on what else the machine does. Both fit once beforehand, untimed.
+    times hardly depends on what else the machine does.
     """
     found: list[dict[str, Any]] = []
     python = None if environment is None else environment.python
@@ -57,7 +57,9 @@ def measure(
                 }
                 seed = bench.seed + fold
 
-                def make(epsilon: float = epsilon, fold: int = fold, seed: int = seed) -> list[dict[str, Any]]:
+                def make(
+                    epsilon: float = epsilon, fold: int = fold, seed: int = seed
+                ) -> list[dict[str, Any]]:
                     return [pair.cell(epsilon, fold, seed)]
 
                 about = {
@@ -84,16 +86,11 @@ class _Pair:
     ) -> None:
         self.peer, self.setting, self.table, self.output = peer, setting, table, output
         self._tool = Worker(peer.runner, python, limit)
-        self._ours = Worker(HERE[0].runner)
-        self._warm = False
+        self._ours = Worker(OURS.runner)
 
     def cell(self, epsilon: float, fold: int, seed: int) -> dict[str, Any]:
         self.output.parent.mkdir(parents=True, exist_ok=True)
         jobs = self._job(self.peer, self.setting, epsilon, fold, seed), self._beside(epsilon, fold, seed)
-        if not self._warm:
-            self._tool.ask(jobs[0])
-            self._ours.ask(jobs[1])
-            self._warm = True
         ours = self._ours.ask(jobs[1])
         answer = self._tool.ask(jobs[0])
         blank: dict[str, Any] = dict.fromkeys(("accuracy", "auc", "r2", "seconds", "megabytes"), float("nan"))
@@ -135,6 +132,9 @@ def _scores(said: NDArray[np.float64], y: NDArray[Any], task: str) -> dict[str, 
     """Accuracy and area under the ROC curve of probabilities, or R² of numbers."""
     if task == CLASSES:
         signs = np.where(y > 0, 1, -1)
-        return {"accuracy": float(((said > 0.5) == (y > 0)).mean()), "auc": float(area(said - 0.5, signs) or 0.0)}
+        return {
+            "accuracy": float(((said > 0.5) == (y > 0)).mean()),
+            "auc": float(area(said - 0.5, signs) or 0.0),
+        }
     around = float(np.sum((y - y.mean()) ** 2))
     return {"r2": 1 - float(np.sum((y - said) ** 2)) / around}

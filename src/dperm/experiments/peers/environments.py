@@ -65,7 +65,7 @@ def make_environment(
     fresh: bool = False,
     options: Sequence[str] = (),
 ) -> Environment:
-    """The environment ``folder / name``: the first candidate list of requirements with which the Python in ``check`` runs.
+    """The environment ``folder / name`` with the first list of requirements for which the Python in ``check`` runs.
 
     What worked before is used again. What failed is tried again: a registry may be reachable by now.
     """
@@ -105,31 +105,40 @@ def plain_message(text: str) -> str:
     return last if len(last) <= LONGEST_MESSAGE else last[: LONGEST_MESSAGE - 1] + "…"
 
 
-def _attempt(home: Path, check: str, requirements: tuple[str, ...], options: Sequence[str]) -> Attempt:
-    started = time.perf_counter()
-    shutil.rmtree(home, ignore_errors=True)
-    home.parent.mkdir(parents=True, exist_ok=True)
-    install = ["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--retries", "2"]
-    steps: list[tuple[list[str], int]] = [
-        ([sys.executable, "-m", "venv", str(home)], IMPORT_LIMIT_S),
-        ([str(_python(home)), *install, *options, *requirements], INSTALL_LIMIT_S),
-        ([str(_python(home)), "-I", "-c", check], IMPORT_LIMIT_S),
-    ]
-    for command, limit in steps:
-        message = _run(command, limit)
-        if message:
-            break
-    return Attempt(requirements=requirements, message=message, seconds=time.perf_counter() - started)
-
-
-def _run(command: list[str], limit: int) -> str:
-    """Empty where it went well."""
+def message_of(command: list[str], limit: int) -> str:
+    """What a command says of its failure; empty where it went well."""
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False, env=clean)
     except (OSError, subprocess.TimeoutExpired) as error:
         return plain_message(f"{type(error).__name__}: {error}")
     return plain_message(done.stderr) if done.returncode else ""
+
+
+def _attempt(home: Path, check: str, requirements: tuple[str, ...], options: Sequence[str]) -> Attempt:
+    started = time.perf_counter()
+    shutil.rmtree(home, ignore_errors=True)
+    home.parent.mkdir(parents=True, exist_ok=True)
+    install = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-input",
+        "--disable-pip-version-check",
+        "--retries",
+        "2",
+    ]
+    steps: list[tuple[list[str], int]] = [
+        ([sys.executable, "-m", "venv", str(home)], IMPORT_LIMIT_S),
+        ([str(_python(home)), *install, *options, *requirements], INSTALL_LIMIT_S),
+        ([str(_python(home)), "-I", "-c", check], IMPORT_LIMIT_S),
+    ]
+    for command, limit in steps:
+        message = message_of(command, limit)
+        if message:
+            break
+    return Attempt(requirements=requirements, message=message, seconds=time.perf_counter() - started)
 
 
 def _kept(home: Path, candidates: Sequence[tuple[str, ...]]) -> Environment | None:

@@ -1,4 +1,4 @@
-"""What every tool is given: encoded rows, labels and folds in a file, and records for those that encode by themselves."""
+"""What every tool is given: a file of encoded rows, labels and folds, or of records for those that bin by themselves."""
 
 from __future__ import annotations
 

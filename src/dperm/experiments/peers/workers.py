@@ -86,7 +86,11 @@ class Worker:
             alarm.cancel()
         if not line:
             self.close()
-            why = f"stopped after {self.limit:g} s" if late.is_set() else f"ended with status {process.returncode}"
+            why = (
+                f"stopped after {self.limit:g} s"
+                if late.is_set()
+                else f"ended with status {process.returncode}"
+            )
             return {"error": f"the process {why}"}
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:

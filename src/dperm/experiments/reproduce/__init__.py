@@ -19,6 +19,7 @@ MODULES = {
     "frontier": "frontier",
     "defaults": "defaults",
     "plan": "expected",
+    "peers": "peers",
 }
 """In which module of this package the dict ``ITEMS`` has each item. One line adds an item."""
 

@@ -23,7 +23,7 @@ def train(X: Any, y: Any, job: dict[str, Any]) -> Any:
 
 
 def releases(X: Any, y: Any, job: dict[str, Any]) -> Any:
-    source = np.random.RandomState(job["seed"])  # noqa: NPY002, the kind that it takes
+    source = np.random.RandomState(job["seed"])
     found = []
     for _ in range(job["runs"]):
         model = _logistic(job, source).fit(X, y)

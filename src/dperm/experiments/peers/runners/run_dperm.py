@@ -13,7 +13,9 @@ def _model(job: dict[str, Any]) -> Any:
     settings = dict(job["settings"])
     name = settings.pop("mechanism", "auto")
     budget = {"epsilon": job["epsilon"], "delta": job["delta"], "neighbours": job["relation"]}
-    common = budget | settings | {"mechanism": resolve(name), "random_state": np.random.default_rng(job["seed"])}
+    common = (
+        budget | settings | {"mechanism": resolve(name), "random_state": np.random.default_rng(job["seed"])}
+    )
     if job["task"] == "numbers":
         return PrivateLinearRegression(**common, y_range=tuple(job["y_range"]))
     return PrivateLogisticRegression(**common, classes=[0, 1])

@@ -36,7 +36,7 @@ def train(X: Any, y: Any, job: dict[str, Any]) -> Any:
         epsilon=job["epsilon"],
         delta=job["delta"],
         domain=domain,
-        random_state=np.random.RandomState(job["seed"]),  # noqa: NPY002, the kind that it takes
+        random_state=np.random.RandomState(job["seed"]),
         n_jobs=1,
         **job["settings"],
     )

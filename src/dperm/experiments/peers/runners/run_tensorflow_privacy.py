@@ -14,7 +14,12 @@ def _weights(X: Any, y: Any, job: dict[str, Any]) -> Any:
     empty = datasets.RegressionDataset(np.zeros((1, X.shape[1]), np.float32), np.zeros(1, int), None)
     rows = datasets.RegressionDataset(np.array(X, np.float32), np.array(y, int), None)
     tf.keras.backend.clear_session()
-    common = {"epsilon": job["epsilon"], "delta": job["delta"], "num_classes": 2, "epochs": ways.pop("epochs")}
+    common = {
+        "epsilon": job["epsilon"],
+        "delta": job["delta"],
+        "num_classes": 2,
+        "epochs": ways.pop("epochs"),
+    }
     if ways.pop("method") == "objective":
         found, _ = multinomial_logistic.logistic_objective_perturbation(
             rows, empty, **common, input_clipping_norm=1.0
