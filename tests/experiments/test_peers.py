@@ -117,8 +117,7 @@ def trial_of(peer, share):
     return Trial(
         peer=peer,
         what=f"noise times {share}",
-        left=(here, y),
-        right=(there, y),
+        tables=((here, y), (there, y)),
         relation="replace-one",
         options={"share": share},
         runs=20_000,

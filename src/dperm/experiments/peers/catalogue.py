@@ -14,7 +14,7 @@ CLASSES, NUMBERS = "classes", "numbers"
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One way to run a tool. A slow one gets so many ``folds`` at most; ``relation`` if it is not the tool's usual one."""
+    """One way to run a tool: on a few ``folds`` where it is slow, under ``relation`` where that is not its usual one."""
 
     label: str
     task: str = CLASSES

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm import __version__
 from dperm.experiments.peers.catalogue import CLASSES, OURS, Peer, Setting, reference
 from dperm.experiments.peers.environments import Environment
 from dperm.experiments.peers.rows import Table
@@ -38,7 +38,7 @@ def measure(
     """
     found: list[dict[str, Any]] = []
     python = None if environment is None else environment.python
-    version = __version__ if environment is None else environment.version(peer.package)
+    version = metadata.version(peer.package) if environment is None else environment.version(peer.package)
     folder = bench.parts / "peers"
     with ExitStack() as stack:
         pair = _Pair(peer, setting, python, table, folder / "output.npy", limit)

@@ -26,8 +26,9 @@ def try_r_package(name: str) -> Environment:
 
 
 def _install(name: str, folder: Path) -> str:
-    where = f'lib = "{folder.as_posix()}"'
-    return f'install.packages("{name}", {where}, repos = "{MIRROR}"); library({name}, {where.replace("lib", "lib.loc")})'
+    where = f'"{folder.as_posix()}"'
+    load = f"library({name}, lib.loc = {where})"
+    return f'install.packages("{name}", lib = {where}, repos = "{MIRROR}"); {load}'
 
 
 def _attempt(what: str, command: list[str]) -> Attempt:

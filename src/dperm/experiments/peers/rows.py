@@ -1,4 +1,4 @@
-"""What every tool is given: a file of encoded rows, labels and folds, or of records for those that bin by themselves."""
+"""What every tool is given: a file of encoded rows, labels and folds, or of records for those that bin them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.datasets import encode, encode_target, feature_names, load_dataset
+from dperm.datasets.features import Categorical
+from dperm.datasets.numeric import Numeric
 from dperm.datasets.schema import Schema
 from dperm.datasets.target import Target
 from dperm.experiments.splits import assign_folds, text_code
 from dperm.models.atomic import atomic_path
 
 ENCODED, RECORDS = "encoded", "records"
+FOLDS = 5
 NUMBER_TARGETS = {"cps": Target(name="earnings", range=(0.0, 75.0), unit="dollars an hour")}
 """Sets of which a number is predicted, and its public range."""
 
@@ -41,8 +44,8 @@ class Table:
     public: Mapping[str, Any] = field(default_factory=dict)
 
 
-def prepare(name: str, folder: Path, folds: int, most_rows: int | None = None) -> Table:
-    """Write the files of a named data set; the folds are those of ``dperm compare``.
+def prepare(name: str, folder: Path, most_rows: int | None = None) -> Table:
+    """Write the files of a named data set; the five folds are those of ``dperm compare``.
 
     Raises
     ------
@@ -59,7 +62,7 @@ def prepare(name: str, folder: Path, folds: int, most_rows: int | None = None) -
     X, y = encode(table, schema), encode_target(table, schema)
     if schema.target.range is None:
         y = (y == schema.classes[1]).astype(np.int64)
-    fold = assign_folds(label, 0, len(y), folds)
+    fold = assign_folds(label, 0, len(y), FOLDS)
     digest = hashlib.sha256(X.tobytes() + y.tobytes() + fold.tobytes()).hexdigest()[:16]
     files = {kind: folder / f"{name}-{digest}-{kind}.npz" for kind in (ENCODED, RECORDS)}
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,16 +100,16 @@ def _records(table: Any, schema: Schema) -> tuple[NDArray[Any], dict[str, Any]]:
     types, bounds, categories = [], {}, {}
     for feature in schema.features:
         values = table[feature.name].to_pylist()
-        ends = getattr(feature, "range", None)
-        if ends is None:
+        if isinstance(feature, Numeric):
+            low, high = feature.range
+            given = [low if v is None or v in feature.missing else float(v) for v in values]
+            columns[feature.name] = np.clip(np.array(given), low, high)
+            types.append("continuous")
+            bounds[feature.name] = low, high
+        elif isinstance(feature, Categorical):
             columns[feature.name] = np.array([str(value) for value in values])
             types.append("nominal")
             categories[feature.name] = [str(value) for value in feature.categories]
-        else:
-            given = [ends[0] if v is None or v in feature.missing else float(v) for v in values]
-            columns[feature.name] = np.clip(np.array(given), *ends)
-            types.append("continuous")
-            bounds[feature.name] = ends
     kinds = np.dtype([(name, column.dtype) for name, column in columns.items()])
     records = np.empty(table.num_rows, kinds)
     for name, column in columns.items():
@@ -120,7 +123,8 @@ def _ends(table: Any, schema: Schema, name: str, column: int) -> tuple[float, fl
 
     two = table.slice(0, 2)
     place = two.column_names.index(name)
-    ends = next(feature for feature in schema.features if feature.name == name).range
-    two = two.set_column(place, name, pa.array(ends, two.schema.field(name).type))
+    feature = next(feature for feature in schema.features if feature.name == name)
+    assert isinstance(feature, Numeric)
+    two = two.set_column(place, name, pa.array(feature.range, two.schema.field(name).type))
     low, high = encode(two, schema)[:, column].tolist()
     return low, high

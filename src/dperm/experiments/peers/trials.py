@@ -38,8 +38,7 @@ class Trial:
 
     peer: Peer
     what: str
-    left: Rows
-    right: Rows
+    tables: tuple[Rows, Rows]
     relation: str
     options: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -62,7 +61,7 @@ def try_claim(trial: Trial, environment: Environment, bench: Bench) -> dict[str,
     }
     version = environment.version(trial.peer.package)
     key = {"tool": trial.peer.name, "version": version, "what": trial.what, "job": job, "seed": bench.seed}
-    key["tables"] = [some.tolist() for rows in (trial.left, trial.right) for some in rows]
+    key["tables"] = [some.tolist() for rows in trial.tables for some in rows]
 
     def make() -> list[dict[str, Any]]:
         folder = bench.parts / "peers"
@@ -84,8 +83,9 @@ def try_claim(trial: Trial, environment: Environment, bench: Bench) -> dict[str,
 def _attacked(
     trial: Trial, job: Mapping[str, Any], worker: Worker, folder: Path, seed: int
 ) -> dict[str, Any]:
-    published, claimed = [], {}
-    for side, (X, y) in enumerate((trial.left, trial.right)):
+    published: list[NDArray[np.float64]] = []
+    claimed: dict[str, float] = {}
+    for side, (X, y) in enumerate(trial.tables):
         rows, output = folder / "tiny.npz", folder / "published.npy"
         np.savez(rows, X=X, y=y)
         answer = worker.ask({**job, "rows": str(rows), "output": str(output), "seed": 2 * seed + side})
@@ -100,21 +100,21 @@ def _attacked(
     return {**numbers, "runs": found.runs, "score": found.score, "verdict": found.verdict, "error": ""}
 
 
-def _lone(n_rows: int, n_features: int, length: float, *, leaves: bool = False) -> dict[str, Rows]:
+def _lone(n_rows: int, n_features: int, length: float, *, leaves: bool = False) -> tuple[Rows, Rows]:
     """A long row among empty ones: it becomes empty, or it leaves."""
     X, y = np.zeros((n_rows, n_features)), np.ones(n_rows)
     X[0, 0] = length
     without = X.copy()
     without[0] = 0
-    return {"left": (X, y), "right": (X[1:], y[1:]) if leaves else (without, y)}
+    return (X, y), (X[1:], y[1:]) if leaves else (without, y)
 
 
-def _among_two(length: float, changed: str) -> dict[str, Rows]:
+def _among_two(length: float, changed: str) -> tuple[Rows, Rows]:
     """A row beside two empty ones with both labels: its label changes, or it becomes empty."""
     X, y = np.array([[0.0], [0.0], [length]]), np.array([0, 1, 1])
     if changed == "label":
-        return {"left": (X, y), "right": (X, np.array([0, 1, 0]))}
-    return {"left": (X, y), "right": (np.zeros_like(X), y)}
+        return (X, y), (X, np.array([0, 1, 0]))
+    return (X, y), (np.zeros_like(X), y)
 
 
 def _records(values: list[Any], kind: str) -> NDArray[Any]:
@@ -123,12 +123,12 @@ def _records(values: list[Any], kind: str) -> NDArray[Any]:
     return rows
 
 
-def _collinear(n_rows: int) -> dict[str, Rows]:
+def _collinear(n_rows: int) -> tuple[Rows, Rows]:
     """Two far rows after an even number of others on a line; without the last row the other one is dropped too."""
     across = np.linspace(0.0, 2.0, n_rows)
     x = np.append(across, [10.0, 9.9])
     y = np.append(np.full(n_rows, 4.97), [1e4, 1e4])
-    return {"left": (x[:, None], y), "right": (x[:-1, None], y[:-1])}
+    return (x[:, None], y), (x[:-1, None], y[:-1])
 
 
 _LABELS = np.array([0, 1] * 20)
@@ -141,7 +141,7 @@ TRIALS = (
     Trial(
         peer=DIFFPRIVLIB,
         what="LogisticRegression, data_norm = 1, one label changes",
-        **_among_two(1.0, "label"),
+        tables=_among_two(1.0, "label"),
         relation="replace-one",
         options={"data_norm": 1.0, "fit_intercept": False},
         delta=0.0,
@@ -150,7 +150,7 @@ TRIALS = (
     Trial(
         peer=DIFFPRIVLIB,
         what="LogisticRegression, data_norm = 100, a row becomes empty",
-        **_among_two(100.0, "row"),
+        tables=_among_two(100.0, "row"),
         relation="replace-one",
         options={"data_norm": 100.0, "fit_intercept": False},
         delta=0.0,
@@ -159,7 +159,7 @@ TRIALS = (
     Trial(
         peer=OPACUS,
         what="all rows in every step, the row becomes empty",
-        **_lone(4, 1, 1000.0),
+        tables=_lone(4, 1, 1000.0),
         relation="add-remove",
         options=_WHOLE,
         runs=3000,
@@ -167,7 +167,7 @@ TRIALS = (
     Trial(
         peer=OPACUS,
         what="all rows in every step, the row leaves (the divisor is the number of rows)",
-        **_lone(4, 200, 1000.0, leaves=True),
+        tables=_lone(4, 200, 1000.0, leaves=True),
         relation="add-remove",
         options=_WHOLE,
         runs=1000,
@@ -175,7 +175,7 @@ TRIALS = (
     Trial(
         peer=OPACUS,
         what="Poisson batches, all steps seen, the row becomes empty",
-        **_lone(8, 1, 1000.0),
+        tables=_lone(8, 1, 1000.0),
         relation="add-remove",
         options=_STEPS,
         runs=2000,
@@ -183,7 +183,7 @@ TRIALS = (
     Trial(
         peer=OPACUS,
         what="poisson_sampling=False, loader not shuffled, all steps seen, the row becomes empty",
-        **_lone(8, 1, 1000.0),
+        tables=_lone(8, 1, 1000.0),
         relation="add-remove",
         options={**_STEPS, "poisson": False},
         runs=2000,
@@ -191,7 +191,7 @@ TRIALS = (
     Trial(
         peer=OPACUS,
         what="poisson_sampling=False, loader shuffled, all steps seen, the row becomes empty",
-        **_lone(8, 1, 1000.0),
+        tables=_lone(8, 1, 1000.0),
         relation="add-remove",
         options={**_STEPS, "poisson": False, "shuffle": True},
         runs=2000,
@@ -199,7 +199,7 @@ TRIALS = (
     Trial(
         peer=JAX_PRIVACY,
         what="Poisson batches of half the rows, two steps, the row leaves",
-        **_lone(4, 1, 1000.0, leaves=True),
+        tables=_lone(4, 1, 1000.0, leaves=True),
         relation="add-remove",
         options={"lr": 1.0, "batch": 2, "rate": 0.5, "epochs": 1},
         runs=3000,
@@ -207,8 +207,10 @@ TRIALS = (
     Trial(
         peer=DP_EBM,
         what="a number with public bounds, one label changes",
-        left=(_records([0.0] * 39 + [1.0], "f8"), _LABELS),
-        right=(_records([0.0] * 39 + [1.0], "f8"), np.append(_LABELS[:-1], 0)),
+        tables=(
+            (_records([0.0] * 39 + [1.0], "f8"), _LABELS),
+            (_records([0.0] * 39 + [1.0], "f8"), np.append(_LABELS[:-1], 0)),
+        ),
         relation="replace-one",
         options={"max_rounds": 2},
         facts={"records": _NUMBER, "asked": [0.0, 1.0]},
@@ -217,8 +219,10 @@ TRIALS = (
     Trial(
         peer=DP_EBM,
         what="a category that one row alone has",
-        left=(_records(["a"] * 39 + ["z"], "U1"), _LABELS),
-        right=(_records(["a"] * 40, "U1"), _LABELS),
+        tables=(
+            (_records(["a"] * 39 + ["z"], "U1"), _LABELS),
+            (_records(["a"] * 40, "U1"), _LABELS),
+        ),
         relation="replace-one",
         options={"max_rounds": 2},
         facts={"records": _CATEGORY, "asked": ["a", "z"]},
@@ -227,7 +231,7 @@ TRIALS = (
     Trial(
         peer=OPENDP,
         what="LinearRegression (Theil-Sen), 40 rows, the last one leaves",
-        **_collinear(38),
+        tables=_collinear(38),
         relation="add-remove",
         facts={"x_range": (0.0, 10.0), "y_range": (0.0, 10.0)},
         epsilon=4.0,
@@ -237,8 +241,10 @@ TRIALS = (
     Trial(
         peer=TF_PRIVACY,
         what="logistic_objective_perturbation, empty rows, one label changes",
-        left=(np.zeros((4, 1)), np.array([0, 1, 0, 1])),
-        right=(np.zeros((4, 1)), np.array([0, 1, 0, 0])),
+        tables=(
+            (np.zeros((4, 1)), np.array([0, 1, 0, 1])),
+            (np.zeros((4, 1)), np.array([0, 1, 0, 0])),
+        ),
         relation="replace-one",
         options={"method": "objective", "epochs": 3},
         runs=100,

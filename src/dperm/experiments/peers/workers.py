@@ -74,7 +74,12 @@ class Worker:
         assert process.stdin is not None
         assert process.stdout is not None
         late = threading.Event()
-        alarm = threading.Timer(self.limit, lambda: (late.set(), process.kill()))
+
+        def stop() -> None:
+            late.set()
+            process.kill()
+
+        alarm = threading.Timer(self.limit, stop)
         alarm.start()
         try:
             process.stdin.write(json.dumps(job) + "\n")

@@ -25,7 +25,7 @@ DATASETS = ("adult", "bank", "cps")
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """Which data sets, budgets and tools, and how many rows and folds."""
+    """Which data sets, budgets and tools, how many rows, and how many of the folds are run."""
 
     datasets: tuple[str, ...] = DATASETS
     epsilons: tuple[float, ...] = (0.1, 1.0, 4.0)
@@ -93,7 +93,7 @@ def _tables(size: Size, bench: Bench) -> tuple[list[Table], list[str]]:
     found, missing = [], []
     for name in size.datasets:
         try:
-            found.append(prepare(name, bench.parts / "peers", size.folds, size.most_rows))
+            found.append(prepare(name, bench.parts / "peers", size.most_rows))
         except DataUnavailable as error:
             missing.append(f"{name}: {error}")
     return found, missing

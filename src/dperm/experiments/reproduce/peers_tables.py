@@ -54,7 +54,8 @@ def _scores(dataset: str, cells: Cells, attacks: Cells) -> Section:
     metrics = {"accuracy": (100, 1), "auc": (1, 3)} if cells[0]["task"] == "classes" else {"r2": (1, 3)}
     names = {"accuracy": "accuracy, %", "auc": "AUC", "r2": "R²"}
     epsilons = sorted({cell["epsilon"] for cell in cells if cell["private"]})
-    rows, by_tool = [], {}
+    rows: list[tuple[str, ...]] = []
+    by_tool: dict[str, dict[str, Cells]] = {}
     for (tool, setting), mine in lines_of(cells).items():
         by_tool.setdefault(tool, {})[setting] = mine
         version = mine[0]["version"] if tool not in _OURS else ""
