@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from dperm.models.atomic import atomic_path
@@ -119,19 +120,14 @@ def _attempt(home: Path, check: str, requirements: tuple[str, ...], options: Seq
     started = time.perf_counter()
     shutil.rmtree(home, ignore_errors=True)
     home.parent.mkdir(parents=True, exist_ok=True)
-    install = [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-input",
-        "--disable-pip-version-check",
-        "--retries",
-        "2",
-    ]
+    quietly = ("install", "--quiet", "--no-input", "--disable-pip-version-check", "--retries", "2")
+    borrowed = find_spec("pip") is not None  # the present pip serves all: one for each takes longer to make
+    pip = [str(_python(home)), "-m", "pip"]
+    if borrowed:
+        pip = [sys.executable, "-m", "pip", "--python", str(_python(home))]
     steps: list[tuple[list[str], int]] = [
-        ([sys.executable, "-m", "venv", str(home)], IMPORT_LIMIT_S),
-        ([str(_python(home)), *install, *options, *requirements], INSTALL_LIMIT_S),
+        ([sys.executable, "-m", "venv", *["--without-pip"] * borrowed, str(home)], INSTALL_LIMIT_S),
+        ([*pip, *quietly, *options, *requirements], INSTALL_LIMIT_S),
         ([str(_python(home)), "-I", "-c", check], IMPORT_LIMIT_S),
     ]
     for command, limit in steps:

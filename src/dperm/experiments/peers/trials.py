@@ -162,7 +162,7 @@ TRIALS = (
         tables=_lone(4, 1, 1000.0),
         relation="add-remove",
         options=_WHOLE,
-        runs=3000,
+        runs=1000,
     ),
     Trial(
         peer=OPACUS,
@@ -170,7 +170,7 @@ TRIALS = (
         tables=_lone(4, 200, 1000.0, leaves=True),
         relation="add-remove",
         options=_WHOLE,
-        runs=1000,
+        runs=400,
     ),
     Trial(
         peer=OPACUS,
@@ -178,7 +178,7 @@ TRIALS = (
         tables=_lone(8, 1, 1000.0),
         relation="add-remove",
         options=_STEPS,
-        runs=2000,
+        runs=600,
     ),
     Trial(
         peer=OPACUS,
@@ -186,7 +186,7 @@ TRIALS = (
         tables=_lone(8, 1, 1000.0),
         relation="add-remove",
         options={**_STEPS, "poisson": False},
-        runs=2000,
+        runs=1500,
     ),
     Trial(
         peer=OPACUS,
@@ -194,7 +194,7 @@ TRIALS = (
         tables=_lone(8, 1, 1000.0),
         relation="add-remove",
         options={**_STEPS, "poisson": False, "shuffle": True},
-        runs=2000,
+        runs=600,
     ),
     Trial(
         peer=JAX_PRIVACY,
@@ -202,7 +202,7 @@ TRIALS = (
         tables=_lone(4, 1, 1000.0, leaves=True),
         relation="add-remove",
         options={"lr": 1.0, "batch": 2, "rate": 0.5, "epochs": 1},
-        runs=3000,
+        runs=1500,
     ),
     Trial(
         peer=DP_EBM,
@@ -214,7 +214,7 @@ TRIALS = (
         relation="replace-one",
         options={"max_rounds": 2},
         facts={"records": _NUMBER, "asked": [0.0, 1.0]},
-        runs=1000,
+        runs=400,
     ),
     Trial(
         peer=DP_EBM,
@@ -226,7 +226,7 @@ TRIALS = (
         relation="replace-one",
         options={"max_rounds": 2},
         facts={"records": _CATEGORY, "asked": ["a", "z"]},
-        runs=1000,
+        runs=400,
     ),
     Trial(
         peer=OPENDP,
