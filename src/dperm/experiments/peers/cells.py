@@ -111,7 +111,8 @@ class _Pair:
 
     def _job(self, peer: Peer, setting: Setting, epsilon: float, fold: int, seed: int) -> dict[str, Any]:
         public = dict(self.table.public)
-        renamed = {name: public[other] for name, other in peer.told.items()}
+        if setting.one_column:
+            public |= {"columns": [public["column"]], "x_range": public["column_range"]}
         return {
             "do": "fit",
             "rows": str(self.table.files[peer.rows]),
@@ -124,7 +125,6 @@ class _Pair:
             "relation": peer.relation_of(setting),
             "settings": dict(setting.options),
             **public,
-            **renamed,
         }
 
 

@@ -91,6 +91,8 @@ def _times(axes: Axes, cells: Cells, looks: dict[str, dict[str, Any]]) -> None:
     axes.axvline(1.0, color=PALETTE[0], linewidth=2.4)
     axes.set_yticks(range(len(looks)), list(looks)[::-1])
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.minorticks_off()
     axes.set_title("time of a fit, over ours", loc="left", fontsize=11)
     axes.set_xlabel("times as long as dperm's default (log scale)")
     axes.spines[["top", "right"]].set_visible(False)

@@ -13,6 +13,7 @@ from dperm.experiments.reproduce.item import Check, Section
 
 Cells = Sequence[Mapping[str, Any]]
 NOTHING = "–"
+_HUGE = 1e5
 _OURS = tuple(peer.name for peer in HERE)
 
 
@@ -195,4 +196,6 @@ def checks(cells: Cells, attacks: Cells) -> Iterable[Check]:
 
 
 def _number(value: float, digits: int) -> str:
-    return NOTHING if np.isnan(value) else f"{value:,.{digits}f}"
+    if np.isnan(value):
+        return NOTHING
+    return f"{value:,.{digits}f}" if abs(value) < _HUGE else f"{value:.0e}"

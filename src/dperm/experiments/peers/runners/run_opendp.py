@@ -23,9 +23,7 @@ def _measurement(job: dict[str, Any]) -> Any:
 
 def train(X: Any, y: Any, job: dict[str, Any]) -> Any:
     model, _ = _measurement(job)
-    column = job["column"]
-    fitted = model.fit(X[:, [column]].astype(np.float64), y.astype(np.float64))
-    return lambda rows: fitted.predict(rows[:, [column]])
+    return model.fit(X.astype(np.float64), y.astype(np.float64)).predict
 
 
 def releases(X: Any, y: Any, job: dict[str, Any]) -> Any:

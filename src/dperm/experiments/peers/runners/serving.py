@@ -41,6 +41,7 @@ def fit(tool: Any, job: dict[str, Any]) -> dict[str, Any]:
     The first fit of a process is preceded by one to a few rows, so that nobody's imports are timed.
     """
     X, y, fold = read_rows(job["rows"])
+    X = X[:, job["columns"]] if "columns" in job else X
     tested = fold == job["fold"]
     rows, labels = X[~tested], y[~tested]
     if not WARM:
