@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,8 @@ def measure(
     version = metadata.version(peer.package) if environment is None else environment.version(peer.package)
     folder = bench.parts / "peers"
     with ExitStack() as stack:
-        pair = _Pair(peer, setting, python, table, folder / "output.npy", limit)
+        output = Path(stack.enter_context(TemporaryDirectory())) / "said.npy"
+        pair = _Pair(peer, setting, python, table, output, limit)
         stack.callback(pair.close)
         for epsilon in epsilons if peer.private else epsilons[:1]:
             for fold in range(min(folds, setting.folds or folds)):
@@ -89,7 +91,6 @@ class _Pair:
         self._ours = Worker(OURS.runner)
 
     def cell(self, epsilon: float, fold: int, seed: int) -> dict[str, Any]:
-        self.output.parent.mkdir(parents=True, exist_ok=True)
         jobs = self._job(self.peer, self.setting, epsilon, fold, seed), self._beside(epsilon, fold, seed)
         ours = self._ours.ask(jobs[1])
         answer = self._tool.ask(jobs[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -64,10 +65,8 @@ def try_claim(trial: Trial, environment: Environment, bench: Bench) -> dict[str,
     key["tables"] = [some.tolist() for rows in trial.tables for some in rows]
 
     def make() -> list[dict[str, Any]]:
-        folder = bench.parts / "peers"
-        folder.mkdir(parents=True, exist_ok=True)
-        with Worker(trial.peer.runner, environment.python) as worker:
-            return [_attacked(trial, job, worker, folder, bench.seed)]
+        with TemporaryDirectory() as folder, Worker(trial.peer.runner, environment.python) as worker:
+            return [_attacked(trial, job, worker, Path(folder), bench.seed)]
 
     about = {
         "tool": trial.peer.name,
