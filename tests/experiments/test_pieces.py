@@ -49,7 +49,9 @@ def test_two_processes_give_the_models_of_one(data, capsys):
     together = reproduce(data / "together", "--jobs", "2")
     assert together.equals(alone)
     printed = capsys.readouterr().out
-    assert "1 of 2: " in printed and "2 of 2: " in printed and "two (plan)" in printed
+    assert "1 of 2: " in printed
+    assert "2 of 2: " in printed
+    assert "two (plan)" in printed
 
 
 def test_the_item_finds_every_model_that_was_trained_side_by_side(data):
@@ -59,7 +61,8 @@ def test_the_item_finds_every_model_that_was_trained_side_by_side(data):
     before = {path: path.stat().st_mtime_ns for path in (data / "parts").rglob("*.parquet")}
     bench.folder.mkdir()
     find_item("plan").run(bench)
-    assert before and before == {path: path.stat().st_mtime_ns for path in (data / "parts").rglob("*.parquet")}
+    assert before
+    assert before == {path: path.stat().st_mtime_ns for path in (data / "parts").rglob("*.parquet")}
 
 
 def test_items_of_a_family_are_one_piece_for_each_data_set(tmp_path):
@@ -74,7 +77,8 @@ def test_items_of_a_family_are_one_piece_for_each_data_set(tmp_path):
 def test_a_data_set_that_nothing_compares_is_refused(tmp_path, capsys):
     assert run(["reproduce", "rsgd-fig1", "--data", "adlt", "--out", str(tmp_path / "out")]) != 0
     said = capsys.readouterr().err
-    assert "'adult'" in said and "Did you mean" in said
+    assert "'adult'" in said
+    assert "Did you mean" in said
     assert run(["reproduce", "bounds", "--data", "adult", "--out", str(tmp_path / "out")]) != 0
     assert not (tmp_path / "out").exists()
 

@@ -21,6 +21,7 @@ MODULES = {
     "defaults": "defaults",
     "plan": "expected",
     "scale": "scale",
+    "peers": "peers",
 }
 """In which module of this package the dict ``ITEMS`` has each item. One line adds an item."""
 

@@ -1,0 +1,201 @@
+"""The tables of the comparison with other tools, and what must be so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dperm.experiments.peers.catalogue import HERE
+from dperm.experiments.peers.environments import Environment
+from dperm.experiments.reproduce.item import Check, Section
+
+Cells = Sequence[Mapping[str, Any]]
+NOTHING = "–"
+_HUGE = 1e5
+_OURS = tuple(peer.name for peer in HERE)
+
+
+def lines_of(cells: Cells) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
+    """The cells of each tool and setting, in the order in which they were run."""
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        found.setdefault((cell["tool"], cell["setting"]), []).append(cell)
+    return found
+
+
+def mean_of(cells: Cells, metric: str, epsilon: float | None = None) -> float:
+    """The mean over the folds; the same at every epsilon for what is not private."""
+    values = [
+        cell[metric]
+        for cell in cells
+        if not cell["error"] and (epsilon is None or cell["epsilon"] == epsilon or not cell["private"])
+    ]
+    return float(np.mean(values)) if values else float("nan")
+
+
+def best_of(settings: Mapping[str, Cells], metric: str, epsilon: float) -> str:
+    """The setting with the highest mean on the test rows: an oracle."""
+    reached = {name: mean_of(cells, metric, epsilon) for name, cells in settings.items()}
+    return max(reached, key=lambda name: -np.inf if np.isnan(reached[name]) else reached[name])
+
+
+def sections(cells: Cells, attacks: Cells, environments: Sequence[Environment]) -> Iterable[Section]:
+    for dataset in dict.fromkeys(cell["dataset"] for cell in cells):
+        mine = [cell for cell in cells if cell["dataset"] == dataset]
+        yield _scores(dataset, mine, attacks)
+    if attacks:
+        yield _attacks(attacks)
+    if environments:
+        yield _installed(environments)
+
+
+def _scores(dataset: str, cells: Cells, attacks: Cells) -> Section:
+    metrics = {"accuracy": (100, 1), "auc": (1, 3)} if cells[0]["task"] == "classes" else {"r2": (1, 3)}
+    names = {"accuracy": "accuracy, %", "auc": "AUC", "r2": "R²"}
+    epsilons = sorted({cell["epsilon"] for cell in cells if cell["private"]})
+    rows: list[tuple[str, ...]] = []
+    by_tool: dict[str, dict[str, Cells]] = {}
+    for (tool, setting), mine in lines_of(cells).items():
+        by_tool.setdefault(tool, {})[setting] = mine
+        version = mine[0]["version"] if tool not in _OURS else ""
+        values = [
+            _number(factor * mean_of(mine, metric, epsilon), digits)
+            for metric, (factor, digits) in metrics.items()
+            for epsilon in epsilons
+        ]
+        failed = [cell["error"] for cell in mine if cell["error"]]
+        rows.append(
+            (
+                f"{tool} {version}".strip() + f": {setting}",
+                mine[0]["relation"] if mine[0]["private"] else "not private",
+                f"{mine[0]['delta']:g}" if mine[0]["private"] else NOTHING,
+                *values,
+                _number(_time_ratio(mine), 1),
+                _number(float(np.max([cell["megabytes"] for cell in mine])), 0),
+                str(len({cell["fold"] for cell in mine})),
+                failed[0] if failed else _verdict(tool, attacks),
+            )
+        )
+    rows += [
+        (
+            f"{tool}: best of {len(settings)} settings on the test rows (an oracle)",
+            *[NOTHING] * 2,
+            *(
+                _number(
+                    factor * mean_of(settings[best_of(settings, metric, epsilon)], metric, epsilon), digits
+                )
+                for metric, (factor, digits) in metrics.items()
+                for epsilon in epsilons
+            ),
+            *[NOTHING] * 4,
+        )
+        for tool, settings in by_tool.items()
+        if tool not in _OURS and len(settings) > 1
+    ]
+    scored = [f"{names[metric]}, ε = {epsilon:g}" for metric in metrics for epsilon in epsilons]
+    columns = ("what was run", "relation", "δ", *scored, "time / ours", "memory, MB", "folds", "our attack")
+    return Section(title=f"{dataset}: held-out rows, means over folds", columns=columns, rows=tuple(rows))
+
+
+def _time_ratio(cells: Cells) -> float:
+    """The median over all fits of its time over that of ours just before, same rows, relation and budget."""
+    ratios = [cell["seconds"] / cell["ours_seconds"] for cell in cells if not cell["error"]]
+    return float(np.median(ratios)) if ratios else float("nan")
+
+
+def _verdict(tool: str, attacks: Cells) -> str:
+    mine = [attack for attack in attacks if attack["tool"] == tool and not attack["error"]]
+    if not mine:
+        return NOTHING
+    broken = [attack for attack in mine if attack["epsilon"] > attack["claimed"]]
+    return f"survives {len(mine) - len(broken)} of {len(mine)}"
+
+
+def _attacks(attacks: Cells) -> Section:
+    rows = tuple(
+        (
+            f"{attack['tool']} {attack['version']}: {attack['what']}",
+            attack["relation"],
+            *(
+                (attack["error"], *[NOTHING] * 3, attack["verdict"])
+                if attack["error"]
+                else (
+                    f"{attack['claimed']:.2f}",
+                    f"{attack['delta']:g}",
+                    f"{attack['epsilon']:.2f}",
+                    f"{attack['runs']:,}",
+                    attack["verdict"],
+                )
+            ),
+        )
+        for attack in attacks
+    )
+    columns = ("what was attacked", "relation", "claimed ε", "δ", "ε is at least", "trainings", "verdict")
+    return Section(title="Attacks: lower bounds at 95 % beside each claim", columns=columns, rows=rows)
+
+
+def _installed(environments: Sequence[Environment]) -> Section:
+    rows = []
+    for environment in environments:
+        for attempt in environment.attempts:
+            works = attempt.works
+            rows.append(
+                (
+                    f"{environment.name}: {', '.join(attempt.requirements)}",
+                    f"works, Python {environment.python_version}" if works else "does not work",
+                    _versions(environment, attempt.requirements) if works else attempt.message,
+                    f"{attempt.seconds:.0f}",
+                    f"{environment.megabytes:,.0f}" if works else NOTHING,
+                )
+            )
+    columns = ("what was installed", "outcome", "versions or message", "seconds", "MB")
+    return Section(
+        title="Installation: each tool in an environment of its own", columns=columns, rows=tuple(rows)
+    )
+
+
+_TELLING = ("numpy", "scikit-learn", "torch", "jax", "tensorflow", "dp-accounting")
+
+
+def _versions(environment: Environment, requirements: Sequence[str]) -> str:
+    asked = [name.partition("=")[0].partition("[")[0] for name in requirements]
+    names = dict.fromkeys((*asked, *_TELLING))
+    return ", ".join(f"{name} {environment.version(name)}" for name in names if environment.version(name))
+
+
+def checks(cells: Cells, attacks: Cells) -> Iterable[Check]:
+    """Ours against the best of every private tool, and every claim against its attack."""
+    ours, others = "dperm", {cell["tool"] for cell in cells if cell["private"]} - set(_OURS)
+    for dataset in dict.fromkeys(cell["dataset"] for cell in cells):
+        mine = [cell for cell in cells if cell["dataset"] == dataset]
+        metric = "auc" if mine[0]["task"] == "classes" else "r2"
+        for epsilon in sorted({cell["epsilon"] for cell in mine if cell["private"]}):
+            reached = {
+                key: mean_of(some, metric, epsilon)
+                for key, some in lines_of(mine).items()
+                if key[0] in others
+            }
+            here = mean_of([cell for cell in mine if cell["tool"] == ours], metric, epsilon)
+            known = {key: value for key, value in reached.items() if not np.isnan(value)}
+            if known:
+                best = max(known, key=lambda key: known[key])
+                yield Check(
+                    claim=f"{dataset}, ε = {epsilon:g}: the default's {metric} ({here:.3f}) is at least that of the "
+                    f"best setting of any tool ({known[best]:.3f}, {best[0]})",
+                    holds=here >= known[best],
+                )
+    for attack in attacks:
+        if not attack["error"]:
+            yield Check(
+                claim=f"{attack['tool']}, {attack['what']}: the claimed ε = {attack['claimed']:.2f} survives [at least "
+                f"{attack['epsilon']:.2f}]",
+                holds=attack["epsilon"] <= attack["claimed"],
+            )
+
+
+def _number(value: float, digits: int) -> str:
+    if np.isnan(value):
+        return NOTHING
+    return f"{value:,.{digits}f}" if abs(value) < _HUGE else f"{value:.0e}"
