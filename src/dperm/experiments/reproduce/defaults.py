@@ -244,8 +244,8 @@ ITEMS = {
             "exact price of their noise, where they have one, on rows with one column for every number; δ = 1e-8, "
             "replace-one.",
             "The best of several entrants is the best on the test rows of the same cell: an oracle, which flatters it.",
-            "Of tables beyond 60,000 rows, and of hotel_bookings beyond 20,000, a random part is used. MNIST is judged on "
-            "its published test part.",
+            "Of tables beyond 60,000 rows, and of hotel_bookings beyond 20,000, a random part is used. MNIST is judged "
+            "on its published test part.",
         ),
     ),
 }
