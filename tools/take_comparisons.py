@@ -17,4 +17,4 @@ if __name__ == "__main__":
         raise SystemExit("usage: python tools/take_comparisons.py FILE COLUMN TABLE/PART=FOLDER ...")
     file, column, *named = sys.argv[1:]
     folders = {title: Path(folder) for title, _, folder in (one.partition("=") for one in named)}
-    print(take_comparisons(DATA / f"{file}.parquet", column, folders, "`dperm compare` as above"))
+    print(take_comparisons(DATA / f"{file}.parquet", column, folders, "`dperm compare` as its page says"))

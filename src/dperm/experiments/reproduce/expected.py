@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -64,26 +65,43 @@ def _run(bench: Bench) -> Report:
         return Report(skipped=tuple(skipped))
     together = pa.concat_tables(tables, promote_options="permissive")
     rows = losses(together.to_pylist())
-    found = {metric: Cells.of(metric, rows) for metric in METRICS}
-    fitted = {metric: cells for metric, cells in found.items() if len(cells.names) >= FEWEST_SETS}
-    curves = {metric: fit_curve(cells) for metric, cells in fitted.items()}
-    held = {metric: coverage(cells) for metric, cells in fitted.items()}
+    fit = Fit.of(rows)
     files = [bench.folder / name for name in ("results.parquet", STUDY, CONSTANTS)]
     with atomic_path(files[0]) as unfinished:
         pq.write_table(together, unfinished)
     with atomic_path(files[1]) as unfinished:
         _write_study(rows, unfinished)
     with atomic_path(files[2]) as unfinished:
-        unfinished.write_text(_constants(curves, held, rows, bench), encoding="utf-8")
-    if curves:
+        unfinished.write_text(_constants(fit.curves, fit.held, rows, bench), encoding="utf-8")
+    if fit.curves:
         files.append(bench.folder / "figure.png")
-        expected_drawing.draw(rows, list(curves.values()), files[-1])
-    return Report(
-        sections=(*_coverage_sections(curves, held), _errors_section(fitted)),
-        checks=tuple(_checks(held)),
-        skipped=tuple(skipped),
-        files=tuple(files),
-    )
+        expected_drawing.draw(rows, list(fit.curves.values()), files[-1])
+    return replace(fit.report(), skipped=tuple(skipped), files=tuple(files))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fit:
+    """The curves of a study by metric, and how their bands hold for sets left out."""
+
+    cells: Mapping[str, Cells]
+    curves: Mapping[str, LossCurve]
+    held: Mapping[str, Coverage]
+
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, str]]) -> Fit:
+        found = {metric: Cells.of(metric, rows) for metric in METRICS}
+        cells = {metric: some for metric, some in found.items() if len(some.names) >= FEWEST_SETS}
+        return cls(
+            cells=cells,
+            curves={metric: fit_curve(some) for metric, some in cells.items()},
+            held={metric: coverage(some) for metric, some in cells.items()},
+        )
+
+    def report(self) -> Report:
+        return Report(
+            sections=(*_coverage_sections(self.curves, self.held), _errors_section(self.cells)),
+            checks=tuple(_checks(self.held)),
+        )
 
 
 def _tasks(name: str, some: DevelopmentSet) -> list[DevelopmentSet]:
