@@ -139,7 +139,7 @@ def test_a_scale_that_tells_tables_apart_is_noticed():
     here, there = rng.normal(size=(1000, 200)), rng.normal(scale=1.3, size=(1000, 200))
     assert attack(here, there, claimed=1.0, delta=1e-2).verdict.startswith("broken")
     same = rng.normal(size=(1000, 200))
-    assert attack(here, same, claimed=1.0, delta=1e-2).verdict == "survives"
+    assert attack(here, same, claimed=1.0, delta=1e-2).verdict in ("survives", "inconclusive")
 
 
 def test_one_process_answers_many_jobs_and_outlives_a_failure(fake_tool, tmp_path):

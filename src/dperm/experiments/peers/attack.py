@@ -31,9 +31,14 @@ class Found:
 
     @property
     def verdict(self) -> str:
-        if self.epsilon > self.claimed:
-            return f"broken: proves ε ≥ {self.epsilon:.2f}"
-        return "survives"
+        return verdict_on(self.claimed, self.epsilon)
+
+
+def verdict_on(claimed: float, at_least: float) -> str:
+    """What a lower bound says of a claim; a bound of 0 says nothing."""
+    if at_least > claimed:
+        return f"broken: proves ε ≥ {at_least:.2f}"
+    return "survives" if at_least > 0 else "inconclusive"
 
 
 def attack(

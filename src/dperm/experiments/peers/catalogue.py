@@ -138,6 +138,11 @@ OPACUS = Peer(
             options={"batch": 4000, "lr": 4.0, "epochs": 10},
             folds=SLOW,
         ),
+        Setting(
+            label="DP-SGD, batches of 4,000, lr 16, 10 epochs",
+            options={"batch": 4000, "lr": 16.0, "epochs": 10},
+            folds=SLOW,
+        ),
     ),
 )
 JAX_PRIVACY = Peer(
@@ -151,6 +156,11 @@ JAX_PRIVACY = Peer(
         Setting(
             label="DP-SGD, rate 0.1, lr 4, 10 epochs",
             options={"rate": 0.1, "batch": 3600, "lr": 4.0, "epochs": 10},
+            folds=SLOW,
+        ),
+        Setting(
+            label="DP-SGD, rate 0.1, lr 16, 10 epochs",
+            options={"rate": 0.1, "batch": 3600, "lr": 16.0, "epochs": 10},
             folds=SLOW,
         ),
     ),

@@ -106,7 +106,7 @@ ITEMS = {
         paper="this library, beside diffprivlib, Opacus, JAX-Privacy, TF-Privacy, DP-EBM, OpenDP and AIM",
         run=run,
         published="Nothing was published: every figure is measured here. Packages are installed from the registry into "
-        "environments of their own below DIR/parts, 6 GB in all; --quick takes two of them, 1 GB.",
+        "environments of their own below DIR/parts, 5 to 6 GB in all; --quick takes two of them, 1 GB.",
         differs=(
             "A tool that cannot be installed is named with the message, and the others go on.",
             "Every process has one thread and fits 500 rows beforehand, untimed. Times are over those of our default, "

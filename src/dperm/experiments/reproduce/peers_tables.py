@@ -110,7 +110,7 @@ def _verdict(tool: str, attacks: Cells) -> str:
     if not mine:
         return NOTHING
     broken = [attack for attack in mine if attack["epsilon"] > attack["claimed"]]
-    return f"survives {len(mine) - len(broken)} of {len(mine)}"
+    return f"breaks {len(broken)} of {len(mine)} claims"
 
 
 def _attacks(attacks: Cells) -> Section:
