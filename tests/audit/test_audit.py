@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import take_audit
 from dperm.audit import examination
 from dperm.audit.attack import WEIGHTS, Seen, observe
 from dperm.audit.controls import CONTROLS
@@ -315,6 +316,13 @@ def test_command_tells_by_its_exit_status(
     assert document["mechanisms"][0]["verdict"] == STANDS
     assert document["controls"][0]["caught"] is not missed
     assert (tmp_path / "out" / "audit.png").exists()
+    taken = take_audit.take(tmp_path / "out" / "audit.json", "output-gd")
+    (best,) = taken.table("claims").rows
+    assert best[:2] == ["output-gd", "profile"]
+    assert str(best[5]) == f"{100 * document['mechanisms'][0]['ratio']:.1f} %"
+    assert str(taken.table("whole").at("controls caught", "value")) == str(int(not missed))
+    others = [row[0] for row in taken.table("other-attacks").rows]
+    assert len(others) == len(document["mechanisms"][0]["attacks"]) - 1
 
 
 def test_command_prints_a_table_and_refuses_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
