@@ -187,7 +187,7 @@ TRIALS = (
         tables=_lone(32, 1, 1000.0),
         relation="add-remove",
         options={**_STEPS, "poisson": False, "public_rows": 32},
-        runs=500,
+        runs=2000,
     ),
     Trial(
         peer=OPACUS,
