@@ -15,6 +15,7 @@ from dperm.errors import InvalidInput
 from dperm.experiments.pages.cells import Cell, Number, Table
 from dperm.experiments.pages.files import Results
 from dperm.experiments.pages.reports import CHECKS, DIFFERS, SKIPPED
+from dperm.experiments.pages.runs import duration
 
 END = "<!-- / -->"
 _OPEN = r"<!-- (tables?|list|data|runs|value)((?: [^\s\"-][^\s\"]*| \"[^\"]*\")*) -->"
@@ -121,7 +122,7 @@ def _value(source: Source, data: str, file: str, name: str, row: str, column: st
 
 
 def _runs(source: Source, data: str) -> str:
-    rows = []
+    rows, reproduced = [], 0.0
     for name in source.names():
         results = source.read(name)
         run = results.run
@@ -129,7 +130,9 @@ def _runs(source: Source, data: str) -> str:
         held = sum(verdict == "holds" for _, verdict in checks)
         shown = f"{held} of {len(checks)}" if checks else ""
         size = "transcribed" if run.transcribed else run.size
+        reproduced += (run.seconds or 0.0) if run.command.startswith("dperm reproduce") else 0.0
         rows.append((_link(name, data), run.command_shown, size, run.took, run.date, shown))
+    rows.append(("", "all of `dperm reproduce`", "", duration(reproduced), "", ""))
     return Table(("data", "command", "size", "took", "run on", "claims that hold"), rows).as_markdown()
 
 
