@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dperm.experiments.figures import save
 from dperm.experiments.style import GREY, MARKERS, PALETTE
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 
 _DASHES = ("--", ":")
 _LEGEND_COLUMNS = 2
+_APART = 0.09  # of the axis, at least, between two numbers
+_WHOLE = 1_000  # from here on a number has no digits after the point
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +96,22 @@ def _panel(axes: Axes, lines: Sequence[Line], log: Sequence[str]) -> dict[str, A
     if "y" in log:
         axes.set_yscale("log")
     ticks = sorted({value for line in lines for value in line.x})
-    axes.set_xticks(ticks, [f"{value:,g}" for value in ticks])
+    axes.set_xticks(ticks, _apart(ticks, "x" in log))
     axes.xaxis.minorticks_off()
     axes.yaxis.set_major_formatter("{x:g}")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#E2E2E2", linewidth=0.6)
     axes.set_axisbelow(True)
     return handles
+
+
+def _apart(ticks: Sequence[float], log: bool) -> list[str]:
+    """The numbers beside the ticks, none where it would run into its neighbour."""
+    places = np.log(ticks) if log else np.asarray(ticks)
+    least = _APART * (places[-1] - places[0])
+    texts, last = [], -math.inf
+    for place, value in zip(places, ticks, strict=True):
+        shown = place - last >= least
+        texts.append((f"{value:,.0f}" if value >= _WHOLE else f"{value:g}") if shown else "")
+        last = place if shown else last
+    return texts
