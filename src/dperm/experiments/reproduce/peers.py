@@ -105,8 +105,8 @@ ITEMS = {
         title="Other tools on the same rows and folds, and whether their claimed ε survives our attack",
         paper="this library, beside diffprivlib, Opacus, JAX-Privacy, TF-Privacy, DP-EBM, OpenDP and AIM",
         run=run,
-        published="Nothing was published: every figure but those of AIM is measured here. Packages are installed from the registry into "
-        "environments of their own below DIR/parts, 5 to 6 GB in all; --quick takes two of them, 1 GB.",
+        published="Nothing was published: every figure but those of AIM is measured here. Packages come from the "
+        "registry, each into an environment of its own in DIR/parts, 5 to 6 GB in all; with --quick two of them, 1 GB.",
         differs=(
             "A tool that cannot be installed is named with the message, and the others go on.",
             "Every process has one thread and fits 500 rows beforehand, untimed. Times are over those of our default, "
