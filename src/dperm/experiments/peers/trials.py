@@ -237,7 +237,7 @@ TRIALS = (
         facts={"x_range": (0.0, 10.0), "y_range": (0.0, 10.0)},
         epsilon=4.0,
         delta=0.0,
-        runs=10_000,
+        runs=60_000,
     ),
     Trial(
         peer=TF_PRIVACY,
