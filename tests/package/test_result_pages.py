@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS, SOURCE = ROOT / "docs", ROOT / "src" / "dperm"
 RESULTS = sorted((DOCS / "results").glob("*.md"))
 TYPED_ROW = re.compile(r"^\|.*\d", re.MULTILINE)
+SETTING = re.compile(r"ε = [\d.]+|\bl2\b|\bCS227r\b")  # in a heading, a claim or a name
 
 NO_PROSE = re.compile(
     r"^```.*?^```$|`[^`\n]*`|<!--.*?-->|\]\([^)]*\)|^#[^\n]*$|\$[^$\n]*\$", re.MULTILINE | re.DOTALL
@@ -150,7 +151,7 @@ def test_every_page_says_what_the_data_say():
 def test_no_figure_of_the_results_is_typed(page):
     text = page.read_text(encoding="utf-8")
     assert typed(text) == [], "put a value marker there"
-    assert not TYPED_ROW.search(prose(text)), "put a table marker there"
+    assert not TYPED_ROW.search(SETTING.sub("", prose(text))), "put a table marker there"
 
 
 def test_typed_figures_are_noticed():
