@@ -81,6 +81,7 @@ NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private relea
     "--write-docs",
     "docs",
     metavar="DOCS",
+    show_default="none",
     shell_complete=completion.folders,
     help="Then take tables and figures into the folder DOCS and write its pages. Without names nothing is run; what is "
     "finished in --out, if that is given, is taken.",
