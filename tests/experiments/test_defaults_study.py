@@ -134,7 +134,10 @@ def test_the_middle_size(folder, monkeypatch):
     assert set(results["label"].to_pylist()) == {"default", "none", *defaults.PLAIN} - {"AMP"}
     bins = pq.read_table(out / "defaults" / "calibration.parquet")
     assert set(bins["epsilon"].to_pylist()) == {4.0}
-    assert "reproduce defaults --middle --data pair`: middle sizes" in (out / "defaults" / "report.md").read_text()
+    assert (
+        "reproduce defaults --middle --data pair`: middle sizes"
+        in (out / "defaults" / "report.md").read_text()
+    )
 
 
 def test_bins_are_true_to_the_rows():
