@@ -5,10 +5,9 @@ import subprocess
 import sys
 import time
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import small_tables
 
 from dperm.cli.app import run
 from dperm.experiments.reproduce import find_item
@@ -23,16 +22,7 @@ NAMES = ("one", "two")
 @pytest.fixture
 def data(tmp_path, monkeypatch):
     """Two tables with two classes."""
-    more = tmp_path / "data" / "more"
-    more.mkdir(parents=True)
-    for seed, name in enumerate(NAMES):
-        rng = np.random.default_rng(seed)
-        a, b = rng.random(N), rng.random(N)
-        y = (a + 0.5 * b + 0.2 * rng.normal(size=N) > 0.7).astype(int)
-        pq.write_table(pa.table({"a": a, "b": b, "y": y}), more / f"{name}.parquet")
-        (more / f"{name}.toml").write_text(
-            '[target]\nname = "y"\nclasses = [0, 1]\n\n[features.a]\nrange = [0, 1]\n\n[features.b]\nrange = [0, 1]\n'
-        )
+    small_tables.write(tmp_path / "data", NAMES, N)
     monkeypatch.setenv("DPERM_DATA", str(tmp_path / "data"))
     return tmp_path
 

@@ -3,10 +3,8 @@
 import csv
 import json
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+import small_tables
 
 import plan_constants
 from dperm.cli.app import run
@@ -21,16 +19,7 @@ N = 600
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Four tables with two classes and numbers among their features."""
-    more = tmp_path / "data" / "more"
-    more.mkdir(parents=True)
-    for seed, name in enumerate(NAMES):
-        rng = np.random.default_rng(seed)
-        a, b = rng.random(N), rng.random(N)
-        y = (a + 0.5 * b + 0.2 * rng.normal(size=N) > 0.7).astype(int)
-        pq.write_table(pa.table({"a": a, "b": b, "y": y}), more / f"{name}.parquet")
-        (more / f"{name}.toml").write_text(
-            '[target]\nname = "y"\nclasses = [0, 1]\n\n[features.a]\nrange = [0, 1]\n\n[features.b]\nrange = [0, 1]\n'
-        )
+    small_tables.write(tmp_path / "data", NAMES, N)
     monkeypatch.setenv("DPERM_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(expected, "NUMBERS", {"one": "b"})
     design = Design(sizes=(100,), epsilons=(1.0, 4.0), repeats=2, most_rows=N, most_work=1e9)
