@@ -52,6 +52,22 @@ class Standardisation:
     fewest: float | None
 
 
+class Persons:
+    """Where the unit is a person: how the rows of one count, and how many are kept."""
+
+    loss: str
+    rows_per_person: int
+
+
+class Inference:
+    """What was bought for standard errors, beside the coefficients (docs/proofs/intervals.md)."""
+
+    share: float
+    mu: float
+    noise_scale: float
+    released: list[float]
+
+
 class Release:
     name: str
     sensitivity: float

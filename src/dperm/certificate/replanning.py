@@ -8,7 +8,7 @@ from typing import Any
 
 from dperm import __version__
 from dperm.certificate.document import mechanism_of
-from dperm.certificate.statement import VERSION, planned_part, problem_of
+from dperm.certificate.statement import OPTIONAL, VERSION, planned_part, problem_of
 from dperm.errors import InvalidInput
 from dperm.planning.penalty import AUTO
 from dperm.privacy import Budget
@@ -25,7 +25,7 @@ def check_plan(statement: Mapping[str, Any], asked_l2: object = None) -> str:
     plan = mechanism.plan(problem, budget)
     expected = planned_part(plan, statement["targets"], statement["around"])
     expected["version"] = statement["version"]  # of the form; an older one says the same of the plan
-    stated = {name: statement[name] for name in expected}
+    stated = {name: statement[name] for name in (*expected, *OPTIONAL) if name in statement}
     difference = first_difference(stated, expected)
     if difference is not None:
         raise InvalidInput(f"{difference} is not what this plan gives{_other_version(statement)}.")

@@ -50,6 +50,7 @@ _PARTS = {
     "planned": forms.Planned,
     "entropy": forms.Entropy,
 }
+OPTIONAL = {"persons": forms.Persons, "inference": forms.Inference}  # parts that a statement has where they apply
 
 
 def statement_of(
@@ -227,7 +228,10 @@ def unbind(bound: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_statement(value: object) -> dict[str, Any]:
     """A bound statement, of an older version in the words of today; anything that is none is refused."""
-    statement = _typed("the certificate", older.statement_today(value), forms.Bound)
+    statement, extra = _parted(older.statement_today(value))
+    statement = _typed("the certificate", statement, forms.Bound)
+    for name, part in extra.items():
+        _typed(f"certificate, {name}", part, OPTIONAL[name])
     if statement["format"] != FORMAT or statement["version"] not in (
         VERSION,
         *older.SAME_WORDS,
@@ -260,7 +264,15 @@ def check_statement(value: object) -> dict[str, Any]:
         raise InvalidInput("certificate: there must be either a guarantee or a reason why there is none.")
     if guarantee is not None and guarantee != statement["budget"]:
         raise InvalidInput("certificate: the guarantee is not the stated epsilon and delta.")
-    return statement
+    return {**statement, **extra}
+
+
+def _parted(value: object) -> tuple[object, dict[str, Any]]:
+    """A statement without the parts that only some have, and those."""
+    if not isinstance(value, dict):
+        return value, {}
+    extra = {name: value[name] for name in OPTIONAL if name in value}
+    return {name: part for name, part in value.items() if name not in extra}, extra
 
 
 def loss_of(problem: Mapping[str, Any]) -> Loss:
