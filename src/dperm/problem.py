@@ -8,6 +8,7 @@ from dperm.arithmetic import FLOAT64, Arithmetic
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
 from dperm.neighbours import Neighbours
+from dperm.persons import Persons
 from dperm.row_map import RowMap
 
 INTERCEPT_SCALE = 0.3  # the intercept column as a share of x_norm: it grows the row norm by 4.4 % only
@@ -21,7 +22,8 @@ class Problem:
     ``n_rows`` is public: the size of the table, or under add/remove its declared capacity. A row is
     z = (x, b) with :math:`\lVert x \rVert \le` ``x_norm`` and b = ``intercept`` (0: no intercept
     column), so the intercept is one more bounded, penalised, noised coordinate. ``arithmetic`` is how precise the
-    passes over the rows will be: what a plan allows for, and what a run must keep to.
+    passes over the rows will be: what a plan allows for, and what a run must keep to. With ``persons`` the unit of
+    privacy is a person: ``n_rows`` counts persons, and the loss of one is made of those of their rows.
     """
 
     loss: Loss
@@ -32,6 +34,7 @@ class Problem:
     intercept: float = 0.0
     neighbours: Neighbours = Neighbours.REPLACE_ONE
     arithmetic: Arithmetic = FLOAT64
+    persons: Persons | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("l2", self.l2), ("intercept", self.intercept)):
@@ -57,6 +60,7 @@ class Problem:
         x_norm: float,
         fit_intercept: bool = True,
         neighbours: Neighbours = Neighbours.REPLACE_ONE,
+        persons: Persons | None = None,
     ) -> Self:
         """The task that an estimator sets itself: its intercept column is ``INTERCEPT_SCALE * x_norm``."""
         return cls(
@@ -67,7 +71,22 @@ class Problem:
             n_features=n_features,
             intercept=INTERCEPT_SCALE * x_norm if fit_intercept else 0.0,
             neighbours=neighbours,
+            persons=persons,
         )
+
+    @property
+    def many_rows(self) -> bool:
+        """Whether one unit of privacy may hold several rows."""
+        return self.persons is not None and self.persons.rows_per_person > 1
+
+    @property
+    def unit(self) -> str:
+        """Whom the guarantee protects, in a word."""
+        return "row" if self.persons is None else "person"
+
+    def rows_of(self, n: float) -> float:
+        """How many rows n units hold at most."""
+        return n if self.persons is None else n * self.persons.rows_per_person
 
     @property
     def row_map(self) -> RowMap:
@@ -108,10 +127,11 @@ class Problem:
 
     def gradient_error(self, n_rows: float, weight_norm: float) -> float:
         """Error of a computed gradient *mean* over n rows at weights of this norm, by the arithmetic of the passes."""
-        return (
-            self.row_error(self.arithmetic, weight_norm)
-            + self.arithmetic.sum_error(n_rows) * self.gradient_bound
-        )
+        return self.row_error(self.arithmetic, weight_norm) + self.sum_error(n_rows) * self.gradient_bound
+
+    def sum_error(self, n: float) -> float:
+        """Error of a computed sum over n units, in units of the sum of their bounds."""
+        return self.arithmetic.sum_error(self.rows_of(n))
 
     def row_error(self, arithmetic: Arithmetic, weight_norm: float) -> float:
         """Error of one row's gradient, its margin and its slope as precise as this."""

@@ -25,6 +25,7 @@ from dperm.row_map import RowMap
 
 if TYPE_CHECKING:
     from dperm.engine.corners import CornerWalk
+    from dperm.engine.members import Members
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -49,6 +50,9 @@ class Rows(ABC):
 
     name: ClassVar[str]
     """By which an engine is registered and asked for."""
+
+    members: Members | None = None
+    """Which rows belong to which person, where one may have several."""
 
     @classmethod
     @abstractmethod
@@ -80,6 +84,10 @@ class Rows(ABC):
     @abstractmethod
     def n_rows(self) -> int:
         """The public number of rows, or capacity."""
+
+    def of_persons(self, members: Members) -> Self:
+        """The same rows, which belong to persons."""
+        raise Unsupported(f"{self.name} rows cannot be told apart by persons; give them as an array.")
 
     @abstractmethod
     def noting(self, used: set[Arithmetic]) -> Self:
@@ -134,7 +142,8 @@ class Engine(ABC):
     ---------
     A pass is as precise as the ``Arithmetic`` that the engine states for it, no slope is above ``loss.lipschitz`` by
     more than the error of a slope, and with ``clip`` each row's computed slope satisfies |slope| ||x|| <= clip
-    exactly, for the real norm. Whatever arithmetic a pass used is noted where ``Rows.noting`` asked for it, so a
+    exactly, for the real norm; where rows belong to persons (``Rows.members``), |slope| ||x|| is at most the clip times
+    the row's share in its person. Whatever arithmetic a pass used is noted where ``Rows.noting`` asked for it, so a
     guarantee that was planned for a finer one is not certified.
 
     Rows are added up in blocks of at most ``Arithmetic.block`` rows, and blocks in float64 in a fixed order. What is

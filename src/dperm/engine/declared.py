@@ -10,6 +10,7 @@ import numpy as np
 
 from dperm.arithmetic import Arithmetic
 from dperm.engine.base import Integers, Rows
+from dperm.engine.members import Members
 from dperm.errors import InvalidInput
 from dperm.problem import Problem
 from dperm.row_map import RowMap
@@ -49,8 +50,21 @@ class DeclaredRows(Rows):
         part._used = used
         return part
 
+    def of_persons(self, members: Members) -> Self:
+        if self._mask is not None or members.n_rows != self._n_rows:
+            raise InvalidInput("rows of persons train one model, and every row belongs to a person.")
+        part = copy(self)
+        part.members = members
+        return part
+
     def check_matches(self, problem: Problem, model: int) -> None:
         rows = self._n_rows if self._rows_of_model is None else int(self._rows_of_model[model])
+        if self.members is not None:
+            rows = self.members.n_persons
+        if problem.many_rows != (self.members is not None):
+            raise InvalidInput(
+                "the plan and the rows do not agree on whether a person may have several rows."
+            )
         declared = (problem.x_norm, problem.intercept, problem.n_features, problem.n_rows)
         mine = (self._declared.x_norm, self._declared.intercept, self._shape[1], rows)
         if declared != mine:

@@ -9,6 +9,8 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.errors import Unsupported
+
 Integers = NDArray[np.int64]
 
 
@@ -60,6 +62,10 @@ class Batches(ABC):
     @abstractmethod
     def only(self, batch: int) -> Self:
         """One of them by itself."""
+
+    def counted_as(self, sizes: Integers) -> Self:
+        """The same batches, whose sums are divided by other sizes: those of the persons in them."""
+        raise Unsupported("batches of rows of this kind are counted by rows alone.")
 
     def __len__(self) -> int:
         return len(self.sizes)

@@ -14,9 +14,11 @@ from dperm.engine.declared import DeclaredRows
 from dperm.engine.drawn import Order
 from dperm.errors import InvalidInput
 from dperm.losses import Loss, Weighted
-from dperm.losses.weighted import has_weights, targets_alone
+from dperm.losses.weighted import has_weights, targets_alone, weights_alone
 from dperm.processors import available_processors
 from dperm.row_map import RowMap
+
+_DOWN = 1 - 2.0**-50  # a clip that is multiplied by a share must not be rounded up
 
 
 class HeldRows(DeclaredRows):
@@ -74,7 +76,9 @@ class HeldRows(DeclaredRows):
             mask = np.empty(self._mask.shape, np.uint8)
             mask[position] = self._mask
         radius = math.nextafter(math.hypot(self._map.x_norm, self._map.intercept), math.inf)
-        common = {"y": placed, "mask": mask, "radius": radius}
+        common: dict[str, Any] = {"y": placed, "mask": mask, "radius": radius}
+        if self.members is not None:
+            common["clip_share"] = weights_alone(placed) / self.members.bound * _DOWN
         return self._opened(position, common, precise, threads or available_processors(), **how)
 
     @abstractmethod

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from dperm.engine.base import Rows
 from dperm.engine.coded import CodedRows
+from dperm.engine.members import Members
 from dperm.engine.sparse_rows import SparseRows
 from dperm.engine.table import Table
 from dperm.engine.torch_rows import TorchRows
@@ -61,11 +62,14 @@ def engine_for(X: Any) -> type[Rows]:
     )  # pragma: no cover - dense accepts all
 
 
-def open_rows(X: Any, y: Any, problem: Problem, mask: Any = None) -> Rows:
+def open_rows(X: Any, y: Any, problem: Problem, mask: Any = None, members: Members | None = None) -> Rows:
     """Rows of any kind that an engine knows, with the bounds of a problem. Nothing is read yet.
 
     ``mask``, 0/1 of shape (rows, K), says which rows each of K models trains on; each model's problem then counts its
-    own rows.
+    own rows. ``members`` says which rows belong to which person.
     """
+    kind, row_map = engine_for(X), problem.row_map
+    if members is not None:
+        return kind.of(X, y, row_map=row_map, n_rows=members.n_rows).of_persons(members)
     n_rows = problem.n_rows if mask is None else len(mask)
-    return engine_for(X).of(X, y, row_map=problem.row_map, n_rows=n_rows, mask=mask)
+    return kind.of(X, y, row_map=row_map, n_rows=n_rows, mask=mask)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -28,13 +28,20 @@ class Stored(ABC):
     ``y``             encoded labels;
     ``inverse_norm``  a lower bound on 1 / norm of each stored row, finite for zero rows too;
     ``mask``          1 where a row trains a model, ``(n_rows, K)``, or None: every row trains every model;
-    ``radius``        the declared bound on the norm of a whole row.
+    ``radius``        the declared bound on the norm of a whole row;
+    ``clip_share``    what part of a clip is meant for each row, where several belong to one person. ``inverse_norm``,
+                      which clips are multiplied by, is so many times smaller.
     """
 
     y: Floats
     inverse_norm: Floats
     mask: NDArray[np.uint8] | None
     radius: float
+    clip_share: InitVar[Floats | None] = None
+
+    def __post_init__(self, clip_share: Floats | None) -> None:
+        if clip_share is not None:
+            object.__setattr__(self, "inverse_norm", self.inverse_norm * clip_share)
 
     @property
     def n_rows(self) -> int:
@@ -98,6 +105,9 @@ class Ranges(Batches):
     @property
     def sizes(self) -> Integers:
         return self.counts
+
+    def counted_as(self, sizes: Integers) -> Ranges:
+        return Ranges(self.edges, sizes)
 
     def only(self, batch: int) -> Ranges:
         return Ranges(self.edges[batch : batch + 2], self.counts[batch : batch + 1])

@@ -168,6 +168,8 @@ class Mechanism(ABC):
     private: ClassVar[bool] = True
     relations: ClassVar[tuple[Neighbours, ...]] = tuple(Neighbours)
     labels: ClassVar[tuple[str, ...]] = ("binary", "real", "classes")
+    for_rows_alone: ClassVar[str | None] = None
+    """Why it is not proved for persons with several rows; None where it is (docs/proofs/persons.md)."""
     needs_l2: ClassVar[bool] = False
     released: ClassVar[str] = ""
     """What leaves the gate, in the words of a catalogue."""
@@ -195,6 +197,11 @@ class Mechanism(ABC):
             return f"it is not proved for the {problem.neighbours.value} relation"
         if problem.loss.labels not in self.labels:
             return f"it does not cover the {problem.loss.name} loss"
+        if problem.many_rows and self.for_rows_alone is not None:
+            return (
+                f"persons with several rows are not covered: {self.for_rows_alone}. Set max_rows_per_person to 1, or "
+                "use another mechanism"
+            )
         if self.needs_l2 and problem.l2 == 0:
             return "it needs l2 > 0"
         return None

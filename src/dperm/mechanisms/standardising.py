@@ -175,6 +175,8 @@ def _sums_through(maps: Sequence[RowMap], rows: Rows, squared: bool) -> Matrix:
     for part in parts:
         assert part is not None
         engine = part.open(precise=True)
+        if part.members is not None:  # one row of each person: then a sum moves as far as for rows
+            engine = engine.sample([part.members.first_rows()])
         sums.append(engine.square_sum() if squared else engine.row_sum())
         del engine
     found = np.hstack(sums)

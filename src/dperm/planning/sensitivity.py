@@ -192,9 +192,10 @@ def whole_sum_error(
 def rounds_alike(problem: Problem) -> Arithmetic | None:
     """The arithmetic that is enough for sums over all rows at public weights, if a coarser one is.
 
-    Neighbours under replace-one hold their common rows at the same places. A removed row moves all that follow it.
+    Neighbours under replace-one hold their common rows at the same places. A removed row moves all that follow it, and
+    so does a person who is replaced by one with more rows or fewer.
     """
-    replaced = problem.neighbours is Neighbours.REPLACE_ONE
+    replaced = problem.neighbours is Neighbours.REPLACE_ONE and not problem.many_rows
     return problem.arithmetic.alike if replaced and problem.gradient_bound >= SMALLEST_TERM else None
 
 

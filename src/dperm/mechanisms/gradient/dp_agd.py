@@ -296,4 +296,4 @@ def score_error(problem: Problem, weight_norm: float) -> float:
     one_row = problem.loss.lipschitz * margin + precise.value * (heaviest + value)
     penalty = problem.l2 / 2 * weight_norm**2
     rest = 2 * (problem.n_columns + 8) * UNIT_ROUNDOFF * (value + penalty)
-    return n * one_row + n * (precise.sum_error(n) * value + rest)
+    return n * one_row + n * (problem.sum_error(n) * value + rest)

@@ -19,6 +19,7 @@ from dperm.problem import Problem
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
+    from dperm.engine.members import Members
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -130,8 +131,8 @@ class GradientMechanism(Mechanism):
     def _noise(self, plan: Any, weight_norm: float) -> GaussianNoise:
         """The noise of one gradient sum at public weights of this norm."""
 
-    def _batch(self, engine: Engine, plans: Sequence[Any], gate: Gate) -> Engine:
-        """The rows of one step: all of them unless a subclass draws some."""
+    def _batch(self, engine: Engine, members: Members | None, plans: Sequence[Any], gate: Gate) -> Engine:
+        """The rows of one step: all of them unless a subclass draws some; with ``members`` it draws persons."""
         return engine
 
     def _prepare(self, engine: Engine, plans: Sequence[Any], gate: Gate) -> Matrix | None:
@@ -143,11 +144,13 @@ class GradientMechanism(Mechanism):
         weights: dict[int, Vector] = {}
         for columns in alike([len(job.plan.descent.step_sizes) for job in jobs]):
             part = engine if len(columns) == len(jobs) else engine.select(columns)
-            found = self._descend([jobs[k].plan for k in columns], part, gate.part(columns))
+            found = self._descend([jobs[k].plan for k in columns], part, rows.members, gate.part(columns))
             weights.update(zip(columns, found, strict=True))
         return [weights[k] for k in range(len(jobs))]
 
-    def _descend(self, plans: Sequence[Any], engine: Engine, gate: Gate) -> list[Vector]:
+    def _descend(
+        self, plans: Sequence[Any], engine: Engine, members: Members | None, gate: Gate
+    ) -> list[Vector]:
         loss, descents = plans[0].problem.loss, [plan.descent for plan in plans]
         weights = np.zeros(weights_shape(engine.n_columns, plans))
         velocity, tail_sum = np.zeros_like(weights), np.zeros_like(weights)
@@ -161,7 +164,7 @@ class GradientMechanism(Mechanism):
         clips = [descent.clip or math.inf for descent in descents]
         clip = None if math.isinf(max(clips)) else clips
         for t, step in enumerate(steps):
-            sums = self._batch(engine, plans, gate).gradient_sum(loss, weights, clip=clip)
+            sums = self._batch(engine, members, plans, gate).gradient_sum(loss, weights, clip=clip)
             if known is not None:
                 sums -= known[0]
             noises = [self._noise(plan, float(np.linalg.norm(weights[:, k]))) for k, plan in enumerate(plans)]

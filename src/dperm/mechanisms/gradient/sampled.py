@@ -17,6 +17,7 @@ from dperm.problem import Problem
 
 if TYPE_CHECKING:
     from dperm.engine import Engine
+    from dperm.engine.members import Members
 
 SECRET_BATCHES = "The random batches stay secret."
 
@@ -100,5 +101,8 @@ class SampledGradientMechanism(GradientMechanism):
     def _noise(self, plan: SampledPlan, weight_norm: float) -> GaussianNoise:
         return self.sampled_noise(plan.problem, plan.steps, weight_norm)
 
-    def _batch(self, engine: Engine, plans: Sequence[SampledPlan], gate: Gate) -> Engine:
-        return engine.sample([plan.steps.sampling.batch(gate) for plan in plans])
+    def _batch(
+        self, engine: Engine, members: Members | None, plans: Sequence[SampledPlan], gate: Gate
+    ) -> Engine:
+        draws = [plan.steps.sampling.batch(gate) for plan in plans]
+        return engine.sample(draws if members is None else [members.drawn(draw) for draw in draws])

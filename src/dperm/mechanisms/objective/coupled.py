@@ -27,13 +27,15 @@ class Segment:
     """What the gradient difference runs along while the slope of the row runs through its range, or several alike.
 
     Gaussian parameters are those of the minimiser alone. Unless the loss of parameter ``start`` exceeds epsilon, less
-    ``shift`` and what the gap of ``CoupledProfile`` takes, the ``ends`` are the only vertices that count.
+    ``shift`` and what the gap of ``CoupledProfile`` takes, the ``ends`` are the only vertices that count. ``both_ends``
+    says that the segment runs from one of them to another; otherwise from ``start`` to the one end.
     """
 
     start: float
     ends: tuple[float, ...]
     shift: float = 0.0
     count: int = 1
+    both_ends: bool = False
 
     def scaled(self, factor: float) -> Segment:
         """The same with the noise divided by ``factor``."""
@@ -60,10 +62,9 @@ class CoupledProfile(GaussianProfile):
     bulge: float
     composed: float
 
-    def compose_gaussian(self, mu: float) -> CoupledProfile:
+    def compose_gaussian(self, mu: float) -> Self:
         rows = super().compose_gaussian(mu)
-        composed = hypot_up(self.composed, mu)
-        return CoupledProfile(rows.probability, rows.offset, rows.mu, self.segments, self.bulge, composed)
+        return replace(self, mu=rows.mu, composed=hypot_up(self.composed, mu))
 
     def scaled(self, factor: float) -> Self:
         """The same with all noise divided by ``factor``; what noise does not change is left as it is."""
@@ -94,17 +95,22 @@ class CoupledProfile(GaussianProfile):
 
     def _with_gaps(self, epsilon: float, segment: Segment, gaps: Vector) -> Vector:
         """The start exceeds epsilon less the gap, or the ends are the only vertices that count, at this offset."""
+        left, ends, tails = self._around(epsilon, segment, gaps)
+        at_ends = np.logaddexp.reduce(log_gaussian_delta(np.maximum(left, 0.0)[:, None], ends), axis=1)
+        at_start = [
+            log_tail(epsilon - segment.shift - gaps, tail) + math.log(segment.count) for tail in tails
+        ]
+        return np.asarray(np.logaddexp.reduce([np.where(left < 0, 0.0, at_ends), *at_start]))
+
+    def _around(self, epsilon: float, segment: Segment, gaps: Vector) -> tuple[Vector, Vector, list[float]]:
+        """What each gap leaves of epsilon, and the parameters of the ends and of the start, all releases together."""
         offset = (math.sqrt(self.bulge) - np.sqrt(gaps)) ** 2 + 1e-14 * self.bulge
         left = np.where(gaps < self.bulge, np.nextafter(epsilon - offset, -math.inf), epsilon)
         ends = np.array([hypot_up(end, self.composed) for end in segment.ends])
-        at_ends = np.logaddexp.reduce(log_gaussian_delta(np.maximum(left, 0.0)[:, None], ends), axis=1)
         tails = [hypot_up(segment.start, self.composed)]
         if segment.start > 0 and self.composed > 0:
             tails.append(self.composed)
-        at_start = [
-            _log_tail(epsilon - segment.shift - gaps, tail) + math.log(segment.count) for tail in tails
-        ]
-        return np.asarray(np.logaddexp.reduce([np.where(left < 0, 0.0, at_ends), *at_start]))
+        return left, ends, tails
 
 
 def hypot_up(a: float, b: float) -> float:
@@ -112,6 +118,6 @@ def hypot_up(a: float, b: float) -> float:
     return math.nextafter(math.hypot(a, b), math.inf) if a and b else a or b
 
 
-def _log_tail(t: Vector, mu: float) -> Vector:
+def log_tail(t: Vector, mu: float) -> Vector:
     """Logarithm of the chance that a Gaussian loss of parameter mu exceeds t >= 0."""
     return np.asarray(log_ndtr(mu / 2 - t / mu)) if mu > 0 else np.full(t.shape, -math.inf)

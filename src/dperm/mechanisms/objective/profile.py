@@ -19,6 +19,7 @@ from scipy.special import log_ndtr
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import Softmax
 from dperm.mechanisms.objective.coupled import CoupledProfile, Segment
+from dperm.mechanisms.objective.persons import PersonsProfile
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import check_positive
 from dperm.privacy import Budget, GaussianProfile, calibrate, gaussian_mu, grid_exponent
@@ -52,12 +53,17 @@ def hessian_trace(problem: Problem) -> float:
 
 
 def log_determinant_bound(problem: Problem) -> float:
-    r"""How much one row can add to the log-determinant of the Hessian.
+    r"""How much one row can add to the log-determinant of the Hessian, or all rows of one person.
 
     :math:`\ln(1 + \beta/\Lambda)` for a loss of one margin and :math:`(K-1)\ln(1 + W r^2/(K\Lambda))` for
-    softmax over K classes with weights up to W. It is enough for both relations and in both directions.
+    softmax over K classes with weights up to W. It is enough for both relations and in both directions. The Hessian of
+    a person has the same trace T at most, over a rank d that may be as large as the rows or columns allow:
+    :math:`d\ln(1 + T/(d\Lambda))`.
     """
     K = _softmax_classes(problem)
+    if problem.many_rows:
+        rank = min(problem.n_columns, int(problem.rows_of(1))) * (1 if K is None else K - 1)
+        return rank * math.log1p(hessian_trace(problem) / (rank * strength(problem))) * _UP
     if K is not None:
         moved = problem.loss.heaviest * problem.row_norm**2
         return (K - 1) * math.log1p(moved / (K * strength(problem))) * _UP
@@ -96,7 +102,7 @@ def vertex_profile(problem: Problem, scale: float) -> GaussianProfile:
     Guarantee
     ---------
     The minimiser of the perturbed sum, with noise of standard deviation ``scale`` on every coefficient,
-    costs at most this profile under ``problem.neighbours``, in both directions; with
+    costs at most this profile under ``problem.neighbours``, in both directions, if a unit of privacy is one row; with
     ``compose_gaussian(mu)`` so does the pair of the minimiser and one Gaussian release made after it.
     Noise on the grid of ``GaussianNoise(problem.gradient_gap, scale, problem.dimension)`` is allowed for.
 
@@ -108,14 +114,17 @@ def vertex_profile(problem: Problem, scale: float) -> GaussianProfile:
 
 
 def objective_profile(problem: Problem, scale: float) -> GaussianProfile:
-    """The best profile that is proved for this loss and relation; same guarantee as ``vertex_profile``.
+    """The best profile that is proved for this loss, unit and relation; same guarantee as ``vertex_profile``.
 
     ``compose_gaussian`` then also covers Gaussian releases made before, on which the rows of the minimisation depend.
     """
     rows = vertex_profile(problem, scale)
     coupling = problem.loss.coupling
-    if coupling is None:
+    kind = PersonsProfile if problem.many_rows else CoupledProfile
+    if coupling is None and not problem.many_rows:
         return rows
+    if coupling is None:
+        return kind(rows.probability, rows.offset, rows.mu, (), 0.0, composed=0.0)
     mu = problem.gradient_bound / scale * _UP
     least = (mu / _UP) ** 2 / _UP
     theta = coupling * problem.row_norm**2 / strength(problem) * _UP
@@ -127,10 +136,8 @@ def objective_profile(problem: Problem, scale: float) -> GaussianProfile:
         bulge = 4 * theta - 2 * least
         ends = tuple(mu * vertex for vertex in gradient_vertices(problem))
         start, count = (mu, 2) if replaced else (0.0, 1)
-        segments = [Segment(start=start, ends=ends, shift=mu**2 / 2, count=count)]
-    return CoupledProfile(
-        rows.probability, rows.offset, rows.mu, tuple(segments), max(0.0, bulge), composed=0.0
-    )
+        segments = [Segment(start=start, ends=ends, shift=mu**2 / 2, count=count, both_ends=True)]
+    return kind(rows.probability, rows.offset, rows.mu, tuple(segments), max(0.0, bulge), composed=0.0)
 
 
 def calibrate_objective(problem: Problem, budget: Budget, mu_other: float = 0.0) -> float:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.errors import InvalidInput
 from dperm.mechanisms.base import Plan, alike, weights_shape
 from dperm.mechanisms.output.family import OutputMechanism
 from dperm.planning.penalty import NOISY_RESULT, against_descent_noise
@@ -21,6 +22,7 @@ from dperm.problem import Problem
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
+    from dperm.engine.members import OrderOfPersons
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -97,7 +99,10 @@ class DescentMechanism(OutputMechanism):
 
     def _train(self, plans: Sequence[DescentPlan], rows: Rows, gate: Gate) -> Matrix:
         # Several models are an evaluation: they may be coarse, and are then not certified.
-        engine = rows.open(gate.order() if self.permuted else None, precise=len(plans) == 1)
+        order = gate.order() if self.permuted else None
+        if rows.members is not None:
+            return by_person(rows, rows.members.ordered(order), plans)
+        engine = rows.open(order, precise=len(plans) == 1)
         weights = np.zeros(weights_shape(engine.n_columns, plans))
         for columns in alike([plan.schedule.shape for plan in plans]):
             part = engine if len(columns) == len(plans) else engine.select(columns)
@@ -105,14 +110,21 @@ class DescentMechanism(OutputMechanism):
         return weights
 
 
-def descend(engine: Engine, plans: Sequence[DescentPlan]) -> Matrix:
-    """Run the schedules of all plans side by side; they have one shape and one loss."""
+def by_person(rows: Rows, order: OrderOfPersons, plans: Sequence[DescentPlan]) -> Matrix:
+    """One model on batches of persons, each with all rows."""
+    if len(plans) != 1:
+        raise InvalidInput("rows of persons train one model at a time.")
+    return descend(rows.open(order, precise=True), plans, order)
+
+
+def descend(engine: Engine, plans: Sequence[DescentPlan], order: OrderOfPersons | None = None) -> Matrix:
+    """Run the schedules of all plans side by side; they have one shape and one loss. ``order`` is one of persons."""
     schedules = [plan.schedule for plan in plans]
     loss = plans[0].problem.loss
     l2 = np.array([plan.problem.l2 for plan in plans])
     sizes = np.array([schedule.batch_sizes for schedule in schedules]).T
     steps = np.stack([schedule.step_sizes for schedule in schedules], axis=-1)
-    batches = engine.batches(sizes)
+    batches = engine.batches(sizes) if order is None else order.batches(engine, sizes)
     weights = np.zeros(weights_shape(engine.n_columns, plans))
     iterate_sum = np.zeros_like(weights)
     n_iterates = 0

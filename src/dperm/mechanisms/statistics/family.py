@@ -73,11 +73,7 @@ def unpack(triangle: Vector, n_columns: int) -> Matrix:
 
 def moment_error(problem: Problem) -> float:
     """Rounding error, in Frobenius norm, of the packed sum of x x^T, weighed by a constant or not."""
-    return (
-        (problem.arithmetic.sum_error(problem.n_rows) + 8 * UNIT_ROUNDOFF)
-        * problem.n_rows
-        * problem.row_norm**2
-    )
+    return (problem.sum_error(problem.n_rows) + 8 * UNIT_ROUNDOFF) * problem.n_rows * problem.row_norm**2
 
 
 def label_sum_error(problem: Problem) -> float:
