@@ -27,6 +27,7 @@ from dperm.problem import Problem
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
+    from dperm.engine.members import Members
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -127,7 +128,9 @@ class ClippedTooLate(DPGD):
 
     name: ClassVar[str] = "broken: clipped after the noise"
 
-    def _descend(self, plans: Sequence[DPGDPlan], engine: Engine, gate: Gate) -> list[Vector]:
+    def _descend(
+        self, plans: Sequence[DPGDPlan], engine: Engine, members: Members | None, gate: Gate
+    ) -> list[Vector]:
         descent = plans[0].descent
         assert descent.clip is not None
         weights = np.zeros((engine.n_columns, len(plans)))
@@ -254,7 +257,9 @@ class AlwaysTheSameBatch(DPSGD):
 
     name: ClassVar[str] = "broken: a fixed batch priced as a Poisson sample"
 
-    def _batch(self, engine: Engine, plans: Sequence[SampledPlan], gate: Gate) -> Engine:
+    def _batch(
+        self, engine: Engine, members: Members | None, plans: Sequence[SampledPlan], gate: Gate
+    ) -> Engine:
         return engine.sample([PublicBatch(round(self.rate * engine.n_rows))] * len(plans))
 
 

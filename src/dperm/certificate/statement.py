@@ -18,13 +18,13 @@ from dperm.errors import InvalidInput
 from dperm.losses import Loss, Weighted, rebuild_loss
 from dperm.mechanisms import Outcome, Plan
 from dperm.neighbours import Neighbours
+from dperm.persons import PersonLoss, Persons
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
 
 FORMAT = "dperm certificate"
 VERSION = 5
-UNIT = "one row"
-UNITS = {"row": UNIT, "person": "one person"}
+UNITS = {"row": "one row", "person": "one person"}
 NOT_MET, CAUTION = "NOT MET", "CAUTION"  # how a line begins that voids the guarantee, or only warns
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "opendp", "dp-accounting")
 RELEASED = ("coefficients", "intercept", "classes", "feature_names", "row_map")  # what one digest is about
@@ -32,6 +32,7 @@ RELEASED = ("coefficients", "intercept", "classes", "feature_names", "row_map") 
 PLACES = (
     "The order of the rows does not depend on what they hold: sums are rounded row by row and block by block."
 )
+ONE_ID = "All rows of one person have one id, and rows of different persons have different ids."
 DECLARED, TAKEN = "declared", "taken from y, declared public"
 _TARGETS_ASSUMED = {
     ("classes", DECLARED): "classes was chosen without looking at the data.",
@@ -97,7 +98,7 @@ def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) 
     stated = {
         "format": FORMAT,
         "version": VERSION,
-        "unit": UNIT,
+        "unit": UNITS[problem.unit],
         "relation": problem.neighbours.value,
         "budget": {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta},
         "problem": {
@@ -134,6 +135,11 @@ def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) 
         "standardisation": None if standardisation is None else standardisation.stated,
         "assumptions": assumptions(plan, targets, around),
     }
+    if problem.persons is not None:
+        stated["persons"] = {
+            "loss": problem.persons.loss.value,
+            "rows_per_person": problem.persons.rows_per_person,
+        }
     return {name: plain(name, value, strict=False) for name, value in stated.items()}
 
 
@@ -146,13 +152,15 @@ def assumptions(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) -
 
 def taken_for_granted(problem: Problem, targets: Mapping[str, Any], others: Sequence[str]) -> tuple[str, ...]:
     """What a guarantee for all rows of a problem rests on; ``others`` are more lines of the same kind."""
+    unit = problem.unit
     rows = (
-        f"The number of rows, {problem.n_rows}, is public."
+        f"The number of {unit}s, {problem.n_rows}, is public."
         if problem.neighbours is Neighbours.REPLACE_ONE
-        else f"max_rows = {problem.n_rows} was chosen without looking at the data, and no table exceeds it."
+        else f"max_rows = {problem.n_rows} was chosen without looking at the data, and no table "
+        + ("exceeds it." if problem.persons is None else "has more persons.")
     )
     return (
-        "One person contributes one row.",
+        "One person contributes one row." if problem.persons is None else ONE_ID,
         rows,
         _TARGETS_ASSUMED[targets["kind"], targets["origin"]],
         *_weights_assumed(problem.loss),
@@ -290,7 +298,15 @@ def problem_of(statement: Mapping[str, Any]) -> Problem:
         **{name: stated[name] for name in ("l2", "x_norm", "n_rows", "n_features", "intercept")},
         neighbours=Neighbours.parse(statement["relation"]),
         arithmetic=older.arithmetic_then(statement["version"]),
+        persons=_persons_in(statement),
     )
+
+
+def _persons_in(statement: Mapping[str, Any]) -> Persons | None:
+    stated = statement.get("persons")
+    if stated is None:
+        return None
+    return Persons(rows_per_person=stated["rows_per_person"], loss=PersonLoss.parse(stated["loss"]))
 
 
 def _grouped(outcome: Outcome) -> list[dict[str, Any]]:

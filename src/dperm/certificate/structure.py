@@ -13,7 +13,7 @@ from dperm.certificate.statement import (
     DECLARED,
     FEATURES_ASSUMED,
     NOT_MET,
-    UNIT,
+    UNITS,
     check_statement,
     released_names,
 )
@@ -49,8 +49,8 @@ def _check_sizes(settings: Mapping[str, Any]) -> None:
 
 def check_claim(statement: Mapping[str, Any]) -> str:
     """Who may claim a guarantee at all."""
-    if statement["unit"] != UNIT:
-        raise InvalidInput(f"unit must be {UNIT!r}.")
+    if statement["unit"] != UNITS["person" if "persons" in statement else "row"]:
+        raise InvalidInput("unit is not that of the rest of the certificate.")
     if statement["bounds"] != DECLARED:
         raise InvalidInput(f"bounds must be {DECLARED!r}: bounds from the data are not covered.")
     if statement["guarantee"] is None:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from dperm.engine.drawn import Batches, Order, Sample
 from dperm.errors import InvalidInput
-from dperm.privacy.shards import LocalSample, cut_sample
 
 if TYPE_CHECKING:
     from dperm.engine.base import Engine
@@ -62,7 +61,7 @@ class Members:
 
     def first_rows(self) -> Sample:
         """One row of every person: the first."""
-        return _FirstRows(self._rows[self._starts[:-1]])
+        return KnownRows(self._rows[self._starts[:-1]])
 
     def ordered(self, order: Order | None) -> OrderOfPersons:
         """The rows of all persons, in an order of the persons."""
@@ -93,16 +92,23 @@ class _RowsOfSome:
     def positions(self, n_rows: int) -> Integers:
         return self._members.rows_of(self._sample.positions(self._members.n_persons))
 
-    def split(self, counts: Sequence[int]) -> list[LocalSample]:
-        return cut_sample(np.sort(self.positions(sum(counts))), counts)
+    def split(self, counts: Sequence[int]) -> list[Sample]:
+        return KnownRows(self.positions(sum(counts))).split(counts)
 
 
-class _FirstRows:
+class KnownRows:
+    """A sample that nobody draws any more; it can be pickled."""
+
     def __init__(self, rows: Integers) -> None:
-        self._first = np.sort(rows)
+        self._places = np.sort(rows)
 
     def positions(self, n_rows: int) -> Integers:
-        return self._first
+        return self._places
 
-    def split(self, counts: Sequence[int]) -> list[LocalSample]:
-        return cut_sample(self._first, counts)
+    def split(self, counts: Sequence[int]) -> list[Sample]:
+        firsts = np.cumsum([0, *counts])
+        edges = np.searchsorted(self._places, firsts)
+        return [
+            KnownRows(self._places[a:b] - first)
+            for a, b, first in zip(edges, edges[1:], firsts, strict=False)
+        ]

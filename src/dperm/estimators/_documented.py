@@ -82,6 +82,20 @@ PARAMETERS: Entries = {
         noise grows with it.
         """,
     ),
+    "person_loss": (
+        '{"mean", "sum"}',
+        """
+        With ``groups`` in ``fit``: what stands for a person. "mean" is the mean of the losses of their rows, however
+        many there are. "sum" adds up at most ``max_rows_per_person`` of them, and the noise grows with that number.
+        """,
+    ),
+    "max_rows_per_person": (
+        "int",
+        """
+        With ``groups`` in ``fit``: how many rows of one person are kept, the first ones. With "mean" None keeps as many
+        as rounding allows, 256 or more (``dperm.persons.rows_kept``). 1 is for tables with one row for each person.
+        """,
+    ),
     "random_state": (
         "int, Generator or RandomState",
         """

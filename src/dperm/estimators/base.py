@@ -28,12 +28,14 @@ from dperm.estimators._rows import check_features, check_names, checked_features
 from dperm.estimators._shards import check_told, features_alone, in_shards
 from dperm.estimators._shown import model_html
 from dperm.estimators._surroundings import surroundings
+from dperm.estimators.persons import GroupedRows, declared_persons, loss_of_persons, of_persons
 from dperm.estimators.report import PrivacyReport
 from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
 from dperm.mechanisms.plan_words import name_used
 from dperm.neighbours import Neighbours
+from dperm.persons import PersonLoss
 from dperm.planning.penalty import AUTO, L2, parse_l2
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
@@ -60,7 +62,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ledger_entry_: str | None
 
     # Not in the signature of ``fit``: what looks for it there, such as boosting, would weigh rows by other rows.
-    __metadata_request__fit = {"sample_weight": None}  # noqa: RUF012
+    __metadata_request__fit = {"sample_weight": None, "groups": None}  # noqa: RUF012
 
     def __init__(
         self,
@@ -74,6 +76,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         neighbours: str = "replace-one",
         max_rows: int | None = None,
         sample_weight_bound: float | None = None,
+        person_loss: str = PersonLoss.MEAN.value,
+        max_rows_per_person: int | None = None,
         random_state: Any = None,
         ledger: Ledger | None = None,
         dataset: str | None = None,
@@ -87,6 +91,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.neighbours = neighbours
         self.max_rows = max_rows
         self.sample_weight_bound = sample_weight_bound
+        self.person_loss = person_loss
+        self.max_rows_per_person = max_rows_per_person
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
@@ -135,24 +141,29 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Write the fitted model to a JSON file; the same as ``dperm.save_model``."""
         dperm.save_model(self, path, schema)
 
-    def _plan(self, n_rows: int, n_features: int, loss: Loss) -> Plan:
-        """The plan that both ``plan`` and ``fit`` follow."""
+    def _plan(self, n_rows: int, n_features: int, loss: Loss, by_person: bool = False) -> Plan:
+        """The plan that both ``plan`` and ``fit`` follow. ``by_person``: n_rows is a number of persons."""
         budget, mechanism = Budget(self.epsilon, self.delta), resolve(self.mechanism)
-        problem = self._problem(n_rows, n_features, loss)
+        problem = self._problem(n_rows, n_features, loss, by_person)
         return mechanism.plan(problem if self.l2 != AUTO else mechanism.regularised(problem, budget), budget)
 
-    def _planned(self, n_rows: int, n_features: int, loss: Loss) -> Plan:
+    def _planned(self, n_rows: int, n_features: int, loss: Loss, n_persons: int | None) -> Plan:
         """The plan, once numbers and settings are known to be such that ``fit`` would take them."""
-        for name, count in (("n_rows", n_rows), ("n_features", n_features)):
+        persons = {} if n_persons is None else {"n_persons": n_persons}
+        for name, count in {"n_rows": n_rows, "n_features": n_features, **persons}.items():
             if isinstance(count, bool) or not isinstance(count, numbers.Integral):
                 raise InvalidInput(f"{name} must be a whole number; got a {type(count).__name__}.")
-        plan = self._plan(int(n_rows), int(n_features), loss)
+        n_units = int(n_rows if n_persons is None else n_persons)
+        plan = self._plan(n_units, int(n_features), loss, by_person=n_persons is not None)
         Gate.from_random_state(deepcopy(self.random_state))  # a generator is not to be advanced
         check_purse(self)
         return plan
 
     def _fit_weights(
-        self, plan: Plan, read: Callable[[], tuple[NDArray[Any], NDArray[Any]]]
+        self,
+        plan: Plan,
+        read: Callable[[], tuple[NDArray[Any], NDArray[Any]]],
+        grouped: GroupedRows | None = None,
     ) -> tuple[Vector, Vector]:
         """Charge the ledger, read the rows, train as planned, release once, and store the report.
 
@@ -161,6 +172,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         read : callable
             Checks the form of the rows and gives rows and targets. If it raises, the charge is void (in a strict
             ledger it stays).
+        grouped : GroupedRows, optional
+            Which rows belong to which person.
 
         Returns
         -------
@@ -172,13 +185,17 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         around, depth = surroundings(self)
         around.warn(depth, cautions(problem, plan.budget, plan.private))  # before anything is spent
         check_purse(self)
-        n_told = problem.n_rows if problem.neighbours is Neighbours.REPLACE_ONE else None
+        told = problem.neighbours is Neighbours.REPLACE_ONE and grouped is None
+        n_told = problem.n_rows if told else None
 
         def table() -> Rows:
             rows, targets = read()
             check_shape(rows, n_told, problem.n_features)
+            members = None
             with unquoted():
-                return open_rows(rows, targets, problem)
+                if grouped is not None:
+                    rows, targets, members = of_persons(rows, targets, grouped, problem)
+                return open_rows(rows, targets, problem, members=members)
 
         def train(rows: Rows) -> Outcome:
             (outcome,) = plan.mechanism.run([Job(plan=plan)], rows, gate)
@@ -222,13 +239,23 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         hidden = self.max_rows is not None and Neighbours.parse(self.neighbours) is Neighbours.ADD_REMOVE
         return 0 if hidden else 1
 
-    def _problem(self, n_samples: int, n_features: int, loss: Loss) -> Problem:
+    def _grouped(self, groups: Any, n_rows: int) -> GroupedRows | None:
+        """Which rows belong to which person, where ``fit`` was told."""
+        if groups is None:
+            return None
+        with unquoted():
+            grouped = GroupedRows.of(groups)
+            grouped.check_rows(n_rows)
+        return grouped
+
+    def _problem(self, n_samples: int, n_features: int, loss: Loss, by_person: bool = False) -> Problem:
         """The public facts of this fit; l2 is 0 where a rule of the mechanism sets it."""
         neighbours = Neighbours.parse(self.neighbours)
         if neighbours is Neighbours.ADD_REMOVE and self.max_rows is None:
             raise InvalidInput(
                 "neighbours='add-remove' keeps the number of rows private, so it needs max_rows, a public number "
-                f"that the table never exceeds; or use neighbours={Neighbours.REPLACE_ONE.value!r}."
+                "of rows, or with groups of persons, that the table never exceeds; or use neighbours="
+                f"{Neighbours.REPLACE_ONE.value!r}."
             )
         if neighbours is Neighbours.REPLACE_ONE and self.max_rows is not None:
             raise InvalidInput(
@@ -239,14 +266,17 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"fit_intercept must be True or False; got a {type(self.fit_intercept).__name__}."
             )
         l2 = parse_l2(self.l2)
+        n_units = n_samples if self.max_rows is None else self.max_rows
+        persons = declared_persons(by_person, self.person_loss, self.max_rows_per_person, n_units)
         return Problem.for_table(
-            n_samples if self.max_rows is None else self.max_rows,
+            n_units,
             n_features,
-            loss=loss,
+            loss=loss_of_persons(loss, persons),
             l2=l2 if isinstance(l2, float) else 0.0,
             x_norm=self._number("x_norm"),
             fit_intercept=bool(self.fit_intercept),
             neighbours=neighbours,
+            persons=persons,
         )
 
     def _number(self, name: str) -> float:

@@ -22,6 +22,7 @@ from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classe
 from dperm.estimators._rows import checked_rows, note_features, unquoted
 from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators.base import PrivateLinearModel, Vector
+from dperm.estimators.persons import groups_in
 from dperm.estimators.threshold import Threshold, ThresholdTuning, tuned
 from dperm.estimators.weights import (
     ClassWeight,
@@ -37,6 +38,7 @@ from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Mechanism, Plan
 from dperm.neighbours import Neighbours
+from dperm.persons import PersonLoss
 from dperm.planning.penalty import AUTO, L2
 from dperm.privacy import Budget
 
@@ -81,6 +83,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         max_rows: int | None = None,
         class_weight: ClassWeight = None,
         sample_weight_bound: float | None = None,
+        person_loss: str = PersonLoss.MEAN.value,
+        max_rows_per_person: int | None = None,
         random_state: Any = None,
         ledger: Ledger | None = None,
         dataset: str | None = None,
@@ -95,6 +99,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             neighbours=neighbours,
             max_rows=max_rows,
             sample_weight_bound=sample_weight_bound,
+            person_loss=person_loss,
+            max_rows_per_person=max_rows_per_person,
             random_state=random_state,
             ledger=ledger,
             dataset=dataset,
@@ -102,7 +108,9 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         self.classes = classes
         self.class_weight = class_weight
 
-    def plan(self, n_rows: int, n_features: int, n_classes: int | None = None) -> Plan:
+    def plan(
+        self, n_rows: int, n_features: int, n_classes: int | None = None, *, n_persons: int | None = None
+    ) -> Plan:
         """What ``fit`` would do on a table of this shape: noise, price and settings, from public facts alone.
 
         Raises what ``fit`` would raise of the settings. No data is needed and nothing is spent.
@@ -113,9 +121,11 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             The shape of the table. Under add-remove ``max_rows`` stands for the number of rows.
         n_classes : int, optional
             How many labels may occur, where ``classes`` does not say so; two if neither does.
+        n_persons : int, optional
+            The number of persons, where ``fit`` will get ``groups``; the number of rows then does not matter.
         """
         count = self._count_classes(n_classes)
-        return self._planned(n_rows, n_features, self._loss(self._known_weights(count), count))
+        return self._planned(n_rows, n_features, self._loss(self._known_weights(count), count), n_persons)
 
     def fit(self, X: Any, y: Any = None, **weights: Any) -> PrivateClassifier:
         """Plan from public facts, then train on the rows and release the weights once.
@@ -129,17 +139,19 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             Labels, all of them in ``classes``, which are declared where the labels lie in shards.
         **weights
             ``sample_weight``, one number for each row, where ``sample_weight_bound`` is declared. Weights outside 0 to
-            the bound are cut off. A weight must follow from its own row.
+            the bound are cut off. A weight must follow from its own row. ``groups``, the id of the person of each row:
+            the guarantee is then for a person with all rows (docs/persons.md).
         """
+        groups, weights = groups_in(weights)
         sample_weight = sample_weight_in(weights, self.sample_weight_bound)
         with in_shards(X, y) as (rows, labels):
-            coefficients, intercept = self._fitted(rows, labels, sample_weight)
+            coefficients, intercept = self._fitted(rows, labels, sample_weight, groups)
         self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
         self.intercept_ = np.atleast_1d(intercept)
         self._bind()
         return self
 
-    def _fitted(self, X: Any, y: Any, sample_weight: Any) -> tuple[Vector, Vector]:
+    def _fitted(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Vector, Vector]:
         paying = self.ledger is not None
         shape = self._table_shape(X, y, paying)
         public = X.classes if are_in_shards(y) else None
@@ -148,6 +160,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         weights = weights_of(self.class_weight, classes)
         if are_in_shards(y):
             refuse_in_shards(sample_weight)
+        grouped = self._grouped(groups, shape[0])
+        n_units = shape[0] if grouped is None else grouped.n_persons
 
         def read() -> tuple[Any, Any]:
             if are_in_shards(y):
@@ -159,7 +173,9 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
                 targets = encode_weighted(labels, classes, weights)
                 return rows, weighed(targets, sample_weight, self.sample_weight_bound)
 
-        fitted = self._fit_weights(self._plan(*shape, self._loss(weights, len(classes))), read)
+        loss = self._loss(weights, len(classes))
+        plan = self._plan(n_units, shape[1], loss, by_person=grouped is not None)
+        fitted = self._fit_weights(plan, read, grouped)
         self.classes_, self.threshold_ = classes, None
         return fitted
 

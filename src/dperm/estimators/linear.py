@@ -21,10 +21,12 @@ from dperm.estimators._rows import checked_rows, note_features, unquoted
 from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators.base import PrivateLinearModel, Vector
 from dperm.estimators.labels import encode_numbers
+from dperm.estimators.persons import groups_in
 from dperm.estimators.weights import refuse_in_shards, sample_weight_in, weighed, weighted
 from dperm.ledger import Ledger
 from dperm.losses import ClippedSquared, Loss
 from dperm.mechanisms import Mechanism, Plan
+from dperm.persons import PersonLoss
 from dperm.planning.penalty import AUTO, L2
 
 _PARAMETERS = {
@@ -122,6 +124,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         neighbours: str = "replace-one",
         max_rows: int | None = None,
         sample_weight_bound: float | None = None,
+        person_loss: str = PersonLoss.MEAN.value,
+        max_rows_per_person: int | None = None,
         random_state: Any = None,
         ledger: Ledger | None = None,
         dataset: str | None = None,
@@ -136,6 +140,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
             neighbours=neighbours,
             max_rows=max_rows,
             sample_weight_bound=sample_weight_bound,
+            person_loss=person_loss,
+            max_rows_per_person=max_rows_per_person,
             random_state=random_state,
             ledger=ledger,
             dataset=dataset,
@@ -144,7 +150,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         self.y_range = y_range
         self.residual_bound = residual_bound
 
-    def plan(self, n_rows: int, n_features: int) -> Plan:
+    def plan(self, n_rows: int, n_features: int, *, n_persons: int | None = None) -> Plan:
         """What ``fit`` would do on a table of this shape: noise, price and settings, from public facts alone.
 
         Raises what ``fit`` would raise of the settings. No data is needed and nothing is spent.
@@ -153,9 +159,11 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         ----------
         n_rows, n_features : int
             The shape of the table. Under add-remove ``max_rows`` stands for the number of rows.
+        n_persons : int, optional
+            The number of persons, where ``fit`` will get ``groups``; the number of rows then does not matter.
         """
         self._scale()
-        return self._planned(n_rows, n_features, self._loss())
+        return self._planned(n_rows, n_features, self._loss(), n_persons)
 
     def fit(self, X: Any, y: Any = None, **weights: Any) -> PrivateLinearRegression:
         """Plan from public facts, then train on the rows and release.
@@ -169,24 +177,28 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
             Numbers; those outside ``y_range`` are cut off at its ends.
         **weights
             ``sample_weight``, one number for each row, where ``sample_weight_bound`` is declared. Weights outside 0 to
-            the bound are cut off. A weight must follow from its own row.
+            the bound are cut off. A weight must follow from its own row. ``groups``, the id of the person of each row:
+            the guarantee is then for a person with all rows (docs/persons.md).
         """
+        groups, weights = groups_in(weights)
         sample_weight = sample_weight_in(weights, self.sample_weight_bound)
         middle, half = self._scale()
         encode = partial(encode_numbers, low=middle - half, high=middle + half)
         with in_shards(X, y) as (rows, targets):
-            coefficients, intercept = self._fitted(rows, targets, encode, sample_weight)
+            coefficients, intercept = self._fitted(rows, targets, encode, sample_weight, groups)
         self.coef_ = half * coefficients
         self.intercept_ = float(middle + half * intercept)
         self._bind()
         return self
 
     def _fitted(
-        self, X: Any, y: Any, encode: Callable[[Any], Any], sample_weight: Any
+        self, X: Any, y: Any, encode: Callable[[Any], Any], sample_weight: Any, groups: Any
     ) -> tuple[Vector, Vector]:
         shape = self._table_shape(X, y, self.ledger is not None)
         if are_in_shards(y):
             refuse_in_shards(sample_weight)
+        grouped = self._grouped(groups, shape[0])
+        n_units = shape[0] if grouped is None else grouped.n_persons
 
         def read() -> tuple[Any, Any]:
             if are_in_shards(y):
@@ -196,7 +208,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
             with unquoted():
                 return rows, weighed(encode(values), sample_weight, self.sample_weight_bound)
 
-        return self._fit_weights(self._plan(*shape, self._loss()), read)
+        plan = self._plan(n_units, shape[1], self._loss(), by_person=grouped is not None)
+        return self._fit_weights(plan, read, grouped)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """The linear function of each row, not cut off at ``y_range``.

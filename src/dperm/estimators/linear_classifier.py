@@ -14,6 +14,7 @@ from dperm.estimators.weights import ClassWeight
 from dperm.ledger import Ledger
 from dperm.losses import Logistic, resolve_loss
 from dperm.mechanisms import Mechanism
+from dperm.persons import PersonLoss
 from dperm.planning.penalty import AUTO, L2
 
 
@@ -59,6 +60,8 @@ class PrivateLinearClassifier(PrivateClassifier):
         max_rows: int | None = None,
         class_weight: ClassWeight = None,
         sample_weight_bound: float | None = None,
+        person_loss: str = PersonLoss.MEAN.value,
+        max_rows_per_person: int | None = None,
         random_state: Any = None,
         ledger: Ledger | None = None,
         dataset: str | None = None,
@@ -75,6 +78,8 @@ class PrivateLinearClassifier(PrivateClassifier):
             max_rows=max_rows,
             class_weight=class_weight,
             sample_weight_bound=sample_weight_bound,
+            person_loss=person_loss,
+            max_rows_per_person=max_rows_per_person,
             random_state=random_state,
             ledger=ledger,
             dataset=dataset,

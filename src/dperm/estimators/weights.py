@@ -54,10 +54,10 @@ def balanced_weights(shares: Mapping[Any, float]) -> dict[Any, float]:
 
 
 def sample_weight_in(given: Mapping[str, Any], bound: float | None) -> Any:
-    """The ``sample_weight`` among keyword arguments of ``fit``, of which it is the only one."""
+    """The ``sample_weight`` among keyword arguments of ``fit``; there may be no other than ``groups``."""
     for name in given.keys() - {"sample_weight"}:
         raise TypeError(
-            f"fit() got an unexpected keyword argument {name!r}; it takes X, y and sample_weight."
+            f"fit() got an unexpected keyword argument {name!r}; it takes X, y, sample_weight and groups."
         )
     weights = given.get("sample_weight")
     if weights is not None and bound is None:

@@ -29,7 +29,8 @@ from dperm.privacy.noise import grid_exponent, padded
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Engine, Rows
+    from dperm.engine import Engine, Rows, Sample
+    from dperm.engine.members import Members
 
 Vector = NDArray[np.float64]
 
@@ -161,7 +162,10 @@ class DPSVRG(Mechanism):
 
     def _run(self, jobs: Sequence[Job[SVRGPlan]], rows: Rows, gate: Gate) -> list[Vector]:
         engine = rows.open(precise=True)
-        return [_descend(job.plan, engine.select([job.model]), gate.part([k])) for k, job in enumerate(jobs)]
+        return [
+            _descend(job.plan, engine.select([job.model]), rows.members, gate.part([k]))
+            for k, job in enumerate(jobs)
+        ]
 
 
 def _outer_rule(problem: Problem, mu: float) -> int:
@@ -197,7 +201,7 @@ def correction_noise(problem: Problem, weights: Vector, anchor: Vector, multipli
     return GaussianNoise(sensitivity=sensitivity, scale=multiplier * unit, dimension=problem.dimension)
 
 
-def _descend(plan: SVRGPlan, engine: Engine, gate: Gate) -> Vector:
+def _descend(plan: SVRGPlan, engine: Engine, members: Members | None, gate: Gate) -> Vector:
     problem, loops = plan.problem, plan.loops
     loss, n = problem.loss, problem.n_rows
     anchor = np.zeros(engine.n_columns)
@@ -209,7 +213,8 @@ def _descend(plan: SVRGPlan, engine: Engine, gate: Gate) -> Vector:
         for t in range(loops.inner):
             correction = np.zeros_like(full)
             if t > 0:
-                batch = engine.sample([loops.sampling.batch(gate)])
+                drawn: Sample = loops.sampling.batch(gate)
+                batch = engine.sample([drawn if members is None else members.drawn(drawn)])
                 exact = batch.gradient_sum(loss, weights[:, None]) - batch.gradient_sum(loss, anchor[:, None])
                 noise = correction_noise(problem, weights, anchor, loops.noise_multiplier)
                 noisy = gate.release_one(exact[:, 0], noise, "dp-svrg correction")

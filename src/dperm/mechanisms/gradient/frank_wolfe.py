@@ -87,6 +87,11 @@ class FrankWolfe(Mechanism):
         if self.lazy and self.standardise:
             raise Unsupported("lazy steps are for rows as they are; set standardise or lazy to False.")
 
+    def misfit(self, problem: Problem) -> str | None:
+        if self.lazy and problem.many_rows:
+            return "lazy slopes are rounded row by row, and a person may have many; set lazy to False"
+        return super().misfit(problem)
+
     def choice_epsilon(self, budget: Budget, mu_spent: float, steps: int) -> float:
         """Bounded range of one choice. The paper's own is that of advanced composition, slack left out."""
         if budget.delta == 0:

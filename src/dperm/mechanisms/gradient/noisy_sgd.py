@@ -36,6 +36,7 @@ from dperm.problem import Problem
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
+    from dperm.engine.members import OrderOfPersons
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -197,11 +198,13 @@ class NoisySGD(Mechanism):
 
     def _run(self, jobs: Sequence[Job[HiddenPlan]], rows: Rows, gate: Gate) -> list[Vector]:
         own = rows.select([job.model for job in jobs])
-        engine = own.open(gate.order() if self.secret_order else None, precise=len(jobs) == 1)
+        order = gate.order() if self.secret_order else None
+        persons = None if rows.members is None else rows.members.ordered(order)
+        engine = own.open(order if persons is None else persons, precise=len(jobs) == 1)
         weights: dict[int, Vector] = {}
         for columns in alike([job.plan.schedule.shape for job in jobs]):
             found = descend_hidden(
-                engine.select(columns), [jobs[k].plan for k in columns], gate.part(columns)
+                engine.select(columns), [jobs[k].plan for k in columns], gate.part(columns), persons
             )
             weights.update(zip(columns, found, strict=True))
         return [weights[k] for k in range(len(jobs))]
@@ -248,13 +251,16 @@ class _Steps:
         return float(distance.max()) / left
 
 
-def descend_hidden(engine: Engine, plans: Sequence[HiddenPlan], gate: Gate) -> list[Vector]:
-    """Run plans of one shape side by side. Noise of all steps but the last stays in here."""
+def descend_hidden(
+    engine: Engine, plans: Sequence[HiddenPlan], gate: Gate, order: OrderOfPersons | None = None
+) -> list[Vector]:
+    """Run plans of one shape side by side. Noise of all steps but the last stays in here. ``order`` is of persons."""
     loss = plans[0].problem.loss
     l2 = np.array([plan.problem.l2 for plan in plans])
     radius = np.array([plan.radius for plan in plans])
     noises = [plan.noise for plan in plans if isinstance(plan.noise, GaussianNoise)]
-    batches = engine.batches(np.array([plan.schedule.batch_sizes for plan in plans]).T)
+    sizes = np.array([plan.schedule.batch_sizes for plan in plans]).T
+    batches = engine.batches(sizes) if order is None else order.batches(engine, sizes)
     steps = np.stack([plan.schedule.step_sizes for plan in plans], axis=-1)
     weights = np.zeros(weights_shape(engine.n_columns, plans))
     shape = np.moveaxis(weights, 1, -1).shape

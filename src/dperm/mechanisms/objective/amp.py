@@ -40,6 +40,9 @@ class AMP(ObjectiveMechanism):
     title: ClassVar[str] = "approximate minima perturbation"
     source: ClassVar[str] = "Iyengar, Near, Song, Thakkar, Thakurta & Wang (2019)"
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+    for_rows_alone: ClassVar[str | None] = (
+        "its fixed shares of epsilon are for a gradient that runs along a line and a Hessian of rank one"
+    )
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (
         # Its own tolerance leaves much noise on the weights of a small table.
         WorstCase(settings={"tolerance": 1e-4}, facts=REMOVED, share=0.3, jobs=NEWTON_JOBS),

@@ -63,6 +63,7 @@ class ObjectivePure(ObjectiveMechanism):
     source: ClassVar[str] = "Chaudhuri, Monteleoni & Sarwate (2011)"
     route: ClassVar[str] = ""
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
+    for_rows_alone: ClassVar[str | None] = "its charge for the Hessian is that of a matrix of rank one"
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(delta=0.0, share=0.2, jobs=NEWTON_JOBS),)
 
     def __post_init__(self) -> None:

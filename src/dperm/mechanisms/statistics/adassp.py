@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput
-from dperm.losses import ClippedSquared, Weighted
+from dperm.losses import ClippedSquared
 from dperm.mechanisms.base import Job, Plan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.family import (
@@ -24,6 +24,7 @@ from dperm.mechanisms.statistics.family import (
     pack,
     triangle_size,
     unpack,
+    weighed_by_user,
 )
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.neighbours import Neighbours
@@ -89,9 +90,9 @@ class AdaSSP(StatisticsMechanism):
             raise InvalidInput(f"failure must be below 0.5; got {self.failure!r}.")
 
     def misfit(self, problem: Problem) -> str | None:
-        if isinstance(problem.loss, Weighted):
-            return "its moments count every row once; the proof has no weights"
-        if type(problem.loss) is not ClippedSquared:
+        if weighed_by_user(problem):
+            return "its moments count every row, or every person, once; the proof has no other weights"
+        if type(problem.loss.unweighted) is not ClippedSquared:
             return f"it covers the squared loss only, not {problem.loss.name}"
         return super().misfit(problem)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import Unsupported
-from dperm.losses import Loss
+from dperm.losses import ClippedSquared, Loss, Weighted
 from dperm.mechanisms.base import Job, Mechanism
 from dperm.problem import Problem
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dperm.engine import Rows
 
 WIDEST_MOMENTS = 4096
+_NEVER_CLIPPED = 1e6  # a residual that targets never reach at zero weights, so that the curvature is 1
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -36,11 +37,20 @@ class StatisticsMechanism(Mechanism):
         """Minus the gradient at zero weights, and the second moments, summed over the rows of each job."""
         models = sorted({job.model for job in jobs})
         engine = rows.select(models).open(precise=True)
-        gradients = engine.gradient_sum(loss, np.zeros((engine.n_columns, len(models))))
-        moments = engine.row_moments()
+        zeros = np.zeros((engine.n_columns, len(models)))
+        if rows.members is None:
+            gradients, moments = engine.gradient_sum(loss, zeros), engine.row_moments()
+        else:  # every row by its share in its person
+            gradients = engine.gradient_sum(Weighted(loss, 1.0), zeros)
+            moments = engine.curvature_sum(Weighted(ClippedSquared(_NEVER_CLIPPED), 1.0), zeros)
         moments = np.broadcast_to(moments, (len(models), *moments.shape[1:]))  # one matrix without a mask
         column = {model: k for k, model in enumerate(models)}
         return [(-gradients[:, column[job.model]], moments[column[job.model]]) for job in jobs]
+
+
+def weighed_by_user(problem: Problem) -> bool:
+    """Whether rows weigh otherwise than by an equal share in their person, which is a mean of rows."""
+    return isinstance(problem.loss, Weighted) and not (problem.many_rows and problem.loss.bound == 1.0)
 
 
 def check_width(problem: Problem) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
-from dperm.losses import Logistic, Weighted
+from dperm.losses import Logistic
 from dperm.mechanisms.base import Job, Plan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.family import (
@@ -22,6 +22,7 @@ from dperm.mechanisms.statistics.family import (
     pack,
     triangle_size,
     unpack,
+    weighed_by_user,
 )
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_positive
@@ -93,9 +94,9 @@ class SSP(StatisticsMechanism):
             check_positive("ridge", self.ridge)
 
     def misfit(self, problem: Problem) -> str | None:
-        if isinstance(problem.loss, Weighted):
+        if weighed_by_user(problem):
             return "the sensitivity of its joint statistic is proved for rows of equal weight"
-        if type(problem.loss) is not Logistic:
+        if type(problem.loss.unweighted) is not Logistic:
             return f"it covers the logistic loss only, not {problem.loss.name}"
         if problem.l2 == 0 and self.ridge is None:
             return "it needs l2 > 0 or a ridge"

@@ -1,0 +1,144 @@
+"""Rows that belong to persons: ids in, the rows that are kept, their shares and who they belong to out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dperm.codes import CodedTable
+from dperm.engine.members import Members
+from dperm.errors import InvalidInput
+from dperm.losses import Loss, Weighted
+from dperm.losses.weighted import targets_alone, weighted_targets, weights_alone
+from dperm.persons import PersonLoss, Persons, rows_kept
+from dperm.problem import Problem
+
+Integers = NDArray[np.int64]
+
+GROUPS = "groups"
+_NOT_DECLARED = "max_rows_per_person and person_loss are about persons: give fit the ids of the persons, groups=, one for each row."
+_SUM_NEEDS_BOUND = (
+    "person_loss='sum' adds up all rows of a person, so it needs max_rows_per_person, a number that is declared "
+    "without the data: rows beyond it are left out and the noise grows with it. person_loss='mean' needs none."
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupedRows:
+    """The person of every row, numbered by their first rows, and how many rows each has before it."""
+
+    person: Integers
+    before: Integers
+
+    @classmethod
+    def of(cls, groups: Any) -> GroupedRows:
+        """From ids of any one kind; none may be missing."""
+        ids = np.asarray(groups)
+        if ids.ndim != 1:
+            raise InvalidInput(f"groups must hold one id for each row; its shape is {ids.shape}.")
+        if _missing(ids):
+            raise InvalidInput(
+                "groups has rows without an id. Give every row the id of its person; a row of an unknown person may "
+                "have an id of its own."
+            )
+        try:
+            _, first, place = np.unique(ids, return_index=True, return_inverse=True)
+        except TypeError:
+            kinds = None
+        else:
+            kinds = first
+        if kinds is None:
+            raise InvalidInput("groups holds ids of several kinds; make all of them text, or all numbers.")
+        rank = np.empty(len(kinds), np.int64)
+        rank[np.argsort(kinds)] = np.arange(len(kinds))
+        person = rank[place.reshape(-1)]
+        order = np.argsort(person, kind="stable")
+        starts = np.searchsorted(person[order], np.arange(len(kinds)))
+        before = np.empty(len(person), np.int64)
+        before[order] = np.arange(len(person)) - starts[person[order]]
+        return cls(person=person, before=before)
+
+    @property
+    def n_persons(self) -> int:
+        return int(self.person.max()) + 1 if self.person.size else 0
+
+    def check_rows(self, n_rows: int) -> None:
+        if len(self.person) != n_rows:
+            raise InvalidInput(f"groups has {len(self.person):,} ids for {n_rows:,} rows.")
+
+    def kept(self, most: int) -> NDArray[np.bool_]:
+        """The first rows of every person, at most so many: a rule that looks at nobody else."""
+        return np.asarray(self.before < most)
+
+
+def groups_in(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The ``groups`` among keyword arguments of ``fit``, and the others."""
+    return given.get(GROUPS), {name: value for name, value in given.items() if name != GROUPS}
+
+
+def declared_persons(
+    by_person: bool, person_loss: str, max_rows_per_person: int | None, n_persons: int
+) -> Persons | None:
+    """What an estimator declares of persons; None where rows are on their own."""
+    loss = PersonLoss.parse(person_loss)
+    if not by_person:
+        if max_rows_per_person is not None or loss is not PersonLoss.MEAN:
+            raise InvalidInput(_NOT_DECLARED)
+        return None
+    if max_rows_per_person is None and loss is PersonLoss.SUM:
+        raise InvalidInput(_SUM_NEEDS_BOUND)
+    most = rows_kept(n_persons) if max_rows_per_person is None else max_rows_per_person
+    return Persons(rows_per_person=most, loss=loss)
+
+
+def loss_of_persons(loss: Loss, persons: Persons | None) -> Loss:
+    """The loss whose bound is that of one person: rows then weigh their share, or one each up to so many."""
+    if persons is None or persons.rows_per_person == 1:
+        return loss
+    most = float(persons.rows_per_person) if persons.loss is PersonLoss.SUM else 1.0
+    if isinstance(loss, Weighted):
+        return Weighted(loss.base, loss.bound * most)
+    return Weighted(loss, most)
+
+
+def of_persons(
+    rows: Any, targets: NDArray[Any], grouped: GroupedRows, problem: Problem
+) -> tuple[Any, NDArray[Any], Members | None]:
+    """The rows that are kept, their targets with their shares as weights, and who they belong to."""
+    persons = problem.persons
+    assert persons is not None
+    kept = grouped.kept(persons.rows_per_person)
+    person = grouped.person
+    if not kept.all():
+        rows, targets, person = rows_at(rows, np.flatnonzero(kept)), targets[kept], person[kept]
+    if not problem.many_rows:
+        return rows, targets, None
+    weights = weights_alone(targets)
+    if persons.loss is PersonLoss.MEAN:
+        weights = weights / np.bincount(person)[person]
+    members = Members(person, problem.n_rows, problem.loss.heaviest)
+    return rows, weighted_targets(targets_alone(targets), weights), members
+
+
+def rows_at(rows: Any, places: Integers) -> Any:
+    """Some rows of a table in memory."""
+    if isinstance(rows, CodedTable):
+        return rows.take(places)
+    if sparse.issparse(rows):
+        return rows.tocsr()[places]
+    return np.asarray(rows)[places]
+
+
+def _missing(ids: NDArray[Any]) -> bool:
+    if ids.dtype.kind == "f":
+        return bool(np.isnan(ids).any())
+    if ids.dtype.kind in "mM":
+        return bool(np.isnat(ids).any())
+    if ids.dtype.kind == "O":
+        return any(one is None or one != one for one in ids.tolist())
+    return False
