@@ -65,6 +65,8 @@ class Inference:
     share: float
     mu: float
     noise_scale: float
+    weight: float | None
+    moments: list[float] | None
     released: list[float]
 
 

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from dperm import __version__
-from dperm.certificate import forms, older
+from dperm.certificate import forms, inference, older
 from dperm.certificate.cautions import cautions
 from dperm.certificate.document import check_object, describe, digest, matches, plain
 from dperm.errors import InvalidInput
@@ -50,7 +50,10 @@ _PARTS = {
     "planned": forms.Planned,
     "entropy": forms.Entropy,
 }
-OPTIONAL = {"persons": forms.Persons, "inference": forms.Inference}  # parts that a statement has where they apply
+OPTIONAL = {
+    "persons": forms.Persons,
+    "inference": forms.Inference,
+}  # parts that a statement has where they apply
 
 
 def statement_of(
@@ -65,8 +68,11 @@ def statement_of(
 
     ``around`` says how settings and features came about, as far as the fit could see.
     """
+    stated = planned_part(plan, targets, around)
+    if outcome.told is not None:
+        stated["inference"] = {**stated["inference"], inference.RELEASED: outcome.told.tolist()}
     return {
-        **planned_part(plan, targets, around),
+        **stated,
         "guarantee": None if reason else {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta},
         "reason": reason,
         "releases": _grouped(outcome),
@@ -130,6 +136,7 @@ def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) 
         },
         "standardisation": None if standardisation is None else standardisation.stated,
         "assumptions": assumptions(plan, targets, around),
+        **({} if plan.inference is None else {"inference": plan.inference.stated}),
     }
     return {name: plain(name, value, strict=False) for name, value in stated.items()}
 

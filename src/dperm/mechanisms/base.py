@@ -273,7 +273,12 @@ class Mechanism(ABC):
         ]
 
     def _infer(
-        self, jobs: Sequence[Job[Any]], weights: Sequence[Vector], kept: Sequence[Vector], rows: Rows, gate: Gate
+        self,
+        jobs: Sequence[Job[Any]],
+        weights: Sequence[Vector],
+        kept: Sequence[Vector],
+        rows: Rows,
+        gate: Gate,
     ) -> list[Vector | None]:
         """What intervals are made of, for the jobs that are planned to release it: one passage each."""
         told: list[Vector | None] = [None] * len(jobs)

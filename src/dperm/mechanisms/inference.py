@@ -100,7 +100,9 @@ class Inference:
         told, engine = Information(self.problem.loss), rows.open(precise=True)
         at = np.ascontiguousarray(shortened(weights, self.problem.row_norm)[:, None])
         parts = [] if self.moments is not None else [pack(engine.curvature_sum(told, at)[0])]
-        if self.weight is not None:  # the constant column of a row that is there is the intercept, of no row it is 0
+        if (
+            self.weight is not None
+        ):  # the constant column of a row that is there is the intercept, of no row it is 0
             squares = engine.gradient_sum(told, at)[-1, 0] / self.problem.intercept
             parts.append(np.array([self.weight * squares]))
         return gate.release_one(np.concatenate(parts), self.noise, self.name)
@@ -155,7 +157,10 @@ def plan_inference(problem: Problem, budget: Budget) -> Inference:
     """
     budget.check_gaussian()
     size, changed = triangle_size(problem.n_columns), problem.neighbours.rows_changed
-    moved, rounding = math.sqrt(changed) * problem.loss.smoothness * problem.row_norm**2, hessian_error(problem)
+    moved, rounding = (
+        math.sqrt(changed) * problem.loss.smoothness * problem.row_norm**2,
+        hessian_error(problem),
+    )
     weight = None
     if problem.loss.labels == "real":
         weight = moved / problem.loss.lipschitz**2
@@ -169,9 +174,7 @@ def plan_squares(problem: Problem, mu: float, moments: tuple[float, float]) -> I
     """The squared residuals alone, beside moments that were released with these noise scales."""
     moved = problem.loss.lipschitz**2 + 2 * squares_error(problem)
     noise = gaussian_noise(moved * _UP, 1, mu)
-    return Inference(
-        problem=problem, share=SQUARES_SHARE, mu=mu, noise=noise, weight=1.0, moments=moments
-    )
+    return Inference(problem=problem, share=SQUARES_SHARE, mu=mu, noise=noise, weight=1.0, moments=moments)
 
 
 def hessian_error(problem: Problem) -> float:

@@ -51,7 +51,9 @@ class Information(Loss):
         return self.base.smoothness
 
     def value(self, margin: Array, y: Array) -> Array:
-        raise NotImplementedError("nothing is minimised: it stands for the slopes and the curvature of a loss")
+        raise NotImplementedError(
+            "nothing is minimised: it stands for the slopes and the curvature of a loss"
+        )
 
     def slope(self, margin: Array, y: Array) -> Array:
         return np.asarray(self.base.slope(margin, y) ** 2)
