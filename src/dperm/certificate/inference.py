@@ -38,4 +38,4 @@ def curvature_in(statement: Mapping[str, Any]) -> Curvature | None:
 def n_columns(statement: Mapping[str, Any]) -> int:
     """Features and the intercept column."""
     problem = statement["problem"]
-    return int(problem["n_features"]) + (problem["intercept"] > 0)
+    return int(problem["n_features"]) + int(problem["intercept"] > 0)

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from dperm.arithmetic import Arithmetic
 from dperm.errors import InvalidInput, Unsupported
-from dperm.mechanisms.inference import ROWS_BOUNDED, Inference, not_for_intervals, plan_inference
+from dperm.mechanisms.inference import (
+    ROWS_BOUNDED,
+    Inference,
+    not_for_intervals,
+    plan_inference,
+    release_told,
+)
 from dperm.mechanisms.plan_words import plan_summary
 from dperm.mechanisms.standardising import (
     Standardisation,
@@ -180,7 +186,7 @@ class Mechanism(ABC):
     """The certificate's own formulas for it (certificate/routes); without them a verifier plans again."""
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(),)
     no_intervals: ClassVar[str | None] = (
-        "it releases nothing that intervals could be made of; use 'auto', 'objective' or 'dp-gd', or for numbers 'adassp'"
+        "it releases nothing that intervals could be made of; use 'auto', 'objective', 'dp-gd' or for numbers 'adassp'"
     )
     """Why intervals cannot be had from it, None where they can (docs/proofs/intervals.md)."""
     side_by_side: ClassVar[bool] = True
@@ -224,11 +230,7 @@ class Mechanism(ABC):
         """Why no intervals can be had for a problem that fits, or None when they can."""
         if self.no_intervals is not None:
             return self.no_intervals
-        if self.accounting != "tight":
-            return "the paper's own noise leaves nothing of the budget for them; use accounting='tight'"
-        if self.standardise:
-            return "standardised rows are shortened, and their coefficients are others; set standardise=False"
-        return not_for_intervals(problem)
+        return not_for_intervals(problem, self.accounting, self.standardise)
 
     def plan(self, problem: Problem, budget: Budget, *, inference: bool = False) -> Plan:
         """Check the theorem's conditions and fix schedule, sensitivity and noise. No data.
@@ -260,7 +262,9 @@ class Mechanism(ABC):
         else:
             weights, kept = self._run_keeping(jobs, noted, lanes)
             trained = [(w, job.plan.problem.row_map) for w, job in zip(weights, jobs, strict=True)]
-            told = self._infer(jobs, weights, kept, noted, lanes)
+            told = release_told(
+                [(job.plan.inference, job.model) for job in jobs], weights, kept, noted, lanes
+            )
         return [
             Outcome(
                 weights=w,
@@ -271,22 +275,6 @@ class Mechanism(ABC):
             )
             for k, (job, (w, row_map)) in enumerate(zip(jobs, trained, strict=True))
         ]
-
-    def _infer(
-        self,
-        jobs: Sequence[Job[Any]],
-        weights: Sequence[Vector],
-        kept: Sequence[Vector],
-        rows: Rows,
-        gate: Gate,
-    ) -> list[Vector | None]:
-        """What intervals are made of, for the jobs that are planned to release it: one passage each."""
-        told: list[Vector | None] = [None] * len(jobs)
-        for k, job in enumerate(jobs):
-            if job.plan.inference is not None:
-                mine = rows.select([job.model])
-                told[k] = np.append(kept[k], job.plan.inference.release(weights[k], mine, gate.part([k])))
-        return told
 
     def _run_all_standardised(
         self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate

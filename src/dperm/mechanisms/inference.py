@@ -6,7 +6,7 @@ It follows the training, so the weights are public by then (docs/proofs/interval
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +108,22 @@ class Inference:
         return gate.release_one(np.concatenate(parts), self.noise, self.name)
 
 
+def release_told(
+    planned: Sequence[tuple[Inference | None, int]],
+    weights: Sequence[Vector],
+    kept: Sequence[Vector],
+    rows: Rows,
+    gate: Gate,
+) -> list[Vector | None]:
+    """One passage for each model that has it planned, after what was ``kept`` of earlier ones."""
+    told: list[Vector | None] = [None] * len(planned)
+    for k, (inference, model) in enumerate(planned):
+        if inference is not None:
+            released = inference.release(weights[k], rows.select([model]), gate.part([k]))
+            told[k] = np.concatenate([kept[k], released])
+    return told
+
+
 def curvature_told(stated: Mapping[str, Any], n_columns: int, released: Vector) -> Curvature:
     """What was released, by what a plan or a certificate states of it."""
     size = triangle_size(n_columns)
@@ -134,8 +150,8 @@ def shortened(weights: Vector, row_norm: float) -> Vector:
     return weights if norm <= LONGEST else weights * (LONGEST * (1 - 1e-9) / norm)
 
 
-def not_for_intervals(problem: Problem) -> str | None:
-    """Why no intervals can be made for this problem, whatever the mechanism; None when they can."""
+def not_for_intervals(problem: Problem, accounting: str, standardise: bool | str) -> str | None:
+    """Why no intervals can be made for this problem with such settings of a mechanism; None when they can."""
     loss = problem.loss
     if loss.outputs > 1:
         return "intervals are for two classes or for numbers, and there are several outputs"
@@ -145,6 +161,10 @@ def not_for_intervals(problem: Problem) -> str | None:
         return f"intervals are for the logistic and the squared loss, not for {loss.name}"
     if loss.labels == "real" and problem.intercept == 0:
         return "the squared residuals are summed in the intercept column; set fit_intercept=True"
+    if accounting != "tight":
+        return "the paper's own noise leaves nothing of the budget for them; use accounting='tight'"
+    if standardise:
+        return "standardised rows are shortened, and their coefficients are others; set standardise=False"
     if problem.n_columns > WIDEST:
         return f"all pairs of {problem.n_columns} columns would be released, and at most {WIDEST} columns are taken"
     return None

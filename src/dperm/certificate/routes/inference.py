@@ -29,16 +29,14 @@ def inference_mu(evidence: Evidence) -> float:
         )
         return 0.0
     pairs, squares = facts.p * (facts.p + 1) // 2, _squares_error(facts)
+    moved = math.sqrt(facts.rows) * facts.beta
+    weight: float | None = None
+    dimension, sensitivity = pairs, moved + 2 * _hessian_error(facts, change)
     if evidence.name == "adassp":
         weight, dimension, sensitivity = 1.0, 1, facts.slope**2 + 2 * squares
-    else:
-        moved = math.sqrt(facts.rows) * facts.beta
-        numbers = facts.loss != "logistic"
-        weight = moved / facts.slope**2 if numbers else None
-        dimension = pairs + numbers
-        sensitivity = moved + 2 * _hessian_error(facts, change)
-        if weight is not None:
-            sensitivity += (math.sqrt(2) - 1) * moved + 2 * weight * squares
+    elif facts.loss != "logistic":
+        weight, dimension = moved / facts.slope**2, pairs + 1
+        sensitivity += (math.sqrt(2) - 1) * moved + 2 * weight * squares
     evidence.close("releases, sensitivity of the release for intervals", release.sensitivity, sensitivity)
     evidence.equal("releases, dimension of the release for intervals", release.dimension, dimension)
     evidence.equal("releases, count of the release for intervals", release.count, 1)

@@ -73,8 +73,7 @@ class SSP(StatisticsMechanism):
     source: ClassVar[str] = "after Huggins, Adams & Broderick (2017)"
     route: ClassVar[str] = "pair"
     no_intervals: ClassVar[str | None] = (
-        "it minimises a quadratic that stands in for the logistic loss, so its coefficients are not log odds; use 'auto' or "
-        "'objective'"
+        "it minimises a quadratic in place of the logistic loss, so its coefficients are not log odds; use 'objective'"
     )
     labels: ClassVar[tuple[str, ...]] = ("binary",)
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (
