@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 
+EIGENVALUE, MOMENTS = "smallest eigenvalue of X'X", ("X'X", "X'y")
 SHARES = (1 / 3, 1 / 3, 1 / 3)  # of mu squared: smallest eigenvalue, second moments, moments with the target
 
 
@@ -173,9 +174,8 @@ class AdaSSP(StatisticsMechanism):
         cut = ClippedSquared(self.target_bound)  # at zero weights its slope is the target, cut off
         for k, (job, (cross, moments)) in enumerate(zip(jobs, self._sums(jobs, rows, cut), strict=True)):
             statistics = {
-                "smallest eigenvalue of X'X": np.linalg.eigvalsh(moments)[:1],
-                "X'X": pack(moments),
-                "X'y": cross,
+                EIGENVALUE: np.linalg.eigvalsh(moments)[:1],
+                **dict(zip(MOMENTS, (pack(moments), cross), strict=True)),
             }
             smallest, noisy_moments, noisy_cross = (
                 gate.part([k]).release_one(value, noise, name)
