@@ -67,7 +67,6 @@ class Inference:
     noise_scale: float
     weight: float | None
     moments: list[float] | None
-    released: list[float]
 
 
 class Release:

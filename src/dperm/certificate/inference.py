@@ -1,4 +1,4 @@
-"""What a certificate states of a release for intervals, and the numbers in it."""
+"""The numbers for intervals in a model file must be those that its certificate is about."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ from typing import Any
 
 import numpy as np
 
+from dperm.certificate.document import is_finite_float
 from dperm.errors import InvalidInput
 from dperm.mechanisms.inference import Curvature, curvature_told, numbers_told
 
-RELEASED = "released"  # the only field of the part that follows the rows
+NAME = "inference"  # of the part in a certificate, and of the numbers in a file
 
 
-def planned(part: Mapping[str, Any]) -> dict[str, Any]:
-    """The part without the numbers that were released: what a plan decides."""
-    return {name: value for name, value in part.items() if name != RELEASED}
+def check_told(document: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
+    """As many numbers as the certificate has a release for, and none without one."""
+    curvature_in(document, statement)
+    return "none were released" if NAME not in statement else "as many as were paid for"
 
 
-def curvature_in(statement: Mapping[str, Any]) -> Curvature | None:
-    """What intervals are made of, or None for a statement without such a release."""
-    part = statement.get("inference")
+def curvature_in(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Curvature | None:
+    """What intervals are made of, or None for a file without it."""
+    part, told = statement.get(NAME), document.get(NAME)
+    if (part is None) != (told is None):
+        raise InvalidInput(
+            "inference: the numbers for intervals, or the certificate's part about them, are missing."
+        )
     if part is None:
         return None
     columns, weight, moments = n_columns(statement), part["weight"], part["moments"]
@@ -28,11 +34,13 @@ def curvature_in(statement: Mapping[str, Any]) -> Curvature | None:
         raise InvalidInput(
             "certificate, inference: a positive weight and two noise scales of moments were expected."
         )
-    if len(part[RELEASED]) != numbers_told(part, columns):
-        raise InvalidInput(
-            "certificate, inference: a released number for every pair of columns was expected."
-        )
-    return curvature_told(part, columns, np.array(part[RELEASED], np.float64))
+    if not (
+        isinstance(told, list)
+        and len(told) == numbers_told(part, columns)
+        and all(map(is_finite_float, told))
+    ):
+        raise InvalidInput("inference: a number for every pair of columns was expected.")
+    return curvature_told(part, columns, np.array(told))
 
 
 def n_columns(statement: Mapping[str, Any]) -> int:

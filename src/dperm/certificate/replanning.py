@@ -8,7 +8,6 @@ from typing import Any
 
 from dperm import __version__
 from dperm.certificate.document import mechanism_of
-from dperm.certificate.inference import planned
 from dperm.certificate.statement import OPTIONAL, VERSION, planned_part, problem_of
 from dperm.errors import InvalidInput
 from dperm.planning.penalty import AUTO
@@ -30,8 +29,6 @@ def check_plan(statement: Mapping[str, Any], asked_l2: object = None) -> str:
     expected = planned_part(plan, statement["targets"], statement["around"])
     expected["version"] = statement["version"]  # of the form; an older one says the same of the plan
     stated = {name: statement[name] for name in (*expected, *OPTIONAL) if name in statement}
-    if "inference" in stated:
-        stated["inference"] = planned(stated["inference"])
     difference = first_difference(stated, expected)
     if difference is not None:
         raise InvalidInput(f"{difference} is not what this plan gives{_other_version(statement)}.")

@@ -61,7 +61,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     row_map_: RowMap
     privacy_: PrivacyReport
     ledger_entry_: str | None
-    _curvature: Curvature | None = None
+    _curvature: Curvature | None = None  # what intervals are made of, and the numbers that it was told by
+    _told: list[float] | None = None
 
     # Not in the signature of ``fit``: what looks for it there, such as boosting, would weigh rows by other rows.
     __metadata_request__fit = {"sample_weight": None}  # noqa: RUF012
@@ -200,7 +201,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         )
         self.row_map_ = outcome.row_map
         self.privacy_ = self._report(plan, outcome, gate)
-        self._curvature = curvature_in(self.privacy_.statement)
+        self._told = None if outcome.told is None else outcome.told.tolist()
+        self._curvature = curvature_in({"inference": self._told}, self.privacy_.statement)
         return self.row_map_.coefficients(outcome.weights)
 
     def _margins(self, X: ArrayLike) -> Vector:
@@ -303,13 +305,17 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
 
 def restore(
-    estimator: PrivateLinearModel, statement: dict[str, Any], row_map: RowMap, names_of_encoder: bool
+    estimator: PrivateLinearModel,
+    statement: dict[str, Any],
+    row_map: RowMap,
+    names_of_encoder: bool,
+    told: tuple[Curvature | None, list[float] | None] = (None, None),
 ) -> None:
     """Give a model that was read from a file what ``fit`` had left of its guarantee and its rows."""
     estimator._certificate = statement
     estimator.privacy_ = PrivacyReport.of(unbind(statement))
     estimator.ledger_entry_ = statement["model"]["ledger_entry"]
-    estimator._curvature = curvature_in(statement)
+    estimator._curvature, estimator._told = told
     estimator.row_map_ = row_map
     estimator._names_of_encoder = names_of_encoder
 
@@ -329,4 +335,6 @@ def released_numbers(estimator: Any) -> dict[str, Any]:
         "feature_names": getattr(estimator, "feature_names_in_", None),
         "row_map": estimator.row_map_.to_dict(),
     }
+    if estimator._told is not None:
+        released["inference"] = estimator._told
     return {name: plain(name, value, strict=False) for name, value in released.items()}
