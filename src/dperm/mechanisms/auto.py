@@ -64,6 +64,7 @@ class Auto(Mechanism):
     released: ClassVar[str] = "as the one it chooses"
     title: ClassVar[str] = "the mechanism that a public rule chooses"
     source: ClassVar[str] = "this library"
+    no_intervals: ClassVar[str | None] = None
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (
         WorstCase(facts=REMOVED, share=0.1, jobs=NEWTON_JOBS),  # what it chooses is audited by itself
         WorstCase(),
