@@ -48,6 +48,7 @@ WHERE_SET: dict[str, object] = {  # parameters that a file holds where they are 
     "sample_weight_bound": None,
     "person_loss": PersonLoss.MEAN.value,
     "max_rows_per_person": None,
+    "inference": False,
 }
 _WEIGHTS = ("class_weight", "sample_weight_bound")
 
@@ -66,6 +67,7 @@ def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Non
         chosen = (
             statement["mechanism"]["asked"]["name"] == Auto.name
             and statement["version"] not in older.VERSIONS
+            and "inference" not in statement
         )
         asked = describe_loss(_by_rule(loss, statement) if chosen else loss)
     elif "persons" in statement or parameters.keys() & _WEIGHTS:
