@@ -50,7 +50,10 @@ _PARTS = {
     "planned": forms.Planned,
     "entropy": forms.Entropy,
 }
-OPTIONAL = {"persons": forms.Persons, "inference": forms.Inference}  # parts that a statement has where they apply
+OPTIONAL = {
+    "persons": forms.Persons,
+    "inference": forms.Inference,
+}  # parts that a statement has where they apply
 
 
 def statement_of(
