@@ -50,8 +50,8 @@ class Declared:
         unknown = places < 0
         if unknown.any() and self.other is None:
             raise InvalidInput(
-                "by holds values outside values, or missing ones; declare every value that may occur, or give other= a "
-                "name for the rest."
+                "there are rows whose group is missing or not among the declared values; declare every value that may "
+                "occur, or name the rest with other."
             )
         return np.where(unknown, len(self.values), places).astype(np.int64)
 
