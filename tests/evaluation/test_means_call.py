@@ -164,7 +164,7 @@ def test_the_charge_is_one_and_comes_before_a_row_is_read(tmp_path):
     assert entry.cost.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
     ledger.check(found.ledger_entry)
     with pytest.raises(BudgetExceeded):
-        averaged(rows=Watched(NEW), budget=Budget(1.95, 1e-6), ledger=ledger, dataset="new")
+        averaged(rows=Watched(NEW), budget=Budget(2.5, 1e-6), ledger=ledger, dataset="new")
     assert len(seen) == 2
 
 
