@@ -137,5 +137,5 @@ def test_text_fits_a_terminal_and_says_what_its_intervals_know(name):
     text = str(MADE[name])
     assert max(map(len, text.splitlines())) <= 100
     assert "95 % interval" in text
-    assert "of these rows alone" in text
-    assert "how sure its own numbers are is not in the intervals" in text
+    assert "of these rows" in text
+    assert "How sure the model's own numbers are" in text

@@ -152,5 +152,5 @@ def _notes(quantity: Quantity, narrowed: bool, secure: bool) -> tuple[str, ...]:
     if narrowed or quantity.place is None:
         low, high = quantity.ends
         found.append(f"Predictions are cut off at {low:g} and {high:g}.")
-    found.append("The model is taken as it is: how sure its own numbers are is not in the intervals.")
+    found.append("How sure the model's own numbers are is not in the intervals.")
     return tuple(found)

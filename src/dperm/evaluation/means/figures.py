@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,10 @@ def means(released: Vector, noise_scale: float, n_rows: int | None, ends: tuple[
         known = Constraints(np.zeros((0, design.size)), np.zeros(0))
     sums = Estimates.of(design, released, noise_scale, known)
     members = [*np.eye(n_groups), np.ones(n_groups)]
-    return [_mean(sums, one, ends) for one in members]
+    found = [_mean(sums, one, ends) for one in members]
+    if n_rows is not None:
+        found[-1] = replace(found[-1], rows=_rows(float(n_rows), 0.0))
+    return found
 
 
 def _mean(sums: Estimates, members: Vector, ends: tuple[float, float]) -> Mean:

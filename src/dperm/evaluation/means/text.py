@@ -10,7 +10,7 @@ from dperm.evaluation.means.figures import Mean
 from dperm.evaluation.means.found import FoundMeans
 from dperm.evaluation.text import cut, interval, shown, table
 
-HEAD = ("rows", "mean", "95 % interval", "of these rows alone")
+HEAD = ("rows", "mean", "95 % interval", "of these rows")
 
 
 def text(found: FoundMeans) -> str:
