@@ -37,6 +37,8 @@ def people(folder: Path) -> None:
         ages = np.random.default_rng(seed).integers(18, 90, size=size)
         rows = [f"{age},{'yes' if age > 50 else 'no'}" for age in ages]
         (folder / name).write_text("\n".join(["age,retired", *rows]) + "\n")
+    patients = [f"{age},{ward}" for age, ward in zip(ages, np.resize(["A", "B"], size), strict=True)]
+    (folder / "patients.csv").write_text("\n".join(["age,ward", *patients]) + "\n")
     (folder / "new_people.csv").write_text("age\n30\n70\n")
     (folder / "people.toml").write_text(
         '[target]\nname = "retired"\nclasses = ["no", "yes"]\n\n[features.age]\nrange = [18, 90]\n'

@@ -19,6 +19,9 @@ from dperm.estimators.weights import balanced_weights as balanced_weights
 from dperm.evaluation import Evaluation as Evaluation
 from dperm.evaluation import evaluate as evaluate
 from dperm.evaluation import read_evaluation as read_evaluation
+from dperm.evaluation.means import MeanPredictions as MeanPredictions
+from dperm.evaluation.means import mean_predictions as mean_predictions
+from dperm.evaluation.means import read_mean_predictions as read_mean_predictions
 from dperm.ledger import Ledger as Ledger
 from dperm.mechanisms.auto import Auto as Auto
 from dperm.mechanisms.baselines import Majority as Majority

@@ -58,6 +58,7 @@ CONSTANTS = {
     "imbalanced": "9 % 5 % 0.5",
     "index": "50",
     "ledger": "0.6 1.2",
+    "means": "95 % 0.12 0.10 0.14 0.21 0.18 0.24 0.1 0.5 0.3",
     "model-selection": "10",
     "my-data": "50",
     "out-of-core": "32 512",

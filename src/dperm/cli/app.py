@@ -21,6 +21,7 @@ from dperm.cli.export import export
 from dperm.cli.fit import fit
 from dperm.cli.groups import WithInstalled
 from dperm.cli.ledger import ledger
+from dperm.cli.means import means
 from dperm.cli.mechanisms import mechanisms
 from dperm.cli.output import warn
 from dperm.cli.plan import plan
@@ -84,6 +85,7 @@ for command in (
     show,
     export,
     evaluate,
+    means,
     verify,
     report,
     mechanisms,

@@ -79,7 +79,7 @@ def audit(
 ) -> int:
     """Replay mechanisms on neighbours, check their draws and noise, and print how much of their ε attacks can prove.
 
-    NAME is a mechanism, or evaluation for what dperm evaluate releases.
+    NAME is a mechanism, or evaluation for what dperm evaluate and dperm means release.
 
     Mechanisms that are broken on purpose are tried too and must be caught. Exits with 1 if a claim is broken, if so
     few runs were made that nothing could be proved of it, or if a broken mechanism is missed. With --self-test the

@@ -1,7 +1,7 @@
 """What the commands take as DATA: the name of a data set, or a CSV or Parquet file with a schema."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ from dperm.datasets import (
     read_table,
 )
 from dperm.datasets.columns import check_columns
+from dperm.datasets.expansion import Feature
 from dperm.datasets.retarget import predicting
 from dperm.errors import InvalidInput
 
@@ -65,9 +66,13 @@ class Later:
     """Rows or labels that tell their shape now and are made when somebody looks at their values."""
 
     def __init__(
-        self, shape: tuple[int, ...], make: Callable[[], Any], feature_names: list[str] | None = None
+        self,
+        shape: tuple[int, ...],
+        make: Callable[[], Any],
+        feature_names: list[str] | None = None,
+        name: str | None = None,
     ) -> None:
-        self.shape, self.feature_names = shape, feature_names
+        self.shape, self.feature_names, self.name = shape, feature_names, name
         self._make = make
 
     def read(self) -> Any:
@@ -82,16 +87,28 @@ class Announced:
     """DATA of which the public facts are known: the schema, the names of the columns and the number of rows.
 
     ``X`` and ``y`` are made of the records when they are looked at, which is after a ledger was charged. With
-    ``max_rows`` the number of rows is private: none is told, and there may be none at all.
+    ``max_rows`` the number of rows is private: none is told, and there may be none at all. Where rows are not
+    ``labelled`` the target may be missing. The column ``beside`` is read too, and is no feature of the rows.
     """
 
-    def __init__(self, data: str, schema: Schema, max_rows: int | None = None) -> None:
+    def __init__(
+        self,
+        data: str,
+        schema: Schema,
+        max_rows: int | None = None,
+        labelled: bool = True,
+        beside: Feature | None = None,
+    ) -> None:
         self.schema, self._data, self._max_rows = schema, data, max_rows
+        more = () if beside is None else (beside,)
+        self._read = replace(schema, features=(*schema.features, *more))
         if is_named(data):
             self.n_rows = dataset_rows(data)
         else:
             names, self.n_rows = look_at(data, self.schema)
-            wanted = [item.name for item in (*self.schema.features, self.schema.target)]
+            wanted = [item.name for item in (*self._read.features, *((schema.target,) if labelled else ()))]
+            if beside is not None and beside.name not in names:
+                raise InvalidInput(f"the table has no column named {beside.name!r}.")
             check_columns(dict.fromkeys(names), wanted)
         if self.n_rows == 0 and max_rows is None:
             raise InvalidInput(no_rows(data))
@@ -100,7 +117,11 @@ class Announced:
             lambda: self._checked(encode_rows(self._table, self.schema)),
             feature_names(self.schema),
         )
-        self.y = Later((self.n_rows,), lambda: self._checked(encode_target(self._table, self.schema)))
+        self.y = self.made_of_records(lambda table: encode_target(table, self.schema))
+
+    def made_of_records(self, make: Callable[[Any], NDArray[Any]], name: str | None = None) -> Later:
+        """What ``make`` makes of the table, one value for each record, once somebody looks at it."""
+        return Later((self.n_rows,), lambda: self._checked(make(self._table)), name=name)
 
     @property
     def summary(self) -> str:
@@ -109,7 +130,7 @@ class Announced:
 
     @cached_property
     def _table(self) -> Any:
-        return read_records(self._data, self.schema, empty=self._max_rows is not None)
+        return read_records(self._data, self._read, empty=self._max_rows is not None)
 
     def _checked(self, made: Made) -> Made:
         if self._max_rows is None and len(made) != self.n_rows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,9 @@ from dperm.cli.options import (
     json_option,
     max_rows_option,
     neighbours_option,
+    purse_options,
 )
-from dperm.cli.output import check_free, print_json, say
+from dperm.cli.output import check_free, hand_out
 from dperm.errors import InvalidInput
 from dperm.privacy import Budget
 
@@ -58,15 +58,7 @@ _LOCAL_ALONE = "--local shows exact figures and spends nothing: leave out {}."
 )
 @neighbours_option("What is hidden: the content of a test row, or also whether it is there.")
 @max_rows_option
-@click.option(
-    "--ledger",
-    "ledger_path",
-    metavar="FILE",
-    show_default="none",
-    shell_complete=completion.files,
-    help="Charge this ledger (see dperm ledger).",
-)
-@click.option("--dataset-name", metavar="NAME", show_default="its default one", help="Dataset of the ledger.")
+@purse_options
 @click.option(
     "--output",
     "output_path",
@@ -151,18 +143,7 @@ def evaluate(
         error_bound=error_bound,
         local=local,
     )
-    if path is not None:
-        if path.exists() and not force:  # since the work began; what was paid for is not thrown away
-            path = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{path.suffix}")
-        found.save(path)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        say(str(found))
-    if found.ledger_entry is not None:
-        click.echo(f"Charged to {found.ledger_entry}.", err=True)
-    if path is not None:
-        click.echo(f"Saved to {path}.", err=True)
+    hand_out(found, path, force, as_json)
 
 
 def _check_local(**given: Any) -> None:

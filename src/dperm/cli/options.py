@@ -201,3 +201,19 @@ def task_options(command: Command) -> Command:
     for option in (import_option, max_rows_option, neighbours_option(what), l2_option):
         command = option(command)
     return command
+
+
+def purse_options(command: Command) -> Command:
+    """Who pays for figures about rows: a ledger, and which of its datasets."""
+    name = click.option(
+        "--dataset-name", metavar="NAME", show_default="its default one", help="Dataset of the ledger."
+    )
+    ledger = click.option(
+        "--ledger",
+        "ledger_path",
+        metavar="FILE",
+        show_default="none",
+        shell_complete=completion.files,
+        help="Charge this ledger (see dperm ledger).",
+    )
+    return ledger(name(command))

@@ -1,6 +1,7 @@
 """What the commands share when they write: a console, tables that fit it, JSON, and files that must not be lost."""
 
 import json
+import secrets
 import textwrap
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -54,6 +55,22 @@ def say(text: str) -> None:
     if screen.is_terminal:
         text = "\n".join(_broken(line, screen.width) for line in text.splitlines())
     click.echo(text)
+
+
+def hand_out(found: Any, path: Path | None, force: bool, as_json: bool) -> None:
+    """Figures that were paid for: into a file if one was named, and shown as text or as JSON."""
+    if path is not None:
+        if path.exists() and not force:  # since the work began; what was paid for is not thrown away
+            path = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{path.suffix}")
+        found.save(path)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        say(str(found))
+    if found.ledger_entry is not None:
+        click.echo(f"Charged to {found.ledger_entry}.", err=True)
+    if path is not None:
+        click.echo(f"Saved to {path}.", err=True)
 
 
 def _broken(line: str, width: int) -> str:

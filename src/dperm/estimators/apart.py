@@ -42,6 +42,11 @@ def count_rows(X: Any, paying: bool) -> int:
             return int((shape_of(rows, paying) if kind is Table else kind.shape_of(rows))[0])
 
 
+def made(values: Any) -> Any:
+    """Rows or targets that only told their shape so far, in their own form."""
+    return values.read() if hasattr(values, "read") and hasattr(values, "shape") else values
+
+
 def margins_and_targets(
     model: PrivateLinearModel, X: Any, y: Any, neighbours: Neighbours
 ) -> tuple[Vector, NDArray[Any]]:
@@ -53,9 +58,7 @@ def margins_and_targets(
     kinds than arrays, coded rows and sparse ones it may depend on the place too, so add-remove is refused there.
     """
     check_is_fitted(model)
-    X = X.read() if hasattr(X, "read") and hasattr(X, "shape") else X
-    y = y.read() if hasattr(y, "read") and hasattr(y, "shape") else y
-    with in_shards(X, y) as (rows, targets):
+    with in_shards(made(X), made(y)) as (rows, targets):
         margins = _margins(model, features_alone(model, rows), neighbours)
         with unquoted():
             known = labels_in(rows) if are_in_shards(targets) else targets
@@ -70,7 +73,8 @@ def margins_and_targets(
 
 def margins_apart(model: PrivateLinearModel, X: Any, neighbours: Neighbours) -> Vector:
     """As ``decision_function``, or ``predict`` of a regression; the margin of a row depends on it alone, as above."""
-    margins = _margins(model, features_alone(model, X), neighbours)
+    with in_shards(made(X)) as (rows, _):
+        margins = _margins(model, features_alone(model, rows), neighbours)
     return margins[:, 0] if margins.ndim == 2 and margins.shape[1] == 1 else margins
 
 

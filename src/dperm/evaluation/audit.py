@@ -1,4 +1,4 @@
-"""Does an evaluation keep what it claims? Worst-case neighbours, how far they move the counts, and an attack.
+"""Do evaluations and mean predictions keep what they claim? Worst-case neighbours, how far they move sums, an attack.
 
 As everywhere in the audit, "refuted" is a proof up to a stated probability and anything else proves nothing.
 """
@@ -16,6 +16,7 @@ from dperm.audit.bounds import ProfileFamily, lower_bounds
 from dperm.audit.results import AttackResult, AuditResult, ControlResult, ReplaySummary
 from dperm.evaluation.classifying import Judged, class_counts, class_design
 from dperm.evaluation.design import Design
+from dperm.evaluation.means.counting import GROUPS, Groups, means_design
 from dperm.evaluation.planning import Plan
 from dperm.evaluation.regressing import regression_counts, regression_design
 from dperm.neighbours import Neighbours
@@ -29,6 +30,11 @@ RUNS, TRAINING, FAILURE = 20_000, 0.1, 1e-3
 BINS, SURE = 12, 1e6
 NAME = "evaluation"
 MOST_RUNS, CONTROL_RUNS = 50_000, 6000
+_MOVES = (
+    ("means in one group", (0, 1.0), (0, -1.0)),
+    ("means in two groups", (0, 1.0), (1, -1.0)),
+    ("means in the middle", (0, 0.0), (1, 0.0)),
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,7 +54,9 @@ class Case:
 def worst_cases(neighbours: Neighbours, budget: Budget = CLAIM) -> list[Case]:
     """For each kind of model, neighbours that move what is released as far as its sensitivity says.
 
-    A row that is right and sure is replaced by one that is wrong and sure, or such a one comes.
+    A row that is right and sure is replaced by one that is wrong and sure, or such a one comes. A row whose prediction
+    is averaged goes from one end of the range to the other, in its group or into another one, or from the middle, where
+    the spread counts most, to that of another group.
     """
     found = []
     replaced = neighbours is Neighbours.REPLACE_ONE
@@ -66,7 +74,17 @@ def worst_cases(neighbours: Neighbours, budget: Budget = CLAIM) -> list[Case]:
         tables[1] = (np.zeros(0), np.zeros(0))
     here, there = (design.vector(regression_counts(design, *table, (-1.0, 1.0))) for table in tables)
     found.append(_case("regression", design, neighbours, budget, here, there))
-    return found
+    return found + [
+        _case(
+            name,
+            means_design(2),
+            neighbours,
+            budget,
+            _summed(*row),
+            _summed(*other) if replaced else _summed(),
+        )
+        for name, row, other in _MOVES
+    ]
 
 
 def attacked(case: Case, runs: int = RUNS, seed: int = 0, noise_share: float = 1.0) -> AttackResult:
@@ -137,6 +155,12 @@ def _case(
 ) -> Case:
     plan = Plan(design=design, budget=budget, neighbours=neighbours)
     return Case(name=name, plan=plan, left=left, right=right)
+
+
+def _summed(*row: float) -> Vector:
+    """What a table with this row, its group and its prediction, or without any, gives in two groups."""
+    design, group, t = means_design(2), *np.array([row]).reshape(-1, 2).T
+    return design.vector({GROUPS: Groups(2).count(group.astype(np.int64), t)})
 
 
 def _sure(label: int, said: int, n_classes: int) -> Judged:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +10,16 @@ from numpy.typing import NDArray
 
 from dperm import __version__
 from dperm.certificate.document import plain
-from dperm.errors import InvalidInput, PrivacyWarning
-from dperm.estimators.apart import count_rows, margins_and_targets, quoting_nothing
+from dperm.errors import InvalidInput
+from dperm.estimators.apart import made, margins_and_targets
 from dperm.estimators.labels import encode_labels
 from dperm.evaluation.bins import DEFAULTS, check_bins
 from dperm.evaluation.classifying import Judged, class_counts, class_design, judged, loss_cap
-from dperm.evaluation.design import MOST_ROWS, Integers
+from dperm.evaluation.design import Integers
 from dperm.evaluation.exact import exact_class_figures, exact_regression_figures
 from dperm.evaluation.figures import figures
-from dperm.evaluation.found import LOCAL_NOTE
+from dperm.evaluation.found import LOCAL_NOTE, SEEDED_NOTE
+from dperm.evaluation.paying import Purse, check_read, public_rows, recorded, telling_nothing
 from dperm.evaluation.planning import Plan, plan_for
 from dperm.evaluation.regressing import regression_counts
 from dperm.evaluation.result import Evaluation
@@ -115,20 +115,8 @@ def evaluate(
         return _exact(subject, X, y, DEFAULTS[0] if bins is None else bins)
     if not isinstance(budget, Budget):
         raise InvalidInput(NEITHER[0].upper() + NEITHER[1:])
-    _check_purse(ledger, dataset, random_state)
-    _check_capacity(relation, max_rows)
-    told = count_rows(X, ledger is not None) if relation is Neighbours.REPLACE_ONE else None
-    if told == 0:
-        raise InvalidInput("there are no rows to evaluate on.")
-    public = told if max_rows is None else max_rows
-    assert public is not None
-    if budget.delta >= 1 / public:
-        warnings.warn(
-            f"delta = {budget.delta:g} is not below one over the number of test rows: such a promise allows each of "
-            "them to be published outright with that chance. Choose it far smaller.",
-            PrivacyWarning,
-            stacklevel=2,
-        )
+    purse = Purse.checked(ledger, dataset, random_state)
+    told, public = public_rows(X, budget, relation, max_rows, purse)
     plan, gate = (
         plan_for(subject, budget, relation, public, bins, error_bound),
         Gate.from_random_state(random_state),
@@ -136,29 +124,14 @@ def evaluate(
 
     def read() -> _Rows:
         rows = _read(subject, X, y, relation)
-        if len(rows) > MOST_ROWS or (told is not None and len(rows) != told):
-            raise InvalidInput("X has another number of rows than it told before it was read.")
-        if max_rows is not None and len(rows) > max_rows:
-            raise InvalidInput("the table has more rows than max_rows, which it must never exceed.")
+        check_read(len(rows), told, max_rows)
         return rows
 
     def release(rows: _Rows) -> Vector:
         return plan.release(plan.design.vector(_counts(subject, plan, rows)), gate)
 
-    if ledger is None:
-        entry, released = None, release(read())
-    else:
-        entry, released = ledger.pay(
-            plan.cost,
-            read,
-            release,
-            dataset=dataset,
-            neighbours=relation.value,
-            kind="evaluate",
-            label=f"evaluation of model {subject.digest[:12]}",
-            mechanism="evaluation",
-        )
-    (record,) = gate.records()
+    label = f"evaluation of model {subject.digest[:12]}"
+    entry, released = purse.paid(plan, read, release, label, mechanism="evaluation")
     return Evaluation(
         **figures(subject, plan.design, released, plan.noise.scale, told, plan.bins, error_bound),
         **_about(subject),
@@ -167,27 +140,16 @@ def evaluate(
         budget={"epsilon": budget.epsilon, "delta": budget.delta},
         neighbours=relation.value,
         ledger_entry=entry,
-        release={
-            "sensitivity": record.sensitivity,
-            "noise_scale": record.noise_scale,
-            "grid_exponent": record.grid_exponent,
-            "numbers": released.tolist(),
-            "names": [f"{part.name}, {part.size}" for part in plan.design.parts],
-            "entropy": record.entropy,
-            "secure": record.secure,
-            "bins": plan.bins,
-            "error_bound": error_bound,
-        },
-        notes=_notes(subject, record.secure, error_bound),
+        release=recorded(gate, plan, released) | {"bins": plan.bins, "error_bound": error_bound},
+        notes=_notes(subject, purse.secure, error_bound),
     )
 
 
 def _read(subject: Subject, X: Any, y: Any, relation: Neighbours) -> _Rows:
     """Margins and targets; a record is quoted by no error, and no warning tells of one."""
-    with quoting_nothing(), np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with telling_nothing():
         if subject.steps:
-            X = subject.transformed(X.read() if hasattr(X, "read") and hasattr(X, "shape") else X)
+            X = subject.transformed(made(X))
         margins, targets = margins_and_targets(subject.model, X, y, relation)
         if subject.task == "regression":
             values = np.asarray(targets, np.float64)
@@ -233,7 +195,7 @@ def _about(subject: Subject) -> dict[str, Any]:
 
 
 def _notes(subject: Subject, secure: bool, error_bound: float | None) -> tuple[str, ...]:
-    found = [] if secure else ["NOT PRIVATE: random_state makes the noise predictable."]
+    found = [] if secure else [SEEDED_NOTE]
     if subject.has_probabilities:
         cap = loss_cap(len(subject.classes))
         found.append(f"The log loss of one row counts {cap:.3g} at most.")
@@ -255,32 +217,3 @@ def _check_error_bound(subject: Subject, bound: Any) -> None:
         raise InvalidInput(
             f"error_bound must be a number above 0 and at most {high - low:g}, the length of the range; got {bound!r}."
         )
-
-
-def _check_purse(ledger: Any, dataset: str | None, random_state: Any) -> None:
-    if ledger is None:
-        if dataset is not None:
-            raise InvalidInput("dataset names a dataset of the ledger; give the ledger too.")
-        return
-    if not isinstance(ledger, Ledger):
-        raise InvalidInput(f"ledger must be a dperm.Ledger or None; got a {type(ledger).__name__}.")
-    if random_state is not None:
-        raise InvalidInput(
-            "random_state makes the noise predictable, so the evaluation is not private and cannot be charged as if it "
-            "were. Leave random_state or the ledger at None."
-        )
-
-
-def _check_capacity(relation: Neighbours, max_rows: Any) -> None:
-    if relation is Neighbours.ADD_REMOVE and max_rows is None:
-        raise InvalidInput(
-            "neighbours='add-remove' keeps the number of test rows private, so it needs max_rows, a public number that "
-            "the table never exceeds; or use neighbours='replace-one'."
-        )
-    if relation is Neighbours.REPLACE_ONE and max_rows is not None:
-        raise InvalidInput(
-            "max_rows belongs to neighbours='add-remove'; under replace-one the row count is public."
-        )
-    whole = isinstance(max_rows, int) and not isinstance(max_rows, bool) and 1 <= max_rows <= MOST_ROWS
-    if max_rows is not None and not whole:
-        raise InvalidInput(f"max_rows must be a whole number from 1 to {MOST_ROWS}; got {max_rows!r}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -40,7 +40,7 @@ KEYS = (
     "digest",
 )
 _FIGURE = tuple(part.name for part in fields(Figure))
-_RELEASE = {
+RELEASE = {
     "sensitivity": float,
     "noise_scale": float,
     "grid_exponent": int,
@@ -48,9 +48,8 @@ _RELEASE = {
     "names": list[str],
     "entropy": str,
     "secure": bool,
-    "bins": int | None,
-    "error_bound": float | None,
 }
+_RELEASE = {**RELEASE, "bins": int | None, "error_bound": float | None}
 
 
 def to_dict(found: Found) -> dict[str, Any]:
@@ -85,47 +84,41 @@ def to_dict(found: Found) -> dict[str, Any]:
 
 def checked(document: object) -> dict[str, Any]:
     """The fields of what was found, from what JSON held."""
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise InvalidInput(f'a JSON object with "format": "{FORMAT}" was expected.')
-    if document.get("version") != VERSION:
-        raise InvalidInput(f"this library reads version {VERSION} of the format; the file has another.")
-    held = check_object("the file", document, KEYS)
-    if held["digest"] != digest({key: value for key, value in held.items() if key != "digest"}):
-        raise InvalidInput("its content does not match its digest: it was changed after it was written.")
-    task = _typed(held, "task", str)
+    held = checked_document(document, FORMAT, VERSION, KEYS)
+    task = typed(held, "task", str)
     if task not in ("binary", "classes", "regression"):
         raise InvalidInput("task must be binary, classes or regression.")
-    classes = _typed(held, "classes", list[Any])
+    classes = typed(held, "classes", list[Any])
     n = len(classes)
-    metrics = _typed(held, "metrics", dict[str, dict[str, float | None]])
+    metrics = typed(held, "metrics", dict[str, dict[str, float | None]])
     if not set(metrics) <= set(TITLES) or not n == {"binary": 2, "regression": 0}.get(task, max(3, n)):
         raise InvalidInput("metrics or classes do not fit the task.")
-    confusion = _typed(held, "confusion", list[list[dict[str, float | None]]])
-    rates = _typed(held, "rates", list[dict[str, dict[str, float | None]]])
+    confusion = typed(held, "confusion", list[list[dict[str, float | None]]])
+    rates = typed(held, "rates", list[dict[str, dict[str, float | None]]])
     if [len(line) for line in confusion] != [n] * n or len(rates) != n:
         raise InvalidInput("confusion and rates must have a line for every class.")
     count = held["row_count"]
-    ends = _typed(held, "y_range", tuple[float, float] | None)
+    ends = typed(held, "y_range", tuple[float, float] | None)
     values = {
         "task": task,
-        "model": _typed(check_object("model", held["model"], ("sha256",)), "sha256", str),
-        "metrics": {name: _figure(figure) for name, figure in metrics.items()},
-        "confusion": [[_figure(cell) for cell in line] for line in confusion],
-        "rates": [{name: _figure(rate) for name, rate in line.items()} for line in rates],
-        "roc": [_point(point) for point in _listed(held, "roc")],
-        "calibration": [_group(group) for group in _listed(held, "calibration")],
+        "model": typed(check_object("model", held["model"], ("sha256",)), "sha256", str),
+        "metrics": {name: figure_from(figure) for name, figure in metrics.items()},
+        "confusion": [[figure_from(cell) for cell in line] for line in confusion],
+        "rates": [{name: figure_from(rate) for name, rate in line.items()} for line in rates],
+        "roc": [_point(point) for point in listed(held, "roc")],
+        "calibration": [_group(group) for group in listed(held, "calibration")],
         "classes": classes,
         "y_range": None if ends is None else (float(ends[0]), float(ends[1])),
-        "rows": _typed(held, "rows", int | None),
-        "row_count": None if count is None else _figure(count),
-        "max_rows": _typed(held, "max_rows", int | None),
-        "local": _typed(held, "local", bool),
-        "budget": _budget(held["budget"]),
-        "neighbours": _typed(held, "relation", str | None),
-        "ledger_entry": _typed(held, "ledger_entry", str | None),
-        "release": _release(held["release"]),
-        "notes": tuple(_typed(held, "notes", list[str])),
-        "library": _typed(held, "library", str),
+        "rows": typed(held, "rows", int | None),
+        "row_count": None if count is None else figure_from(count),
+        "max_rows": typed(held, "max_rows", int | None),
+        "local": typed(held, "local", bool),
+        "budget": budget_from(held["budget"]),
+        "neighbours": typed(held, "relation", str | None),
+        "ledger_entry": typed(held, "ledger_entry", str | None),
+        "release": release_from(held["release"], _RELEASE),
+        "notes": tuple(typed(held, "notes", list[str])),
+        "library": typed(held, "library", str),
     }
     found = Found(**values)
     if found.private is not held["private"] or held["level"] != LEVEL:
@@ -135,19 +128,31 @@ def checked(document: object) -> dict[str, Any]:
     return values
 
 
-def _typed(held: Mapping[str, Any], key: str, hint: Any) -> Any:
+def checked_document(document: object, form: str, version: int, keys: Sequence[str]) -> dict[str, Any]:
+    """An object of this format and version with exactly these keys, whose digest is its own."""
+    if not isinstance(document, dict) or document.get("format") != form:
+        raise InvalidInput(f'a JSON object with "format": "{form}" was expected.')
+    if document.get("version") != version:
+        raise InvalidInput(f"this library reads version {version} of the format; the file has another.")
+    held = check_object("the file", document, keys)
+    if held["digest"] != digest({key: value for key, value in held.items() if key != "digest"}):
+        raise InvalidInput("its content does not match its digest: it was changed after it was written.")
+    return held
+
+
+def typed(held: Mapping[str, Any], key: str, hint: Any) -> Any:
     if not matches(held[key], hint):
         raise InvalidInput(f"{key} is not of the type that it should have.")
     return held[key]
 
 
-def _listed(held: Mapping[str, Any], key: str) -> list[Any]:
+def listed(held: Mapping[str, Any], key: str) -> list[Any]:
     if not isinstance(held[key], list):
         raise InvalidInput(f"{key} must be a list.")
     return list(held[key])
 
 
-def _figure(held: object) -> Figure:
+def figure_from(held: object) -> Figure:
     values = check_object("a figure", held, _FIGURE)
     if not matches(values, dict[str, float | None]):
         raise InvalidInput("a figure must hold numbers or null.")
@@ -166,32 +171,32 @@ def _flat(item: RocPoint | Group) -> dict[str, Any]:
 def _point(held: object) -> RocPoint:
     values = check_object("a point of roc", held, [part.name for part in fields(RocPoint)])
     return RocPoint(
-        threshold=float(_typed(values, "threshold", float)),
-        false_positive_rate=_figure(values["false_positive_rate"]),
-        true_positive_rate=_figure(values["true_positive_rate"]),
+        threshold=float(typed(values, "threshold", float)),
+        false_positive_rate=figure_from(values["false_positive_rate"]),
+        true_positive_rate=figure_from(values["true_positive_rate"]),
     )
 
 
 def _group(held: object) -> Group:
     values = check_object("a group of calibration", held, [part.name for part in fields(Group)])
     return Group(
-        low=float(_typed(values, "low", float)),
-        high=float(_typed(values, "high", float)),
-        predicted=float(_typed(values, "predicted", float)),
-        share_of_rows=_figure(values["share_of_rows"]),
-        observed=_figure(values["observed"]),
+        low=float(typed(values, "low", float)),
+        high=float(typed(values, "high", float)),
+        predicted=float(typed(values, "predicted", float)),
+        share_of_rows=figure_from(values["share_of_rows"]),
+        observed=figure_from(values["observed"]),
     )
 
 
-def _budget(held: object) -> dict[str, float] | None:
+def budget_from(held: object) -> dict[str, float] | None:
     if held is None:
         return None
     values = check_object("budget", held, ("epsilon", "delta"))
-    return {name: float(_typed(values, name, float)) for name in ("epsilon", "delta")}
+    return {name: float(typed(values, name, float)) for name in ("epsilon", "delta")}
 
 
-def _release(held: object) -> dict[str, Any] | None:
+def release_from(held: object, hints: Mapping[str, Any]) -> dict[str, Any] | None:
     if held is None:
         return None
-    values = check_object("release", held, _RELEASE)
-    return {name: _typed(values, name, hint) for name, hint in _RELEASE.items()}
+    values = check_object("release", held, hints)
+    return {name: typed(values, name, hint) for name, hint in hints.items()}

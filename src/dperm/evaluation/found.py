@@ -23,6 +23,7 @@ TITLES = {
     "mae": "MAE",
 }
 LOCAL_NOTE = "Exact figures, for the owner of the data alone: they are not private and must not be published."
+SEEDED_NOTE = "NOT PRIVATE: random_state makes the noise predictable."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

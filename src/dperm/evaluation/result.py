@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-from pathlib import Path
 from typing import Any
 
-from dperm.certificate.document import parse
-from dperm.errors import InvalidInput
+from dperm.evaluation.files import read_document, write_document
 from dperm.evaluation.form import checked, to_dict
 from dperm.evaluation.found import Found
 from dperm.evaluation.plotting import plot
 from dperm.evaluation.section import section
 from dperm.evaluation.text import text
-from dperm.models.atomic import atomic_path
-
-MAX_BYTES = 16 << 20
 
 
 class Evaluation(Found):
@@ -60,9 +54,7 @@ class Evaluation(Found):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a JSON file, whole or not at all; an existing file is replaced."""
-        content = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-        with atomic_path(path) as file:
-            file.write_text(content + "\n", encoding="utf-8")
+        write_document(self.to_dict(), path)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the ROC curve with its band or, without one, the figures with their intervals; needs matplotlib.
@@ -86,15 +78,7 @@ def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
     InvalidInput
         If it is not one that this version reads, whole and unchanged.
     """
-    path = Path(path)
-    with path.open("rb") as file:
-        raw = file.read(MAX_BYTES + 1)
-    try:
-        if len(raw) > MAX_BYTES:
-            raise InvalidInput(f"the file is larger than {MAX_BYTES >> 20} MiB.")
-        return Evaluation.from_dict(parse(raw))
-    except InvalidInput as error:
-        raise InvalidInput(f"{path.name} is not a usable evaluation: {error}") from None
+    return read_document(path, Evaluation.from_dict, "evaluation")
 
 
 def evaluation_section(evaluation: Evaluation) -> str:

@@ -11,7 +11,7 @@ from dperm.evaluation.text import interval, noise_part, power, rows_in_words, sh
 
 MOST_CLASSES = 12
 _BARS = ("accuracy", "balanced_accuracy", "precision", "recall", "f1", "auc", "brier")
-_STYLE = """
+STYLE = """
 .dperm-evaluation { --e-ink: #1c2330; --e-dim: #566072; --e-card: #ffffff; --e-line: #d9dde4; --e-own: #2457c5;
   --e-bad: #b3261e; color: var(--e-ink); }
 @media (prefers-color-scheme: dark) { .dperm-evaluation { --e-ink: #e7eaf0; --e-dim: #9aa4b5; --e-card: #1a1f28;
@@ -59,7 +59,7 @@ def section(found: Found) -> str:
         _confusion(found),
         *(f"<p class=e-dim>{escape(note)}</p>" for note in found.notes if not found.local),
     ]
-    return f"<section class=dperm-evaluation><style>{_STYLE}</style>{''.join(parts)}</section>"
+    return f"<section class=dperm-evaluation><style>{STYLE}</style>{''.join(parts)}</section>"
 
 
 def _head(found: Found) -> str:

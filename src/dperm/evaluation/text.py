@@ -13,7 +13,7 @@ WIDTH = 80
 
 def text(found: Found) -> str:
     """What was promised, the table of figures, and the confusion matrix."""
-    parts = [head(found), _table(_figure_rows(found))]
+    parts = [head(found), table(_figure_rows(found))]
     if found.confusion:
         parts.append(_confusion(found))
     if found.notes:
@@ -84,17 +84,17 @@ def _figure_rows(found: Found) -> list[Sequence[str]]:
 
 
 def _confusion(found: Found) -> str:
-    labels = [_cut(str(label)) for label in found.classes]
+    labels = [cut(str(label)) for label in found.classes]
     head = ("true, % of rows", *(f"predicted {label}" for label in labels))
     cells = ((label, *map(_share, line)) for label, line in zip(labels, found.confusion, strict=True))
-    table = _table([head, *cells])
-    if len(table.partition("\n")[0]) > WIDTH:
+    shares = table([head, *cells])
+    if len(shares.partition("\n")[0]) > WIDTH:
         lines: list[Sequence[str]] = [("class", "recall", "95 % interval", "precision", "95 % interval")]
         for label, line in zip(labels, found.rates, strict=True):
             recall, precision = line["recall"], line["precision"]
             lines.append((label, shown(recall), interval(recall), shown(precision), interval(precision)))
-        return _table(lines)
-    return table
+        return table(lines)
+    return shares
 
 
 def _share(figure: Figure) -> str:
@@ -103,11 +103,11 @@ def _share(figure: Figure) -> str:
     return f"{100 * figure.estimate:.1f} ({100 * figure.low:.1f}-{100 * figure.high:.1f})"
 
 
-def _cut(label: str) -> str:
+def cut(label: str) -> str:
     return label if len(label) <= WIDE_LABEL else label[: WIDE_LABEL - 1] + "…"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
+def table(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -1,0 +1,35 @@
+"""Results as JSON files: written whole or not at all, read with a limit on their size."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dperm.certificate.document import parse
+from dperm.errors import InvalidInput
+from dperm.models.atomic import atomic_path
+
+MAX_BYTES = 16 << 20
+Result = TypeVar("Result")
+
+
+def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    content = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    with atomic_path(path) as file:
+        file.write_text(content + "\n", encoding="utf-8")
+
+
+def read_document(path: str | os.PathLike[str], made: Callable[[object], Result], what: str) -> Result:
+    """What ``made`` makes of the JSON that the file holds; ``what`` says what was expected of it."""
+    path = Path(path)
+    with path.open("rb") as file:
+        raw = file.read(MAX_BYTES + 1)
+    try:
+        if len(raw) > MAX_BYTES:
+            raise InvalidInput(f"the file is larger than {MAX_BYTES >> 20} MiB.")
+        return made(parse(raw))
+    except InvalidInput as error:
+        raise InvalidInput(f"{path.name} is not a usable {what}: {error}") from None

@@ -1,0 +1,133 @@
+"""What every release about rows to be predicted does alike: checks before a row is read, the charge, the record."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.errors import InvalidInput, PrivacyWarning
+from dperm.estimators.apart import count_rows, quoting_nothing
+from dperm.evaluation.design import MOST_ROWS
+from dperm.evaluation.planning import Plan
+from dperm.ledger import Ledger
+from dperm.neighbours import Neighbours
+from dperm.privacy import Budget, Gate
+
+Vector = NDArray[np.float64]
+Rows = TypeVar("Rows")
+
+
+@dataclass(frozen=True, eq=False)
+class Purse:
+    """Who pays: a ledger with one of its datasets, or nobody. ``secure`` is False where the noise is seeded."""
+
+    ledger: Ledger | None
+    dataset: str | None
+    secure: bool
+
+    @classmethod
+    def checked(cls, ledger: Any, dataset: str | None, random_state: Any) -> Purse:
+        if ledger is None:
+            if dataset is not None:
+                raise InvalidInput("dataset names a dataset of the ledger; give the ledger too.")
+        elif not isinstance(ledger, Ledger):
+            raise InvalidInput(f"ledger must be a dperm.Ledger or None; got a {type(ledger).__name__}.")
+        elif random_state is not None:
+            raise InvalidInput(
+                "random_state makes the noise predictable, so the result is not private and cannot be charged as if it "
+                "were. Leave random_state or the ledger at None."
+            )
+        return cls(ledger, dataset, random_state is None)
+
+    def paid(
+        self,
+        plan: Plan,
+        read: Callable[[], Rows],
+        release: Callable[[Rows], Vector],
+        label: str,
+        mechanism: str,
+    ) -> tuple[str | None, Vector]:
+        """The charge, made before a row is read, and what was released."""
+        if self.ledger is None:
+            return None, release(read())
+        return self.ledger.pay(
+            plan.cost,
+            read,
+            release,
+            dataset=self.dataset,
+            neighbours=plan.neighbours.value,
+            kind="evaluate",
+            label=label,
+            mechanism=mechanism,
+        )
+
+
+def public_rows(
+    X: Any, budget: Budget, relation: Neighbours, max_rows: Any, purse: Purse
+) -> tuple[int | None, int]:
+    """The number of rows where it is public, and a public number that it does not exceed."""
+    _check_capacity(relation, max_rows)
+    told = count_rows(X, purse.ledger is not None) if relation is Neighbours.REPLACE_ONE else None
+    if told == 0:
+        raise InvalidInput("there are no rows to evaluate on.")
+    public = told if max_rows is None else max_rows
+    assert public is not None
+    if budget.delta >= 1 / public:
+        warnings.warn(
+            f"delta = {budget.delta:g} is not below one over the number of rows: such a promise allows each of them to "
+            "be published outright with that chance. Choose it far smaller.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+    return told, public
+
+
+def check_read(n_rows: int, told: int | None, max_rows: int | None) -> None:
+    """As many as was told, or no more than was declared."""
+    if n_rows > MOST_ROWS or (told is not None and n_rows != told):
+        raise InvalidInput("X has another number of rows than it told before it was read.")
+    if max_rows is not None and n_rows > max_rows:
+        raise InvalidInput("the table has more rows than max_rows, which it must never exceed.")
+
+
+@contextmanager
+def telling_nothing() -> Iterator[None]:
+    """A block that reads rows: a record is quoted by no error, and no warning tells of one."""
+    with quoting_nothing(), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def recorded(gate: Gate, plan: Plan, released: Vector) -> dict[str, Any]:
+    """The one release that the gate saw, in plain values."""
+    (record,) = gate.records()
+    return {
+        "sensitivity": record.sensitivity,
+        "noise_scale": record.noise_scale,
+        "grid_exponent": record.grid_exponent,
+        "numbers": released.tolist(),
+        "names": [f"{part.name}, {part.size}" for part in plan.design.parts],
+        "entropy": record.entropy,
+        "secure": record.secure,
+    }
+
+
+def _check_capacity(relation: Neighbours, max_rows: Any) -> None:
+    if relation is Neighbours.ADD_REMOVE and max_rows is None:
+        raise InvalidInput(
+            "neighbours='add-remove' keeps the number of rows private, so it needs max_rows, a public number that the "
+            "table never exceeds; or use neighbours='replace-one'."
+        )
+    if relation is Neighbours.REPLACE_ONE and max_rows is not None:
+        raise InvalidInput(
+            "max_rows belongs to neighbours='add-remove'; under replace-one the row count is public."
+        )
+    whole = isinstance(max_rows, int) and not isinstance(max_rows, bool) and 1 <= max_rows <= MOST_ROWS
+    if max_rows is not None and not whole:
+        raise InvalidInput(f"max_rows must be a whole number from 1 to {MOST_ROWS}; got {max_rows!r}.")
