@@ -154,6 +154,7 @@ def evaluate(
             release,
             dataset=dataset,
             neighbours=relation.value,
+            unit="row",
             kind="evaluate",
             label=f"evaluation of model {subject.digest[:12]}",
             mechanism="evaluation",
