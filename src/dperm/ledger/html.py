@@ -8,7 +8,7 @@ from typing import Any
 
 from dperm.ledger.units import ROW
 
-UNIT = "protects one"
+UNIT = "unit"
 BALANCE = {
     "dataset": "dataset",
     "cap ε": "epsilon",

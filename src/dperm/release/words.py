@@ -74,7 +74,7 @@ def counting(release: Release) -> list[str]:
     if release.unit != "person":
         return []
     how = release.statement.get("persons")
-    told = [] if how is None else [f"Persons: {rows_counted(**how)}. Rows beyond that were left out."]
+    told = [] if how is None else [f"Of the persons, {rows_counted(**how)}; rows beyond that were left out."]
     return [
         *told,
         "Which rows are those of one person was told by an id for each row, which is not released.",
@@ -176,9 +176,9 @@ def composition(release: Release) -> str:
     inner = " ".join(filter(None, [inner, evaluation_words(release)]))
     if release.spending is None:
         return inner
-    spent = release.spending
+    spent, comma = release.spending, "," if kept_for(release) else ""
     return (
-        f"{inner} All charges to the data set {spent.dataset!r} are composed in one ledger{kept_for(release)} under "
+        f"{inner} All charges to the data set {spent.dataset!r} are composed in one ledger{kept_for(release)}{comma} under "
         f"the cap ε = {written(spent.cap.epsilon)} at δ = {written(spent.cap.delta)}; after this release ε = "
         f"{written(spent.after, 4)} of it was spent."
     )
@@ -190,8 +190,8 @@ def kept_for(release: Release) -> str:
     assert spent is not None
     if release.unit == spent.unit == "row":
         return ""
-    stays = ", which stays with its person," if spent.unit == "row" else ""
-    return f" for one {spent.unit}{stays}"
+    stays = " that stays with its person" if spent.unit == "row" else ""
+    return f", kept for one {spent.unit}{stays}"
 
 
 def evaluation_words(release: Release) -> str:
