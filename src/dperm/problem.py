@@ -8,7 +8,7 @@ from dperm.arithmetic import FLOAT64, Arithmetic
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
 from dperm.neighbours import Neighbours
-from dperm.persons import Persons
+from dperm.persons import PersonLoss, Persons
 from dperm.row_map import RowMap
 
 INTERCEPT_SCALE = 0.3  # the intercept column as a share of x_norm: it grows the row norm by 4.4 % only
@@ -83,6 +83,12 @@ class Problem:
     def unit(self) -> str:
         """Whom the guarantee protects, in a word."""
         return "row" if self.persons is None else "person"
+
+    @property
+    def heaviest_row(self) -> float:
+        """The largest weight of a row by itself, apart from how the rows of one person are counted."""
+        summed = self.persons is not None and self.persons.loss is PersonLoss.SUM
+        return self.loss.heaviest / self.rows_of(1) if summed else self.loss.heaviest
 
     def rows_of(self, n: float) -> float:
         """How many rows n units hold at most."""

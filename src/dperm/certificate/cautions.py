@@ -22,20 +22,25 @@ class Caution:
 
 
 def cautions(problem: Problem, budget: Budget, private: bool = True) -> tuple[Caution, ...]:
-    """Of the number of rows, or their capacity, against delta and the number of coefficients; a baseline has none."""
+    """Of the number of rows or persons, or their capacity, against delta and the number of coefficients.
+
+    A baseline has none.
+    """
     found = []
-    rows, coefficients = problem.n_rows, problem.dimension
-    number = "the number of rows" if problem.neighbours is Neighbours.REPLACE_ONE else "max_rows"
-    if private and budget.delta >= 1 / rows:
+    count, coefficients = problem.n_rows, problem.dimension
+    units = f"{problem.unit}s"
+    number = f"the number of {units}" if problem.neighbours is Neighbours.REPLACE_ONE else "max_rows"
+    if private and budget.delta >= 1 / count:
+        published = "each row" if problem.persons is None else "all rows of each person"
         text = (
-            f"delta = {budget.delta:g} is not below 1 / {rows}, one over {number}. A promise with such a delta allows "
-            "each row to be published outright with that chance; choose it far smaller."
+            f"delta = {budget.delta:g} is not below 1 / {count}, one over {number}. A promise with such a delta allows "
+            f"{published} to be published outright with that chance; choose it far smaller."
         )
         found.append(Caution(text, PrivacyWarning))
-    if private and rows < coefficients:
+    if private and count < coefficients:
         text = (
-            f"{number}, {rows}, is below that of the coefficients, {coefficients}: expect more noise than signal, and "
-            "use fewer features or more rows."
+            f"{number}, {count}, is below that of the coefficients, {coefficients}: expect more noise than signal, and "
+            f"use fewer features or more {units}."
         )
         found.append(Caution(text, UtilityWarning))
     return tuple(found)

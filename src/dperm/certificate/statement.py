@@ -165,17 +165,21 @@ def taken_for_granted(problem: Problem, targets: Mapping[str, Any], others: Sequ
         "One person contributes one row." if problem.persons is None else ONE_ID,
         rows,
         _TARGETS_ASSUMED[targets["kind"], targets["origin"]],
-        *_weights_assumed(problem.loss),
+        *_weights_assumed(problem),
         *others,
     )
 
 
-def _weights_assumed(loss: Loss) -> tuple[str, ...]:
+def _weights_assumed(problem: Problem) -> tuple[str, ...]:
+    loss = problem.loss
     if not isinstance(loss, Weighted):
         return ()
+    weights = "Class weights, and the bound on sample weights,"
+    if problem.many_rows:  # the loss has weights then, whether rows have weights of their own or not
+        weights = "Class weights and the bound on sample weights, where rows have any,"
     return (
-        f"Class weights, and the bound on sample weights, were chosen without looking at the data: no row weighs more "
-        f"than {loss.bound:g}, weights outside 0 to the bound were cut off, and a weight follows from its own row.",
+        f"{weights} were chosen without looking at the data: no row weighs more than {problem.heaviest_row:g}, "
+        "weights outside 0 to the bound were cut off, and a weight follows from its own row.",
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from dperm.certificate.accountant import Price, gaussian_price
 from dperm.certificate.facts import padded
+from dperm.certificate.statement import UNITS
 from dperm.errors import InvalidInput
 
 BINS = (64, 32, 16)
@@ -18,8 +19,10 @@ def sensitivity(rows_changed: int) -> float:
     return math.sqrt(rows_changed)
 
 
-def check_threshold(threshold: Mapping[str, Any]) -> str:
+def check_threshold(threshold: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
     """Sensitivity and price by the second accountant."""
+    if statement["unit"] != UNITS["row"]:
+        raise InvalidInput("threshold: its counts hide one row, and the certificate is about another unit.")
     rows = {"replace-one": 2, "add-remove": 1}.get(threshold["neighbours"])
     if rows is None:
         raise InvalidInput("threshold, neighbours must be replace-one or add-remove.")

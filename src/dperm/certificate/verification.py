@@ -48,7 +48,7 @@ def verify(
     max_epsilon, max_delta : float, optional
         The largest guarantee that is ``ok``.
     unit : {"row", "person"}, optional
-        Whom the guarantee must protect. Certificates of today are about one row, so "person" is never ``ok``.
+        Whom the guarantee must protect.
 
     Guarantee
     ---------
@@ -79,7 +79,7 @@ def verify(
     examination.run("parameters of the estimator", STRUCTURE, lambda: check_parameters(document, statement))
     if "threshold" in document:
         examination.threshold = document["threshold"]
-        examination.run("threshold", SECOND, lambda: check_threshold(document["threshold"]))
+        examination.run("threshold", SECOND, lambda: check_threshold(document["threshold"], statement))
     computable = statement["guarantee"] is not None and not unproven(statement)
     if computable and examination.sound:
         examination.run("constants", FORMULA, lambda: check_constants(statement))

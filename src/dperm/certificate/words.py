@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dperm.certificate.accountant import Price
 from dperm.certificate.numerals import one_in, written
+from dperm.certificate.statement import UNITS
 from dperm.certificate.verdict import Verdict
 from dperm.privacy import Budget
 from dperm.privacy.risk import tradeoff
@@ -48,14 +49,9 @@ def meaning(statement: Mapping[str, Any], verdict: Verdict) -> list[str]:
             "the rows beyond the claim is not protected, so do not release this model as a private one."
         ]
     epsilon, delta = verdict.guarantee["epsilon"], verdict.guarantee["delta"]
-    change = (
-        "replaced by any other row"
-        if statement["relation"] == "replace-one"
-        else "left out, or had any one row been added"
-    )
     factor = math.exp(epsilon)
     lines = [
-        f"Had any one row of the training data been {change}, every published result would have been about as "
+        f"{_change(statement)}, every published result would have been about as "
         f"likely: by a factor of at most {factor:.3g} (that is e to the power ε = {written(epsilon)})"
         + (
             f", apart from a chance of {written(delta)}, {one_in(delta)}."
@@ -66,12 +62,39 @@ def meaning(statement: Mapping[str, Any], verdict: Verdict) -> list[str]:
     attacks = attack_table(verdict)
     if attacks:
         one = attacks[1]
+        others = "the rows of everybody else" if of_persons(statement) else "every other row"
         lines.append(
-            "Someone who knows every other row, tries to find out about the last one from this model and accuses "
+            f"Someone who knows {others}, tries to find out about the last one from this model and accuses "
             f"wrongly in {one.fpr:.0%} of cases, is right in at most {one.mechanism:.2%} of cases."
         )
-    lines.append("The protection is for one row. A person with several rows is protected less.")
+    lines.append(_protected(statement))
     return lines
+
+
+def of_persons(statement: Mapping[str, Any]) -> bool:
+    """Whether the guarantee is for one person."""
+    return bool(statement["unit"] == UNITS["person"])
+
+
+def _change(statement: Mapping[str, Any]) -> str:
+    """What two tables differ in, as a condition."""
+    replaced = statement["relation"] == "replace-one"
+    if of_persons(statement):
+        return (
+            "Had all rows of any one person in the training data been replaced by those of any other person"
+            if replaced
+            else "Had any one person, with all their rows, been left out of the training data or been added to it"
+        )
+    change = "replaced by any other row" if replaced else "left out, or had any one row been added"
+    return f"Had any one row of the training data been {change}"
+
+
+def _protected(statement: Mapping[str, Any]) -> str:
+    return (
+        "The protection is for one person with all rows that carry their id, however many."
+        if of_persons(statement)
+        else "The protection is for one row. A person with several rows is protected less."
+    )
 
 
 def attack_table(verdict: Verdict) -> list[Attack]:

@@ -8,12 +8,23 @@ import click
 from dperm.cli import completion
 from dperm.cli.groups import Ordered
 from dperm.cli.ledger_table import show_charge, show_ledger
-from dperm.cli.options import force_option, import_option, json_option, neighbours_option
+from dperm.cli.options import Decorator, force_option, import_option, json_option, neighbours_option
 from dperm.cli.output import check_figure, check_free, print_json, write_figure
 from dperm.errors import InvalidInput
 
 if TYPE_CHECKING:
     from dperm.ledger import Ledger
+
+
+def _unit_option(default: str | None, what: str) -> Decorator:
+    shown = "that of the dataset 'default'" if default is None else True
+    return click.option(
+        "--unit", type=click.Choice(["row", "person"]), default=default, show_default=shown, help=what
+    )
+
+
+def _for(unit: str) -> str:
+    return "" if unit == "row" else f" for one {unit}"
 
 
 @click.group(cls=Ordered, short_help="One budget over many fits, kept in a file.")
@@ -40,15 +51,16 @@ def ledger() -> None:
     is_flag=True,
     help="For operators who may not learn about rows: no charge is ever void, and every error about rows is one.",
 )
-def create(file: str, epsilon: float, delta: float, neighbours: str, strict: bool) -> None:
-    """Make a new ledger with a cap. The cap can be lowered later, never raised; --strict stays."""
+@_unit_option("row", "Whom the cap protects: a cap for one person takes fits on persons only.")
+def create(file: str, epsilon: float, delta: float, neighbours: str, strict: bool, unit: str) -> None:
+    """Make a new ledger with a cap. The cap can be lowered later, never raised; --strict and --unit stay."""
     from dperm.ledger import Ledger
 
     if Path(file).exists():
         raise InvalidInput(f"{file} exists already; look at it with: dperm ledger show {file}")
-    made = Ledger.create(file, epsilon, delta, neighbours=neighbours, strict=strict)
+    made = Ledger.create(file, epsilon, delta, neighbours=neighbours, strict=strict, unit=unit)
     click.echo(
-        f"Created {file}: at most ε = {epsilon:g} at δ = {delta:g}, {made.neighbours.value} neighbours"
+        f"Created {file}: at most ε = {epsilon:g} at δ = {delta:g}{_for(unit)}, {made.neighbours.value} neighbours"
         f"{', strict' if made.strict else ''}."
     )
 
@@ -58,15 +70,18 @@ def create(file: str, epsilon: float, delta: float, neighbours: str, strict: boo
 @click.argument("dataset")
 @click.option("--epsilon", type=float, required=True, help="Cap on ε of all releases about this dataset.")
 @click.option("--delta", type=float, required=True, help="The δ at which the cap holds.")
-def cap(file: str, dataset: str, epsilon: float, delta: float) -> None:
+@_unit_option(None, "Whom the cap of a new dataset protects.")
+def cap(file: str, dataset: str, epsilon: float, delta: float, unit: str | None) -> None:
     """Set the cap of DATASET, which is new or whose cap is lowered. Nobody in it may be in another dataset.
 
     \b
     Example:
       dperm ledger cap budget.db later --epsilon 1 --delta 1e-7
     """
-    _existing(file).set_cap(dataset, epsilon, delta)
-    click.echo(f"{Path(file).name}: at most ε = {epsilon:g} at δ = {delta:g} for {dataset!r}.")
+    found = _existing(file)
+    found.set_cap(dataset, epsilon, delta, unit=unit)
+    kept = _for(found.unit(dataset))
+    click.echo(f"{Path(file).name}: at most ε = {epsilon:g} at δ = {delta:g}{kept} for {dataset!r}.")
 
 
 @ledger.command(short_help="What is spent and what is left.")

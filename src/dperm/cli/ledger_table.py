@@ -8,9 +8,16 @@ from rich import box
 from rich.table import Table
 
 from dperm.cli.output import console, fitting
-from dperm.ledger.html import BALANCE, CHARGES, in_words
+from dperm.ledger.html import CHARGES, UNIT, in_words, with_units
 
-COLUMNS = {**CHARGES, "partition": "partition", "label": "label", "sha256": "sha256", "head": "head"}
+COLUMNS = {
+    **CHARGES,
+    UNIT: "unit",
+    "partition": "partition",
+    "label": "label",
+    "sha256": "sha256",
+    "head": "head",
+}
 OPTIONAL = ("file", "time", "ε before", "dataset", "partition", "label", "sha256", "head")
 SHORT = 12
 """Digits of a digest in a table."""
@@ -19,12 +26,16 @@ SHORT = 12
 def show_ledger(document: Mapping[str, Any]) -> None:
     """Print the balance, then the charges in as many columns as there is room for."""
     screen = console()
-    balance = _table(list(BALANCE))
+    of_datasets, of_charges = (with_units(name, document) for name in ("datasets", "charges"))
+    balance = _table(list(of_datasets))
     for row in document["datasets"]:
-        balance.add_row(*(in_words(row[key]) for key in BALANCE.values()))
+        balance.add_row(*(in_words(row[key]) for key in of_datasets.values()))
     screen.print(balance)
     entries = [_cells(charge) for charge in document["charges"]]
-    used = [name for name in COLUMNS if name in CHARGES or any(cells[name] for cells in entries)]
+    extra = [
+        name for name in COLUMNS if name not in (*CHARGES, UNIT) and any(cells[name] for cells in entries)
+    ]
+    used = [*of_charges, *extra]
 
     def charges(columns: list[str]) -> Table:
         made = _table(columns)

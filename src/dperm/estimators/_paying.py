@@ -70,10 +70,12 @@ def paid(
     read: Callable[[], Rows],
     train: Callable[[Rows], Result],
     kind: str = "fit",
+    unit: str = "row",
 ) -> tuple[str | None, Result]:
     """Charge the owner's ledger, if there is one, then read, then train; the citation of the charge and the result.
 
-    ``cost`` is asked for only where it is charged: to price a whole profile may take longer than to train.
+    ``unit`` is what the release protects. ``cost`` is asked for only where it is charged: to price a whole profile may
+    take longer than to train.
     """
     if owner.ledger is None:
         return None, train(read())
@@ -83,6 +85,7 @@ def paid(
         train,
         dataset=owner.dataset,
         neighbours=neighbours.value,
+        unit=unit,
         kind=kind,
         label=type(owner).__name__,
         mechanism=mechanism,

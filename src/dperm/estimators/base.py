@@ -214,7 +214,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return outcome
 
         self.ledger_entry_, outcome = paid(
-            self, lambda: plan.cost, problem.neighbours, name_used(plan), table, train
+            self, lambda: plan.cost, problem.neighbours, name_used(plan), table, train, unit=problem.unit
         )
         self.row_map_ = outcome.row_map
         self.privacy_ = self._report(plan, outcome, gate)

@@ -9,7 +9,7 @@ from typing import Any
 from dperm.certificate.statement import NOT_MET
 from dperm.certificate.threshold import with_threshold
 from dperm.estimators._shown import report_html
-from dperm.mechanisms.plan_words import noise_on
+from dperm.mechanisms.plan_words import for_persons, noise_on, rows_counted
 from dperm.mechanisms.standardising import MEAN, MOMENTS
 
 
@@ -24,6 +24,10 @@ class PrivacyReport:
     guarantee : dict or None
         The epsilon and delta that hold for all that was learned from the rows; None for a model without a claim
         and for one of which an assumption is NOT MET.
+    unit : {"one row", "one person"}
+        Whom they protect.
+    n_rows : int
+        The number of rows, or of persons; under add-remove its bound, ``max_rows``.
     claim : dict or None
         The epsilon and delta that this fit by itself claims; None with the ``reason`` why.
     not_met : tuple of str
@@ -41,6 +45,7 @@ class PrivacyReport:
     epsilon: float
     delta: float
     neighbours: str
+    unit: str
     n_rows: int
     n_coefficients: int
     loss: str
@@ -75,6 +80,7 @@ class PrivacyReport:
             epsilon=statement["budget"]["epsilon"],
             delta=statement["budget"]["delta"],
             neighbours=statement["relation"],
+            unit=statement["unit"],
             n_rows=problem["n_rows"],
             n_coefficients=problem["n_coefficients"],
             loss=problem["loss"],
@@ -137,6 +143,7 @@ class PrivacyReport:
         return report_html(self)
 
     def __str__(self) -> str:
+        protected = for_persons(self.unit)
         if self.claim is None:
             head = f"NOT PRIVATE: {self.reason}"
         elif self.guarantee is None and not self.not_met:
@@ -144,11 +151,14 @@ class PrivacyReport:
         elif self.not_met:
             head = (
                 "NOT PRIVATE AS A WHOLE: an assumption is not met, so "
-                f"({self.epsilon:g}, {self.delta:g}), {self.neighbours} neighbours, covers this fit alone"
+                f"({self.epsilon:g}, {self.delta:g}){protected}, {self.neighbours} neighbours, covers this fit alone"
             )
         else:
             told = self.guarantee or {"epsilon": self.epsilon, "delta": self.delta}
-            head = f"({told['epsilon']:g}, {told['delta']:g})-differentially private, {self.neighbours} neighbours"
+            head = (
+                f"({told['epsilon']:g}, {told['delta']:g})-differentially private{protected}, {self.neighbours} "
+                "neighbours"
+            )
         chosen = {"mechanism", "why"} if "why" in self.settings else set()
         used = ", ".join(
             f"{name}={_short(value)}" for name, value in self.settings.items() if name not in chosen
@@ -163,7 +173,7 @@ class PrivacyReport:
             f"  mechanism    {name}",
             f"  settings     {used}",
             f"  accountant   {self.accountant}",
-            f"  rows         {self.n_rows}, feature norm at most {self.x_norm:g}, whole row {self.row_norm:.6g}",
+            *self._rows(),
             f"  loss         {self.loss}, slope at most {self.lipschitz:g}, l2 = {self.l2:g}",
         ]
         if self.sensitivity is not None and self.noise_scale is not None:
@@ -181,6 +191,13 @@ class PrivacyReport:
             lines.append(f"  threshold    {_tuned(self.threshold)}")
         lines += ["  assumed"] + [f"    - {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
+
+    def _rows(self) -> list[str]:
+        bounds = f"feature norm at most {self.x_norm:g}, whole row {self.row_norm:.6g}"
+        persons = self.statement.get("persons")
+        if persons is None:
+            return [f"  rows         {self.n_rows}, {bounds}"]
+        return [f"  persons      {self.n_rows}, {rows_counted(**persons)}", f"  rows         {bounds}"]
 
 
 def _tuned(threshold: Mapping[str, Any]) -> str:

@@ -62,6 +62,7 @@ class Purse:
             release,
             dataset=self.dataset,
             neighbours=plan.neighbours.value,
+            unit="row",
             kind="evaluate",
             label=label,
             mechanism=mechanism,

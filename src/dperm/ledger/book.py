@@ -10,6 +10,7 @@ from typing import Any
 
 from dperm.errors import InvalidInput
 from dperm.ledger.chain import Anchor, Damaged
+from dperm.ledger.units import PERSON, ROW, refusal
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import EPSILON_RANGE, Budget
 from dperm.privacy.cost import Cost, compose
@@ -23,9 +24,9 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 class Entry:
     """One charge. ``open`` and ``spent`` both count; ``void`` was refused before training and does not.
 
-    ``kind`` says what was paid for, such as "fit". ``head`` is the head of the ledger right after the charge was made,
-    which the model that it paid for cites. ``files`` and ``sha256`` are known if somebody noted them: the names of the
-    files that hold what was released, and its digest.
+    ``kind`` says what was paid for, such as "fit", and ``unit`` what the release protects. ``head`` is the head of the
+    ledger right after the charge was made, which the model that it paid for cites. ``files`` and ``sha256`` are known
+    if somebody noted them: the names of the files that hold what was released, and its digest.
     """
 
     id: int
@@ -38,6 +39,7 @@ class Entry:
     cost: Cost
     status: str
     head: str
+    unit: str = ROW
     files: tuple[str, ...] = ()
     sha256: str | None = None
 
@@ -54,9 +56,9 @@ class Book:
 
     Guarantee
     ---------
-    ``take`` refuses an event that no ledger would have written: a cap that rises, a second way to cut a dataset, a
-    charge to what was never declared, a charge that is settled twice, or in a strict ledger made void, and a note that
-    gives a charge two digests.
+    ``take`` refuses an event that no ledger would have written: a cap that rises, a second way to cut a dataset, a unit
+    that is declared twice or after a charge, a charge to what was never declared or for a unit that does not count
+    there, a charge that is settled twice, or in a strict ledger made void, and a note that gives a charge two digests.
     """
 
     id: str
@@ -67,6 +69,7 @@ class Book:
     def __init__(self, links: Iterable[tuple[str, str]]) -> None:
         self.caps: dict[str, Budget] = {}
         self.parts: dict[str, list[str]] = {}
+        self.units: dict[str, str] = {}  # of datasets that are not kept for rows
         self.fixed_membership: set[str] = set()
         self.entries: list[Entry] = []
         self.heads: dict[str, int | None] = {}  # and the charge that each belongs to
@@ -99,6 +102,10 @@ class Book:
                 cap, old = Budget(epsilon, delta), self.caps.get(name)
                 _require(old is None or (cap.epsilon <= old.epsilon and cap.delta <= old.delta))
                 self.caps[name] = cap
+            case {"event": "unit", "dataset": str(name), "unit": "person"}:
+                _require(name in self.caps and name not in self.units and name not in self.parts)
+                _require(all(entry.dataset != name for entry in self.entries))
+                self.units[name] = PERSON
             case {
                 "event": "partitions",
                 "dataset": str(name),
@@ -120,6 +127,8 @@ class Book:
                 "status": "open" | "spent" as status,
             }:
                 _require(name in self.caps and (part is None or part in self.parts.get(name, ())))
+                unit = _text(event.get("unit", ROW))
+                _require(unit in (ROW, PERSON) and refusal(unit, self.unit(name), self.neighbours) is None)
                 entry = Entry(
                     id=len(self.entries) + 1,
                     time=time,
@@ -131,6 +140,7 @@ class Book:
                     cost=Cost.from_dict(cost),
                     status=status,
                     head=head,
+                    unit=unit,
                 )
                 self.entries.append(entry)
                 self.heads[head] = entry.id
@@ -154,6 +164,11 @@ class Book:
             )
         return self.caps[dataset]
 
+    def unit(self, dataset: str) -> str:
+        """Whom the cap of a dataset protects: ``row`` or ``person``."""
+        self.cap(dataset)
+        return self.units.get(dataset, ROW)
+
     def check_partition(self, dataset: str, name: str) -> None:
         self.cap(dataset)
         known = self.parts.get(dataset, [])
@@ -164,7 +179,7 @@ class Book:
             )
 
     def totals(self, dataset: str, partition: str | None = None, upto: int | None = None) -> list[Cost]:
-        """What a row has paid for: shared charges and those of its own part. One total for each part, or one.
+        """What a row or a person has paid for: shared charges and those of one part. One total for each part, or one.
 
         ``upto`` leaves out the charges after that one.
         """

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, Unsupported
 from dperm.ledger.book import OPEN, Entry
 from dperm.ledger.pages import Pages, check_text, now
+from dperm.ledger.units import ROW, parse_unit, refusal
 from dperm.neighbours import Neighbours
 from dperm.privacy.cost import Cost
 
@@ -28,6 +29,7 @@ class Terms:
         """Refuse a charge that this ledger cannot count, whatever is left."""
         for name in ("kind", "label", "mechanism"):
             check_text(name, getattr(charge, name), empty=True)
+        parse_unit(charge.unit)
         if neighbours is not None and Neighbours.parse(neighbours) is not self.neighbours:
             raise Unsupported(
                 f"{self.file} counts under {self.neighbours.value}, and this release is private under "
@@ -57,10 +59,13 @@ class Charge:
     label: str
     mechanism: str
     status: str
+    unit: str = ROW
 
     def write(self, pages: Pages) -> Entry:
         """Write the charge beside all earlier ones, or refuse it and write nothing."""
+        self._check_unit(pages)
         self._check_budget(pages)
+        of_persons = {} if self.unit == ROW else {"unit": self.unit}
         pages.write(
             {
                 "event": "charge",
@@ -72,9 +77,17 @@ class Charge:
                 "mechanism": self.mechanism,
                 "cost": self.cost.to_dict(),
                 "status": self.status,
+                **of_persons,
             }
         )
         return pages.book.entries[-1]
+
+    def _check_unit(self, pages: Pages) -> None:
+        why = refusal(self.unit, pages.book.unit(self.dataset), pages.book.neighbours)
+        if why is not None:
+            raise Unsupported(
+                f"Refused, and nothing was released: {self.dataset!r} in {pages.path.name} {why}"
+            )
 
     def _check_budget(self, pages: Pages) -> None:
         book = pages.book

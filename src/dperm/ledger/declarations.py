@@ -1,18 +1,27 @@
-"""What a ledger is told of its datasets: their caps, and parts that share no row."""
+"""What a ledger is told of its datasets: their caps, whom these protect, and parts that share no row and no person."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from dperm.errors import InvalidInput
-from dperm.ledger.pages import Pages, cap_event, check_text, now
+from dperm.ledger.pages import DEFAULT, Pages, cap_event, check_text, now
+from dperm.ledger.units import PERSON, parse_unit, unit_event
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
 
 
-def declare_cap(pages: Pages, dataset: str, cap: Budget) -> None:
-    """The first cap of a dataset, or a lower one that is not spent already."""
-    if dataset in pages.book.caps:
+def declare_cap(pages: Pages, dataset: str, cap: Budget, unit: str | None = None) -> None:
+    """The first cap of a dataset and whom it protects, or a lower cap that is not spent already."""
+    new = dataset not in pages.book.caps
+    kept = pages.book.unit(DEFAULT if new else dataset)
+    chosen = kept if unit is None else parse_unit(unit)
+    if not new:
+        if chosen != kept:
+            raise InvalidInput(
+                f"{dataset!r} is kept for one {kept}, which is fixed when its first cap is set; one {chosen} was asked "
+                "for."
+            )
         old = pages.book.cap(dataset)
         if cap.epsilon > old.epsilon or cap.delta > old.delta:
             raise InvalidInput(
@@ -21,13 +30,15 @@ def declare_cap(pages: Pages, dataset: str, cap: Budget) -> None:
         if not all(total.fits(cap) for total in pages.book.totals(dataset)):
             raise InvalidInput(f"More than {cap} has been spent on {dataset!r} already.")
     pages.write(cap_event(dataset, cap))
+    if new and chosen == PERSON:
+        pages.write(unit_event(dataset, now()))
 
 
-def check_partitions(names: Sequence[str], neighbours: Neighbours, fixed_membership: bool) -> None:
-    """Refuse parts that cannot be charged side by side, before the file is opened."""
+def check_partitions(names: Sequence[str], neighbours: Neighbours, fixed_membership: bool, unit: str) -> None:
+    """Refuse parts that cannot be charged side by side."""
     if neighbours is Neighbours.REPLACE_ONE and not fixed_membership:
         raise InvalidInput(
-            "Under replace-one a new row may belong to another part than the old one, so parts cannot be charged "
+            f"Under replace-one a new {unit} may belong to another part than the old one, so parts cannot be charged "
             "side by side. Say fixed_membership=True if membership is public and fixed, use a ledger with "
             "neighbours='add-remove', or charge the dataset as a whole."
         )

@@ -82,8 +82,9 @@ def _panel(
         f"cap {cap:g}", (1, cap), (-2, 3), xycoords=("axes fraction", "data"),
         textcoords="offset points", ha="right", fontsize=8,
     )  # fmt: skip
+    persons = "" if dataset["unit"] == "row" else f", for one {dataset['unit']}"
     axes.set_title(
-        f"{dataset['dataset']}: {dataset['spent']:.4g} of {cap:g} spent at δ = {dataset['delta']:g}",
+        f"{dataset['dataset']}{persons}: {dataset['spent']:.4g} of {cap:g} spent at δ = {dataset['delta']:g}",
         loc="left",
         fontsize=10,
     )

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from dperm.ledger.units import ROW
+
+UNIT = "unit"
 BALANCE = {
     "dataset": "dataset",
     "cap ε": "epsilon",
@@ -30,11 +33,21 @@ CHARGES = {
 def as_html(name: str, document: Mapping[str, Any]) -> str:
     """The balance and the charges of a ledger, from its document."""
     strict = ", strict" if document["strict"] else ""
+    balance, charges = (with_units(name, document) for name in ("datasets", "charges"))
     return (
         f"<p><b>Ledger {escape(name)}</b>: {escape(document['neighbours'])} neighbours{strict}<br>"
         f"id {escape(document['id'])}<br>head {escape(document['head'])}</p>"
-        f"{_table(BALANCE, document['datasets'])}{_table(CHARGES, document['charges'])}"
+        f"{_table(balance, document['datasets'])}{_table(charges, document['charges'])}"
     )
+
+
+def with_units(name: str, document: Mapping[str, Any]) -> dict[str, str]:
+    """The columns of datasets or charges; where one is about persons, all say whom they protect."""
+    columns = BALANCE if name == "datasets" else CHARGES
+    if all(row["unit"] == ROW for row in document[name]):
+        return columns
+    first, *rest = columns.items()
+    return dict([first, (UNIT, "unit"), *rest])
 
 
 def in_words(value: object) -> str:

@@ -18,6 +18,7 @@ from dperm.ledger.html import as_html
 from dperm.ledger.lines import document
 from dperm.ledger.pages import DEFAULT, Pages, begin, check_text, opened
 from dperm.ledger.silence import silently
+from dperm.ledger.units import ROW, parse_unit
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
 from dperm.privacy.cost import Cost
@@ -45,6 +46,10 @@ class Ledger:
     strict : bool
         For operators who may not learn about rows from error messages. A charge is then never void, and whatever
         fails after it raises one error with one text. Fixed when the file is made; False by default.
+    unit : {"row", "person"}
+        Whom the cap of the dataset "default" protects; "row" for a new file by default. A cap for one person takes
+        releases for one person only. One for rows takes those for persons too under replace-one: they count for a row
+        that stays with its person.
     create : bool, default=False
         Make a new file, and refuse one that exists.
     expect : head, citation or model, or a list of them, default=None
@@ -74,6 +79,7 @@ class Ledger:
         adaptive_costs: bool | None = None,
         strict: bool | None = None,
         *,
+        unit: str | None = None,
         create: bool = False,
         expect: Any = None,
     ) -> None:
@@ -85,12 +91,14 @@ class Ledger:
             raise InvalidInput("Give both epsilon and delta, or neither for a ledger that exists.")
         cap = None if epsilon is None or delta is None else Budget(epsilon, delta)
         relation = None if neighbours is None else Neighbours.parse(neighbours)
+        kept_for = None if unit is None else parse_unit(unit)
         self._last: Anchor | None = None
         self._part: tuple[str, str] | None = None
         if create:
             if cap is None or expect is not None:
                 raise InvalidInput("A new ledger needs epsilon and delta, and has no history to expect.")
-            begin(self.path, cap, relation or Neighbours.REPLACE_ONE, bool(adaptive_costs), bool(strict))
+            chosen = relation or Neighbours.REPLACE_ONE
+            begin(self.path, cap, chosen, bool(adaptive_costs), bool(strict), kept_for or ROW)
         elif not self.path.exists():
             raise InvalidInput(
                 f"There is no ledger at {self.path}. If there was one, what it counted is still spent: restore the "
@@ -99,12 +107,16 @@ class Ledger:
         with self._open() as pages:
             book = pages.book
         self.neighbours, self.adaptive_costs, self.strict = book.neighbours, book.adaptive_costs, book.strict
-        asked = {"cap": cap, "neighbours": relation, "adaptive_costs": adaptive_costs, "strict": strict}
-        there = {"cap": book.cap(DEFAULT), **{name: getattr(book, name) for name in asked if name != "cap"}}
-        for name, value in asked.items():
-            if value is not None and value != there[name]:
+        for name, asked, there in (
+            ("cap", cap, book.cap(DEFAULT)),
+            ("unit", kept_for, book.unit(DEFAULT)),
+            ("neighbours", relation, book.neighbours),
+            ("adaptive_costs", adaptive_costs, book.adaptive_costs),
+            ("strict", strict, book.strict),
+        ):
+            if asked is not None and asked != there:
                 raise InvalidInput(
-                    f"{self.path.name} exists already with {name} = {there[name]}, and {value} was asked for. Open it "
+                    f"{self.path.name} exists already with {name} = {there}, and {asked} was asked for. Open it "
                     "without caps and settings, lower its cap with set_cap, or choose another file."
                 )
         if expect is not None:
@@ -121,9 +133,10 @@ class Ledger:
         neighbours: str = Neighbours.REPLACE_ONE.value,
         adaptive_costs: bool = False,
         strict: bool = False,
+        unit: str = ROW,
     ) -> Ledger:
         """Make a new ledger; a file that exists is refused."""
-        return cls(path, epsilon, delta, neighbours, adaptive_costs, strict, create=True)
+        return cls(path, epsilon, delta, neighbours, adaptive_costs, strict, unit=unit, create=True)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, expect: Any = None) -> Ledger:
@@ -163,12 +176,14 @@ class Ledger:
         dataset: str | None = None,
         partition: str | None = None,
         neighbours: str | None = None,
+        unit: str = ROW,
         kind: str | None = None,
         label: str = "",
         mechanism: str = "",
     ) -> int:
         """Write a charge to disk and return its id, or refuse it. Call it before the release is made.
 
+        ``unit`` is what the release protects, "row" or "person": a dataset that is kept for persons takes no other.
         ``kind``, ``label`` and ``mechanism`` are words for whoever reads the ledger; nothing rests on them. Kinds are
         "fit", "search", "evaluate" and "other".
 
@@ -178,8 +193,10 @@ class Ledger:
             If the charge and all earlier ones together exceed the cap. Nothing is written.
         NotCertified
             If the release has no finite price.
+        Unsupported
+            If it protects another unit, or under another relation, than is counted here.
         """
-        words = _words(kind, label, mechanism)
+        words = _words(kind, label, mechanism, unit)
         return self._charge(cost, dataset, partition, neighbours, words, SPENT).id
 
     def pay(
@@ -190,6 +207,7 @@ class Ledger:
         *,
         dataset: str | None = None,
         neighbours: str | None = None,
+        unit: str = ROW,
         kind: str | None = None,
         label: str = "",
         mechanism: str = "",
@@ -201,7 +219,7 @@ class Ledger:
         and every ordinary error of either becomes the same one, with no other behind it.
         """
         status = SPENT if self.strict else OPEN
-        words = _words(kind, label, mechanism)
+        words = _words(kind, label, mechanism, unit)
         entry = self._charge(cost, dataset, None, neighbours, words, status)
         citation = str(Anchor(ledger=self.id, charge=entry.id, head=entry.head))
         if self.strict:
@@ -238,31 +256,32 @@ class Ledger:
             if anchor.charge is not None:
                 note(pages, anchor.charge, Path(file).name, digest)
 
-    def set_cap(self, dataset: str, epsilon: float, delta: float) -> None:
+    def set_cap(self, dataset: str, epsilon: float, delta: float, *, unit: str | None = None) -> None:
         """Give a new dataset its cap, or lower the cap of one that exists.
 
-        Each dataset has a budget of its own: name two only if nobody is in both.
+        Each dataset has a budget of its own: name two only if nobody is in both. ``unit`` is whom a new one protects,
+        by default as the dataset "default" does; it never changes.
         """
         cap = Budget(epsilon, delta)
         check_text("dataset", dataset)
         with self._open() as pages:
-            declare_cap(pages, dataset, cap)
+            declare_cap(pages, dataset, cap, unit)
 
     def declare_partitions(
         self, names: Sequence[str], *, dataset: str | None = None, fixed_membership: bool = False
     ) -> None:
-        """Declare parts of a dataset that share no row. Charges to different parts do not add up.
+        """Declare parts of a dataset that share no row, or no person. Charges to different parts do not add up.
 
         Parameters
         ----------
         fixed_membership : bool
-            The caller's word that which row belongs to which part is public and does not depend on what the
-            guarantee hides. Needed under replace-one: a replaced row might otherwise leave one part for
+            The caller's word that which row, or person, belongs to which part is public and does not depend on what
+            the guarantee hides. Needed under replace-one: a replaced one might otherwise leave one part for
             another, which changes the size of both, and no guarantee at a fixed size covers that.
         """
         chosen = self._dataset(dataset)
-        check_partitions(names, self.neighbours, fixed_membership)
         with self._open() as pages:
+            check_partitions(names, self.neighbours, fixed_membership, pages.book.unit(chosen))
             declare_partitions(pages, chosen, names, fixed_membership)
 
     def partition(self, name: str, *, dataset: str | None = None) -> Ledger:
@@ -277,6 +296,11 @@ class Ledger:
     def cap(self, dataset: str | None = None) -> Budget:
         with self._open() as pages:
             return pages.book.cap(self._dataset(dataset))
+
+    def unit(self, dataset: str | None = None) -> str:
+        """Whom the cap protects: ``row`` or ``person``."""
+        with self._open() as pages:
+            return pages.book.unit(self._dataset(dataset))
 
     def spent(self, dataset: str | None = None) -> float:
         """Epsilon of all charges together, at the delta of the cap."""
@@ -371,6 +395,6 @@ class Ledger:
         self._last = Anchor(ledger=pages.book.id, head=pages.book.head)
 
 
-def _words(kind: str | None, label: str, mechanism: str) -> dict[str, str]:
+def _words(kind: str | None, label: str, mechanism: str, unit: str) -> dict[str, str]:
     known = kind_by_its_words(str(label), str(mechanism)) if kind is None else kind
-    return {"kind": known, "label": label, "mechanism": mechanism}
+    return {"kind": known, "label": label, "mechanism": mechanism, "unit": unit}

@@ -64,7 +64,13 @@ def document(book: Book, full: bool) -> dict[str, Any]:
             for name, parts in book.parts.items()
         },
         "datasets": [
-            {"dataset": name, **asdict(cap), "spent": book.spent(name), "remaining": book.remaining(name)}
+            {
+                "dataset": name,
+                "unit": book.unit(name),
+                **asdict(cap),
+                "spent": book.spent(name),
+                "remaining": book.remaining(name),
+            }
             for name, cap in book.caps.items()
         ],
         "charges": [line.to_dict(full) for line in lines(book)],

@@ -16,6 +16,7 @@ from dperm.errors import InvalidInput
 from dperm.ledger.book import Book
 from dperm.ledger.chain import START, Anchor, next_head
 from dperm.ledger.store import append, create, history, transaction
+from dperm.ledger.units import PERSON, unit_event
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
 
@@ -50,17 +51,21 @@ def opened(path: Path) -> Iterator[Pages]:
         yield Pages(path, connection, Book(history(connection)))
 
 
-def begin(path: Path, cap: Budget, neighbours: Neighbours, adaptive_costs: bool, strict: bool) -> None:
+def begin(
+    path: Path, cap: Budget, neighbours: Neighbours, adaptive_costs: bool, strict: bool, unit: str
+) -> None:
     """Write a new ledger with an identity of its own."""
+    time = now()
     made = {
         "event": "create",
-        "time": now(),
+        "time": time,
         "id": secrets.token_hex(16),
         "neighbours": neighbours.value,
         "adaptive_costs": adaptive_costs,
         "strict": strict,
     }
-    create(path, chained([made, cap_event(DEFAULT, cap)]))
+    protects = [unit_event(DEFAULT, time)] if unit == PERSON else []
+    create(path, chained([made, cap_event(DEFAULT, cap), *protects]))
 
 
 def chained(events: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 def plan_summary(plan: Plan) -> str:
     """What a fit by this plan will spend and release, and what its promise takes for granted."""
-    problem, budget = plan.problem, plan.budget
+    problem, budget, persons = plan.problem, plan.budget, plan.problem.persons
     promise = (
-        f"({budget.epsilon:g}, {budget.delta:g})-differential privacy, {problem.neighbours.value} neighbours"
+        f"({budget.epsilon:g}, {budget.delta:g})-differential privacy{for_persons(f'one {problem.unit}')}, "
+        f"{problem.neighbours.value} neighbours"
     )
     head = f"Plan for {promise}"
     if not plan.private:
@@ -26,7 +27,9 @@ def plan_summary(plan: Plan) -> str:
     elif plan.not_certified is not None:
         head = f"Plan WITHOUT PRIVACY: {plan.not_certified}"
     counted = "" if problem.neighbours is Neighbours.REPLACE_ONE else "at most "
-    table = f"{counted}{problem.n_rows} rows of {problem.n_features} features, feature norm at most {problem.x_norm:g}"
+    units = "rows" if problem.persons is None else "persons, rows"
+    counted += f"{problem.n_rows} {units}"
+    table = f"{counted} of {problem.n_features} features, feature norm at most {problem.x_norm:g}"
     chosen = {"mechanism", "why"} if "why" in plan.settings else set()
     used = ", ".join(f"{name}={_short(value)}" for name, value in plan.settings.items() if name not in chosen)
     by = (
@@ -37,6 +40,11 @@ def plan_summary(plan: Plan) -> str:
     lines = [
         head,
         f"  table        {table}",
+        *(
+            []
+            if persons is None
+            else [f"  persons      {rows_counted(persons.loss.value, persons.rows_per_person)}"]
+        ),
         f"  loss         {problem.loss.name}{_weights(problem)}, l2 = {problem.l2:g}",
         f"  mechanism    {by}",
         f"  settings     {used}",
@@ -47,6 +55,18 @@ def plan_summary(plan: Plan) -> str:
     lines += [f"  expects      {expected}"] if expected else []
     lines += ["  assumes"] + [f"    - {line}" for line in plan.assumptions] if plan.assumptions else []
     return "\n".join(lines)
+
+
+def for_persons(unit: str) -> str:
+    """Whom a promise protects, said where it is not one row."""
+    return "" if unit == "one row" else f" for {unit}"
+
+
+def rows_counted(loss: str, rows_per_person: int) -> str:
+    """How the rows of one person count."""
+    if rows_per_person == 1:
+        return "each counts by their first row"
+    return f"each counts by the {loss} over their rows, the first {rows_per_person:,} at most"
 
 
 def name_used(plan: Plan) -> str:
@@ -103,5 +123,6 @@ def _short(value: Any) -> str:
 
 
 def _weights(problem: Problem) -> str:
-    heaviest = problem.loss.heaviest
-    return "" if problem.loss is problem.loss.unweighted else f", rows weigh at most {heaviest:g}"
+    heaviest = problem.heaviest_row
+    alone = problem.loss is problem.loss.unweighted or (problem.many_rows and heaviest == 1)
+    return "" if alone else f", rows weigh at most {heaviest:g}"

@@ -1,4 +1,4 @@
-"""What a guarantee for one row says of a person with several (docs/report.md, "A person with several rows")."""
+"""What a guarantee for one row, or one person, says of several (docs/report.md, "A person with several rows")."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ _STARTS = 1500
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The guarantee for ``rows`` rows of one person.
+    """The guarantee for ``size`` rows of one person, or for so many persons together.
 
     ``epsilon`` holds at the delta of the claim, by the mechanism's own price where there is one. ``claim_epsilon`` and
     ``claim_delta`` follow from the claim alone, for every mechanism; a delta of 1 promises nothing.
     """
 
-    rows: int
+    size: int
     epsilon: float
     claim_epsilon: float
     claim_delta: float
 
 
-def group_privacy(verdict: Verdict, rows: int) -> Group:
-    """For a guarantee that stands, of one row."""
+def group_privacy(verdict: Verdict, size: int) -> Group:
+    """For a guarantee that stands, of one row or one person."""
     assert verdict.guarantee is not None
     epsilon, delta = verdict.guarantee["epsilon"], verdict.guarantee["delta"]
     return Group(
-        rows=rows,
-        epsilon=_epsilon_at(delta, *_lines(verdict), rows),
-        claim_epsilon=rows * epsilon,
-        claim_delta=claimed_delta(epsilon, delta, rows),
+        size=size,
+        epsilon=_epsilon_at(delta, *_lines(verdict), size),
+        claim_epsilon=size * epsilon,
+        claim_delta=claimed_delta(epsilon, delta, size),
     )
 
 
-def claimed_delta(epsilon: float, delta: float, rows: int) -> float:
+def claimed_delta(epsilon: float, delta: float, size: int) -> float:
     r""":math:`\delta (1 + e^\varepsilon + \dots + e^{(k-1)\varepsilon})`, at most 1."""
     if delta == 0:
         return 0.0
-    largest = (rows - 1) * epsilon + math.log(delta)
+    largest = (size - 1) * epsilon + math.log(delta)
     if largest > 0:
         return 1.0
-    return min(1.0, math.fsum(delta * math.exp(i * epsilon) for i in range(rows)))
+    return min(1.0, math.fsum(delta * math.exp(i * epsilon) for i in range(size)))
 
 
 def _lines(verdict: Verdict) -> tuple[Vector, Vector]:
-    """Logarithms of slopes, and intercepts, of lines above the trade-off of one row; the claim's own comes first."""
+    """Logarithms of slopes, and intercepts, of lines above the trade-off of one unit; the claim's own comes first."""
     assert verdict.guarantee is not None
     claimed = verdict.guarantee["epsilon"]
     at, cost = np.array([claimed]), np.array([verdict.guarantee["delta"]])
@@ -65,8 +65,8 @@ def _lines(verdict: Verdict) -> tuple[Vector, Vector]:
     return np.append(at, -at), np.append(cost, -np.expm1(-at) + np.exp(-at) * cost)
 
 
-def _epsilon_at(delta: float, slopes: Vector, intercepts: Vector, rows: int) -> float:
-    """Smallest epsilon of the lines that ``rows`` applications of the trade-off stay below.
+def _epsilon_at(delta: float, slopes: Vector, intercepts: Vector, size: int) -> float:
+    """Smallest epsilon of the lines that ``size`` applications of the trade-off stay below.
 
     From each of many starting points the lowest line is followed, then that at the height it leads to, and so on. Lines
     after lines are a line again, and whichever were chosen, it is a bound: its slope is e^epsilon, its intercept delta.
@@ -74,7 +74,7 @@ def _epsilon_at(delta: float, slopes: Vector, intercepts: Vector, rows: int) -> 
     start = np.concatenate([[0.0], np.geomspace(1e-30, 1.0, _STARTS)])
     height = start
     slope, intercept = np.zeros_like(start), np.zeros_like(start)
-    for _ in range(rows):
+    for _ in range(size):
         with np.errstate(over="ignore"):
             lowest = np.argmin(intercepts[:, None] + np.exp(slopes)[:, None] * height[None, :], axis=0)
         factor = np.exp(slopes[lowest])
@@ -83,5 +83,5 @@ def _epsilon_at(delta: float, slopes: Vector, intercepts: Vector, rows: int) -> 
         slope = slope + slopes[lowest]
     allowed = intercept <= delta * (1 + 1e-12)
     found = float(slope[allowed].min()) if allowed.any() else math.inf
-    plain = rows * float(slopes[0]) if delta == 0 or rows == 1 else math.inf
+    plain = size * float(slopes[0]) if delta == 0 or size == 1 else math.inf
     return max(0.0, min(found, plain))

@@ -104,9 +104,10 @@ def slug(name: str, curators: list[str], date: str) -> str:
 def _privacy(release: Release) -> dict[str, Any]:
     guarantee = release.verdict.guarantee
     assert guarantee is not None
-    most = release.deployment.most_rows_per_person
-    person = {None: "", 1: "; a person has one row"}.get(most, f"; a person has at most {most} rows")
-    of_groups = ", ".join(f"{group.rows} rows: {at_most(group.epsilon)}" for group in groups(release)[1:])
+    of_groups = ", ".join(
+        f"{group.size} {release.unit}s: {at_most(group.epsilon)}" for group in groups(release)[1:]
+    )
+    several = "a person with several rows" if release.unit == "row" else "several persons together"
     return {
         "dp_variant": {
             "variant_name": "Approximate DP" if guarantee["delta"] else "Pure DP",
@@ -114,21 +115,30 @@ def _privacy(release: Release) -> dict[str, Any]:
             "unprotected_quantities": _bulleted(unprotected(release)),
         },
         "privacy_loss": {
-            "privacy_unit": f"One row{person}",
+            "privacy_unit": _unit(release),
             "privacy_unit_details": f"Adjacent tables differ in {unit_words(release)}.",
             "privacy_parameters": {name: float(guarantee[name]) for name in ("epsilon", "delta")},
-            "privacy_parameters_details": f"For a person with several rows, epsilon at the same delta: {of_groups}. "
+            "privacy_parameters_details": f"For {several}, epsilon at the same delta: {of_groups}. "
             f"The price was {release.verdict.how}.",
         },
     }
 
 
+def _unit(release: Release) -> str:
+    if release.unit == "person":
+        return "One person, with all their rows"
+    most = release.deployment.most_rows_per_person
+    person = {None: "", 1: "; a person has one row"}.get(most, f"; a person has at most {most} rows")
+    return f"One row{person}"
+
+
 def _domain(release: Release) -> str:
     problem = release.problem
+    units = "rows" if release.unit == "row" else "persons, each with rows"
     rows = (
-        f"Tables of at most {problem['n_rows']:,} rows"
+        f"Tables of at most {problem['n_rows']:,} {units}"
         if release.hides_count
-        else f"Tables of {problem['n_rows']:,} rows"
+        else f"Tables of {problem['n_rows']:,} {units}"
     )
     if release.schema is None:
         return f"{rows} of {problem['n_features']:,} numbers; longer rows are scaled down to a public bound."

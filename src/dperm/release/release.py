@@ -12,6 +12,7 @@ from typing import Any
 
 from dperm import __version__
 from dperm.certificate import Verdict, verify
+from dperm.certificate.words import of_persons
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
@@ -59,8 +60,13 @@ class Release:
 
     @property
     def hides_count(self) -> bool:
-        """Whether the number of rows is part of what is hidden."""
+        """Whether the number of rows, or of persons, is part of what is hidden."""
         return bool(self.statement["relation"] == "add-remove")
+
+    @property
+    def unit(self) -> str:
+        """Whom the guarantee is about, in a word."""
+        return "person" if of_persons(self.statement) else "row"
 
 
 def read_release(

@@ -19,6 +19,7 @@ class Spending:
     ledger: str
     head: str
     dataset: str
+    unit: str
     charge: int
     cap: Budget
     before: float
@@ -59,6 +60,7 @@ def spending_of(ledger: Ledger, citation: str) -> Spending:
         ledger=ledger.id,
         head=ledger.head,
         dataset=paid.dataset,
+        unit=ledger.unit(paid.dataset),
         charge=paid.id,
         cap=cap,
         before=spent(paid.id - 1),

@@ -9,7 +9,15 @@ from dperm.release.judged import NOT_PRIVATE, is_private
 from dperm.release.release import Release
 from dperm.release.sections.people import at_most, groups, in_words
 from dperm.release.sections.signing import command
-from dperm.release.words import POST_PROCESSING, assumed, guarantee_words, model_words, unprotected
+from dperm.release.words import (
+    POST_PROCESSING,
+    assumed,
+    counting,
+    guarantee_words,
+    kept_for,
+    model_words,
+    unprotected,
+)
 
 
 def text(release: Release) -> str:
@@ -18,6 +26,7 @@ def text(release: Release) -> str:
         _head(release),
         _listed("In plain words", meaning(release.statement, release.verdict)),
         _people(release),
+        _listed("How rows count", counting(release)) if release.unit == "person" else "",
         _attacks(release),
         _budget(release),
         _evaluation(release),
@@ -59,8 +68,9 @@ def _people(release: Release) -> str:
     found = groups(release)
     if not found:
         return ""
-    told = [f"{group.rows:>6}   ε = {at_most(group.epsilon)} at the same δ" for group in found]
-    return _listed("A person with so many rows", [*told, in_words(release, found)])
+    told = [f"{group.size:>6}   ε = {at_most(group.epsilon)} at the same δ" for group in found]
+    title = "A person with so many rows" if release.unit == "row" else "So many persons together"
+    return _listed(title, [*told, in_words(release, found)])
 
 
 def _attacks(release: Release) -> str:
@@ -68,7 +78,7 @@ def _attacks(release: Release) -> str:
     if not rows:
         return ""
     lines = [
-        "Right accusations of an attacker who knows all rows but one, at most",
+        f"Right accusations of an attacker who knows all {release.unit}s but one, at most",
         "  if wrong in   by this mechanism   by the claim alone",
     ]
     lines += [f"  {row.fpr:>11.1%}   {row.mechanism:>17.3%}   {row.budget:>18.3%}" for row in rows]
@@ -82,7 +92,8 @@ def _budget(release: Release) -> str:
             "Budget",
             [
                 f"before ε = {written(spent.before, 4)}, after ε = {written(spent.after, 4)}, cap "
-                f"ε = {written(spent.cap.epsilon)} at δ = {written(spent.cap.delta)} ({spent.dataset})"
+                f"ε = {written(spent.cap.epsilon)} at δ = {written(spent.cap.delta)} "
+                f"({spent.dataset}{kept_for(release)})"
             ],
         )
     return _listed("Budget", ["not charged to a ledger" if cited is None else f"charged: {cited}"])

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from dperm.certificate.numerals import written
 from dperm.certificate.statement import CAUTION, NOT_MET
+from dperm.mechanisms.plan_words import rows_counted
 from dperm.release.judged import is_private
 from dperm.release.release import Release
 
@@ -22,8 +23,8 @@ _PLAIN = {
     r"\bl2\b": "the penalty",
     r"\bclasses was\b": "the set of classes was",
     r"\by_range\b": "the range of the target",
-    r"\bmax_rows = (\d+)": r"the largest number of rows, \1,",
-    r"\bmax_rows\b": "the largest number of rows",
+    r"\bmax_rows = (\d+)": r"the largest number of {unit}s, \1,",
+    r"\bmax_rows\b": "the largest number of {unit}s",
 }
 
 _MODELS = {
@@ -53,6 +54,14 @@ def model_words(release: Release) -> str:
 
 def unit_words(release: Release) -> str:
     """What two tables differ in that the guarantee cannot tell apart."""
+    if release.unit == "person":
+        return (
+            "one person with all their rows, there or not: whether a person is in the table, and what their rows say, "
+            "is hidden"
+            if release.hides_count
+            else "one person with all their rows, replaced by any other person: what the rows of a person say and how "
+            "many they are is hidden, the number of persons is not"
+        )
     return (
         "one row, there or not: whether a row is in the table, and what it says, is hidden"
         if release.hides_count
@@ -60,13 +69,26 @@ def unit_words(release: Release) -> str:
     )
 
 
+def counting(release: Release) -> list[str]:
+    """How the rows of one person count; nothing where rows are on their own."""
+    if release.unit != "person":
+        return []
+    how = release.statement.get("persons")
+    told = [] if how is None else [f"Of the persons, {rows_counted(**how)}; rows beyond that were left out."]
+    return [
+        *told,
+        "Which rows are those of one person was told by an id for each row, which is not released.",
+    ]
+
+
 def unprotected(release: Release) -> list[str]:
     """What is public about the table, and is not hidden by any noise."""
-    problem, targets = release.problem, release.statement["targets"]
+    problem, targets, units = release.problem, release.statement["targets"], f"{release.unit}s"
+    table = "the table never exceeds" if units == "rows" else "the table never has more than"
     return [
-        f"That the table never exceeds {problem['n_rows']:,} rows. The number of rows itself is hidden."
+        f"That {table} {problem['n_rows']:,} {units}. The number of {units} itself is hidden."
         if release.hides_count
-        else f"The number of rows, {problem['n_rows']:,}.",
+        else f"The number of {units}, {problem['n_rows']:,}.",
         "The set of classes"
         + (
             ", which was taken from the labels and is vouched for as public."
@@ -85,7 +107,7 @@ def unprotected(release: Release) -> list[str]:
 
 def preprocessing(release: Release) -> list[str]:
     """How rows and settings came about, as the fit could see it."""
-    lines = [plainly(str(line)) for line in release.statement["around"]]
+    lines = [plainly(str(line), release.unit) for line in release.statement["around"]] + counting(release)
     standardised = release.statement.get("standardisation")
     if standardised is not None:
         lines.append(
@@ -139,7 +161,7 @@ def _floating_point(release: Release) -> str:
     return (
         "Noise is drawn exactly, as whole multiples of a power of two, and added to values rounded to the same "
         "grid, so the last bits of a released number tell nothing. What rounding can add to the influence of one "
-        "row is bounded by a proof and covered by the noise."
+        f"{release.unit} is bounded by a proof and covered by the noise."
     )
 
 
@@ -154,10 +176,10 @@ def composition(release: Release) -> str:
     inner = " ".join(filter(None, [inner, intervals_words(release), evaluation_words(release)]))
     if release.spending is None:
         return inner
-    spent = release.spending
+    spent, comma = release.spending, "," if kept_for(release) else ""
     return (
-        f"{inner} All charges to the data set {spent.dataset!r} are composed in one ledger under the cap "
-        f"ε = {written(spent.cap.epsilon)} at δ = {written(spent.cap.delta)}; after this release ε = "
+        f"{inner} All charges to the data set {spent.dataset!r} are composed in one ledger{kept_for(release)}{comma} under "
+        f"the cap ε = {written(spent.cap.epsilon)} at δ = {written(spent.cap.delta)}; after this release ε = "
         f"{written(spent.after, 4)} of it was spent."
     )
 
@@ -169,12 +191,25 @@ def intervals_words(release: Release) -> str:
     return f"The last of them, {release.statement['releases'][-1]['name']}, is what confidence intervals are made of."
 
 
+def kept_for(release: Release) -> str:
+    """Whom the ledger's cap protects, where it or the release is about persons."""
+    spent = release.spending
+    assert spent is not None
+    if release.unit == spent.unit == "row":
+        return ""
+    stays = " that stays with its person" if spent.unit == "row" else ""
+    return f", kept for one {spent.unit}{stays}"
+
+
 def evaluation_words(release: Release) -> str:
     """What a private evaluation cost besides."""
     evaluation = release.evaluation
     if evaluation is None or not is_private(evaluation):
         return ""
-    return f"An evaluation was released besides, with {guarantee_words(evaluation.budget)} for the test rows."
+    besides = (
+        f"An evaluation was released besides, with {guarantee_words(evaluation.budget)} for the test rows."
+    )
+    return besides if release.unit == "row" else f"{besides} It protects one of these rows, not one person."
 
 
 def mechanism_words(release: Release) -> str:
@@ -188,7 +223,7 @@ def mechanism_words(release: Release) -> str:
 def assumed(release: Release) -> list[tuple[str, str]]:
     """Every assumption with its kind: "unmet", "caution" or nothing."""
     kinds = {NOT_MET: "unmet", CAUTION: "caution"}
-    lines = [plainly(str(line)) for line in release.statement["assumptions"]]
+    lines = [plainly(str(line), release.unit) for line in release.statement["assumptions"]]
     declared = release.deployment.most_rows_per_person or 1
     if declared > 1:
         otherwise = (
@@ -200,8 +235,8 @@ def assumed(release: Release) -> list[tuple[str, str]]:
     ]
 
 
-def plainly(line: str) -> str:
+def plainly(line: str, unit: str = "row") -> str:
     """A line of the certificate without the names that settings have in code."""
     for name, words in _PLAIN.items():
-        line = re.sub(name, words, line)
+        line = re.sub(name, words.replace("{unit}", unit), line)
     return line[:1].upper() + line[1:]

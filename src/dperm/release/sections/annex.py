@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dperm.mechanisms.plan_words import rows_counted
 from dperm.release.html import Html, joined, paragraph, section, table
 from dperm.release.release import Release
 
@@ -57,7 +58,7 @@ def _constants(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
             "bound on a whole row",
             f"{_short(problem['row_norm'])}, intercept column {_short(problem['intercept'])}",
         ),
-        ("rows", f"{problem['n_rows']:,}"),
+        *_counts(statement),
         ("coefficients", f"{problem['n_coefficients']:,} from {problem['n_features']:,} features"),
         ("targets", what),
         ("randomness", statement["entropy"]["source"]),
@@ -71,6 +72,14 @@ def _constants(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     if statement["model"]["ledger_entry"] is not None:
         rows.append(("ledger", statement["model"]["ledger_entry"]))
     return rows
+
+
+def _counts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+    count = f"{statement['problem']['n_rows']:,}"
+    persons = statement.get("persons")
+    if persons is None:
+        return [("rows", count)]
+    return [("persons", count), ("rows of a person", rows_counted(**persons))]
 
 
 def _standardised(stated: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What someone can find out about one row, at most: two figures and a table."""
+"""What someone can find out about one row, or one person, at most: two figures and a table."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ _LEGEND = Html(
     '<span><i class="l-claim"></i>the claim (ε, δ) alone</span>'
     '<span><i class="l-guess"></i>guessing</span></div>'
 )
+
+_KNOWS = {
+    "row": "The attacker knows every row but one and decides between two candidates for it.",
+    "person": "The attacker knows the rows of everybody but one person and decides between two candidates for them.",
+}
 
 
 def attacks(release: Release) -> Html:
@@ -36,8 +41,7 @@ def attacks(release: Release) -> Html:
     return section(
         "What an attacker can achieve",
         paragraph(
-            "The attacker knows every row but one and decides between two candidates for it. Closer to guessing is "
-            f"better. {ceiling}",
+            f"{_KNOWS[release.unit]} Closer to guessing is better. {ceiling}",
             "dim",
         ),
         Html(f'<div class="keep">{_LEGEND}<div class="plots">{figures}</div></div>'),

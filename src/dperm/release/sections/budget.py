@@ -6,7 +6,7 @@ from dperm.certificate.numerals import written
 from dperm.release.html import Html, blank, facts, paragraph, section, table
 from dperm.release.release import Release
 from dperm.release.spending import Spending
-from dperm.release.words import evaluation_words
+from dperm.release.words import evaluation_words, kept_for
 
 MOST_CHARGES = 15
 
@@ -27,7 +27,7 @@ def _besides(release: Release) -> Html:
 def _told(release: Release) -> list[str]:
     cited = release.statement["model"]["ledger_entry"]
     if release.spending is not None:
-        return _shown(release.spending)
+        return _shown(release.spending, kept_for(release))
     if cited is not None:
         return [
             paragraph(f"This release was charged to a ledger: {cited}."),
@@ -45,7 +45,7 @@ def _told(release: Release) -> list[str]:
     ]
 
 
-def _shown(spent: Spending) -> list[str]:
+def _shown(spent: Spending, protects: str) -> list[str]:
     delta = written(spent.cap.delta)
     rows = [
         ("Spent before this release", f"ε = {written(spent.before, 4)}"),
@@ -56,8 +56,8 @@ def _shown(spent: Spending) -> list[str]:
     ]
     later = spent.later
     note = (
-        f"All numbers are at δ = {delta}, of the data set {spent.dataset!r} in {spent.file}. They add up by less "
-        "than a sum, because the ledger composes noise and not epsilons."
+        f"All numbers are at δ = {delta}, of the data set {spent.dataset!r} in {spent.file}{protects}. "
+        "They add up by less than a sum, because the ledger composes noise and not epsilons."
     )
     if later:
         note += (

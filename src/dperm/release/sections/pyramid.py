@@ -30,17 +30,23 @@ def levels(release: Release) -> list[Level]:
 def _top(release: Release) -> list[Line]:
     verdict = release.verdict
     stands = "none that holds" if verdict.guarantee is None else guarantee_words(verdict.guarantee)
+    return [
+        ("Privacy parameters", stands),
+        ("Unit of privacy", _unit(release)),
+        ("Why these", _ask(release, "privacy.justification", "who chose ε and δ, and on what grounds?")),
+    ]
+
+
+def _unit(release: Release) -> Html:
+    if release.unit == "person":
+        return safe(unit_words(release))
     most = release.deployment.most_rows_per_person
     person = (
         Html('<span class="blank">ask: how many rows can one person have?</span>')
         if most is None
         else f"a person has at most {most:,} row{'' if most == 1 else 's'}"
     )
-    return [
-        ("Privacy parameters", stands),
-        ("Unit of privacy", Html(f"{safe(unit_words(release))}; {safe(person)}")),
-        ("Why these", _ask(release, "privacy.justification", "who chose ε and δ, and on what grounds?")),
-    ]
+    return Html(f"{safe(unit_words(release))}; {safe(person)}")
 
 
 def _middle(release: Release) -> list[Line]:

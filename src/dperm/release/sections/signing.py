@@ -14,7 +14,7 @@ def command(release: Release) -> str:
     limits = (
         ""
         if found is None
-        else f" --max-epsilon {found['epsilon']!r} --max-delta {found['delta']!r} --unit row"
+        else f" --max-epsilon {found['epsilon']!r} --max-delta {found['delta']!r} --unit {release.unit}"
     )
     return f"dperm verify {quote(release.name)}{limits}"
 

@@ -8,7 +8,7 @@ from dperm.certificate.words import meaning
 from dperm.release.deployment import Person
 from dperm.release.html import Html, blank, facts, joined, paragraph, safe, section
 from dperm.release.release import Release
-from dperm.release.sections.people import groups, in_words
+from dperm.release.sections.people import groups, in_words, stated_rows
 from dperm.release.words import guarantee_words, model_words, plainly
 
 _BLANKS = (
@@ -57,11 +57,11 @@ def verdict(release: Release) -> Html:
             " = ", "\u00a0=\u00a0"
         )
     lines = [*meaning(release.statement, found)]
-    if release.deployment.most_rows_per_person is not None and (several := groups(release)):
+    if stated_rows(release) is not None and (several := groups(release)):
         lines.append(in_words(release, several))
     lines += [*found.failures, *found.unmet]
     lines += [f"Not confirmed: {line}." for line in found.unproven]
-    lines += map(plainly, found.cautions)
+    lines += [plainly(line, release.unit) for line in found.cautions]
     if found.guarantee is not None:
         lines += [] if found.ok else [f"Required, and not so: {line}." for line in found.objections]
         lines.append(f"The price was {found.how}.")
