@@ -290,3 +290,13 @@ def test_seeded_noise_is_not_charged(tmp_path):
 def test_a_large_delta_is_warned_of():
     with pytest.warns(PrivacyWarning, match="delta"):
         averaged(budget=Budget(1.0, 1e-2))
+
+
+def test_rows_in_shards_are_averaged_under_replace_one_alone(tmp_path):
+    from dperm.data import write_shards
+
+    source = write_shards(NEW, None, tmp_path / "shards", y=Y[N:], classes=[0, 1])
+    first, again = averaged(random_state=3), averaged(rows=source, random_state=3)
+    np.testing.assert_allclose(again.release["numbers"], first.release["numbers"], atol=1e-2)
+    with pytest.raises(Unsupported, match="place"):
+        averaged(rows=source, neighbours="add-remove", max_rows=2 * N)

@@ -76,7 +76,7 @@ def test_coverage_is_between_93_and_98_percent_where_an_interval_is_given(shape,
     given, people, rows, _ = coverage(shape, n, epsilon, LONG, neighbours, seed=1)
     print(shape, n, epsilon, neighbours, round(given, 3), round(float(people), 3), round(float(rows), 3))
     if given < 0.5:  # what is said of a group that seems larger than it is errs in few releases all the same
-        assert given * (1 - np.nan_to_num(people)) <= 0.02
+        assert given * (1 - np.nan_to_num(people)) <= 0.03
         return
     assert min(people, rows) >= 0.93
     if shape in INNER and given > 0.95 and n > 50:
