@@ -23,7 +23,7 @@ def test_the_examples_give_the_results_they_show(tmp_path, monkeypatch):
 def test_the_schema_names_every_key():
     table = PAGE.read_text(encoding="utf-8").split("## Schema")[1]
     named = set(re.findall(r"`([a-z_0-9]+)`", table))
-    keys = set(forms.Bound.__annotations__) | set(forms.Statement.__annotations__)
+    keys = set(forms.Bound.__annotations__) | set(forms.Statement.__annotations__) | {"persons", "inference"}
     parts = (
         forms.Problem,
         forms.Planned,
@@ -31,6 +31,7 @@ def test_the_schema_names_every_key():
         forms.Mechanism,
         forms.Standardisation,
         forms.Inference,
+        forms.Persons,
     )
     for form in parts:
         keys |= set(form.__annotations__)

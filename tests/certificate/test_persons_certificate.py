@@ -2,9 +2,11 @@
 
 import copy
 
+import numpy as np
 import pytest
 from certified_models import CASES, document_of, sealed
 
+from dperm import PrivateLogisticRegression
 from dperm.certificate import verify
 from dperm.certificate.facts import Facts
 
@@ -58,3 +60,15 @@ def test_rounding_is_that_of_all_rows_a_person_may_have():
     assert facts.many_rows
     alone = Facts.of({**{key: value for key, value in stated.items() if key != "persons"}})
     assert facts.adding(1e6) > 100 * alone.adding(1e6)
+
+
+def test_a_threshold_that_hides_rows_is_no_part_of_a_model_that_protects_persons():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2)) / 3
+    y = (X[:, 0] > 0).astype(int)
+    tuned = PrivateLogisticRegression(mechanism="output", classes=[0, 1]).fit(X, y)
+    tuned.tune_threshold(X, y, epsilon=0.5, delta=1e-7)
+    threshold = {"threshold": tuned.threshold_.to_dict()}
+    assert verify(sealed(document_of("output") | threshold)).ok
+    verdict = verify(sealed(document_of("auto, persons") | threshold))
+    assert any("its counts hide one row" in line for line in verdict.failures)

@@ -112,6 +112,27 @@ def _removable(folder):
     return model.fit(X, _classes(score)), None
 
 
+def _persons(folder):
+    """Of three rows each."""
+    X, score = data()
+    model = PrivateLogisticRegression(mechanism="output", classes=["no", "yes"])
+    labels = np.array(["no", "yes"])[_classes(score)]
+    return model.fit(X, labels, groups=np.arange(N) // 3), Schema.from_dict(SCHEMA)
+
+
+def _removable_persons(folder):
+    X, score = data()
+    model = PrivateLogisticRegression(
+        mechanism="output",
+        classes=[0, 1],
+        neighbours="add-remove",
+        max_rows=200,
+        person_loss="sum",
+        max_rows_per_person=2,
+    )
+    return model.fit(X, _classes(score), groups=np.arange(N) // 3), None
+
+
 def _pure(folder):
     X, score = data()
     model = PrivateLogisticRegression(mechanism=FrankWolfe(steps=3), delta=0.0, classes=[0, 1])
@@ -174,6 +195,8 @@ MODELS = {
     "softmax": _softmax,
     "regression": _regression,
     "removable": _removable,
+    "persons": _persons,
+    "removable persons": _removable_persons,
     "pure": _pure,
     "steps": _steps,
     "standardised": _standardised,
@@ -184,6 +207,8 @@ MODELS = {
     "searched": _searched,
 }
 PRIVATE = tuple(name for name in MODELS if name not in ("seeded", "baseline", "searched"))
+
+PERSONS = ("persons", "removable persons")
 
 _FOLDER = tempfile.TemporaryDirectory()
 

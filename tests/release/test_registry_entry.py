@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from release_models import ANSWERS, MODELS, PRIVATE, model_file
+from release_models import ANSWERS, MODELS, PERSONS, PRIVATE, model_file
 
 from dperm.errors import InvalidInput
 from dperm.release import Deployment, read_release, registry_entry
@@ -47,7 +47,9 @@ def test_an_entry_for_every_kind_of_model(name):
     assert entry["tier"] == 3
     assert entry["status"] == "Draft"
     assert entry["url_slug"] == "who-owns-city-of-example-2026"
-    assert loss["privacy_unit"] == "One row; a person has at most 3 rows"
+    assert loss["privacy_unit"] == (
+        "One person, with all their rows" if name in PERSONS else "One row; a person has at most 3 rows"
+    )
 
 
 def test_all_that_a_model_knows_is_in_it():

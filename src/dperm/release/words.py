@@ -176,10 +176,10 @@ def composition(release: Release) -> str:
     inner = " ".join(filter(None, [inner, intervals_words(release), evaluation_words(release)]))
     if release.spending is None:
         return inner
-    spent, comma = release.spending, "," if kept_for(release) else ""
+    spent, kept = release.spending, kept_for(release)
     return (
-        f"{inner} All charges to the data set {spent.dataset!r} are composed in one ledger{kept_for(release)}{comma} under "
-        f"the cap ε = {written(spent.cap.epsilon)} at δ = {written(spent.cap.delta)}; after this release ε = "
+        f"{inner} All charges to the data set {spent.dataset!r} are composed in one ledger{kept}{',' if kept else ''} "
+        f"under the cap ε = {written(spent.cap.epsilon)} at δ = {written(spent.cap.delta)}; after this release ε = "
         f"{written(spent.after, 4)} of it was spent."
     )
 
