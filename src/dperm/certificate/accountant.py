@@ -49,6 +49,20 @@ def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> Vector:
     """
     epsilon, mu = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(mu, float))
     found = np.where(mu > 0, 0.0, np.maximum(-np.expm1(epsilon), 0.0))
+    found[mu > 0] = np.minimum(_mean_above(epsilon, mu, lambda size, s: -np.expm1(-size * s)), 1.0)
+    return found
+
+
+def gaussian_excess(epsilon: ArrayLike, mu: ArrayLike) -> Vector:
+    r"""Mean of :math:`(\ell - \varepsilon)_+` for the loss of one Gaussian release, in the same way."""
+    epsilon, mu = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(mu, float))
+    found = np.where(mu > 0, 0.0, np.maximum(-epsilon, 0.0))
+    found[mu > 0] = _mean_above(epsilon, mu, lambda size, s: size * s)
+    return found
+
+
+def _mean_above(epsilon: Vector, mu: Vector, worth: Callable[[Vector, Vector], Vector]) -> Vector:
+    """The mean of what noise is worth that carries the loss above epsilon, where mu > 0."""
     there = mu > 0
     size = mu[there]
     t = epsilon[there] / size - size / 2
@@ -63,10 +77,9 @@ def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> Vector:
         width = (reach - start) / panels
         s = low[..., None] + width[..., None] * (_NODES + 1) / 2
         x = t[..., None] + s
-        values = np.exp(-x * x / 2) * -np.expm1(-size[..., None] * s)
+        values = np.exp(-x * x / 2) * worth(size[..., None], s)
         total = total + (values @ _WEIGHTS) * width / 2
-    found[there] = np.minimum(total / math.sqrt(2 * math.pi), 1.0)
-    return found
+    return np.asarray(total / math.sqrt(2 * math.pi))
 
 
 def gaussian_price(mu: float, how: str) -> Price:
@@ -84,11 +97,13 @@ def mixture_price(probability: Vector, mu: Vector, how: str) -> Price:
     return Price(delta, how)
 
 
-def vertex_delta(epsilon: float, offset: float, mu: Sequence[float]) -> float:
-    """Union bound over Gaussian losses, all raised by ``offset``."""
+def vertex_delta(
+    epsilon: float, offset: float, mu: Sequence[float], cost: Callable[..., Vector] = gaussian_delta
+) -> float:
+    """Union bound over Gaussian losses, all raised by ``offset``; ``cost`` is what each of them costs."""
     if epsilon < offset:
         return 1.0
-    return min(1.0, float(gaussian_delta(epsilon - offset, np.asarray(mu)).sum()))
+    return min(1.0, float(cost(epsilon - offset, np.asarray(mu)).sum()))
 
 
 def zcdp_price(rho: float, how: str) -> Price:

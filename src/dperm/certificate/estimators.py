@@ -23,6 +23,7 @@ from dperm.losses import (
 from dperm.losses.weighted import BOUND_RANGE
 from dperm.mechanisms import Auto
 from dperm.mechanisms.auto import loss_for
+from dperm.persons import PersonLoss, rows_kept
 from dperm.privacy import Budget
 
 
@@ -42,7 +43,13 @@ KINDS = {
 }
 
 
-WEIGHTS = {"class_weight", "sample_weight_bound"}  # parameters that a file holds where they are set
+WHERE_SET: dict[str, object] = {  # parameters that a file holds where they are not these
+    "class_weight": None,
+    "sample_weight_bound": None,
+    "person_loss": PersonLoss.MEAN.value,
+    "max_rows_per_person": None,
+}
+_WEIGHTS = ("class_weight", "sample_weight_bound")
 
 
 def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> None:
@@ -55,15 +62,15 @@ def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Non
     _check_class_weight(parameters.get("class_weight"), document["classes"])
     asked = kind.loss or parameters.get("loss", ClippedSquared.name)  # older files have no such parameter
     if isinstance(asked, str):
-        loss = _weighted(_named(asked, parameters, targets), parameters, targets)
+        loss = _of_persons(_weighted(_named(asked, parameters, targets), parameters, targets), statement)
         chosen = (
             statement["mechanism"]["asked"]["name"] == Auto.name
             and statement["version"] not in older.VERSIONS
         )
         asked = describe_loss(_by_rule(loss, statement) if chosen else loss)
-    elif WEIGHTS & parameters.keys():
+    elif "persons" in statement or parameters.keys() & _WEIGHTS:
         own = rebuild_loss(asked["name"], asked["parameters"], asked["outputs"])
-        asked = describe_loss(_weighted(own, parameters, targets))
+        asked = describe_loss(_of_persons(_weighted(own, parameters, targets), statement))
     if asked != stated:
         raise InvalidInput("the loss is not that of the estimator.")
 
@@ -93,6 +100,31 @@ def _weighted(loss: Loss, parameters: Mapping[str, Any], targets: Mapping[str, A
     if len(weights) < targets.get("count", 1):
         weights.append(1.0)
     return Weighted(loss, max(weights) * float(1.0 if bound is None else bound))
+
+
+def _of_persons(loss: Loss, statement: Mapping[str, Any]) -> Loss:
+    """The loss whose bound is that of a person, where one may have several rows."""
+    stated = statement.get("persons")
+    if stated is None or stated["rows_per_person"] == 1:
+        return loss
+    most = float(stated["rows_per_person"]) if stated["loss"] == PersonLoss.SUM else 1.0
+    base, bound = (loss.base, loss.bound) if isinstance(loss, Weighted) else (loss, 1.0)
+    return Weighted(base, bound * most)
+
+
+def check_persons(parameters: Mapping[str, Any], statement: Mapping[str, Any]) -> None:
+    """Refuse parameters that tell another story of persons than the statement."""
+    stated = statement.get("persons")
+    loss = parameters.get("person_loss", WHERE_SET["person_loss"])
+    most = parameters.get("max_rows_per_person")
+    if stated is None:
+        if loss != WHERE_SET["person_loss"] or most is not None:
+            raise InvalidInput("the parameters speak of persons and the certificate of rows.")
+        return
+    if most is None and loss == PersonLoss.MEAN:
+        most = rows_kept(statement["problem"]["n_rows"])
+    if (stated["loss"], stated["rows_per_person"]) != (loss, most):
+        raise InvalidInput("person_loss or max_rows_per_person is not what the certificate states.")
 
 
 def _by_rule(loss: Loss, statement: Mapping[str, Any]) -> Loss:

@@ -35,6 +35,7 @@ class Facts:
     n_features: int
     rows: int
     one_by_one: bool = False
+    rows_per_person: int = 1
 
     @classmethod
     def of(cls, statement: Mapping[str, Any]) -> Facts:
@@ -60,7 +61,13 @@ class Facts:
             n_features=problem["n_features"],
             rows=rows,
             one_by_one=statement["version"] <= ONE_BY_ONE,
+            rows_per_person=_rows_per_person(statement),
         )
+
+    @property
+    def many_rows(self) -> bool:
+        """Whether a person may have several rows: n, slope and curvature are then those of persons."""
+        return self.rows_per_person > 1
 
     @property
     def r(self) -> float:
@@ -95,7 +102,8 @@ class Facts:
         return self._row_error(U, 1e-14, weights) + self.adding(n) * self.R
 
     def adding(self, n: float) -> float:
-        """The error of a sum over n rows, over the sum of their norms."""
+        """The error of a sum over n rows, or over all rows of n persons, over the sum of their norms."""
+        n = n * self.rows_per_person
         return 2 * n * U if self.one_by_one else 2 * (min(n, 1024) + min(n, n / 64 + 1024)) * U
 
     def sum_error(self, step: int = 0) -> float:
@@ -103,9 +111,14 @@ class Facts:
         return 2 * self.n * self.gradient_error(self.n, self._corner * 2.0**step / self.r)
 
     def whole_sum_error(self, step: int = 0, clip: float | None = None, exact_margins: bool = False) -> float:
-        """The same for a sum over all rows; replace-one allows for blocks of 256 rows in float32."""
+        """The same for a sum over all rows; replace-one allows for blocks of 256 rows in float32, of single rows."""
         both = self.sum_error(step)
-        if self.one_by_one or self.rows == 1 or min(self.R, math.inf if clip is None else clip) < 1e-20:
+        if (
+            self.many_rows
+            or self.one_by_one
+            or self.rows == 1
+            or min(self.R, math.inf if clip is None else clip) < 1e-20
+        ):
             return both
         block = 2.01 * min(self.n, 256) ** 2 * 2.0**-24 + 4 * self.n * min(self.n, self.n / 64 + 1024) * U
         if clip is not None and clip <= self.R:
@@ -128,6 +141,15 @@ class Facts:
         """Of one row's gradient, with these errors of a margin and of a slope."""
         slope_error = slope * max(self.slope, self.curvature / 5)
         return self.r * (2 * self.p * margin * self.curvature * self.r * weights + slope_error)
+
+
+def _rows_per_person(statement: Mapping[str, Any]) -> int:
+    if "persons" not in statement:
+        return 1
+    stated = int(statement["persons"]["rows_per_person"])
+    if not 1 <= stated <= 2**20:
+        raise InvalidInput("persons, rows_per_person must lie between 1 and 2**20.")
+    return stated
 
 
 def at_all_steps(error: Callable[[int], float]) -> list[float]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dperm.certificate.document import describe, mechanism_of
-from dperm.certificate.estimators import check_loss
+from dperm.certificate.estimators import check_loss, check_persons
 from dperm.certificate.older import VERSIONS, mechanism_today
 from dperm.certificate.statement import (
     CHOSEN_BLINDLY,
@@ -96,6 +96,7 @@ def check_parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) 
         found = stated.get(name)
         if name not in stated or found != value or isinstance(found, bool) != isinstance(value, bool):
             raise InvalidInput(f"parameter {name} is not what the certificate states.")
+    check_persons(stated, statement)
     check_loss(document, statement)
     if asked != statement["mechanism"]["asked"]:
         raise InvalidInput("parameter mechanism is not the one that the certificate states.")

@@ -21,7 +21,10 @@ from dperm.problem import Problem
 Integers = NDArray[np.int64]
 
 GROUPS = "groups"
-_NOT_DECLARED = "max_rows_per_person and person_loss are about persons: give fit the ids of the persons, groups=, one for each row."
+_NOT_DECLARED = (
+    "max_rows_per_person and person_loss are about persons: give fit the ids of the persons with groups=, one for each "
+    "row."
+)
 _SUM_NEEDS_BOUND = (
     "person_loss='sum' adds up all rows of a person, so it needs max_rows_per_person, a number that is declared "
     "without the data: rows beyond it are left out and the noise grows with it. person_loss='mean' needs none."

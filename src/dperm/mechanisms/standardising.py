@@ -224,7 +224,7 @@ def plan_standardisation(problem: Problem, budget: Budget, variant: str) -> Stan
         counted = counts and k == 0
         count = (column if problem.intercept > 0 else column * column) if counted else 0.0
         moved = math.hypot(reach, count) if counts else replaced
-        rounding = (problem.arithmetic.sum_error(n) + 4 * UNIT_ROUNDOFF) * (reach + count)
+        rounding = (problem.sum_error(n) + 4 * UNIT_ROUNDOFF) * (reach + count)
         sensitivity = moved / n + 2 * rounding
         part = _PRIVATE_SIDE * mu / math.sqrt(len(sums))
         noises.append(gaussian_noise(sensitivity, problem.n_features + counted, part))

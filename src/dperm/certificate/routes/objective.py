@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc
 
-from dperm.certificate.accountant import Price, gaussian_delta, vertex_delta
+from dperm.certificate.accountant import Price, gaussian_delta, gaussian_excess, vertex_delta
 from dperm.certificate.constants import unweighted
 from dperm.certificate.facts import ALLOWANCE, Facts, U, grid_exponent
 from dperm.certificate.routes.evidence import Evidence
@@ -51,9 +51,10 @@ def gaussian(evidence: Evidence) -> Price:
     unit = facts.R / noise * (1 + ALLOWANCE)
     offset = _log_determinant(facts, strength) * (1 + ALLOWANCE)
     vertices = [math.hypot(length * unit, after) for length in _vertices(facts)]
+    cost = gaussian_excess if facts.many_rows else gaussian_delta
 
     def delta(epsilon: float) -> float:
-        by_vertices = vertex_delta(epsilon, offset, vertices)
+        by_vertices = vertex_delta(epsilon, offset, vertices, cost)
         if facts.coupling is None:
             return by_vertices
         theta = facts.coupling * facts.r**2 / strength
@@ -74,7 +75,12 @@ def _reach(facts: Facts, strength: float, noise: float) -> tuple[float, float]:
 
 
 def _log_determinant(facts: Facts, strength: float) -> float:
-    """Lemma 3."""
+    """Lemma 3; of a person the same trace over as many eigenvalues as there may be (docs/proofs/persons.md)."""
+    if facts.many_rows:
+        several = unweighted(facts.loss) == "softmax"
+        trace = facts.heaviest * facts.r**2 * (1 - 1 / facts.outputs) if several else facts.beta
+        rank = min(facts.p, facts.rows_per_person) * (facts.outputs - 1 if several else 1)
+        return rank * math.log(1 + trace / (rank * strength))
     if unweighted(facts.loss) == "softmax":
         return (facts.outputs - 1) * math.log(1 + facts.heaviest * facts.r**2 / (facts.outputs * strength))
     return math.log(1 + facts.beta / strength)
@@ -98,24 +104,33 @@ def _by_segments(epsilon: float, facts: Facts, theta: float, s: float, other: fl
     if facts.monotone:
         bulge = (theta - s**2 / 2) * (1 + ALLOWANCE)
         return sum(
-            _segment(epsilon, bulge, other, start=j * unit, ends=[(j + 1) * unit]) for j in range(facts.rows)
+            _segment(epsilon, bulge, other, facts.many_rows, start=j * unit, ends=[(j + 1) * unit])
+            for j in range(facts.rows)
         )
     bulge = (4 * theta - 2 * s**2) * (1 + ALLOWANCE)
     start, ends = (facts.rows - 1) * unit, [length * unit for length in _vertices(facts)]
-    return _segment(epsilon, bulge, other, start=start, ends=ends, shift=unit**2 / 2, count=facts.rows)
+    shift = unit**2 / 2
+    return _segment(
+        epsilon, bulge, other, facts.many_rows, start=start, ends=ends, shift=shift, count=facts.rows
+    )
 
 
 def _segment(
     epsilon: float,
     bulge: float,
     other: float,
+    many_rows: bool,
     *,
     start: float,
     ends: list[float],
     shift: float = 0.0,
     count: int = 1,
 ) -> float:
-    """The best bound over its free parameter, on ever finer grids."""
+    """The best bound over its free parameter, on ever finer grids.
+
+    Of a person mean excesses count: where the start is far out, a quarter of the bulge and, unless both ends of the
+    segment count anyway, the start itself.
+    """
     if epsilon < shift:
         return 1.0
     bulge = max(bulge, 0.0)
@@ -124,10 +139,14 @@ def _segment(
 
     def bounds(free: Vector) -> Vector:
         charge = np.maximum(math.sqrt(bulge) - np.sqrt(free), 0.0) ** 2
-        cost = gaussian_delta(np.maximum(epsilon - charge, 0.0)[:, None], corners).sum(axis=1)
+        at_ends = gaussian_excess if many_rows else gaussian_delta
+        cost = at_ends(np.maximum(epsilon - charge, 0.0)[:, None], corners).sum(axis=1)
         for tail in tails:
             if tail > 0:
-                cost += count * erfc(((epsilon - shift - free) / tail - tail / 2) / math.sqrt(2)) / 2
+                chance = erfc(((epsilon - shift - free) / tail - tail / 2) / math.sqrt(2)) / 2
+                cost += count * chance * (bulge / 4 if many_rows else 1.0)
+        if many_rows and shift == 0 and tails[0] > 0:
+            cost += gaussian_excess(epsilon, tails[0])
         return np.asarray(np.where(charge > epsilon, 1.0, cost))
 
     low, high = 0.0, min(epsilon - shift, bulge)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from dperm.certificate.accountant import Price, gaussian_price
-from dperm.certificate.facts import U
+from dperm.certificate.constants import unweighted
+from dperm.certificate.facts import Facts, U
 from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.routes.output import HOW
 from dperm.errors import InvalidInput
@@ -14,7 +15,7 @@ from dperm.errors import InvalidInput
 def pair(evidence: Evidence) -> Price:
     """First and second moments at once; the pair is never at its worst in both parts."""
     facts, weight = evidence.facts, float(evidence.used["weight"])
-    if facts.loss != "logistic":
+    if _counted_once(facts) != "logistic":
         raise InvalidInput("the pair of moments is for the logistic loss.")
     if facts.rows == 1:
         joint = math.sqrt(1 / 4 + weight**2)
@@ -31,7 +32,7 @@ def pair(evidence: Evidence) -> Price:
 def three(evidence: Evidence) -> Price:
     """Smallest eigenvalue, second moments, moments with the target."""
     facts, bound = evidence.facts, float(evidence.used["target_bound"])
-    if facts.loss != "squared":
+    if _counted_once(facts) != "squared":
         raise InvalidInput("these moments are for the squared loss.")
     squared, summed = facts.r**2, _moment_error(evidence)
     solver = 10 * facts.p * U * facts.n * squared
@@ -60,3 +61,8 @@ def three(evidence: Evidence) -> Price:
 def _moment_error(evidence: Evidence) -> float:
     facts = evidence.facts
     return (facts.adding(facts.n) + 8 * U) * facts.n * facts.r**2
+
+
+def _counted_once(facts: Facts) -> str:
+    """The loss, where every row counts once or by an equal share in its person."""
+    return unweighted(facts.loss) if facts.many_rows and facts.heaviest == 1 else facts.loss
