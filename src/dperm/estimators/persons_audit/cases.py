@@ -53,14 +53,16 @@ def person_problem(
     return Problem(loss=weighted, neighbours=relation, persons=persons, **{**public, "l2": l2})
 
 
-def refusal(mechanism: Mechanism) -> str | None:
-    """Why a mechanism takes no persons with several rows; None where it takes them on some problem."""
-    reasons = []
-    for loss, relation in product(example_losses(), mechanism.relations):
-        problem = person_problem(loss, relation, KINDS[0])
-        if mechanism.misfit(replace(problem, loss=loss, persons=None)) is None:
-            reasons.append(mechanism.misfit(problem))
-    return None if None in reasons else reasons[0]
+def refused_settings(mechanism: Mechanism) -> Iterator[tuple[str, str]]:
+    """Settings that a mechanism refuses for persons with several rows alone, and why."""
+    for setting in _settings(mechanism):
+        changed = replace(mechanism, **setting)
+        for loss, relation in product(example_losses(), Neighbours):
+            problem = person_problem(loss, relation, KINDS[0])
+            reason = changed.misfit(problem)
+            if reason is not None and mechanism.misfit(problem) is None:
+                yield " ".join(f"{name}={value}" for name, value in setting.items()), reason
+                break
 
 
 def _settings(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
