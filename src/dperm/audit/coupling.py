@@ -75,4 +75,6 @@ def _branch_sensitivity(plan: Plan, run: Watch, pair: Pair) -> float:
     order = run.row_order
     position = pair.row if order is None else int(np.flatnonzero(order == pair.row)[0])
     batch = int(np.searchsorted(np.cumsum(plan.schedule.batch_sizes), position, side="right"))
-    return float(plan.sensitivities[batch])
+    return float(
+        plan.sensitivities[min(batch, len(plan.sensitivities) - 1)]
+    )  # an order may be of other things

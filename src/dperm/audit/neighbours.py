@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.audit.watched_rows import WatchedTable
+from dperm.engine.members import Members
 from dperm.losses import Weighted
 from dperm.losses.weighted import weighted_targets
 from dperm.neighbours import Neighbours
@@ -21,9 +22,24 @@ BEYOND = 1e6  # how far, relatively, a row may lie beyond the bound that it will
 FAR_TARGET = 10.0
 
 
+class PersonRows(tuple[Vector, NDArray[Any]]):
+    """A table (X, y) whose rows belong to so many persons, several to one."""
+
+    members: Members
+    n_persons: int
+
+    def __new__(cls, X: Vector, y: NDArray[Any], members: Members, n_persons: int) -> Self:
+        table = super().__new__(cls, (X, y))
+        table.members, table.n_persons = members, n_persons
+        return table
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Pair:
-    """Two neighbouring tables (X, y). ``row`` is where they differ; ``right`` lacks it under add-remove."""
+    """Two neighbouring tables (X, y). ``row`` is where they differ; ``right`` lacks it under add-remove.
+
+    With persons it is the place of one among all persons, whose rows differ, in number too.
+    """
 
     name: str
     left: Rows
@@ -32,11 +48,18 @@ class Pair:
 
     @property
     def removed(self) -> bool:
-        return len(self.right[0]) < len(self.left[0])
+        return _units(self.right) < _units(self.left)
+
+
+def _units(rows: Rows) -> int:
+    return rows.n_persons if isinstance(rows, PersonRows) else len(rows[0])
 
 
 def table_of(problem: Problem, rows: Rows, models: int = 1) -> WatchedTable:
     """The rows, all of them for each of so many models."""
+    if isinstance(rows, PersonRows):
+        members = rows.members
+        return WatchedTable(*rows, row_map=problem.row_map, n_rows=members.n_rows).of_persons(members)
     mask = None if models == 1 else np.ones((problem.n_rows, models), np.uint8)
     return WatchedTable(*rows, row_map=problem.row_map, n_rows=problem.n_rows, mask=mask)
 
@@ -51,9 +74,9 @@ def pairs(problem: Problem) -> list[Pair]:
     found = [
         _pair(problem, f"{name}, {crowd}", crowd, middle, *change)
         for crowd in ("crowded", "cancelling")
-        for name, change in _changes(problem).items()
+        for name, change in changes(problem).items()
     ]
-    name, change = next(iter(_changes(problem).items()))
+    name, change = next(iter(changes(problem).items()))
     for place, row in (("first", 0), ("last", problem.n_rows - 1)):
         found.append(_pair(problem, f"{name}, crowded, {place} row", "crowded", row, *change))
     if problem.neighbours is Neighbours.ADD_REMOVE:
@@ -65,20 +88,20 @@ def pairs(problem: Problem) -> list[Pair]:
 
 def cancelling_pair(problem: Problem, row: int = 0, surplus: int = 0) -> Pair:
     """Rows that cancel but for ``surplus`` of them; the row's label changes, or under add-remove it leaves."""
-    name, change = next(iter(_changes(problem).items()))
+    name, change = next(iter(changes(problem).items()))
     return _pair(problem, f"{name}, cancelling, row {row}", "cancelling", row, *change, surplus=surplus)
 
 
 def only_row_pair(problem: Problem) -> Pair:
     """One row and none: whether there is anything at all must not show either."""
-    (features, label), _ = next(iter(_changes(problem).values()))
+    (features, label), _ = next(iter(changes(problem).values()))
     alone = features[None], _with_weights(problem, np.array([label]), 0)
     return Pair(name="only row", left=alone, right=(alone[0][:0], alone[1][:0]), row=0)
 
 
 def weight_pair(problem: Problem) -> Pair:
     """The same row with the largest weight and with none."""
-    (features, label), _ = next(iter(_changes(problem).values()))
+    (features, label), _ = next(iter(changes(problem).values()))
     row = problem.n_rows // 2
     pair = _pair(problem, "weight", "crowded", row, (features, label), (features, label))
     pair.right[1]["weight"][row] = 0.0
@@ -103,7 +126,7 @@ def turned_pair(problem: Problem) -> Pair:
 Side = tuple[Vector, float]
 
 
-def _changes(problem: Problem) -> dict[str, tuple[Side, Side]]:
+def changes(problem: Problem) -> dict[str, tuple[Side, Side]]:
     """Names and what stands at the differing place, left and right; the right is left out under add-remove."""
     low, high, other = extreme_labels(problem)
     along = np.eye(problem.n_features)[0] * problem.x_norm
@@ -141,7 +164,7 @@ def extreme_labels(problem: Problem) -> tuple[float, float, float]:
     return -FAR_TARGET * bound, FAR_TARGET * bound, bound / 2
 
 
-def _background(problem: Problem, kind: str, surplus: int) -> Rows:
+def background(problem: Problem, kind: str, surplus: int) -> Rows:
     low, high, _ = extreme_labels(problem)
     n, d = problem.n_rows, problem.n_features
     if kind == "cancelling":
@@ -163,7 +186,7 @@ def _background(problem: Problem, kind: str, surplus: int) -> Rows:
 def _pair(
     problem: Problem, name: str, kind: str, row: int, here: Side, there: Side, surplus: int = 0
 ) -> Pair:
-    X, y = _background(problem, kind, surplus)
+    X, y = background(problem, kind, surplus)
     left, right = (X.copy(), y.copy()), (X.copy(), y.copy())
     for (rows, labels), (features, label) in ((left, here), (right, there)):
         rows[row], labels[row] = features, label

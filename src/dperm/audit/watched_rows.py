@@ -91,8 +91,9 @@ class WatchedTable(Table):
             W /= problem.row_norm * np.linalg.norm(W)
             found = engine.gradient_sum(loss, W)
             says = engine.arithmetic(opened.models)
-            allowed = n * sum(
-                replace(problem, arithmetic=a).gradient_error(n, 1 / problem.row_norm)
+            units = problem.n_rows
+            allowed = units * sum(
+                replace(problem, arithmetic=a).gradient_error(units, 1 / problem.row_norm)
                 for a in (says, FLOAT64)
             )
             for k in range(opened.models):
