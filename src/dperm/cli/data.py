@@ -1,7 +1,7 @@
 """What the commands take as DATA: the name of a data set, or a CSV or Parquet file with a schema."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from dperm.datasets import (
     feature_names,
     load_dataset,
     look_at,
+    person_ids,
     read_table,
 )
 from dperm.datasets.columns import check_columns
@@ -82,7 +83,8 @@ class Announced:
     """DATA of which the public facts are known: the schema, the names of the columns and the number of rows.
 
     ``X`` and ``y`` are made of the records when they are looked at, which is after a ledger was charged. With
-    ``max_rows`` the number of rows is private: none is told, and there may be none at all.
+    ``max_rows`` the number of rows is private: none is told, and there may be none at all. Where the schema names
+    persons, ``groups`` are the numbers of theirs: they are read to be counted, as rows are.
     """
 
     def __init__(self, data: str, schema: Schema, max_rows: int | None = None) -> None:
@@ -91,8 +93,7 @@ class Announced:
             self.n_rows = dataset_rows(data)
         else:
             names, self.n_rows = look_at(data, self.schema)
-            wanted = [item.name for item in (*self.schema.features, self.schema.target)]
-            check_columns(dict.fromkeys(names), wanted)
+            check_columns(dict.fromkeys(names), self.schema.column_names)
         if self.n_rows == 0 and max_rows is None:
             raise InvalidInput(no_rows(data))
         self.X = Later(
@@ -102,10 +103,22 @@ class Announced:
         )
         self.y = Later((self.n_rows,), lambda: self._checked(encode_target(self._table, self.schema)))
 
+    @cached_property
+    def groups(self) -> NDArray[np.int64] | None:
+        """The number of the person of each row; None where rows are on their own."""
+        if self.schema.person is None:
+            return None
+        named = is_named(self._data)
+        table = self._table if named else read_table(self._data, self.schema, only=self.schema.person)
+        return self._checked(person_ids(table, self.schema))
+
     @property
     def summary(self) -> str:
         number = f"{self.n_rows:,}" if self._max_rows is None else f"at most {self._max_rows:,}"
-        return f"{Path(self._data).stem}: {number} rows, {self.schema.n_columns} features"
+        what = f"{number} rows"
+        if self.groups is not None:
+            what = persons_told(int(self.groups.max(initial=-1)) + 1, self.n_rows, self._max_rows)
+        return f"{Path(self._data).stem}: {what}, {self.schema.n_columns} features"
 
     @cached_property
     def _table(self) -> Any:
@@ -120,8 +133,27 @@ class Announced:
         return made
 
 
-def declared(data: str, schema_path: str | None, target: str | None, spline: int | None = None) -> Schema:
-    """The schema of DATA; ``target`` is the column to predict instead, ``spline`` replaces the hats of its numbers."""
+def persons_told(n_persons: int, n_rows: int, max_persons: int | None) -> str:
+    """What is told of a table of persons: under add-remove their capacity alone."""
+    return (
+        f"{n_rows:,} rows of {n_persons:,} persons"
+        if max_persons is None
+        else f"at most {max_persons:,} persons"
+    )
+
+
+def declared(
+    data: str,
+    schema_path: str | None,
+    target: str | None,
+    spline: int | None = None,
+    person: str | None = None,
+) -> Schema:
+    """The schema of DATA.
+
+    ``target`` is the column to predict instead, ``spline`` replaces the hats of its numbers, and ``person`` names the
+    column with the ids of persons.
+    """
     if schema_path is not None:
         schema = Schema.from_toml(schema_path)
     elif is_named(data):
@@ -137,7 +169,7 @@ def declared(data: str, schema_path: str | None, target: str | None, spline: int
         raise InvalidInput(
             f"the target {schema.target.name!r} must have at least two classes; the schema has {len(schema.classes)}."
         )
-    return schema.with_spline(spline)
+    return (schema if person is None else replace(schema, person=person)).with_spline(spline)
 
 
 def check_target(names: list[str], data: str, schema_path: str | None, target: str | None) -> None:

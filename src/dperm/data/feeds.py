@@ -114,7 +114,7 @@ def _file_feed(path: Path, schema: Schema | None) -> Feed:
 
 
 def _dataset_feed(dataset: Any, schema: Schema | None) -> Feed:
-    names = None if schema is None else [item.name for item in (*schema.features, schema.target)]
+    names = None if schema is None else list(schema.column_names)
     missing = [name for name in names or () if name not in dataset.schema.names]
     if missing:
         raise InvalidInput(f"The dataset has no column named {missing[0]!r}, which the schema declares.")
@@ -156,7 +156,7 @@ def _cut(frames: Iterable[Any], schema: Schema | None, skip: int) -> Iterator[An
     for frame in frames:
         table = frame
         if not isinstance(frame, pa.Table | pa.RecordBatch):
-            names = None if schema is None else [item.name for item in (*schema.features, schema.target)]
+            names = None if schema is None else list(schema.column_names)
             held: Any = frame if isinstance(frame, Mapping) else getattr(frame, "columns", None)
             if held is None and names is None:
                 raise InvalidInput(f"a table with named columns was expected; got {type(frame).__name__}.")
