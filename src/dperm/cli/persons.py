@@ -6,6 +6,7 @@ import click
 
 from dperm.cli.options import Command, OneOf, bar
 from dperm.datasets import Schema
+from dperm.errors import Unsupported
 from dperm.persons import PersonLoss
 
 
@@ -35,6 +36,15 @@ max_rows_per_person_option = click.option(
 )
 
 
+persons_option = click.option(
+    "--persons",
+    "n_persons",
+    type=click.IntRange(1),
+    show_default="none: every row is a person",
+    help="Number of persons, in place of that of rows; with add-remove a public number that is never exceeded.",
+)
+
+
 def person_options(command: Command) -> Command:
     """Whose rows they are, and how those of one person count."""
     for option in (max_rows_per_person_option, person_loss_option, person_option):
@@ -51,3 +61,23 @@ def about_persons(schema: Schema, loss: str | None, most: int | None) -> dict[st
         )
     settings = {"person_loss": loss, "max_rows_per_person": most}
     return {name: value for name, value in settings.items() if value is not None}
+
+
+def units(
+    n_rows: int | None, max_rows: int | None, n_persons: int | None, hidden: bool
+) -> tuple[int | None, int | None]:
+    """--n and --max-rows, of rows or, with --persons, of persons."""
+    if n_persons is None:
+        return n_rows, max_rows
+    if n_rows is not None or max_rows is not None:
+        raise click.UsageError("--persons stands in place of --n and of --max-rows; leave these out.")
+    return (None, n_persons) if hidden else (n_persons, None)
+
+
+def refuse_persons(schema: Schema | None, what: str) -> None:
+    """Refuse a table of persons where rows would count as if each were a person of its own."""
+    if schema is not None and schema.person is not None:
+        raise Unsupported(
+            f"{what}, and the schema says that one person may have several rows: leave person out of it and give one "
+            "row of each person."
+        )

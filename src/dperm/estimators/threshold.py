@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dperm.certificate.document import matches
 from dperm.certificate.threshold import BINS, sensitivity
-from dperm.errors import InvalidInput
+from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._paying import check_purse, paid, shape_of
 from dperm.estimators._rows import unquoted
 from dperm.estimators.apart import margins_and_targets
@@ -30,6 +30,10 @@ Vector = NDArray[np.float64]
 NAME = "decision threshold"
 OBJECTIVES = ("balanced_accuracy", "f1", "accuracy")
 _NOISY = 0.005
+_BY_ROWS = (
+    "a threshold is tuned by counts of rows, and this model was trained by person, who may have several: there is no "
+    "guarantee for a person to be had. Choose the threshold on public rows, or by what a false alarm costs."
+)
 _AT_LEAST = re.compile(r"(recall|precision)>=(0\.\d+|1\.0|1)")
 
 
@@ -92,6 +96,8 @@ def tuned(model: Any, X: Any, y: Any, budget: Budget, objective: str, purse: Thr
     One Gaussian release of the histogram of margins by label, within the budget: docs/proofs/selection.md, Theorem 5.
     """
     check_objective(objective)
+    if "persons" in model.privacy_.statement:
+        raise Unsupported(_BY_ROWS)
     check_purse(purse)
     neighbours = Neighbours.parse(model.neighbours)
     shape = shape_of(X, purse.ledger is not None)

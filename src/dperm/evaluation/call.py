@@ -14,6 +14,7 @@ from dperm.certificate.document import plain
 from dperm.errors import InvalidInput, PrivacyWarning
 from dperm.estimators.apart import count_rows, margins_and_targets, quoting_nothing
 from dperm.estimators.labels import encode_labels
+from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.bins import DEFAULTS, check_bins
 from dperm.evaluation.classifying import Judged, class_counts, class_design, judged, loss_cap
 from dperm.evaluation.design import MOST_ROWS, Integers
@@ -30,6 +31,10 @@ from dperm.privacy import Budget, Gate
 
 Vector = NDArray[np.float64]
 
+_BY_ROW = (
+    "The model was trained by person, and this evaluation is private for single rows: a person with k of them is "
+    "protected k times less. Give groups, the id of the person of each row."
+)
 NEITHER = (
     "give a budget to spend on the evaluation, for example Budget(epsilon=0.5, delta=1e-6), or local=True for exact "
     "figures that must not be published: every figure computed from private rows tells about them."
@@ -61,6 +66,7 @@ def evaluate(
     bins: int | None = None,
     error_bound: float | None = None,
     random_state: Any = None,
+    groups: Any = None,
     local: bool = False,
 ) -> Evaluation:
     """Judge a fitted model on private test rows, with one release of noisy counts that costs ``budget``.
@@ -85,6 +91,9 @@ def evaluate(
         must be known without the rows. Noise on MAE falls with it, on the squared errors with its square.
     random_state
         Anything but None makes the noise predictable, and the result not private.
+    groups : array-like of shape (n_samples,), optional
+        The id of the person of each row. The guarantee is then for a person with all rows: one row of each counts, the
+        first, and ``max_rows`` bounds the persons.
     local : bool
         Exact figures without noise, for the owner of the rows alone. Not private, not to be published; no budget.
 
@@ -112,12 +121,23 @@ def evaluate(
     if local:
         if budget is not None or ledger is not None or dataset is not None:
             raise InvalidInput("local figures spend nothing: leave out budget, ledger and dataset.")
+        if groups is not None:
+            raise InvalidInput("local figures are those of all rows, whoever they are of: leave out groups.")
         return _exact(subject, X, y, DEFAULTS[0] if bins is None else bins)
     if not isinstance(budget, Budget):
         raise InvalidInput(NEITHER[0].upper() + NEITHER[1:])
     _check_purse(ledger, dataset, random_state)
     _check_capacity(relation, max_rows)
-    told = count_rows(X, ledger is not None) if relation is Neighbours.REPLACE_ONE else None
+    grouped = None
+    if groups is not None:
+        with quoting_nothing():
+            grouped = GroupedRows.of(groups)
+            grouped.check_rows(count_rows(X, ledger is not None))
+    elif "persons" in subject.model.privacy_.statement:
+        warnings.warn(_BY_ROW, PrivacyWarning, stacklevel=2)
+    told = None
+    if relation is Neighbours.REPLACE_ONE:
+        told = count_rows(X, ledger is not None) if grouped is None else grouped.n_persons
     if told == 0:
         raise InvalidInput("there are no rows to evaluate on.")
     public = told if max_rows is None else max_rows
@@ -135,7 +155,7 @@ def evaluate(
     )
 
     def read() -> _Rows:
-        rows = _read(subject, X, y, relation)
+        rows = _read(subject, X, y, relation, grouped)
         if len(rows) > MOST_ROWS or (told is not None and len(rows) != told):
             raise InvalidInput("X has another number of rows than it told before it was read.")
         if max_rows is not None and len(rows) > max_rows:
@@ -178,17 +198,29 @@ def evaluate(
             "bins": plan.bins,
             "error_bound": error_bound,
         },
-        notes=_notes(subject, record.secure, error_bound),
+        notes=_notes(subject, record.secure, error_bound, grouped is not None),
     )
 
 
-def _read(subject: Subject, X: Any, y: Any, relation: Neighbours) -> _Rows:
-    """Margins and targets; a record is quoted by no error, and no warning tells of one."""
+def _read(
+    subject: Subject, X: Any, y: Any, relation: Neighbours, grouped: GroupedRows | None = None
+) -> _Rows:
+    """Margins and targets; a record is quoted by no error, and no warning tells of one.
+
+    Of rows that belong to persons the first of each is left: a person then changes what one row changes. Places move
+    with the number of rows of a person, so rows are such that margins do not depend on them.
+    """
+    if grouped is not None:
+        relation = Neighbours.ADD_REMOVE
     with quoting_nothing(), np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if subject.steps:
             X = subject.transformed(X.read() if hasattr(X, "read") and hasattr(X, "shape") else X)
         margins, targets = margins_and_targets(subject.model, X, y, relation)
+        if grouped is not None:
+            grouped.check_rows(len(margins))
+            kept = grouped.kept(1)
+            margins, targets = margins[kept], targets[kept]
         if subject.task == "regression":
             values = np.asarray(targets, np.float64)
             if not np.isfinite(values).all():
@@ -232,8 +264,10 @@ def _about(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _notes(subject: Subject, secure: bool, error_bound: float | None) -> tuple[str, ...]:
+def _notes(subject: Subject, secure: bool, error_bound: float | None, by_person: bool) -> tuple[str, ...]:
     found = [] if secure else ["NOT PRIVATE: random_state makes the noise predictable."]
+    if by_person:
+        found.append("One row of each person counts, the first: the guarantee is for a person with all rows.")
     if subject.has_probabilities:
         cap = loss_cap(len(subject.classes))
         found.append(f"The log loss of one row counts {cap:.3g} at most.")
