@@ -23,9 +23,13 @@ class AnnouncedShards:
 
     def __init__(self, name: str, shards: Any, schema: Schema, max_rows: int | None) -> None:
         self.schema, self.X = schema, shards
-        unit = "rows" if schema.person is None else "persons"
-        rows = f"{sum(shards.sizes):,} rows" if max_rows is None else f"at most {max_rows:,} {unit}"
-        self.summary = f"{name}: {rows}, {shards.n_features} features, in shards"
+        number = f"{sum(shards.sizes):,}" if max_rows is None else f"at most {max_rows:,}"
+        what = f"{number} rows"
+        if (
+            schema.person is not None
+        ):  # how many rows they have is private, and how many they are is not known yet
+            what = "persons" if max_rows is None else f"{number} persons"
+        self.summary = f"{name}: {what}, {shards.n_features} features, in shards"
 
 
 def announce(

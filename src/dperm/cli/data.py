@@ -117,7 +117,8 @@ class Announced:
         number = f"{self.n_rows:,}" if self._max_rows is None else f"at most {self._max_rows:,}"
         what = f"{number} rows"
         if self.groups is not None:
-            what = persons_told(int(self.groups.max(initial=-1)) + 1, self.n_rows, self._max_rows)
+            number = f"{self.groups.max(initial=-1) + 1:,}" if self._max_rows is None else number
+            what = f"{number} persons"  # how many rows they have is private
         return f"{Path(self._data).stem}: {what}, {self.schema.n_columns} features"
 
     @cached_property
@@ -131,15 +132,6 @@ class Announced:
                 "anew, one row to a line, and leave it alone while it is read."
             )
         return made
-
-
-def persons_told(n_persons: int, n_rows: int, max_persons: int | None) -> str:
-    """What is told of a table of persons: under add-remove their capacity alone."""
-    return (
-        f"{n_rows:,} rows of {n_persons:,} persons"
-        if max_persons is None
-        else f"at most {max_persons:,} persons"
-    )
 
 
 def declared(
