@@ -18,7 +18,9 @@ from dperm.cli.options import (
     task_options,
 )
 from dperm.cli.output import console, print_json, warn
+from dperm.cli.persons import max_rows_per_person_option, person_loss_option, persons_option, units
 from dperm.cli.risk import risk_of, show_risk
+from dperm.estimators.persons import declared_persons, loss_of_persons
 from dperm.estimators.weights import weighted
 from dperm.experiments.prices import Price, price
 from dperm.losses import ClippedSquared, Loss, resolve_loss
@@ -26,6 +28,7 @@ from dperm.losses.fitting import AUTO_LOSS, fitting_loss, form_for
 from dperm.mechanisms import Auto, Mechanism, Plan
 from dperm.mechanisms.auto import choose, loss_for
 from dperm.neighbours import Neighbours
+from dperm.persons import PersonLoss
 from dperm.planning.penalty import L2
 from dperm.privacy import Budget
 from dperm.privacy.budget import EPSILON_RANGE
@@ -37,6 +40,9 @@ from dperm.problem import Problem
 @click.option(
     "--n", "n_rows", type=int, show_default="none", help="Number of rows; with add-remove give --max-rows."
 )
+@persons_option
+@person_loss_option
+@max_rows_per_person_option
 @click.option("--epsilon", type=float, show_default="none", help="Privacy budget ε; smaller is more private.")
 @click.option(
     "--tpr",
@@ -83,6 +89,9 @@ from dperm.problem import Problem
 def account(
     mechanism: str,
     n_rows: int | None,
+    n_persons: int | None,
+    person_loss: str | None,
+    max_rows_per_person: int | None,
     epsilon: float | None,
     tpr: float | None,
     fpr: float | None,
@@ -117,17 +126,24 @@ def account(
           --mechanism 'bolt-on batch_size=100'
       dperm account --neighbours add-remove --max-rows 50000 \\
           --epsilon 0.5 --delta 1e-8
+      dperm account --persons 20000 --epsilon 0.5 --delta 1e-8
     """
     asked = read_mechanism(mechanism)
     minimised = _loss(loss, classes, residual_bound)
+    hidden = Neighbours.parse(neighbours) is Neighbours.ADD_REMOVE
+    n_units = _rows(neighbours, *units(n_rows, max_rows, n_persons, hidden))
+    persons = declared_persons(
+        n_persons is not None, person_loss or PersonLoss.MEAN.value, max_rows_per_person, n_units
+    )
     problem = Problem.for_table(
-        _rows(neighbours, n_rows, max_rows),
+        n_units,
         features,
-        loss=weighted(minimised, None, weight_bound),
+        loss=loss_of_persons(weighted(minimised, None, weight_bound), persons),
         l2=l2 if isinstance(l2, float) else 0.0,
         x_norm=x_norm,
         fit_intercept=not no_intercept,
         neighbours=Neighbours.parse(neighbours),
+        persons=persons,
     )
     budget = _budget(delta, epsilon=epsilon, tpr=tpr, fpr=fpr, advantage=advantage)
     if not isinstance(l2, float):
@@ -150,7 +166,7 @@ def account(
             "why": why,
             "accounting": chosen.accounting,
         }
-        public |= {"epsilon": budget.epsilon, "delta": delta, "n_rows": problem.n_rows}
+        public |= {"epsilon": budget.epsilon, "delta": delta, "n_rows": problem.n_rows, "unit": problem.unit}
         public |= {
             "neighbours": neighbours,
             "loss": minimised.name if loss == AUTO_LOSS else loss,
@@ -235,7 +251,7 @@ def _show(
     facts.add_row("source", mechanism.source)
     facts.add_row("promise", f"ε = {budget.epsilon:g}, δ = {budget.delta:g}, {problem.neighbours} neighbours")
     norms = f"feature norm ≤ {problem.x_norm:g}, whole row ≤ {problem.row_norm:.4g}"
-    facts.add_row("rows", f"{problem.n_rows:,}; {norms}")
+    facts.add_row(f"{problem.unit}s", f"{problem.n_rows:,}; {norms}")
     facts.add_row("loss", f"{problem.loss.name}, l2 = {problem.l2:g}, smoothness {problem.smoothness:.4g}")
     facts.add_row("settings", ", ".join(f"{key} = {_short(value)}" for key, value in settings.items()))
     screen.print(facts)

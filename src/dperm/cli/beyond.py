@@ -18,21 +18,33 @@ class AnnouncedShards:
     """As ``Announced``, of rows that are never in memory at once. The labels are beside them, so y is None."""
 
     y = None
+    groups = None
+    """Whose rows they are lies beside them too."""
 
     def __init__(self, name: str, shards: Any, schema: Schema, max_rows: int | None) -> None:
         self.schema, self.X = schema, shards
-        rows = f"{sum(shards.sizes):,}" if max_rows is None else f"at most {max_rows:,}"
-        self.summary = f"{name}: {rows} rows, {shards.n_features} features, in shards"
+        number = f"{sum(shards.sizes):,}" if max_rows is None else f"at most {max_rows:,}"
+        what = f"{number} rows"
+        if (
+            schema.person is not None
+        ):  # how many rows they have is private, and how many they are is not known yet
+            what = "persons" if max_rows is None else f"{number} persons"
+        self.summary = f"{name}: {what}, {shards.n_features} features, in shards"
 
 
 def announce(
-    data: str, schema_path: str | None, target: str | None, max_rows: int | None, spline: int | None
+    data: str,
+    schema_path: str | None,
+    target: str | None,
+    max_rows: int | None,
+    spline: int | None,
+    person: str | None,
 ) -> Announced | AnnouncedShards:
     """The public facts of DATA, and rows that are read when they are asked for."""
     path = Path(data)
     if path.is_dir() and any(path.glob("*.npy")):
-        return _folder(path, (schema_path, target, spline), max_rows)
-    schema = declared(data, schema_path, target, spline)
+        return _folder(path, (schema_path, target, spline, person), max_rows)
+    schema = declared(data, schema_path, target, spline, person)
     if target is not None and not (is_named(data) or path.is_dir()):
         check_target(look_at(path, schema)[0], data, schema_path, target)
     if not is_named(data) and (path.is_dir() or _is_large(path, schema)):
@@ -47,7 +59,8 @@ def _folder(path: Path, said: tuple[Any, ...], max_rows: int | None) -> Announce
 
     if any(option is not None for option in said):
         raise click.UsageError(
-            f"{path.name} is a folder of shards, which have their schema: leave out --schema, --target and --spline."
+            f"{path.name} is a folder of shards, which have their schema: leave out --schema, --target, "
+            "--spline and --person."
         )
     shards = FolderShards(path)
     if shards.schema is None:

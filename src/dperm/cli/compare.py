@@ -33,6 +33,7 @@ from dperm.cli.options import (
     task_options,
 )
 from dperm.cli.output import console, print_json
+from dperm.cli.persons import refuse_persons
 from dperm.cli.progress import Counter, shown
 from dperm.cli.sparse_data import hash_option, is_sparse_data, load_sparse_data
 from dperm.errors import InvalidInput, NotCertified
@@ -204,6 +205,7 @@ def compare(
         )
     else:
         records = load(data, schema_path, target, spline)
+        refuse_persons(records.schema, "compare trains and judges row by row")
     if published_split and records.held_out is None:
         raise InvalidInput(
             f"{records.name} was published without a split into parts; leave out --published-split."

@@ -22,6 +22,7 @@ from dperm.datasets import (
     feature_names,
     load_dataset,
     look_at,
+    person_ids,
     read_table,
 )
 from dperm.datasets.columns import check_columns
@@ -88,7 +89,8 @@ class Announced:
 
     ``X`` and ``y`` are made of the records when they are looked at, which is after a ledger was charged. With
     ``max_rows`` the number of rows is private: none is told, and there may be none at all. Where rows are not
-    ``labelled`` the target may be missing. The column ``beside`` is read too, and is no feature of the rows.
+    ``labelled`` the target may be missing. The column ``beside`` is read too, and is no feature of the rows. Where
+    the schema names persons, ``groups`` are the numbers of theirs: they are read to be counted, as rows are.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class Announced:
         else:
             names, self.n_rows = look_at(data, self.schema)
             wanted = [item.name for item in (*self._read.features, *((schema.target,) if labelled else ()))]
+            wanted += [] if schema.person is None else [schema.person]
             if beside is not None and beside.name not in names:
                 raise InvalidInput(f"the table has no column named {beside.name!r}.")
             check_columns(dict.fromkeys(names), wanted)
@@ -123,10 +126,23 @@ class Announced:
         """What ``make`` makes of the table, one value for each record, once somebody looks at it."""
         return Later((self.n_rows,), lambda: self._checked(make(self._table)), name=name)
 
+    @cached_property
+    def groups(self) -> NDArray[np.int64] | None:
+        """The number of the person of each row; None where rows are on their own."""
+        if self.schema.person is None:
+            return None
+        named = is_named(self._data)
+        table = self._table if named else read_table(self._data, self.schema, only=self.schema.person)
+        return self._checked(person_ids(table, self.schema))
+
     @property
     def summary(self) -> str:
         number = f"{self.n_rows:,}" if self._max_rows is None else f"at most {self._max_rows:,}"
-        return f"{Path(self._data).stem}: {number} rows, {self.schema.n_columns} features"
+        what = f"{number} rows"
+        if self.groups is not None:
+            number = f"{self.groups.max(initial=-1) + 1:,}" if self._max_rows is None else number
+            what = f"{number} persons"  # how many rows they have is private
+        return f"{Path(self._data).stem}: {what}, {self.schema.n_columns} features"
 
     @cached_property
     def _table(self) -> Any:
@@ -141,8 +157,18 @@ class Announced:
         return made
 
 
-def declared(data: str, schema_path: str | None, target: str | None, spline: int | None = None) -> Schema:
-    """The schema of DATA; ``target`` is the column to predict instead, ``spline`` replaces the hats of its numbers."""
+def declared(
+    data: str,
+    schema_path: str | None,
+    target: str | None,
+    spline: int | None = None,
+    person: str | None = None,
+) -> Schema:
+    """The schema of DATA.
+
+    ``target`` is the column to predict instead, ``spline`` replaces the hats of its numbers, and ``person`` names the
+    column with the ids of persons.
+    """
     if schema_path is not None:
         schema = Schema.from_toml(schema_path)
     elif is_named(data):
@@ -158,7 +184,7 @@ def declared(data: str, schema_path: str | None, target: str | None, spline: int
         raise InvalidInput(
             f"the target {schema.target.name!r} must have at least two classes; the schema has {len(schema.classes)}."
         )
-    return schema.with_spline(spline)
+    return (schema if person is None else replace(schema, person=person)).with_spline(spline)
 
 
 def check_target(names: list[str], data: str, schema_path: str | None, target: str | None) -> None:

@@ -91,7 +91,8 @@ def evaluate(
     DATA is a CSV or Parquet file with the columns of the model's schema, the target among them, and rows that the model
     was not trained on. One release of noisy counts is made, and everything shown follows from it. A ledger is charged
     once, before a cell of DATA is read; if nobody in DATA was in the training table, give the test rows a dataset of
-    their own there.
+    their own there. Of a model whose schema names persons one row of each counts, the first; their ids are read before
+    the charge, to count them.
 
     \b
     Examples:
@@ -139,6 +140,7 @@ def evaluate(
         max_rows=max_rows,
         ledger=None if ledger_path is None else Ledger(ledger_path),
         dataset=dataset_name,
+        groups=None if local else rows.groups,
         bins=bins,
         error_bound=error_bound,
         local=local,

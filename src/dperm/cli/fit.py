@@ -21,6 +21,7 @@ from dperm.cli.options import (
     task_options,
 )
 from dperm.cli.output import check_free, print_json, say
+from dperm.cli.persons import about_persons, person_options
 from dperm.cli.weights import class_weight_option, weigh_classes
 from dperm.planning.penalty import L2
 from dperm.privacy import Budget
@@ -38,6 +39,7 @@ from dperm.privacy import Budget
 @mechanism_option
 @loss_option
 @class_weight_option
+@person_options
 @task_options
 @click.option(
     "--ledger",
@@ -71,6 +73,9 @@ def fit(
     mechanism: str,
     loss: str,
     class_weights: tuple[str, ...],
+    person: str | None,
+    person_loss: str | None,
+    max_rows_per_person: int | None,
     l2: L2,
     neighbours: str,
     max_rows: int | None,
@@ -89,7 +94,9 @@ def fit(
 
     Each run spends its budget anew: the budgets of several models on the same people add up. A ledger counts them and
     refuses a run that would exceed its cap. It is charged before a cell of DATA is read, and only if the model can be
-    written to --output.
+    written to --output. Ids of persons alone are read before, to count the persons.
+
+    With person = "COLUMN" in the schema, or --person COLUMN, the guarantee is for a person with all rows of theirs.
 
     \b
     Examples:
@@ -101,6 +108,8 @@ def fit(
           --neighbours add-remove --max-rows 100000 --output model.json
       dperm fit people.csv --schema people.toml --epsilon 1 --delta 1e-8 \\
           --class-weight yes=5 --class-weight no=1 --output model.json
+      dperm fit visits.csv --schema visits.toml --person patient_id \\
+          --epsilon 1 --delta 1e-8 --output model.json
     """
     from dperm.estimators.choice import estimator_for
     from dperm.ledger import Ledger
@@ -116,7 +125,7 @@ def fit(
     if expect is not None and ledger_path is None:
         raise click.UsageError("--expect is about the ledger; give --ledger too.")
     ledger = None if ledger_path is None else Ledger(ledger_path, expect=expect)
-    records = announce(data, schema_path, target, max_rows, spline)
+    records = announce(data, schema_path, target, max_rows, spline, person)
     model = estimator_for(
         records.schema.target,
         loss,
@@ -129,10 +138,11 @@ def fit(
         max_rows=max_rows,
         ledger=ledger,
         dataset=dataset_name,
+        **about_persons(records.schema, person_loss, max_rows_per_person),
     )
     weigh_classes(model, class_weights, records.schema.classes)
     click.echo(f"Training on {records.summary}.", err=True)
-    model.fit(records.X, records.y)
+    model.fit(records.X, records.y, groups=records.groups)
     if path.exists() and not force:  # since the fit began; what was paid for is not thrown away
         path = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{path.suffix}")
     save_model(model, path, schema=records.schema)

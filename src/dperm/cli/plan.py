@@ -10,6 +10,8 @@ from rich.table import Table
 from dperm.cli import completion
 from dperm.cli.options import check_capacity, json_option, max_rows_option, neighbours_option
 from dperm.cli.output import console, print_json, say, warn
+from dperm.cli.persons import persons_option, units
+from dperm.neighbours import Neighbours
 from dperm.planning.outlook import Outlook
 from dperm.planning.outlook_words import (
     NAMES,
@@ -27,6 +29,7 @@ DEFAULT_DELTA = 1e-6
 @click.option(
     "--n", "n_rows", type=click.IntRange(1), show_default="none", help="Number of rows to train on."
 )
+@persons_option
 @click.option(
     "--features",
     type=click.IntRange(1),
@@ -65,6 +68,7 @@ DEFAULT_DELTA = 1e-6
 @json_option
 def plan(
     n_rows: int | None,
+    n_persons: int | None,
     features: int | None,
     classes: int | None,
     target_range: tuple[float, float] | None,
@@ -87,6 +91,7 @@ def plan(
       dperm plan --n 20000 --features 40 --classes 2 --epsilon 0.5
       dperm plan --n 20000 --schema people.toml --epsilon 0.5 --delta 1e-7
       dperm plan --n 8000 --features 60 --target-range 0 100 --epsilon 1
+      dperm plan --persons 5000 --features 40 --epsilon 0.5
     """
     from dperm.certificate.cautions import cautions
     from dperm.planning.outlook import outlook
@@ -94,9 +99,13 @@ def plan(
     spent = epsilon / 5 if evaluation is None else Budget(evaluation, delta).epsilon
     if evaluation is not None and evaluation >= epsilon:
         raise click.UsageError("--evaluation is a part of --epsilon; give less.")
+    hidden = Neighbours.parse(neighbours) is Neighbours.ADD_REMOVE
+    shape = _shape(features, classes, target_range, schema_path, n_persons is not None)
+    n_rows, max_rows = units(n_rows, max_rows, n_persons, hidden)
     made = _planned(
         _rows(neighbours, n_rows, max_rows),
-        *_shape(features, classes, target_range, schema_path),
+        n_persons,
+        *shape,
         {"epsilon": epsilon, "delta": delta, "neighbours": neighbours, "max_rows": max_rows},
     )
     found = outlook(made.problem, made.budget)
@@ -126,6 +135,7 @@ def _shape(
     classes: int | None,
     target_range: tuple[float, float] | None,
     schema_path: str | None,
+    by_person: bool,
 ) -> tuple[int, int, tuple[float, float] | None]:
     """Features, classes and the range of a target that is a number, from the options or from the schema."""
     if schema_path is not None:
@@ -134,6 +144,10 @@ def _shape(
         if any(given is not None for given in (features, classes, target_range)):
             raise click.UsageError("--schema says features, classes and range; leave out the others.")
         schema = Schema.from_toml(schema_path)
+        if schema.person is not None and not by_person:
+            raise click.UsageError(
+                "the schema names persons: give --persons, their number, in place of that of rows."
+            )
         return schema.n_columns, len(schema.classes), schema.target.range
     if features is None:
         raise click.UsageError("give --features, the number of columns that a model sees, or --schema.")
@@ -143,21 +157,29 @@ def _shape(
 
 
 def _planned(
-    n_rows: int, features: int, classes: int, bounds: tuple[float, float] | None, common: dict[str, Any]
+    n_rows: int,
+    n_persons: int | None,
+    features: int,
+    classes: int,
+    bounds: tuple[float, float] | None,
+    common: dict[str, Any],
 ) -> Any:
     """The plan of the default estimator."""
     from dperm.estimators.linear import PrivateLinearRegression
     from dperm.estimators.logistic import PrivateLogisticRegression
 
     if bounds is not None:
-        return PrivateLinearRegression(**common, y_range=bounds).plan(n_rows, features)
-    return PrivateLogisticRegression(**common, classes=list(range(classes))).plan(n_rows, features)
+        return PrivateLinearRegression(**common, y_range=bounds).plan(n_rows, features, n_persons=n_persons)
+    model = PrivateLogisticRegression(**common, classes=list(range(classes)))
+    return model.plan(n_rows, features, n_persons=n_persons)
 
 
 def _show(found: Outlook, made: Any, spent: float) -> None:
     problem, budget = found.problem, found.budget
     kind = "a number to predict" if "r2" in found.losses else f"{max(problem.loss.outputs, 2)} classes"
-    rows = f"{'at most ' if problem.neighbours.value == 'add-remove' else ''}{problem.n_rows:,} rows"
+    rows = (
+        f"{'at most ' if problem.neighbours.value == 'add-remove' else ''}{problem.n_rows:,} {problem.unit}s"
+    )
     say(
         f"Is ε = {budget.epsilon:g} enough? {rows}, {problem.n_features:,} features, {kind}, δ = {budget.delta:g}, "
         f"{problem.neighbours.value} neighbours"
@@ -169,7 +191,7 @@ def _show(found: Outlook, made: Any, spent: float) -> None:
         return
     say("\nWhat the budget could buy, with the points lost (up to the end of the band)")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("way", "its ε", "rows", *(NAMES[metric] for metric in found.losses)):
+    for heading in ("way", "its ε", f"{problem.unit}s", *(NAMES[metric] for metric in found.losses)):
         table.add_column(heading, justify="left" if heading == "way" else "right")
     for way in found.ways(spent):
         losses = [points_at_most(forecast) for forecast in way.losses.values()]
@@ -183,7 +205,7 @@ def _mechanism(made: Any) -> str:
     noise, by = made.noise, made.trained_by.mechanism
     on = noise_on(by.family, made.problem.dimension, made.releases)
     return (
-        f"{by.name}: standard deviation {noise.scale:.3g} on {on}; one row moves them by at most "
+        f"{by.name}: standard deviation {noise.scale:.3g} on {on}; one {made.problem.unit} moves them by at most "
         f"{noise.sensitivity:.3g}."
     )
 
@@ -199,6 +221,7 @@ def _document(found: Outlook, made: Any, spent: float) -> dict[str, Any]:
     half = found.half()
     return {
         "n_rows": problem.n_rows,
+        "unit": problem.unit,
         "features": problem.n_features,
         "outputs": problem.loss.outputs,
         **asdict(budget),

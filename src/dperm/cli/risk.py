@@ -43,12 +43,13 @@ def _own_price(plan: Plan) -> DeltaCurve | None:
 def show_risk(plan: Plan) -> None:
     screen = console()
     risk = risk_of(plan)
+    unit = plan.problem.unit
     target = (
-        "which of two rows the table holds"
+        f"which of two {unit}s the table holds"
         if plan.problem.neighbours is Neighbours.REPLACE_ONE
-        else "whether the table holds a certain row"
+        else f"whether the table holds a certain {unit}"
     )
-    screen.print(f"\nRisk that someone who knows all other rows tells {target}, true positives:")
+    screen.print(f"\nRisk that someone who knows all other {unit}s tells {target}, true positives:")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("false positives", no_wrap=True)
     for name in ("blind guess", "any mechanism, at most", f"{plan.mechanism.name}, at most"):

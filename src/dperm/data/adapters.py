@@ -14,8 +14,8 @@ from dperm.errors import InvalidInput
 
 
 @register_adapter
-def folder_shards(X: Any, y: Any) -> ShardSource | None:
-    """X is the path of a folder that ``write_shards`` has written."""
+def folder_shards(X: Any, y: Any, person: str | None = None) -> ShardSource | None:
+    """X is the path of a folder that ``write_shards`` has written; it knows the persons of its rows, or none."""
     if not isinstance(X, str | os.PathLike):
         return None
     if not os.path.isdir(X):  # what text it is, is not told: it may be a record
@@ -36,8 +36,8 @@ def is_dataset(X: Any) -> bool:
 
 
 @register_adapter
-def dataset_shards(X: Any, y: Any) -> ShardSource | None:
-    """X is a PyArrow dataset of numbers, and y the name of the column with the labels."""
+def dataset_shards(X: Any, y: Any, person: str | None = None) -> ShardSource | None:
+    """X is a PyArrow dataset of numbers, y the name of the column with the labels, ``person`` of that with ids."""
     if not is_dataset(X):
         return None
     if not isinstance(y, str):
@@ -45,4 +45,4 @@ def dataset_shards(X: Any, y: Any) -> ShardSource | None:
             "a PyArrow dataset is fitted with y the name of its column of labels, if all other columns are numbers; "
             "with a schema, put a PublicEncoder before the model or fit open_shards(dataset, schema)."
         )
-    return ConvertedShards(X, None, y)
+    return ConvertedShards(X, None, y, person)

@@ -27,15 +27,19 @@ class ConvertedShards(ShardSource):
 
     keeps_places = True
 
-    def __init__(self, table: Any, schema: Schema | None, y: str | None = None) -> None:
-        kind, self._feed = read_as(table, schema, y, None)
+    persons_are_apart = False
+
+    def __init__(
+        self, table: Any, schema: Schema | None, y: str | None = None, person: str | None = None
+    ) -> None:
+        kind, self._feed = read_as(table, schema, y, None, person)
         self._kind: Kind = kind
         self._size = rows_of_a_shard(kind, None)
         total = _count(table, self._feed, schema)
         full, rest = divmod(total, self._size)
         self.sizes = (*[self._size] * full, *([rest] if rest else []))
         self.n_features, self.feature_names = kind.n_features, kind.feature_names
-        self.classes, self.has_labels = kind.classes, kind.has_labels
+        self.classes, self.has_labels, self.person = kind.classes, kind.has_labels, kind.person
         self.schema = schema
         self._folder = Path(tempfile.mkdtemp(prefix="dperm-shards-"))
         self.key = self._folder.name
@@ -47,6 +51,9 @@ class ConvertedShards(ShardSource):
 
     def labels(self, shard: int) -> Any:
         return self._converted().labels(shard)
+
+    def persons(self, shard: int) -> Any:
+        return self._converted().persons(shard)
 
     def rest(self, shard: int) -> None:
         if self._shards is not None:

@@ -114,7 +114,7 @@ def _file_feed(path: Path, schema: Schema | None) -> Feed:
 
 
 def _dataset_feed(dataset: Any, schema: Schema | None) -> Feed:
-    names = None if schema is None else [item.name for item in (*schema.features, schema.target)]
+    names = None if schema is None else list(schema.column_names)
     missing = [name for name in names or () if name not in dataset.schema.names]
     if missing:
         raise InvalidInput(f"The dataset has no column named {missing[0]!r}, which the schema declares.")
@@ -156,7 +156,7 @@ def _cut(frames: Iterable[Any], schema: Schema | None, skip: int) -> Iterator[An
     for frame in frames:
         table = frame
         if not isinstance(frame, pa.Table | pa.RecordBatch):
-            names = None if schema is None else [item.name for item in (*schema.features, schema.target)]
+            names = None if schema is None else list(schema.column_names)
             held: Any = frame if isinstance(frame, Mapping) else getattr(frame, "columns", None)
             if held is None and names is None:
                 raise InvalidInput(f"a table with named columns was expected; got {type(frame).__name__}.")
@@ -175,22 +175,26 @@ def _identity(file: Path) -> list[Any]:
     return [file.name, told.st_size, told.st_mtime_ns]
 
 
-def numbers_of(frame: Any, target: str | None, names: list[str]) -> tuple[Any, Any]:
-    """A table whose columns are numbers as (X, y), X in the order of ``names``."""
+def numbers_of(
+    frame: Any, target: str | None, names: list[str], person: str | None = None
+) -> tuple[Any, ...]:
+    """A table whose columns are numbers as (X, y), X in the order of ``names``, and with ``person`` the ids."""
     import numpy as np
 
     from dperm.datasets.columns import NUMBERS, TRUTH_VALUES, as_numbers, check_kind, kind_of
 
-    columns = arrow_columns(frame, names if target is None else [*names, target])
+    apart = [name for name in (target, person) if name is not None]
+    columns = arrow_columns(frame, [*names, *apart])
     for name in names:
         if kind_of(columns[name]) != TRUTH_VALUES:
             check_kind(name, columns[name], NUMBERS)
     X = np.column_stack([as_numbers(name, columns[name]) for name in names])
-    return X, None if target is None else columns[target].to_numpy()
+    y = None if target is None else columns[target].to_numpy()
+    return (X, y) if person is None else (X, y, columns[person].to_numpy())
 
 
-def number_feed(source: Any, target: str | None) -> tuple[list[str], Feed]:
-    """Tables of numbers as pieces of (X, y); and the names of the columns of X."""
+def number_feed(source: Any, target: str | None, person: str | None) -> tuple[list[str], Feed]:
+    """Tables of numbers as pieces of (X, y) or (X, y, ids of persons); and the names of the columns of X."""
     feed = table_feed(source, None)
     held = _column_names(source)
     if held is None:
@@ -198,10 +202,11 @@ def number_feed(source: Any, target: str | None) -> tuple[list[str], Feed]:
         if first is None:
             raise InvalidInput("there are no rows, so nothing says which columns there are; give a schema.")
         held = list(first.schema.names)
-    if target is not None and target not in held:
-        raise InvalidInput(f"the table has no column named {target!r}, which y asks for.")
-    names = [name for name in held if name != target]
-    convert = partial(numbers_of, target=target, names=names)
+    for name, what in ((target, "y"), (person, "person")):
+        if name is not None and name not in held:
+            raise InvalidInput(f"the table has no column named {name!r}, which {what} asks for.")
+    names = [name for name in held if name not in (target, person)]
+    convert = partial(numbers_of, target=target, names=names, person=person)
     return names, Feed(
         pieces=lambda skip: map(convert, feed.pieces(skip)), identity=feed.identity, total=feed.total
     )

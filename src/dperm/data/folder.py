@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.data.kinds import LABELS
+from dperm.data.kinds import LABELS, PERSONS
 from dperm.data.manifest import Manifest
 from dperm.engine.shards import ShardSource
 
@@ -36,7 +36,7 @@ class FolderShards(ShardSource):
         self.sizes = tuple(shard.rows for shard in self._manifest.shards)
         self.n_features, self.feature_names = kind.n_features, kind.feature_names
         self.classes = kind.classes
-        self.has_labels = kind.has_labels
+        self.has_labels, self.person = kind.has_labels, kind.person
         self.key = self._manifest.digest
 
     @property
@@ -56,6 +56,10 @@ class FolderShards(ShardSource):
             return places
         return np.asarray(np.asarray(self.classes)[places])
 
+    def persons(self, shard: int) -> NDArray[Any]:
+        found = self._array(shard, PERSONS)
+        return super().persons(shard) if found is None else found
+
     def rest(self, shard: int) -> None:
         """Let the system have back the memory of a shard's maps, where all shards together are more than a share of it.
 
@@ -74,7 +78,7 @@ class FolderShards(ShardSource):
         array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
         maps = [reference for reference in _MAPS.get((self.key, shard), []) if reference() is not None]
         _MAPS[self.key, shard] = [*maps, weakref.ref(array._mmap)]
-        return np.asarray(array) if name == LABELS else array
+        return np.asarray(array) if name in (LABELS, PERSONS) else array
 
     def __repr__(self) -> str:
         return f"FolderShards({str(self.folder)!r})"

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from dperm.codes import CodedTable
 from dperm.datasets import Schema, code_layout, encode, encode_codes, feature_names, target_numbers
 from dperm.datasets.codes import can_code
+from dperm.datasets.person_column import person_column
+from dperm.engine.person_ids import DIGEST, digests
 from dperm.errors import InvalidInput
 
 Arrays = dict[str, NDArray[Any]]
-LABELS = "labels"
+LABELS, PERSONS = "labels", "persons"
 
 
 class Kind(ABC):
@@ -26,6 +28,8 @@ class Kind(ABC):
     classes: tuple[Any, ...] | None
     n_features: int
     feature_names: tuple[str, ...] | None
+    person: str | None = None
+    """The column with the ids of persons, whose digests are kept beside the rows."""
 
     @property
     @abstractmethod
@@ -54,21 +58,24 @@ class SchemaKind(Kind):
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema.settled()
-        self.classes = self.schema.classes or None
+        self.classes, self.person = self.schema.classes or None, self.schema.person
         self.n_features = self.schema.n_columns
         self.feature_names = tuple(feature_names(self.schema))
         self._label_type = place_type(self.classes)
 
     @property
     def row_bytes(self) -> int:
-        return 4 * self.n_features + self._label_type.itemsize
+        return 4 * self.n_features + self._label_type.itemsize + id_bytes(self.person)
 
     def stated(self) -> dict[str, Any]:
         return {"kind": self.name, "schema": self.schema.to_dict()}
 
     def lines(self, frame: Any) -> Arrays:
         labels = target_numbers(frame, self.schema).astype(self._label_type)
-        return {**self._lines(frame), LABELS: labels}
+        kept = {**self._lines(frame), LABELS: labels}
+        if self.person is not None:
+            kept[PERSONS] = digests(person_column(frame, self.schema).to_numpy())
+        return kept
 
     def _lines(self, frame: Any) -> Arrays:
         return {"X": encode(frame, self.schema).astype(np.float32)}
@@ -91,7 +98,7 @@ class CodedKind(SchemaKind):
 
     @property
     def row_bytes(self) -> int:
-        return self.layout.row_bytes + self._label_type.itemsize
+        return self.layout.row_bytes + self._label_type.itemsize + id_bytes(self.person)
 
     def stated(self) -> dict[str, Any]:
         layout = self.layout
@@ -105,7 +112,7 @@ class CodedKind(SchemaKind):
 
     def arrays(self, lines: Arrays) -> Arrays:
         table = CodedTable.from_rows(self.layout, lines["codes"], lines["floats"])
-        return {**table.arrays(), LABELS: lines[LABELS]}
+        return {**table.arrays(), **{name: lines[name] for name in (LABELS, PERSONS) if name in lines}}
 
     def rows(self, arrays: Mapping[str, NDArray[Any]], n_rows: int) -> CodedTable:
         return CodedTable.from_arrays(self.layout, arrays, n_rows)
@@ -123,14 +130,16 @@ class DenseKind(Kind):
         classes: Sequence[Any] | None,
         names: Sequence[str] | None,
         has_labels: bool,
+        person: str | None = None,
     ) -> None:
-        self.n_features, self.has_labels = n_features, has_labels
+        self.n_features, self.has_labels, self.person = n_features, has_labels, person
         self.classes = None if classes is None else tuple(_plain(label) for label in classes)
         self.feature_names = None if names is None else tuple(names)
 
     @property
     def row_bytes(self) -> int:
-        return 4 * self.n_features + place_type(self.classes).itemsize * self.has_labels
+        labels = place_type(self.classes).itemsize * self.has_labels
+        return 4 * self.n_features + labels + id_bytes(self.person)
 
     def stated(self) -> dict[str, Any]:
         return {
@@ -139,10 +148,11 @@ class DenseKind(Kind):
             "classes": None if self.classes is None else list(self.classes),
             "names": None if self.feature_names is None else list(self.feature_names),
             "labels": self.has_labels,
+            **({} if self.person is None else {"person": self.person}),
         }
 
     def lines(self, frame: Any) -> Arrays:
-        X, y = frame
+        X, y, *ids = frame
         rows = np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] != self.n_features or rows.dtype.kind not in "biuf":
             raise InvalidInput(f"every piece of X must hold numbers in {self.n_features} columns.")
@@ -156,6 +166,8 @@ class DenseKind(Kind):
             )
         if self.has_labels:
             kept[LABELS] = self._labels(y, len(rows))
+        if self.person is not None:
+            kept[PERSONS] = digests(ids[0])
         return kept
 
     def arrays(self, lines: Arrays) -> Arrays:
@@ -192,6 +204,10 @@ def place_type(classes: Sequence[Any] | None) -> np.dtype[Any]:
     return np.dtype(np.int8 if len(classes) < 128 else np.int16 if len(classes) < 2**15 else np.int32)
 
 
+def id_bytes(person: str | None) -> int:
+    return 0 if person is None else DIGEST.itemsize
+
+
 def kind_by(schema: Schema) -> SchemaKind:
     """The smallest form that a schema allows."""
     return CodedKind(schema) if can_code(schema) else SchemaKind(schema)
@@ -208,6 +224,7 @@ def kind_of(stated: Mapping[str, Any]) -> Kind:
             classes=stated["classes"],
             names=stated["names"],
             has_labels=bool(stated["labels"]),
+            person=stated.get("person"),
         )
     else:
         raise InvalidInput("the shards are of a kind that this version does not know.")

@@ -36,6 +36,7 @@ def write_shards(
     *,
     y: Any = None,
     classes: Sequence[Any] | None = None,
+    person: str | None = None,
     rows_per_shard: int | None = None,
     progress: Progress | None = None,
 ) -> FolderShards:
@@ -59,6 +60,9 @@ def write_shards(
         Without a schema: the labels of an array, or the name of their column.
     classes : sequence, optional
         Without a schema: all labels that may occur. Otherwise labels are numbers.
+    person : str, optional
+        Without a schema: the name of the column with the ids of persons, which is kept beside the rows. Otherwise it is
+        the one that the schema names.
     rows_per_shard : int, optional
         A public number; by default shards have about 32 MB.
     progress : callable, optional
@@ -74,7 +78,7 @@ def write_shards(
     A folder with a manifest is complete. Every row depends on its own record and on the schema only. An error names a
     column and a rule, never a value, and leaves no file behind.
     """
-    kind, feed = read_as(source, None if schema is None else Schema.parse(schema), y, classes)
+    kind, feed = read_as(source, None if schema is None else Schema.parse(schema), y, classes, person)
     return write_feed(kind, feed, rows_of_a_shard(kind, rows_per_shard), Path(folder), progress)
 
 
@@ -106,18 +110,26 @@ def write_feed(
     return FolderShards(folder)
 
 
-def read_as(source: Any, schema: Schema | None, y: Any, classes: Sequence[Any] | None) -> tuple[Kind, Feed]:
+def read_as(
+    source: Any, schema: Schema | None, y: Any, classes: Sequence[Any] | None, person: str | None = None
+) -> tuple[Kind, Feed]:
     """How rows are to be kept, and the feed of them. No row is looked at unless they come in pairs of arrays."""
     if schema is not None:
-        if y is not None or classes is not None:
-            raise InvalidInput("with a schema the labels are those of its target; leave y and classes out.")
+        if not (y is None and classes is None and person is None):
+            raise InvalidInput(
+                "with a schema the labels are those of its target, and it names the persons; leave y, classes and "
+                "person out."
+            )
         return kind_by(schema), table_feed(source, schema)
+    if person is not None and not (isinstance(y, str) or _is_table(source)):
+        raise InvalidInput("person is the name of a column: give a table with names.")
     if isinstance(source, np.ndarray):
         feed = array_feed(source, None if y is None else np.asarray(y))
         return DenseKind(source.shape[1], classes=classes, names=None, has_labels=y is not None), feed
     if isinstance(y, str) or _is_table(source):
-        names, feed = number_feed(source, y)
-        return DenseKind(len(names), classes=classes, names=names, has_labels=y is not None), feed
+        names, feed = number_feed(source, y, person)
+        labelled = y is not None
+        return DenseKind(len(names), classes=classes, names=names, has_labels=labelled, person=person), feed
     if not isinstance(source, Iterable) or y is not None:
         raise InvalidInput(
             "without a schema give an array and y, a table and the name of its target, or pairs (X, y)."

@@ -8,6 +8,7 @@ from dperm.datasets.effects import Effect, effects
 from dperm.datasets.encoding import encode, encode_target, feature_names, target_numbers
 from dperm.datasets.files import look_at, read_table
 from dperm.datasets.findings import SchemaCheck
+from dperm.datasets.person_column import person_ids
 from dperm.datasets.registry import (
     dataset_names,
     dataset_rows,
@@ -49,6 +50,7 @@ __all__ = [
     "load_kddcup99",
     "load_mnist",
     "look_at",
+    "person_ids",
     "read_table",
     "stream_table",
     "target_numbers",

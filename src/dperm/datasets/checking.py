@@ -28,6 +28,7 @@ from dperm.datasets.findings import ColumnCheck, Finding, SchemaCheck
 from dperm.datasets.hashed import Hashed
 from dperm.datasets.hints import column_findings, table_findings
 from dperm.datasets.numeric import Numeric
+from dperm.datasets.person_check import check_persons, person_findings
 from dperm.datasets.schema import Schema
 from dperm.datasets.target import Target
 from dperm.datasets.tolerant import blank_cells, distinct, tolerant_numbers, tolerant_truth
@@ -72,22 +73,26 @@ def check_schema(table: Any, schema: Schema, *, names: Sequence[str] | None = No
         raise InvalidInput(
             "The table has none of the columns that the schema declares; is it the right file?"
         )
-    columns = arrow_columns(table, present)
+    person = schema.person if schema.person in held else None
+    columns = arrow_columns(table, present if person is None else [*present, person])
     n_rows = len(columns[present[0]])
     compared = [_compare(item, columns.get(item.name), n_rows) for item in items]
     target = compared[-1]
     lengths = _lengths(schema, compared[:-1], n_rows)
     labels = schema.classes
+    persons = None if schema.person is None else check_persons(schema.person, columns.get(schema.person))
+    of_persons = () if persons is None else person_findings(persons, n_rows, known)
     return SchemaCheck(
         n_rows=n_rows,
         columns=tuple(found.check for found in compared),
         classes={}
         if target.codes is None
         else {str(label): int((target.codes == place).sum()) for place, label in enumerate(labels)},
-        undeclared=tuple(name for name in known if name not in {item.name for item in items}),
+        undeclared=tuple(name for name in known if name not in schema.column_names),
         shortened=int((lengths > schema.norm_share).sum()),
         typical_length=float(np.median(lengths)) if n_rows else 0.0,
-        findings=tuple(_findings(schema, compared, n_rows, known)),
+        findings=(*_findings(schema, compared, n_rows, known), *of_persons),
+        persons=persons,
     )
 
 

@@ -46,6 +46,8 @@ HEAD = """\
 #   missing = ["?", "NA"]          marks of a missing value; unit = "years" is shown to people
 #
 # Delete what is not to be learned from: a column without a table here is not read.
+# If one person may have several rows, say which column has their ids, above [target], so that the guarantee
+# is for persons:  person = "patient_id"
 # Then, on the machine with the data: dperm schema check DATA --schema THIS_FILE
 """
 

@@ -14,7 +14,13 @@ PARQUET = ".parquet"
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", EXCEL, PARQUET)
 
 
-def read_table(path: str | os.PathLike[str], schema: Schema | None = None, *, as_text: bool = False) -> Any:
+def read_table(
+    path: str | os.PathLike[str],
+    schema: Schema | None = None,
+    *,
+    as_text: bool = False,
+    only: str | None = None,
+) -> Any:
     """Read a file as a PyArrow table.
 
     Parameters
@@ -27,6 +33,8 @@ def read_table(path: str | os.PathLike[str], schema: Schema | None = None, *, as
         PyArrow guesses the kinds from the values.
     as_text : bool
         Whether all declared columns of a text file are read as text, so that no cell can fail to be read.
+    only : str, optional
+        The one declared column that is read.
 
     Returns
     -------
@@ -34,7 +42,7 @@ def read_table(path: str | os.PathLike[str], schema: Schema | None = None, *, as
         There may be no rows.
     """
     file = readable(path)
-    return _read_parquet(file, schema) if is_parquet(file) else _read_text(file, schema, as_text)
+    return _read_parquet(file, schema, only) if is_parquet(file) else _read_text(file, schema, as_text, only)
 
 
 def look_at(path: str | os.PathLike[str], schema: Schema | None = None) -> tuple[list[str], int]:
@@ -103,13 +111,14 @@ def _parquet_shape(file: Path) -> tuple[list[str], int]:
     return shape
 
 
-def _read_parquet(file: Path, schema: Schema | None) -> Any:
+def _read_parquet(file: Path, schema: Schema | None, only: str | None) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(file) as parquet:
-            return parquet.read(columns=declared_names(file, parquet.schema_arrow.names, schema))
+            names = declared_names(file, parquet.schema_arrow.names, schema)
+            return parquet.read(columns=names if only is None else [only])
     except (pa.ArrowException, OSError, UnicodeDecodeError):  # the last for a column name
         pass  # its message may quote a cell, so it is left behind before another error is made
     raise unreadable(file)
@@ -124,11 +133,10 @@ def declared_names(file: Path, names: list[str], schema: Schema | None) -> list[
     check_names(file, names)
     if schema is None:
         return None
-    declared = {schema.target.name, *(feature.name for feature in schema.features)}
-    return [name for name in names if name in declared]
+    return [name for name in names if name in schema.column_names]
 
 
-def _read_text(file: Path, schema: Schema | None, as_text: bool) -> Any:
+def _read_text(file: Path, schema: Schema | None, as_text: bool, only: str | None) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -137,7 +145,7 @@ def _read_text(file: Path, schema: Schema | None, as_text: bool) -> Any:
         table = arrow_csv.read_csv(
             text.source,
             read_options=arrow_csv.ReadOptions(encoding=text.encoding),
-            **text.options(schema, as_text),
+            **text.options(schema, as_text, only),
         )
         return text.with_points(table, schema)
     except (pa.ArrowException, OSError, UnicodeError) as error:

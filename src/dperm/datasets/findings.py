@@ -33,6 +33,24 @@ class ColumnCheck:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PersonCheck:
+    """Counts about the ids of persons; never an id.
+
+    ``most_rows`` is the largest number of rows of one person, ``missing`` counts rows without an id,
+    ``spelled_alike`` ids that another one differs from by case or blanks alone. ``absent`` says that the table has no
+    such column, ``unread`` that it holds neither text nor numbers.
+    """
+
+    name: str
+    n_persons: int = 0
+    most_rows: int = 0
+    missing: int = 0
+    spelled_alike: int = 0
+    absent: bool = False
+    unread: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """A remark on a column, or on the whole table. ``wrong`` if it looks like a mistake."""
 
@@ -62,6 +80,8 @@ class SchemaCheck:
     typical_length : float
         Median length of the rows as a share of the longest possible one.
     findings : tuple of Finding
+    persons : PersonCheck, optional
+        The ids of persons, where the schema names their column.
     """
 
     n_rows: int
@@ -71,6 +91,7 @@ class SchemaCheck:
     shortened: int
     typical_length: float
     findings: tuple[Finding, ...]
+    persons: PersonCheck | None = None
 
     @property
     def looks_wrong(self) -> bool:
@@ -113,6 +134,12 @@ class SchemaCheck:
         if self.classes:
             told = (f"{_cut(label, 24)} {share(count, self.n_rows)}" for label, count in self.classes.items())
             lines.append("Classes: " + ", ".join(told))
+        told_of = self.persons
+        if told_of is not None and not (told_of.absent or told_of.unread):
+            lines.append(
+                f"Persons, by {_cut(told_of.name, 24)}: {told_of.n_persons:,}; the most rows of one: "
+                f"{told_of.most_rows:,}; rows without an id: {share(told_of.missing, self.n_rows)}."
+            )
         if self.undeclared:
             lines.append(
                 f"Not declared, so not read: {', '.join(_cut(name, 24) for name in self.undeclared)}"

@@ -16,7 +16,15 @@ from typing import Any
 
 from dperm.datasets import toml
 from dperm.datasets.dates import Date
-from dperm.datasets.declared import Category, check_finished, check_hats, check_number, set_field, shortest
+from dperm.datasets.declared import (
+    Category,
+    check_finished,
+    check_hats,
+    check_number,
+    check_text,
+    set_field,
+    shortest,
+)
 from dperm.datasets.expansion import Feature, check_cross, crossed, parts_of, with_hats
 from dperm.datasets.features import Block, Categorical
 from dperm.datasets.hashed import Hashed
@@ -44,7 +52,8 @@ class Schema:
     declarations allow; longer rows are shortened to it. It comes from knowledge of the subject, not from rows.
     ``spline`` is the number of hats of every number that declares none and has no bins; if it is not declared
     either, :func:`dperm.datasets.expansion.default_hats` says how many. ``cross`` lists pairs of features with
-    categories or bins whose combinations become columns too. ``file`` is how files of text are written.
+    categories or bins whose combinations become columns too. ``file`` is how files of text are written. ``person``
+    names the column with the ids of persons, where one may have several rows; it is no feature.
 
     Guarantee
     ---------
@@ -58,6 +67,7 @@ class Schema:
     spline: int | None = None
     cross: tuple[tuple[str, str], ...] = ()
     file: FileLayout = AS_NAMED
+    person: str | None = None
 
     def __post_init__(self) -> None:
         set_field(self, "features", tuple(self.features))
@@ -79,10 +89,29 @@ class Schema:
         names = [feature.name for feature in self.features]
         if self.target.name in names:
             raise InvalidInput(f"features must not hold the target {self.target.name!r}.")
+        if self.person is not None:
+            self._check_person(names)
         parts = [part.name for part in parts_of(self.features)]
         columns = [column for block in self.blocks for column in block.column_names]
         if any(len(set(found)) != len(found) for found in (names, parts, columns)):
             raise InvalidInput("features lead to two columns of the same name; rename one of them.")
+
+    def _check_person(self, features: list[str]) -> None:
+        if check_text("person", self.person) == "":
+            raise InvalidInput(
+                "person must name the column with the ids of the persons; leave it out if there is none."
+            )
+        if self.person in (*features, self.target.name):
+            raise InvalidInput(
+                f"person names the column {self.person!r}, which is declared as a feature or the target too. An id is "
+                "nothing to learn from: leave it out of [features]."
+            )
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns of a table that are read: the features, the target, and the ids of persons."""
+        ids = () if self.person is None else (self.person,)
+        return (*(feature.name for feature in self.features), self.target.name, *ids)
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -146,10 +175,10 @@ class Schema:
         if not isinstance(data, Mapping):
             raise InvalidInput(f"{origin}: two tables were expected, [target] and [features].")
         for key in data:
-            if key not in ("target", "features", "rows", "file"):
+            if key not in ("target", "features", "rows", "file", "person"):
                 raise InvalidInput(
                     f"{origin}: unknown table {reprlib.repr(key)}; expected [target], [features] and, where "
-                    "wanted, [rows] and [file]."
+                    'wanted, [rows] and [file], and person = "COLUMN" before them.'
                 )
         for key in ("target", "features"):
             if not isinstance(data.get(key), Mapping):
@@ -170,14 +199,19 @@ class Schema:
             where = f"{origin}, [file]"
             file = _build(FileLayout, None, data.get("file", {}))
             where = f"{origin}, [features]" + (" and [rows]" if rows else "")
-            return cls(target=target, features=tuple(features), file=file, **rows)
+            person = data.get("person")
+            if "person" in data and not isinstance(person, str):
+                where = origin
+                raise InvalidInput(f"person must be the name of a column; got {reprlib.repr(person)}.")
+            return cls(target=target, features=tuple(features), file=file, person=person, **rows)
         except InvalidInput as error:
             raise InvalidInput(f"{where}: {error}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Nested dictionaries that :meth:`from_dict` reads back to an equal schema."""
-        rows, file = _table(self, ("target", "features", "file")), _table(self.file)
+        rows, file = _table(self, ("target", "features", "file", "person")), _table(self.file)
         return {
+            **({} if self.person is None else {"person": self.person}),
             "target": {"name": self.target.name, **_table(self.target)},
             **({"file": file} if file else {}),
             **({"rows": rows} if rows else {}),

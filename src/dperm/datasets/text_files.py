@@ -66,15 +66,22 @@ class TextTable:
             return pa.BufferReader(sheet_text(self.file, self.layout))
         return pa.input_stream(self.file, compression="gzip") if _is_packed(self.file) else self.file
 
-    def options(self, schema: Schema | None, as_text: bool = False) -> dict[str, Any]:
+    def options(
+        self, schema: Schema | None, as_text: bool = False, only: str | None = None
+    ) -> dict[str, Any]:
         """How PyArrow is to part and convert the columns, those that the schema declares to their kinds."""
+        import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
         convert: dict[str, Any] = {"decimal_point": self.layout.decimal}
         if schema is not None:
             kinds = {item.name: _arrow_type(item, as_text) for item in (schema.target, *schema.features)}
+            if schema.person is not None:
+                kinds[schema.person] = pa.string()  # as they are written: 007 is not 7
             convert["column_types"] = kinds
-            convert["include_columns"] = [name for name in self.names if name in kinds]
+            convert["include_columns"] = [
+                name for name in self.names if name in kinds and only in (None, name)
+            ]
         return {
             "parse_options": arrow_csv.ParseOptions(delimiter=self.delimiter),
             "convert_options": arrow_csv.ConvertOptions(**convert),

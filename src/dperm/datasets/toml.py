@@ -60,10 +60,17 @@ def value_text(value: Any) -> str:
     return f"[{', '.join(map(value_text, value))}]" if isinstance(value, list) else scalar(value)
 
 
-def write(tables: Mapping[str, Mapping[str, Any]], prefix: str = "") -> str:
-    """Text of nested tables, ending in a newline."""
-    lines = []
+def write(tables: Mapping[str, Any], prefix: str = "") -> str:
+    """Text of nested tables, with single values before them, ending in a newline."""
+    lines = [
+        f"{key(name)} = {value_text(value)}\n"
+        for name, value in tables.items()
+        if not isinstance(value, Mapping)
+    ]
+    lines.append("\n" if lines else "")
     for name, table in tables.items():
+        if not isinstance(table, Mapping):
+            continue
         header = prefix + key(name)
         values = {item: value for item, value in table.items() if not isinstance(value, Mapping)}
         if values or not table:

@@ -9,7 +9,7 @@ from dperm.engine.executors import Executor, LocalExecutor
 from dperm.engine.lazy import MappedRows
 from dperm.engine.reference import ReferenceEngine
 from dperm.engine.registry import engine_for, engine_names, open_rows, register_engine
-from dperm.engine.sharded import ShardedRows, labels_in
+from dperm.engine.sharded import ShardedRows, encoded_in, labels_in, persons_in
 from dperm.engine.shards import Placed, ShardSource
 from dperm.engine.spark_executor import SparkExecutor
 from dperm.engine.spark_shards import spark_shards
@@ -35,10 +35,12 @@ __all__ = [
     "SparseRows",
     "Table",
     "dask_shards",
+    "encoded_in",
     "engine_for",
     "engine_names",
     "labels_in",
     "open_rows",
+    "persons_in",
     "register_adapter",
     "register_engine",
     "source_of",

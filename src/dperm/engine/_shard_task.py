@@ -16,9 +16,10 @@ from dperm.engine._shard_cache import CACHE
 from dperm.engine.base import Engine, Floats
 from dperm.engine.drawn import Order, Sample
 from dperm.engine.held import HeldRows, check_labels
+from dperm.engine.person_ids import digests
 from dperm.engine.registry import engine_for
 from dperm.engine.shards import Encoder, ShardSource
-from dperm.errors import DpermError, InvalidInput
+from dperm.errors import DpermError, InvalidInput, Unsupported
 from dperm.losses import Loss
 from dperm.row_map import RowMap
 
@@ -60,8 +61,11 @@ class SafeTask(ABC):
             if given is None and shard < len(self.source.sizes):
                 self.source.rest(shard)
 
+    def _labels(self, shard: int, given: Loaded | None) -> Any:
+        return self.source.labels(shard) if given is None else self.source.given(shard, given)[1]
+
     def part(self, shard: int) -> Self:
-        return self
+        return replace(self, source=self.source.part(shard))
 
     @abstractmethod
     def _do(self, shard: int, given: Loaded | None) -> Any: ...
@@ -70,7 +74,7 @@ class SafeTask(ABC):
         """Rows and labels; beyond the last shard of the source there are empty rows only."""
         if shard >= len(self.source.sizes):
             return np.empty((0, self.source.n_features)), np.empty(0)
-        X, y = self.source.load(shard) if given is None else given
+        X, y = self.source.load(shard) if given is None else self.source.given(shard, given)
         shape = engine_for(X).shape_of(X)
         if shape != (self.source.sizes[shard], self.source.n_features):
             raise InvalidInput(
@@ -98,6 +102,7 @@ class Opening:
     threads: int | None
     encode: Encoder | None
     pieces: Mapping[int, Piece]
+    clip_bound: float | None = None
 
     def opened(self, shard: int, loaded: Loaded, empty: bool, used: set[Arithmetic]) -> Engine:
         X, labels = loaded
@@ -113,7 +118,10 @@ class Opening:
         rows = kind.of(X, y, row_map=self.row_map, n_rows=piece.n_rows, mask=piece.mask).noting(used)
         precise = self.precise or empty
         if isinstance(rows, HeldRows):
+            rows = rows if self.clip_bound is None else rows.sharing_clips(self.clip_bound)
             return rows.open(piece.order, precise=precise, threads=self.threads)
+        if self.clip_bound is not None:
+            raise Unsupported(f"{rows.name} rows in shards cannot be told apart by persons; give arrays.")
         return rows.open(piece.order, precise=precise)
 
 
@@ -140,7 +148,7 @@ class Pass(SafeTask):
         view = tuple(step if isinstance(step, tuple) else {shard: step[shard]} for step in self.view)
         own = None if self.own is None else {shard: self.own[shard]}
         opening = replace(self.opening, pieces={shard: self.opening.pieces[shard]})
-        return replace(self, opening=opening, view=view, own=own)
+        return replace(super().part(shard), opening=opening, view=view, own=own)
 
     def _do(self, shard: int, given: Loaded | None) -> Answer:
         empty = shard >= len(self.source.sizes)
@@ -166,8 +174,7 @@ class LabelCheck(SafeTask):
     loss: Loss
 
     def _do(self, shard: int, given: Loaded | None) -> None:
-        labels = self.source.labels(shard) if given is None else given[1]
-        check_labels(np.asarray(self.encode(labels)), self.loss)
+        check_labels(np.asarray(self.encode(self._labels(shard, given))), self.loss)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -188,4 +195,25 @@ class Labels(SafeTask):
     """The labels as they came, for a score."""
 
     def _do(self, shard: int, given: Loaded | None) -> Any:
-        return np.asarray(self.source.labels(shard) if given is None else given[1])
+        return np.asarray(self._labels(shard, given))
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class EncodedLabels(SafeTask):
+    """The labels as losses take them."""
+
+    encode: Encoder
+
+    def _do(self, shard: int, given: Loaded | None) -> Any:
+        return np.asarray(self.encode(self._labels(shard, given)))
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class PersonDigests(SafeTask):
+    """Whose rows they are. An executor that has a shard at hand has its ids behind the labels."""
+
+    def _do(self, shard: int, given: Any) -> Any:
+        found = digests(self.source.persons(shard) if given is None else given[2])
+        if len(found) != self.source.sizes[shard]:
+            raise InvalidInput(f"shard {shard} has another number of ids of persons than of rows.")
+        return found

@@ -7,9 +7,10 @@ from typing import Any
 
 from dperm.engine.shards import ShardSource
 
-Adapter = Callable[[Any, Any], ShardSource | None]
+Adapter = Callable[..., ShardSource | None]
 """From X and y as they came to a source, or None where they are of another kind. It looks at types and public facts
-alone, never at a value, and imports the package that it is for only when X is of it."""
+alone, never at a value, and imports the package that it is for only when X is of it. Where ``fit`` was told the name of
+the column with the ids of persons, that is a third argument."""
 
 _ADAPTERS: list[Adapter] = []
 
@@ -20,15 +21,16 @@ def register_adapter(adapter: Adapter) -> Adapter:
     return adapter
 
 
-def source_of(X: Any, y: Any = None) -> ShardSource | None:
+def source_of(X: Any, y: Any = None, person: str | None = None) -> ShardSource | None:
     """The shards that X and y are, or None for rows that are opened as they are.
 
     ``y`` is the labels, in a form that fits X, the name of a column of X, or None where X has them or has none.
+    ``person`` is the name of the column with the ids of persons, where there is one.
     """
     if isinstance(X, ShardSource):
         return X
     for adapter in _ADAPTERS:
-        source = adapter(X, y)
+        source = adapter(X, y) if person is None else adapter(X, y, person)
         if source is not None:
             return source
     return None

@@ -26,12 +26,13 @@ class DaskShards(ShardSource):
         n_features: int | Callable[[], int],
         has_labels: bool,
         feature_names: Sequence[str] | None = None,
+        person: str | None = None,
     ) -> None:
         self._blocks: Sequence[Any] = blocks
         self._sizes = sizes if callable(sizes) else tuple(int(n) for n in sizes)
         self._n_features, self.has_labels = n_features, has_labels
         self.feature_names = None if feature_names is None else tuple(feature_names)
-        self.key = uuid.uuid4().hex
+        self.key, self.person = uuid.uuid4().hex, person
 
     @property
     def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -53,8 +54,14 @@ class DaskShards(ShardSource):
     def load(self, shard: int) -> tuple[Any, Any]:
         import dask
 
-        (block,) = dask.compute(self._blocks[shard], scheduler="threads")
-        return block  # type: ignore[no-any-return]
+        return self.given(shard, dask.compute(self._blocks[shard], scheduler="threads")[0])
+
+    def persons(self, shard: int) -> Any:
+        import dask
+
+        if self.person is None:
+            return super().persons(shard)
+        return dask.compute(self._blocks[shard], scheduler="threads")[0][2]
 
     def executor(self) -> Executor:
         """The active Dask client's workers, or this process where there is none."""
@@ -73,7 +80,12 @@ class DaskShards(ShardSource):
 
 
 def dask_shards(
-    X: Any, y: Any = None, *, sizes: Sequence[int] | None = None, n_features: int | None = None
+    X: Any,
+    y: Any = None,
+    *,
+    sizes: Sequence[int] | None = None,
+    n_features: int | None = None,
+    person: str | None = None,
 ) -> ShardSource:
     """Shards of a Dask array, a Dask frame or a list of delayed blocks.
 
@@ -85,22 +97,34 @@ def dask_shards(
         An array that this process holds is not part of the shards.
     sizes, n_features
         Of delayed blocks, where they are known; otherwise blocks, like the parts of a frame, are computed to ask them.
+    person : str, optional
+        The column of a frame with the ids of persons, which is then no feature.
     """
-    source = _source(X, y, sizes, n_features)
+    source = _source(X, y, sizes, n_features, person)
     assert source.sizes  # computed now, before anyone pays for a fit
     return source
 
 
 @register_adapter
-def _adapted(X: Any, y: Any) -> ShardSource | None:
+def _adapted(X: Any, y: Any, person: str | None = None) -> ShardSource | None:
     listed = isinstance(X, list | tuple) and len(X) > 0 and _from_dask(X[0])
-    return _source(X, y) if listed or _from_dask(X) else None
+    return _source(X, y, person=person) if listed or _from_dask(X) else None
 
 
-def _source(X: Any, y: Any, sizes: Sequence[int] | None = None, n_features: int | None = None) -> ShardSource:
+def _source(
+    X: Any,
+    y: Any,
+    sizes: Sequence[int] | None = None,
+    n_features: int | None = None,
+    person: str | None = None,
+) -> ShardSource:
+    if person is not None and (isinstance(X, list | tuple) or _is_array(X)):
+        raise InvalidInput(
+            "arrays and delayed blocks have no columns with names: give groups, an id for each row."
+        )
     if isinstance(X, list | tuple):
         return _of_delayed(list(X), y, sizes, n_features)
-    return _of_array(X, y) if _is_array(X) else _of_frame(X, y, sizes)
+    return _of_array(X, y) if _is_array(X) else _of_frame(X, y, sizes, person)
 
 
 def _from_dask(X: Any) -> bool:
@@ -145,12 +169,14 @@ def _labels_of(y: Any, blocks: list[Any], sizes: Sequence[int]) -> list[Any] | N
     return y.rechunk((tuple(sizes),)).to_delayed().ravel().tolist()  # type: ignore[no-any-return]
 
 
-def _of_frame(X: Any, y: Any, told: Sequence[int] | None) -> ShardSource:
+def _of_frame(X: Any, y: Any, told: Sequence[int] | None, person: str | None) -> ShardSource:
     if not hasattr(X, "columns") or not hasattr(X, "to_delayed"):
         raise InvalidInput(f"no shards can be made of a {type(X).__name__}; give a Dask array or DataFrame.")
-    names = [name for name in X.columns if not (isinstance(y, str) and name == y)]
-    if isinstance(y, str) and len(names) == len(X.columns):
-        raise InvalidInput("y names no column of X.")
+    apart = [name for name in (y, person) if isinstance(name, str)]
+    names = [name for name in X.columns if name not in apart]
+    for what, name in (("y", y), ("groups", person)):
+        if isinstance(name, str) and name not in X.columns:
+            raise InvalidInput(f"{what} names no column of X.")
     other = [name for name in names if getattr(X.dtypes[name], "kind", "O") not in "biuf"]
     if other:
         raise InvalidInput(f"{len(other)} of {len(names)} columns hold no numbers; encode them first.")
@@ -158,14 +184,17 @@ def _of_frame(X: Any, y: Any, told: Sequence[int] | None) -> ShardSource:
 
     parts = X.to_delayed()
     sizes = partial(_lengths, parts) if told is None else told
-    if isinstance(y, str):
-        blocks = [dask.delayed(_table)(part, names, y) for part in parts]
-        return DaskShards(blocks, sizes, len(names), True, [str(name) for name in names])
+    ids = None if person is None else [dask.delayed(_column)(part, person) for part in parts]
+    columns, told_names = len(names), [str(name) for name in names]
     tables = [dask.delayed(_table)(part, names) for part in parts]
+    if isinstance(y, str):
+        blocks = _joined(tables, [dask.delayed(_column)(part, y) for part in parts], ids)
+        return DaskShards(blocks, sizes, columns, True, told_names, person)
     same_parts = type(y).__module__.startswith("dask.dataframe") or type(y).__module__.startswith("dask_expr")
     targets = y.to_delayed() if same_parts else y
     labels = _labels_of(targets, tables, () if isinstance(targets, list | tuple) else _called(sizes))
-    return DaskShards(_joined(tables, labels), sizes, len(names), labels is not None, [str(n) for n in names])
+    blocks = _joined(tables, labels, ids)
+    return DaskShards(blocks, sizes, columns, labels is not None, told_names, person)
 
 
 def _of_delayed(
@@ -199,17 +228,25 @@ def _called(sizes: Any) -> Sequence[int]:
     return sizes() if callable(sizes) else sizes  # type: ignore[no-any-return]
 
 
-def _joined(blocks: list[Any], labels: list[Any] | None) -> list[Any]:
+def _joined(blocks: list[Any], *apart: list[Any] | None) -> list[Any]:
+    """Rows with their labels and, where there are some, the ids of their persons."""
     import dask
 
-    pair = dask.delayed(_pair)
-    return [pair(block, None if labels is None else labels[i]) for i, block in enumerate(blocks)]
+    block_of = dask.delayed(_block)
+    return [
+        block_of(block, *(None if others is None else others[i] for others in apart))
+        for i, block in enumerate(blocks)
+    ]
 
 
-def _pair(X: Any, y: Any) -> tuple[Any, Any]:
-    return (X.to_numpy() if hasattr(X, "to_numpy") else X), None if y is None else np.asarray(y)
+def _block(X: Any, *apart: Any) -> tuple[Any, ...]:
+    rows = X.to_numpy() if hasattr(X, "to_numpy") else X
+    return (rows, *(None if others is None else np.asarray(others) for others in apart))
 
 
-def _table(part: Any, names: list[Any], y: str | None = None) -> Any:
-    X = part[names].to_numpy(dtype=np.float64)
-    return X if y is None else (X, part[y].to_numpy())
+def _table(part: Any, names: list[Any]) -> Any:
+    return part[names].to_numpy(dtype=np.float64)
+
+
+def _column(part: Any, name: str) -> Any:
+    return part[name].to_numpy()

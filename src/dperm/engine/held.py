@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from dperm.engine.base import Engine, Floats, Integers
 from dperm.engine.declared import DeclaredRows
 from dperm.engine.drawn import Order
+from dperm.engine.members import Members
 from dperm.errors import InvalidInput
 from dperm.losses import Loss, Weighted
 from dperm.losses.weighted import has_weights, targets_alone, weights_alone
@@ -36,6 +38,7 @@ class HeldRows(DeclaredRows):
         self, shape: tuple[int, int], y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None
     ) -> None:
         self._y = np.asarray(y)
+        self._clip_bound: float | None = None
         check_targets(self._y, shape[0])
         super().__init__(shape, row_map=row_map, n_rows=n_rows, mask=mask)
 
@@ -45,6 +48,15 @@ class HeldRows(DeclaredRows):
 
     def check_labels(self, loss: Loss) -> None:
         check_labels(self._y, loss)
+
+    def of_persons(self, members: Members) -> Self:
+        return super().of_persons(members).sharing_clips(members.bound)
+
+    def sharing_clips(self, bound: float) -> Self:
+        """The same rows, of persons: a row of weight ``bound`` has all of a clip, others their share of it."""
+        part = copy(self)
+        part._clip_bound = bound
+        return part
 
     def open(
         self,
@@ -77,8 +89,8 @@ class HeldRows(DeclaredRows):
             mask[position] = self._mask
         radius = math.nextafter(math.hypot(self._map.x_norm, self._map.intercept), math.inf)
         common: dict[str, Any] = {"y": placed, "mask": mask, "radius": radius}
-        if self.members is not None:
-            common["clip_share"] = weights_alone(placed) / self.members.bound * _DOWN
+        if self._clip_bound is not None:
+            common["clip_share"] = weights_alone(placed) / self._clip_bound * _DOWN
         return self._opened(position, common, precise, threads or available_processors(), **how)
 
     @abstractmethod

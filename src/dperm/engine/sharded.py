@@ -17,14 +17,24 @@ from dperm.arithmetic import Arithmetic
 from dperm.engine._gathering import gathered
 from dperm.engine._shard_cache import CACHE
 from dperm.engine._shard_layout import Layout, ShardRanges, check_order
-from dperm.engine._shard_task import LabelCheck, Labels, Opening, Pass, Piece, Predicted
+from dperm.engine._shard_task import (
+    EncodedLabels,
+    LabelCheck,
+    Labels,
+    Opening,
+    Pass,
+    PersonDigests,
+    Piece,
+    Predicted,
+)
 from dperm.engine.base import Engine, Evaluation, Floats
 from dperm.engine.declared import DeclaredRows
 from dperm.engine.drawn import Batches, DivisibleOrder, DivisibleSample, Order, OrderOfShards, Sample
 from dperm.engine.executors import Executor
 from dperm.engine.held import check_labels, check_targets
+from dperm.engine.person_ids import DIGEST, comparable
 from dperm.engine.registry import register_engine
-from dperm.engine.shards import ShardSource
+from dperm.engine.shards import Encoder, ShardSource
 from dperm.engine.stored import check_sizes
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss
@@ -87,7 +97,12 @@ class ShardedRows(DeclaredRows):
     def open(self, order: Order | None = None, *, precise: bool = False) -> ShardedEngine:
         """An engine over the shards; none is loaded before a pass asks for it."""
         if order is not None and not isinstance(order, DivisibleOrder):
-            raise Unsupported("this order cannot be drawn for rows that lie in shards.")
+            raise Unsupported(
+                "this order cannot be drawn for rows that lie in shards."
+                if self.members is None
+                else "an order of persons cannot be drawn for rows in shards, since those of one person may lie in "
+                "several: use auto, objective, output, dp-gd or dp-sgd, or rows in memory."
+            )
         divided = None if order is None else order.split(self._counts)
         if divided is not None:
             check_order(divided, self._counts)
@@ -95,10 +110,11 @@ class ShardedRows(DeclaredRows):
         opening = Opening(
             token=uuid.uuid4().hex,
             row_map=self._map,
-            precise=precise or not self._source.keeps_places,
+            precise=precise or not self._source.keeps_places or self.members is not None,
             threads=self._executor.threads,
             encode=self._encode,
             pieces={shard: self._piece(layout, shard, divided) for shard in layout.live},
+            clip_bound=None if self.members is None else self.members.bound,
         )
         radius = math.nextafter(math.hypot(self._map.x_norm, self._map.intercept), math.inf)
         n_columns = self._shape[1] + (self._map.intercept > 0)
@@ -133,7 +149,8 @@ class ShardedEngine(Engine):
     the same bits in one process, on a cluster, and after a lost worker.
 
     Where the source keeps places, what two tables share is rounded alike: how rows are cut depends on public numbers,
-    and the shards of the rows that both have answer the same bits. Where it does not, passes are precise.
+    and the shards of the rows that both have answer the same bits. Where it does not, or a person may have several
+    rows, passes are precise.
 
     An answer is as precise as the engine of the shards says. Adding S shards takes S - 1 more additions than a chain
     may have by its contract; with S at most n / 80 + 800 that is inside the factor of two that the contract leaves.
@@ -295,6 +312,20 @@ def labels_in(source: ShardSource) -> NDArray[Any]:
     """The labels of all shards as they came, for a score."""
     shards = [shard for shard, n in enumerate(source.sizes) if n]
     return np.concatenate(list(gathered(source.executor(), Labels(source=source), shards)))
+
+
+def encoded_in(source: ShardSource, encode: Encoder) -> NDArray[Any]:
+    """The labels of all shards, each encoded where it is."""
+    shards = [shard for shard, n in enumerate(source.sizes) if n]
+    found = gathered(source.executor(), EncodedLabels(source=source, encode=encode), shards)
+    return np.concatenate(list(found)) if shards else np.empty(0)
+
+
+def persons_in(source: ShardSource) -> NDArray[np.bytes_]:
+    """What stands for the person of each row of all shards."""
+    shards = [shard for shard, n in enumerate(source.sizes) if n]
+    found = gathered(source.executor(), PersonDigests(source=source), shards)
+    return comparable(np.concatenate([np.empty(0, DIGEST), *found]))
 
 
 def _with_empty(sizes: Sequence[int], n_rows: int) -> tuple[int, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from dperm.engine.executors import Executor, LocalExecutor
+from dperm.errors import InvalidInput
 
 
 class ShardSource(ABC):
@@ -45,6 +46,12 @@ class ShardSource(ABC):
 
     feature_names: tuple[str, ...] | None = None
 
+    person: str | None = None
+    """The name of the column with the ids of persons, where the shards hold them; it is no feature."""
+
+    persons_are_apart: bool = True
+    """Whether ``persons`` can be told before a row is read."""
+
     @abstractmethod
     def load(self, shard: int) -> tuple[Any, Any]:
         """Rows of any kind that an engine opens, and their labels as they came, or None."""
@@ -52,6 +59,20 @@ class ShardSource(ABC):
     def labels(self, shard: int) -> Any:
         """The labels alone, where that is shorter."""
         return self.load(shard)[1]
+
+    def persons(self, shard: int) -> Any:
+        """The id of the person of each row, where ``person`` names their column."""
+        raise InvalidInput(
+            "these shards hold no ids of persons; give groups, an id for each row of all shards."
+        )
+
+    def given(self, shard: int, loaded: Any) -> tuple[Any, Any]:
+        """Rows and labels of a shard that an executor has at hand."""
+        return loaded[0], loaded[1]
+
+    def part(self, shard: int) -> Self:
+        """The same source with what one shard needs alone."""
+        return self
 
     def rest(self, shard: int) -> None:  # noqa: B027
         """Called on the worker when a task on a shard is done: what can be had again at no great cost may go."""
@@ -80,12 +101,19 @@ class Placed(ShardSource):
         self.has_labels, self.classes = source.has_labels, source.classes
         self.sizes_are_known, self.keeps_places = source.sizes_are_known, source.keeps_places
         self.feature_names = source.feature_names
+        self.person, self.persons_are_apart = source.person, source.persons_are_apart
 
     def load(self, shard: int) -> tuple[Any, Any]:
         return self._source.load(shard)
 
     def labels(self, shard: int) -> Any:
         return self._source.labels(shard)
+
+    def persons(self, shard: int) -> Any:
+        return self._source.persons(shard)
+
+    def given(self, shard: int, loaded: Any) -> tuple[Any, Any]:
+        return self._source.given(shard, loaded)
 
     def rest(self, shard: int) -> None:
         self._source.rest(shard)
@@ -114,22 +142,31 @@ class ArrayShards(ShardSource):
     sizes : sequence of int
         Rows of each slice, all of X together.
     y : array, optional
+    persons : array, optional
+        The id of the person of each row.
     """
 
     keeps_places = True
 
-    def __init__(self, X: Any, sizes: Sequence[int], y: Any = None) -> None:
+    def __init__(self, X: Any, sizes: Sequence[int], y: Any = None, persons: Any = None) -> None:
         import uuid
 
-        self._X, self._y = X, y
+        self._X, self._y, self._persons = X, y, persons
+        self.person = None if persons is None else "person"
         self.sizes = tuple(int(size) for size in sizes)
         self.n_features, self.has_labels = int(X.shape[1]), y is not None
         self.key = uuid.uuid4().hex
         self._ends = [sum(self.sizes[: j + 1]) for j in range(len(self.sizes))]
 
     def load(self, shard: int) -> tuple[Any, Any]:
-        rows = slice(self._ends[shard] - self.sizes[shard], self._ends[shard])
+        rows = self._rows(shard)
         return self._X[rows], None if self._y is None else self._y[rows]
+
+    def persons(self, shard: int) -> Any:
+        return super().persons(shard) if self._persons is None else self._persons[self._rows(shard)]
+
+    def _rows(self, shard: int) -> slice:
+        return slice(self._ends[shard] - self.sizes[shard], self._ends[shard])
 
 
 Encoder = Callable[[Any], Any]

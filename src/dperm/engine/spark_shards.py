@@ -6,6 +6,7 @@ import os
 import tempfile
 import uuid
 import weakref
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,12 @@ class SparkShards(ShardSource):
     another order. The files stay as they are, and each is read as a whole.
     """
 
-    def __init__(self, frame: Any, y: str | None, folder: str | None = None) -> None:
-        names = [name for name in frame.columns if name != y]
-        _check_columns(frame, names, y)
-        self._frame, self._y, self._names = frame, y, names
+    def __init__(
+        self, frame: Any, y: str | None, folder: str | None = None, person: str | None = None
+    ) -> None:
+        names = [name for name in frame.columns if name not in (y, person)]
+        _check_columns(frame, names, {"y": y, "groups": person})
+        self._frame, self._y, self._names, self.person = frame, y, names, person
         self._wished = folder
         self._files: tuple[str, ...] = ()
         self._sizes: tuple[int, ...] | None = None
@@ -61,10 +64,16 @@ class SparkShards(ShardSource):
         return X, None if self._y is None else table.column(self._y).to_numpy()
 
     def labels(self, shard: int) -> Any:
+        return self._column(shard, self._y)
+
+    def persons(self, shard: int) -> Any:
+        return super().persons(shard) if self.person is None else self._column(shard, self.person)
+
+    def _column(self, shard: int, name: str | None) -> Any:
         import pyarrow.parquet as pq
 
         path, filesystem = _opened(self._files[shard])
-        return pq.ParquetFile(path, filesystem=filesystem).read(columns=[self._y]).column(0).to_numpy()
+        return pq.ParquetFile(path, filesystem=filesystem).read(columns=[name]).column(0).to_numpy()
 
     def executor(self) -> Executor:
         from dperm.engine.spark_executor import SparkExecutor
@@ -77,7 +86,7 @@ class SparkShards(ShardSource):
             self._delete()
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("_y", "_names", "_files", "n_features", "has_labels", "feature_names", "key")
+        kept = ("_y", "_names", "_files", "n_features", "has_labels", "feature_names", "key", "person")
         return {name: self.__dict__[name] for name in kept} | {"_sizes": self.sizes}
 
     def _write(self) -> None:
@@ -86,8 +95,7 @@ class SparkShards(ShardSource):
 
         folder = self._folder()
         columns = [col(_quoted(name)).cast("double").alias(name) for name in self._names]
-        if self._y is not None:
-            columns.append(col(_quoted(self._y)))
+        columns += [col(_quoted(name)) for name in (self._y, self.person) if name is not None]
         path, filesystem = _opened(folder)
         self._delete = weakref.finalize(self, _delete, folder)
         self._frame.select(*columns).write.parquet(f"{folder}/rows")
@@ -111,7 +119,9 @@ class SparkShards(ShardSource):
         return tempfile.mkdtemp(prefix="dperm-")  # for this user alone
 
 
-def spark_shards(frame: Any, y: str | None = None, folder: str | None = None) -> ShardSource:
+def spark_shards(
+    frame: Any, y: str | None = None, folder: str | None = None, person: str | None = None
+) -> ShardSource:
     """Write the rows of a Spark DataFrame to Parquet files, and take these as shards.
 
     Parameters
@@ -123,26 +133,29 @@ def spark_shards(frame: Any, y: str | None = None, folder: str | None = None) ->
     folder : str, optional
         A private folder that the driver and all workers can read and write, as a path or a URI. The files in it are as
         sensitive as the rows; ``close`` deletes them.
+    person : str, optional
+        The column with the ids of persons, which is then no feature.
     """
-    source = SparkShards(frame, y, folder)
+    source = SparkShards(frame, y, folder, person)
     assert source.sizes  # written now, before anyone pays for a fit
     return source
 
 
 @register_adapter
-def _adapted(X: Any, y: Any) -> ShardSource | None:
+def _adapted(X: Any, y: Any, person: str | None = None) -> ShardSource | None:
     if type(X).__module__.partition(".")[0] != "pyspark" or not hasattr(X, "mapInArrow"):
         return None
     if y is not None and not isinstance(y, str):
         raise InvalidInput(
             "the labels of a Spark DataFrame are one of its columns: give y as the column's name."
         )
-    return SparkShards(X, y)
+    return SparkShards(X, y, None, person)
 
 
-def _check_columns(frame: Any, names: list[str], y: str | None) -> None:
-    if y is not None and len(names) == len(frame.columns):
-        raise InvalidInput("y names no column of X.")
+def _check_columns(frame: Any, names: list[str], apart: Mapping[str, str | None]) -> None:
+    for what, name in apart.items():
+        if name is not None and name not in frame.columns:
+            raise InvalidInput(f"{what} names no column of X.")
     kinds = {field.name: field.dataType.typeName() for field in frame.schema.fields}
     other = [name for name in names if not kinds[name].startswith(_NUMBERS)]
     if other:

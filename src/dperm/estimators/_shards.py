@@ -17,13 +17,14 @@ IN_SHARDS = "labels that lie in the shards, beside their rows"
 
 
 @contextmanager
-def in_shards(X: Any, y: Any = None) -> Iterator[tuple[Any, Any]]:
+def in_shards(X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Any, Any]]:
     """X and y as they came; or the shards that they are, and ``IN_SHARDS`` where these hold the labels.
 
-    Labels on a device are brought to the host. What was made for these shards alone is given back in the end.
+    ``groups`` may be the name of the column with the ids of persons, which is then no feature. Labels on a device are
+    brought to the host. What was made for these shards alone is given back in the end.
     """
     with unquoted():
-        source = source_of(X, y)
+        source = source_of(X, y, groups if isinstance(groups, str) else None)
     if source is None:
         yield X, on_host(y)
         return

@@ -59,6 +59,7 @@ def margins_and_targets(
     """
     check_is_fitted(model)
     with in_shards(made(X), made(y)) as (rows, targets):
+        _check_persons(rows)
         margins = _margins(model, features_alone(model, rows), neighbours)
         with unquoted():
             known = labels_in(rows) if are_in_shards(targets) else targets
@@ -99,6 +100,14 @@ def _margins(model: PrivateLinearModel, X: Any, neighbours: Neighbours) -> Vecto
             _check_place(X, neighbours)
             return kind.margins_of(X, row_map, weights, constant)
         return _joined(X, row_map, weights, constant)
+
+
+def _check_persons(X: Any) -> None:
+    if isinstance(X, ShardSource) and X.person is not None:
+        raise Unsupported(
+            "these shards hold rows of persons, who may have several, and rows in shards are counted one by one: there "
+            "is no guarantee for a person to be had. Give the rows as an array or frame, with groups."
+        )
 
 
 def _check_place(X: Any, neighbours: Neighbours) -> None:

@@ -29,7 +29,7 @@ from dperm.estimators._rows import check_features, check_names, checked_features
 from dperm.estimators._shards import check_told, features_alone, in_shards
 from dperm.estimators._shown import model_html
 from dperm.estimators._surroundings import surroundings
-from dperm.estimators.persons import GroupedRows, declared_persons, loss_of_persons, of_persons
+from dperm.estimators.persons import GroupedRows, declared_persons, grouped_rows, loss_of_persons, of_persons
 from dperm.estimators.report import PrivacyReport
 from dperm.ledger import Ledger
 from dperm.losses import Loss
@@ -253,14 +253,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         hidden = self.max_rows is not None and Neighbours.parse(self.neighbours) is Neighbours.ADD_REMOVE
         return 0 if hidden else 1
 
-    def _grouped(self, groups: Any, n_rows: int) -> GroupedRows | None:
-        """Which rows belong to which person, where ``fit`` was told."""
-        if groups is None:
-            return None
+    def _grouped(self, groups: Any, X: Any, n_rows: int) -> GroupedRows | None:
+        """Which rows belong to which person, where ``fit`` was told or the shards know."""
         with unquoted():
-            grouped = GroupedRows.of(groups)
-            grouped.check_rows(n_rows)
-        return grouped
+            return grouped_rows(groups, X, n_rows, self.ledger is not None)
 
     def _problem(self, n_samples: int, n_features: int, loss: Loss, by_person: bool = False) -> Problem:
         """The public facts of this fit; l2 is 0 where a rule of the mechanism sets it."""

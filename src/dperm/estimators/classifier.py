@@ -141,12 +141,13 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             Labels, all of them in ``classes``, which are declared where the labels lie in shards.
         **weights
             ``sample_weight``, one number for each row, where ``sample_weight_bound`` is declared. Weights outside 0 to
-            the bound are cut off. A weight must follow from its own row. ``groups``, the id of the person of each row:
-            the guarantee is then for a person with all rows (docs/persons.md).
+            the bound are cut off. A weight must follow from its own row. ``groups``, the id of the person of each row,
+            or the name of a column of a frame in shards: the guarantee is then for a person with all rows
+            (docs/persons.md). Shards that hold the ids need none.
         """
         groups, weights = groups_in(weights)
         sample_weight = sample_weight_in(weights, self.sample_weight_bound)
-        with in_shards(X, y) as (rows, labels):
+        with in_shards(X, y, groups) as (rows, labels):
             coefficients, intercept = self._fitted(rows, labels, sample_weight, groups)
         self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
         self.intercept_ = np.atleast_1d(intercept)
@@ -162,7 +163,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         weights = weights_of(self.class_weight, classes)
         if are_in_shards(y):
             refuse_in_shards(sample_weight)
-        grouped = self._grouped(groups, shape[0])
+        grouped = self._grouped(groups, X, shape[0])
         n_units = shape[0] if grouped is None else grouped.n_persons
 
         def read() -> tuple[Any, Any]:

@@ -179,14 +179,15 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
             Numbers; those outside ``y_range`` are cut off at its ends.
         **weights
             ``sample_weight``, one number for each row, where ``sample_weight_bound`` is declared. Weights outside 0 to
-            the bound are cut off. A weight must follow from its own row. ``groups``, the id of the person of each row:
-            the guarantee is then for a person with all rows (docs/persons.md).
+            the bound are cut off. A weight must follow from its own row. ``groups``, the id of the person of each row,
+            or the name of a column of a frame in shards: the guarantee is then for a person with all rows
+            (docs/persons.md). Shards that hold the ids need none.
         """
         groups, weights = groups_in(weights)
         sample_weight = sample_weight_in(weights, self.sample_weight_bound)
         middle, half = self._scale()
         encode = partial(encode_numbers, low=middle - half, high=middle + half)
-        with in_shards(X, y) as (rows, targets):
+        with in_shards(X, y, groups) as (rows, targets):
             coefficients, intercept = self._fitted(rows, targets, encode, sample_weight, groups)
         self.coef_ = half * coefficients
         self.intercept_ = float(middle + half * intercept)
@@ -199,7 +200,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         shape = self._table_shape(X, y, self.ledger is not None)
         if are_in_shards(y):
             refuse_in_shards(sample_weight)
-        grouped = self._grouped(groups, shape[0])
+        grouped = self._grouped(groups, X, shape[0])
         n_units = shape[0] if grouped is None else grouped.n_persons
 
         def read() -> tuple[Any, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from dperm.codes import CodedTable
+from dperm.engine import ShardSource, encoded_in, persons_in
+from dperm.engine.kept_shards import KeptShards, rows_at
 from dperm.engine.members import Members
 from dperm.errors import InvalidInput
 from dperm.losses import Loss, Weighted
@@ -24,6 +24,14 @@ GROUPS = "groups"
 _NOT_DECLARED = (
     "max_rows_per_person and person_loss are about persons: give fit the ids of the persons with groups=, one for each "
     "row."
+)
+_NO_COLUMN = (
+    "groups is the name of a column only where X is a Dask or Spark frame or a PyArrow dataset with that column, or "
+    "shards that hold it. Otherwise give the ids, one for each row."
+)
+_CONVERT_FIRST = (
+    "With a ledger the number of persons must be known before a row is read: write the rows to a folder of shards "
+    "first, with dperm convert or dperm.data.write_shards, and fit on that."
 )
 _SUM_NEEDS_BOUND = (
     "person_loss='sum' adds up all rows of a person, so it needs max_rows_per_person, a number that is declared "
@@ -79,6 +87,26 @@ class GroupedRows:
         return np.asarray(self.before < most)
 
 
+def grouped_rows(groups: Any, rows: Any, n_rows: int, paying: bool) -> GroupedRows | None:
+    """Which rows belong to which person, where ``fit`` was told or the shards know."""
+    known = rows.person if isinstance(rows, ShardSource) else None
+    if isinstance(groups, str) and groups != known:
+        raise InvalidInput(_NO_COLUMN)
+    if known is not None:
+        if groups is not None and not isinstance(groups, str):
+            raise InvalidInput(
+                "these shards hold the ids of the persons beside their rows; leave groups out."
+            )
+        if paying and not rows.persons_are_apart:
+            raise InvalidInput(_CONVERT_FIRST)
+        groups = persons_in(rows)
+    if groups is None:
+        return None
+    grouped = GroupedRows.of(groups)
+    grouped.check_rows(n_rows)
+    return grouped
+
+
 def groups_in(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The ``groups`` among keyword arguments of ``fit``, and the others."""
     return given.get(GROUPS), {name: value for name, value in given.items() if name != GROUPS}
@@ -110,15 +138,26 @@ def loss_of_persons(loss: Loss, persons: Persons | None) -> Loss:
 
 
 def of_persons(
-    rows: Any, targets: NDArray[Any], grouped: GroupedRows, problem: Problem
-) -> tuple[Any, NDArray[Any], Members | None]:
-    """The rows that are kept, their targets with their shares as weights, and who they belong to."""
+    rows: Any, targets: Any, grouped: GroupedRows, problem: Problem
+) -> tuple[Any, Any, Members | None]:
+    """The rows that are kept, their targets with their shares as weights, and who they belong to.
+
+    Targets of rows in shards may be what encodes them there; they are fetched where each needs a weight of its own.
+    Whether rows are left out is nothing that a pass may depend on, so shards are wrapped in any case.
+    """
     persons = problem.persons
     assert persons is not None
     kept = grouped.kept(persons.rows_per_person)
     person = grouped.person
-    if not kept.all():
-        rows, targets, person = rows_at(rows, np.flatnonzero(kept)), targets[kept], person[kept]
+    if isinstance(rows, ShardSource):
+        rows = KeptShards(rows, kept)
+    elif not kept.all():
+        rows = rows_at(rows, np.flatnonzero(kept))
+    if not callable(targets):
+        targets = targets[kept]
+    elif problem.many_rows:
+        targets = encoded_in(rows, targets)
+    person = person[kept]
     if not problem.many_rows:
         return rows, targets, None
     weights = weights_alone(targets)
@@ -126,15 +165,6 @@ def of_persons(
         weights = weights / np.bincount(person)[person]
     members = Members(person, problem.n_rows, problem.loss.heaviest)
     return rows, weighted_targets(targets_alone(targets), weights), members
-
-
-def rows_at(rows: Any, places: Integers) -> Any:
-    """Some rows of a table in memory."""
-    if isinstance(rows, CodedTable):
-        return rows.take(places)
-    if sparse.issparse(rows):
-        return rows.tocsr()[places]
-    return np.asarray(rows)[places]
 
 
 def _missing(ids: NDArray[Any]) -> bool:

@@ -31,6 +31,10 @@ Vector = NDArray[np.float64]
 NAME = "decision threshold"
 OBJECTIVES = ("balanced_accuracy", "f1", "accuracy")
 _NOISY = 0.005
+_BY_ROWS = (
+    "a threshold is tuned by counts of rows, and this model was trained by person, who may have several: there is no "
+    "guarantee for a person to be had. Choose the threshold on public rows, or by what a false alarm costs."
+)
 _AT_LEAST = re.compile(r"(recall|precision)>=(0\.\d+|1\.0|1)")
 
 
@@ -93,6 +97,8 @@ def tuned(model: Any, X: Any, y: Any, budget: Budget, objective: str, purse: Thr
     One Gaussian release of the histogram of margins by label, within the budget: docs/proofs/selection.md, Theorem 5.
     """
     check_objective(objective)
+    if "persons" in model.privacy_.statement:
+        raise Unsupported(_BY_ROWS)
     check_purse(purse)
     if model.certificate_["unit"] != UNITS["row"]:
         raise Unsupported(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 
 from dperm import __version__
 from dperm.certificate.document import plain
-from dperm.errors import InvalidInput
-from dperm.estimators.apart import made, margins_and_targets
+from dperm.errors import InvalidInput, PrivacyWarning
+from dperm.estimators.apart import count_rows, made, margins_and_targets, quoting_nothing
 from dperm.estimators.labels import encode_labels
+from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.bins import DEFAULTS, check_bins
 from dperm.evaluation.classifying import Judged, class_counts, class_design, judged, loss_cap
 from dperm.evaluation.design import Integers
@@ -30,6 +32,10 @@ from dperm.privacy import Budget, Gate
 
 Vector = NDArray[np.float64]
 
+_BY_ROW = (
+    "The model was trained by person, and this evaluation is private for single rows: a person with k of them is "
+    "protected k times less. Give groups, the id of the person of each row."
+)
 NEITHER = (
     "give a budget to spend on the evaluation, for example Budget(epsilon=0.5, delta=1e-6), or local=True for exact "
     "figures that must not be published: every figure computed from private rows tells about them."
@@ -61,6 +67,7 @@ def evaluate(
     bins: int | None = None,
     error_bound: float | None = None,
     random_state: Any = None,
+    groups: Any = None,
     local: bool = False,
 ) -> Evaluation:
     """Judge a fitted model on private test rows, with one release of noisy counts that costs ``budget``.
@@ -85,6 +92,9 @@ def evaluate(
         must be known without the rows. Noise on MAE falls with it, on the squared errors with its square.
     random_state
         Anything but None makes the noise predictable, and the result not private.
+    groups : array-like of shape (n_samples,), optional
+        The id of the person of each row. The guarantee is then for a person with all rows: one row of each counts, the
+        first, and ``max_rows`` bounds the persons.
     local : bool
         Exact figures without noise, for the owner of the rows alone. Not private, not to be published; no budget.
 
@@ -112,18 +122,27 @@ def evaluate(
     if local:
         if budget is not None or ledger is not None or dataset is not None:
             raise InvalidInput("local figures spend nothing: leave out budget, ledger and dataset.")
+        if groups is not None:
+            raise InvalidInput("local figures are those of all rows, whoever they are of: leave out groups.")
         return _exact(subject, X, y, DEFAULTS[0] if bins is None else bins)
     if not isinstance(budget, Budget):
         raise InvalidInput(NEITHER[0].upper() + NEITHER[1:])
     purse = Purse.checked(ledger, dataset, random_state)
-    told, public = public_rows(X, budget, relation, max_rows, purse)
+    grouped = None
+    if groups is not None:
+        with quoting_nothing():
+            grouped = GroupedRows.of(groups)
+            grouped.check_rows(count_rows(X, ledger is not None))
+    elif "persons" in subject.model.privacy_.statement:
+        warnings.warn(_BY_ROW, PrivacyWarning, stacklevel=2)
+    told, public = public_rows(X, budget, relation, max_rows, purse, grouped)
     plan, gate = (
         plan_for(subject, budget, relation, public, bins, error_bound),
         Gate.from_random_state(random_state),
     )
 
     def read() -> _Rows:
-        rows = _read(subject, X, y, relation)
+        rows = _read(subject, X, y, relation, grouped)
         check_read(len(rows), told, max_rows)
         return rows
 
@@ -131,7 +150,8 @@ def evaluate(
         return plan.release(plan.design.vector(_counts(subject, plan, rows)), gate)
 
     label = f"evaluation of model {subject.digest[:12]}"
-    entry, released = purse.paid(plan, read, release, label, mechanism="evaluation")
+    unit = "row" if grouped is None else "person"
+    entry, released = purse.paid(plan, read, release, label, mechanism="evaluation", unit=unit)
     return Evaluation(
         **figures(subject, plan.design, released, plan.noise.scale, told, plan.bins, error_bound),
         **_about(subject),
@@ -141,16 +161,28 @@ def evaluate(
         neighbours=relation.value,
         ledger_entry=entry,
         release=recorded(gate, plan, released) | {"bins": plan.bins, "error_bound": error_bound},
-        notes=_notes(subject, purse.secure, error_bound),
+        notes=_notes(subject, purse.secure, error_bound, grouped is not None),
     )
 
 
-def _read(subject: Subject, X: Any, y: Any, relation: Neighbours) -> _Rows:
-    """Margins and targets; a record is quoted by no error, and no warning tells of one."""
+def _read(
+    subject: Subject, X: Any, y: Any, relation: Neighbours, grouped: GroupedRows | None = None
+) -> _Rows:
+    """Margins and targets; a record is quoted by no error, and no warning tells of one.
+
+    Of rows that belong to persons the first of each is left: a person then changes what one row changes. Places move
+    with the number of rows of a person, so rows are such that margins do not depend on them.
+    """
+    if grouped is not None:
+        relation = Neighbours.ADD_REMOVE
     with telling_nothing():
         if subject.steps:
             X = subject.transformed(made(X))
         margins, targets = margins_and_targets(subject.model, X, y, relation)
+        if grouped is not None:
+            grouped.check_rows(len(margins))
+            kept = grouped.kept(1)
+            margins, targets = margins[kept], targets[kept]
         if subject.task == "regression":
             values = np.asarray(targets, np.float64)
             if not np.isfinite(values).all():
@@ -194,8 +226,10 @@ def _about(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _notes(subject: Subject, secure: bool, error_bound: float | None) -> tuple[str, ...]:
+def _notes(subject: Subject, secure: bool, error_bound: float | None, by_person: bool) -> tuple[str, ...]:
     found = [] if secure else [SEEDED_NOTE]
+    if by_person:
+        found.append("One row of each person counts, the first: the guarantee is for a person with all rows.")
     if subject.has_probabilities:
         cap = loss_cap(len(subject.classes))
         found.append(f"The log loss of one row counts {cap:.3g} at most.")

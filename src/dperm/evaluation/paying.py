@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, PrivacyWarning
 from dperm.estimators.apart import count_rows, quoting_nothing
+from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.design import MOST_ROWS
 from dperm.evaluation.planning import Plan
 from dperm.ledger import Ledger
@@ -52,6 +53,7 @@ class Purse:
         release: Callable[[Rows], Vector],
         label: str,
         mechanism: str,
+        unit: str = "row",
     ) -> tuple[str | None, Vector]:
         """The charge, made before a row is read, and what was released."""
         if self.ledger is None:
@@ -62,7 +64,7 @@ class Purse:
             release,
             dataset=self.dataset,
             neighbours=plan.neighbours.value,
-            unit="row",
+            unit=unit,
             kind="evaluate",
             label=label,
             mechanism=mechanism,
@@ -70,11 +72,18 @@ class Purse:
 
 
 def public_rows(
-    X: Any, budget: Budget, relation: Neighbours, max_rows: Any, purse: Purse
+    X: Any,
+    budget: Budget,
+    relation: Neighbours,
+    max_rows: Any,
+    purse: Purse,
+    grouped: GroupedRows | None = None,
 ) -> tuple[int | None, int]:
-    """The number of rows where it is public, and a public number that it does not exceed."""
+    """The number of rows, or of persons, where it is public, and a public number that it does not exceed."""
     _check_capacity(relation, max_rows)
-    told = count_rows(X, purse.ledger is not None) if relation is Neighbours.REPLACE_ONE else None
+    told = None
+    if relation is Neighbours.REPLACE_ONE:
+        told = count_rows(X, purse.ledger is not None) if grouped is None else grouped.n_persons
     if told == 0:
         raise InvalidInput("there are no rows to evaluate on.")
     public = told if max_rows is None else max_rows

@@ -100,6 +100,8 @@ class Outlook:
             left = math.sqrt(whole**2 - spent**2)
             words = f"... charged ε = {evaluation:g} here"
             found.append(self._way(words, left, fewer))
+        if self.problem.many_rows:  # which a search does not take
+            return found
         return [*found, self._way(f"a search of {CANDIDATES:g} settings", searched, fewer)]
 
     def _way(self, name: str, mu: float, n_rows: int) -> Way:

@@ -43,6 +43,10 @@ def losses_in_words(outlook: Outlook) -> list[str]:
         f"({constants()['made']}). Of each table, left out of the fit, {shares} of the runs lay in it. A forecast for "
         "tables like those, not a promise."
     )
+    if outlook.problem.many_rows:
+        lines.append(
+            "The study had one row of each person; the rows of one person count here as their mean does."
+        )
     return lines + beyond_in_words(outlook)
 
 
@@ -68,10 +72,11 @@ def noise_in_words(outlook: Outlook) -> list[str]:
     rows, n = outlook.rows_worth, outlook.problem.n_rows
     hidden = outlook.problem.neighbours is Neighbours.ADD_REMOVE
     change = "adding or removing" if hidden else "replacing"
-    of = f"{_count(rows)} rows of at most {n:,}" if hidden else f"{_count(rows)} of the {n:,} rows"
+    units = f"{outlook.problem.unit}s"
+    of = f"{_count(rows)} {units} of at most {n:,}" if hidden else f"{_count(rows)} of the {n:,} {units}"
     if rows > n:
         return [
-            f"In size it is more than {change} all {n:,} rows could do to the fit; noise level {outlook.level:.2g}."
+            f"In size it is more than {change} all {n:,} {units} could do to the fit; noise level {outlook.level:.2g}."
         ]
     return [
         f"In size it is what {change} {of} at worst could do to the fit ({100 * rows / n:.2g} %); noise level "
@@ -82,15 +87,18 @@ def noise_in_words(outlook: Outlook) -> list[str]:
 def half_in_words(outlook: Outlook) -> list[str]:
     """What would halve the first loss."""
     if outlook.too_noisy:
-        return ["More rows, fewer features or a larger ε; this is too far off to say how much."]
+        return [
+            f"More {outlook.problem.unit}s, fewer features or a larger ε; this is too far off to say how much."
+        ]
     half = outlook.half()
     name = NAMES[next(iter(outlook.losses))]
     if half is None:
         return [f"Next to no {name} is expected to be lost: there is nothing to halve."]
+    units = f"{outlook.problem.unit}s"
     if half.n_rows is None:
-        return [f"Half of the loss of {name} was not reached in the study by rows or by ε."]
-    epsilon = "" if half.epsilon is None else f", or ε = {half.epsilon:.2g} with these rows"
-    return [f"{_rounded(half.n_rows):,} rows at ε = {outlook.budget.epsilon:g}{epsilon}."]
+        return [f"Half of the loss of {name} was not reached in the study by {units} or by ε."]
+    epsilon = "" if half.epsilon is None else f", or ε = {half.epsilon:.2g} with these {units}"
+    return [f"{_rounded(half.n_rows):,} {units} at ε = {outlook.budget.epsilon:g}{epsilon}."]
 
 
 def _number(share: float) -> str:

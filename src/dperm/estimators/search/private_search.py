@@ -46,6 +46,10 @@ from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, entropy_from
 from dperm.privacy.cost import Cost
 
+_BY_ROWS = (
+    "a search parts and counts rows, so it has no guarantee for a person with several of them: choose the settings on "
+    "public rows and fit once with groups=, or give one row of each person and no groups."
+)
 _NEEDS_MAX_ROWS = "neighbours='add-remove' needs max_rows, a public number that the table never exceeds."
 
 
@@ -161,14 +165,17 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.ledger = ledger
         self.dataset = dataset
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> PrivateSearchCV:
+    def fit(self, X: ArrayLike, y: ArrayLike, **unfit: Any) -> PrivateSearchCV:
         """Plan from public facts, then search on the rows and release the best candidate.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+        **unfit
+            ``groups`` and ``sample_weight`` are refused: a search parts and counts rows, each of another person.
         """
+        _refuse(unfit)
         grid = self._grid()
         entropy = entropy_from(self.random_state)
         task = self._task(X, y)
@@ -262,6 +269,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 "a search gives no intervals: they would not know that the model was chosen. Leave inference at False, "
                 "and fit the settings that you want intervals for by themselves."
             )
+        if self.estimator.max_rows_per_person is not None:
+            raise Unsupported(_BY_ROWS)
         if isinstance(self.estimator, PrivateLinearRegression):
             self.estimator._scale()  # a range that is missing is told of before anything is spent
         return settings_of(self.estimator, self.param_grid)
@@ -356,6 +365,14 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.best_estimator_, self.best_params_, self.best_score_ = model, dict(params), score
         self.privacy_ = report
         return self
+
+
+def _refuse(unfit: Mapping[str, Any]) -> None:
+    """What ``fit`` of an estimator takes and a search does not."""
+    if unfit.get("groups") is not None:
+        raise Unsupported(_BY_ROWS)
+    for name in unfit.keys() - {"groups"}:
+        raise TypeError(f"fit() of a search got an unexpected keyword argument {name!r}; it takes X and y.")
 
 
 def _plan_of(model: PrivateLinearModel, task: Task) -> Plan:
