@@ -144,6 +144,7 @@ def means(
         other=other,
         label=None if label is None else _class_named(label, list(schema.classes)),
         bounds=bounds,
+        groups=rows.groups,
         neighbours=neighbours,
         max_rows=max_rows,
         ledger=None if ledger_path is None else Ledger(ledger_path),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 
 from dperm import __version__
 from dperm.certificate.document import plain
-from dperm.errors import InvalidInput, PrivacyWarning
-from dperm.estimators.apart import count_rows, made, margins_and_targets, quoting_nothing
+from dperm.errors import InvalidInput
+from dperm.estimators.apart import made, margins_and_targets
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.bins import DEFAULTS, check_bins
@@ -21,7 +20,15 @@ from dperm.evaluation.design import Integers
 from dperm.evaluation.exact import exact_class_figures, exact_regression_figures
 from dperm.evaluation.figures import figures
 from dperm.evaluation.found import LOCAL_NOTE, SEEDED_NOTE
-from dperm.evaluation.paying import Purse, check_read, public_rows, recorded, telling_nothing
+from dperm.evaluation.paying import (
+    BY_PERSON,
+    Purse,
+    check_read,
+    grouped_rows,
+    public_rows,
+    recorded,
+    telling_nothing,
+)
 from dperm.evaluation.planning import Plan, plan_for
 from dperm.evaluation.regressing import regression_counts
 from dperm.evaluation.result import Evaluation
@@ -32,10 +39,6 @@ from dperm.privacy import Budget, Gate
 
 Vector = NDArray[np.float64]
 
-_BY_ROW = (
-    "The model was trained by person, and this evaluation is private for single rows: a person with k of them is "
-    "protected k times less. Give groups, the id of the person of each row."
-)
 NEITHER = (
     "give a budget to spend on the evaluation, for example Budget(epsilon=0.5, delta=1e-6), or local=True for exact "
     "figures that must not be published: every figure computed from private rows tells about them."
@@ -128,13 +131,7 @@ def evaluate(
     if not isinstance(budget, Budget):
         raise InvalidInput(NEITHER[0].upper() + NEITHER[1:])
     purse = Purse.checked(ledger, dataset, random_state)
-    grouped = None
-    if groups is not None:
-        with quoting_nothing():
-            grouped = GroupedRows.of(groups)
-            grouped.check_rows(count_rows(X, ledger is not None))
-    elif "persons" in subject.model.privacy_.statement:
-        warnings.warn(_BY_ROW, PrivacyWarning, stacklevel=2)
+    grouped = grouped_rows(X, groups, purse, "persons" in subject.model.privacy_.statement)
     told, public = public_rows(X, budget, relation, max_rows, purse, grouped)
     plan, gate = (
         plan_for(subject, budget, relation, public, bins, error_bound),
@@ -229,7 +226,7 @@ def _about(subject: Subject) -> dict[str, Any]:
 def _notes(subject: Subject, secure: bool, error_bound: float | None, by_person: bool) -> tuple[str, ...]:
     found = [] if secure else [SEEDED_NOTE]
     if by_person:
-        found.append("One row of each person counts, the first: the guarantee is for a person with all rows.")
+        found.append(BY_PERSON)
     if subject.has_probabilities:
         cap = loss_cap(len(subject.classes))
         found.append(f"The log loss of one row counts {cap:.3g} at most.")

@@ -23,6 +23,12 @@ from dperm.privacy import Budget, Gate
 Vector = NDArray[np.float64]
 Rows = TypeVar("Rows")
 
+BY_PERSON = "One row of each person counts, the first: the guarantee is for a person with all rows."
+_BY_ROW = (
+    "The model was trained by person, and this release is private for single rows: a person with k of them is "
+    "protected k times less. Give groups, the id of the person of each row."
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Purse:
@@ -69,6 +75,18 @@ class Purse:
             label=label,
             mechanism=mechanism,
         )
+
+
+def grouped_rows(X: Any, groups: Any, purse: Purse, trained_by_person: bool) -> GroupedRows | None:
+    """Which rows belong to which person, where ``groups`` says so; a warning where only the training knew."""
+    if groups is not None:
+        with quoting_nothing():
+            grouped = GroupedRows.of(groups)
+            grouped.check_rows(count_rows(X, purse.ledger is not None))
+        return grouped
+    if trained_by_person:
+        warnings.warn(_BY_ROW, PrivacyWarning, stacklevel=3)
+    return None
 
 
 def public_rows(

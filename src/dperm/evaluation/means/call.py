@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dperm import __version__
 from dperm.errors import InvalidInput
 from dperm.estimators.apart import made
+from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.design import Integers
 from dperm.evaluation.found import SEEDED_NOTE
 from dperm.evaluation.means.counting import GROUPS, Groups, means_design
@@ -17,7 +18,15 @@ from dperm.evaluation.means.declared import Declared, declared_groups
 from dperm.evaluation.means.figures import means
 from dperm.evaluation.means.quantity import Quantity, quantity_of
 from dperm.evaluation.means.result import MeanPredictions
-from dperm.evaluation.paying import Purse, check_read, public_rows, recorded, telling_nothing
+from dperm.evaluation.paying import (
+    BY_PERSON,
+    Purse,
+    check_read,
+    grouped_rows,
+    public_rows,
+    recorded,
+    telling_nothing,
+)
 from dperm.evaluation.planning import Plan
 from dperm.evaluation.subject import subject_of
 from dperm.ledger import Ledger
@@ -43,6 +52,7 @@ def mean_predictions(
     other: str | None = None,
     label: Any = None,
     bounds: tuple[float, float] | None = None,
+    groups: Any = None,
     neighbours: str = "replace-one",
     max_rows: int | None = None,
     ledger: Ledger | None = None,
@@ -70,6 +80,8 @@ def mean_predictions(
     bounds : (float, float), optional
         Predictions outside count as the nearest end, and noise falls with the distance of the two; by default from 0 to
         1, or the declared range of a regression. They must be known without the rows.
+    groups : array-like with one id for each row, optional
+        The person of each row: the first row of each then counts, and the guarantee is for a person with all rows.
     neighbours, max_rows
         As of the estimators: under "add-remove" the number of rows is private too and ``max_rows`` bounds it.
     ledger, dataset
@@ -80,8 +92,9 @@ def mean_predictions(
 
     Guarantee
     ---------
-    Without ``random_state`` all of the result is (epsilon, delta)-differentially private for these rows, one row being
-    the unit (docs/proofs/means.md). Of the training rows it tells nothing that the model does not.
+    Without ``random_state`` all of the result is (epsilon, delta)-differentially private for these rows, one row, or
+    with ``groups`` one person, being the unit (docs/proofs/means.md). Of the training rows it tells nothing that the
+    model does not.
 
     Examples
     --------
@@ -101,12 +114,13 @@ def mean_predictions(
     if not isinstance(budget, Budget):
         raise InvalidInput(NEEDS_BUDGET)
     purse = Purse.checked(ledger, dataset, random_state)
-    told, _ = public_rows(X, budget, relation, max_rows, purse)
+    grouped = grouped_rows(X, groups, purse, "persons" in subject.model.privacy_.statement)
+    told, _ = public_rows(X, budget, relation, max_rows, purse, grouped)
     plan = Plan(design=means_design(declared.n_cells), budget=budget, neighbours=relation)
     gate = Gate.from_random_state(random_state)
 
     def read() -> Rows:
-        rows = _read(quantity, declared, X, by, relation)
+        rows = _read(quantity, declared, X, by, relation, grouped)
         check_read(len(rows[0]), told, max_rows)
         return rows
 
@@ -114,7 +128,8 @@ def mean_predictions(
         return plan.release(plan.design.vector({GROUPS: _counts(declared, rows)}), gate)
 
     words = f"mean predictions of model {subject.digest[:12]}"
-    entry, released = purse.paid(plan, read, release, words, mechanism="means")
+    unit = "row" if grouped is None else "person"
+    entry, released = purse.paid(plan, read, release, words, mechanism="means", unit=unit)
     found = means(released, plan.noise.scale, told, quantity.ends)
     return MeanPredictions(
         model=subject.digest,
@@ -130,25 +145,42 @@ def mean_predictions(
         neighbours=relation.value,
         ledger_entry=entry,
         release=recorded(gate, plan, released),
-        notes=_notes(quantity, bounds is not None, purse.secure),
+        notes=_notes(quantity, bounds is not None, purse.secure, grouped is not None),
         library=__version__,
     )
 
 
-def _read(quantity: Quantity, declared: Declared, X: Any, by: Any, relation: Neighbours) -> Rows:
-    """The group of each row and its prediction in halves of the range."""
+def _read(
+    quantity: Quantity,
+    declared: Declared,
+    X: Any,
+    by: Any,
+    relation: Neighbours,
+    grouped: GroupedRows | None,
+) -> Rows:
+    """The group of each row and its prediction in halves of the range; of persons, of their first rows.
+
+    Places move with the number of rows of a person, so predictions are then such as do not depend on them.
+    """
     with telling_nothing():
         rows = made(X)
-        predicted = quantity.in_halves(rows, relation)
-        return declared.places(rows, by, len(predicted)), predicted
+        predicted = quantity.in_halves(rows, relation if grouped is None else Neighbours.ADD_REMOVE)
+        places = declared.places(rows, by, len(predicted))
+        if grouped is None:
+            return places, predicted
+        grouped.check_rows(len(predicted))
+        kept = grouped.kept(1)
+        return places[kept], predicted[kept]
 
 
 def _counts(declared: Declared, rows: Rows) -> Integers:
     return Groups(declared.n_cells).count(*rows)
 
 
-def _notes(quantity: Quantity, narrowed: bool, secure: bool) -> tuple[str, ...]:
+def _notes(quantity: Quantity, narrowed: bool, secure: bool, by_person: bool) -> tuple[str, ...]:
     found = [] if secure else [SEEDED_NOTE]
+    if by_person:
+        found.append(BY_PERSON)
     if narrowed or quantity.place is None:
         low, high = quantity.ends
         found.append(f"Predictions are cut off at {low:g} and {high:g}.")
