@@ -83,3 +83,19 @@ def test_cautions_count_persons():
 def test_a_threshold_on_counts_of_rows_is_refused():
     with pytest.raises(Unsupported, match="this model protects one person"):
         fitted().tune_threshold(X, Y, epsilon=0.5, delta=1e-7)
+
+
+def test_a_summary_takes_no_curvature_from_rows_whose_weight_nothing_tells():
+    """Taken for 1 each, three rows that are added up would make "at least" three times too much."""
+    many = np.tile(X, (10, 1)), np.tile(Y, 10)
+    patient = np.arange(1200) // 3
+    auto = {"mechanism": "auto", "random_state": 0}
+    told = {
+        "rows": model(**auto).fit(*many),
+        "mean": model(**auto).fit(*many, groups=patient),
+        "sum": model(**auto, person_loss="sum", max_rows_per_person=3).fit(*many, groups=patient),
+        "weights": model(**auto, sample_weight_bound=3.0).fit(*many, sample_weight=np.full(1200, 3.0)),
+    }
+    sure = {name: fit.summary().sure for name, fit in told.items()}
+    assert sure["rows"] == sure["mean"] == "at least"
+    assert {sure["sum"], sure["weights"]} <= {"at most", "not known"}

@@ -43,11 +43,14 @@ class Curvature:
 
 
 def curvature(model: PrivateLinearModel, inside: Inside, schema: Schema | None) -> Curvature | None:
-    """For one margin per row and released moments of the rows; None where there are none."""
+    """For one margin per row and released moments of the rows; None where there are none.
+
+    None too where rows, or all rows of a person, may weigh more than one row: nothing tells how much they do.
+    """
     row_map, statement = model.row_map_, model.privacy_.statement
     loss = loss_of(statement["problem"])
     real = loss.labels == "real"
-    if not row_map.released or loss.outputs > 1 or model.n_features_in_ > MOST_COLUMNS:
+    if not row_map.released or loss.outputs > 1 or model.n_features_in_ > MOST_COLUMNS or loss.heaviest > 1:
         return None
     if not (real or loss.has_log_odds):
         return None
