@@ -191,6 +191,30 @@ CASES |= {
             "class_weight": {1: 0.5, 0: 0.1},
         },
     ),
+    "auto, intervals": (PrivateLogisticRegression, {"inference": True}),
+    "auto, intervals, regression, removable": (
+        PrivateLinearRegression,
+        {"inference": True, "y_range": (0, 3), **REMOVABLE},
+    ),
+    "objective, intervals, removable": (
+        PrivateLogisticRegression,
+        {"mechanism": "objective", "inference": True, **REMOVABLE},
+    ),
+    "objective, intervals, soft squares": (
+        PrivateLinearRegression,
+        {
+            "mechanism": "objective",
+            "loss": "soft-clipped-squared",
+            "residual_bound": 0.5,
+            "inference": True,
+            "y_range": (0, 3),
+        },
+    ),
+    "dp-gd, intervals": (PrivateLogisticRegression, {"mechanism": DPGD(steps=9), "inference": True}),
+    "adassp, intervals": (
+        PrivateLinearRegression,
+        {"mechanism": "adassp", "inference": True, "y_range": (0, 3)},
+    ),
     "seeded": (PrivateLogisticRegression, {"random_state": 3}),
 }
 NO_GUARANTEE = ("none", "majority", "objective-pure", "seeded")
@@ -198,6 +222,7 @@ FOLLOW_WEIGHTS = (  # sensitivities that nobody can compute from the file
     "dp-gd",
     "dp-gd, split, standardised",
     "dp-gd, removable",
+    "dp-gd, intervals",
     "dp-agd",
     "dp-agd, dear choices",
     "dp-agd, weighted, svm",

@@ -84,7 +84,7 @@ def replay(
     compared: list[Comparison] = []
     try:
         one.run(mechanism, plan, left)
-        findings += checks.planned(plan, one)
+        findings += [*checks.planned(plan, one), *checks.for_intervals(plan, one)]
         if plan.private:
             same.run(mechanism, plan, table_of(problem, pair.left))
             other.answers = answers_for(plan, one, pair)
@@ -175,7 +175,8 @@ def _with_another_job(plan: Plan, rows: Rows) -> Iterator[Finding]:
     """Two jobs in one run, the other one of a larger budget: each must be as planned, recorded and told by itself."""
     larger = Budget(BESIDE * plan.budget.epsilon, plan.budget.delta)
     try:
-        beside = plan.mechanism.plan(plan.problem, larger)
+        intervals = {} if plan.inference is None else {"inference": True}
+        beside = plan.mechanism.plan(plan.problem, larger, **intervals)
     except DpermError:
         return
     if beside.trained_by.mechanism != plan.trained_by.mechanism:
@@ -186,6 +187,7 @@ def _with_another_job(plan: Plan, rows: Rows) -> Iterator[Finding]:
         run = both.of_lane(k)
         found = [
             *checks.planned(one, run),
+            *checks.for_intervals(one, run),
             *checks.records(run),
             *checks.told_map(one, run),
             *checks.certified(one, run, table),

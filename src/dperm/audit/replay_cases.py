@@ -70,6 +70,7 @@ def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool =
                 yield plan
     yield from _weighted(mechanism, budget)
     yield from _telling(mechanism)
+    yield from _inferring(mechanism, budget)
     if chooses:
         for loss, relation in product(example_losses(), Neighbours):
             sizes = [(WIDE, budget)]
@@ -105,6 +106,15 @@ def _telling(mechanism: Mechanism) -> Iterator[Plan]:
         yield from islice((plan for plan in plans if plan is not None), 1)
 
 
+def _inferring(mechanism: Mechanism, budget: Budget) -> Iterator[Plan]:
+    """With a release for intervals, for each loss and relation that it can be had for."""
+    for loss, relation in product(example_losses(), Neighbours):
+        problem = Problem(loss=loss, neighbours=relation, **FACTS)
+        plan = short_plan(mechanism, problem, budget, {}, inference=True)
+        if plan is not None:
+            yield plan
+
+
 def _changes(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
     """Nothing, standardised rows in both variants, and each setting of ``OTHERWISE`` that the mechanism has."""
     exact: dict[str, Any] = {} if mechanism.accounting == "tight" else {"accounting": "tight"}
@@ -122,6 +132,8 @@ def short_plan(
     budget: Budget,
     changes: Mapping[str, Any],
     brief: Mapping[str, Any] = BRIEF,
+    *,
+    inference: bool = False,
 ) -> Plan | None:
     """A plan for short runs, or with more of the mechanism's own settings, or more l2, if it refuses; or None."""
     known = {part.name for part in fields(mechanism)} & set(brief)
@@ -129,7 +141,8 @@ def short_plan(
     for tried, kept in product([problem, *stronger], (known, known - {"batch_size"}, set[str]())):
         try:
             wanted = {name: brief[name] for name in kept}
-            return replace(mechanism, **{**wanted, **changes}).plan(tried, budget)
+            changed = replace(mechanism, **{**wanted, **changes})
+            return changed.plan(tried, budget, inference=True) if inference else changed.plan(tried, budget)
         except DpermError:
             continue
     return None

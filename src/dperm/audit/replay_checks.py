@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from dperm.audit.coupling import gradient_sum
 from dperm.audit.neighbours import Pair
 from dperm.audit.price_check import ROUNDING
-from dperm.audit.watch import Watch
+from dperm.audit.watch import Passage, Watch
 from dperm.audit.watched_rows import WatchedTable
 from dperm.audit.watched_source import WatchedEntropy
 from dperm.mechanisms import Outcome, Plan
 from dperm.mechanisms.gradient.noisy_sgd import HiddenPlan
 from dperm.mechanisms.objective.family import OBJECTIVE_NOISE, ObjectivePlan
+from dperm.mechanisms.statistics.adassp import MOMENTS
 from dperm.privacy import GaussianNoise
 from dperm.row_map import RowMap
 
@@ -99,6 +100,8 @@ def outcome(one: Outcome, other: Outcome) -> Iterator[Finding]:
         yield Finding("outcome", "the records or the certificate of the outcome depend on the rows")
     if one.row_map != other.row_map:
         yield Finding("outcome", "the map of the rows that the outcome tells depends on the rows")
+    if not np.array_equal(_told(one), _told(other)):
+        yield Finding("outcome", "the same releases led to other numbers for intervals")
 
 
 def entropy(one: Watch, same: Watch, other: Watch) -> Iterator[Finding]:
@@ -132,7 +135,7 @@ def planned(plan: Plan, run: Watch) -> Iterator[Finding]:
             yield Finding("plan", "a plan without noise has an outcome that looks private")
         return
     inner = plan.trained_by
-    public = [p for p in run.passages if p.kind != "hidden"][_first(plan) :]
+    public = _trained([p for p in run.passages if p.kind != "hidden"][_first(plan) :], plan)
     drawn = [p for p in public if isinstance(inner, ObjectivePlan) and p.name == OBJECTIVE_NOISE]
     made = len(public) - len(drawn)
     if not 1 <= made <= plan.releases:
@@ -147,6 +150,31 @@ def planned(plan: Plan, run: Watch) -> Iterator[Finding]:
         )
     if plan.releases == 1 and public and public[0].noise != plan.noise:
         yield Finding("plan", f"the noise is {public[0].noise}, planned was {plan.noise}")
+
+
+def _trained(passages: list[Passage], plan: Plan) -> list[Passage]:
+    """Without the passage for intervals, which is the last one where it is planned."""
+    if plan.inference is None or not passages or passages[-1].noise != plan.inference.noise:
+        return passages
+    return passages[:-1]
+
+
+def for_intervals(plan: Plan, run: Watch) -> Iterator[Finding]:
+    """What is told for intervals was released, last, with the noise that was planned."""
+    told, last = _told(run.outcome), run.passages[-1] if run.passages else None
+    if plan.inference is None:
+        if len(told):
+            yield Finding("plan", "numbers for intervals were told that were not planned")
+    elif last is None or last.name != plan.inference.name or last.noise != plan.inference.noise:
+        yield Finding("plan", "the release for intervals is not the planned one, or not the last")
+    else:
+        released = [passage.released for passage in run.passages if passage.name in (*MOMENTS, last.name)]
+        if not np.array_equal(told, np.concatenate(released)):
+            yield Finding("outcome", "numbers for intervals were told that were not released")
+
+
+def _told(outcome: Outcome) -> Vector:
+    return np.empty(0) if outcome.told is None else outcome.told
 
 
 def records(run: Watch) -> Iterator[Finding]:
@@ -230,7 +258,7 @@ def stationary(plan: Plan, run: Watch, pair: Pair) -> Iterator[Finding]:
     plan = plan.trained_by
     if plan.residual is None or not run.passages:
         return
-    *_, last = run.passages
+    *_, last = _trained(run.passages, plan)
     n, l2 = plan.problem.n_rows, plan.settings.get("l2_used", plan.problem.l2)
     assert isinstance(l2, float)
     drawn = [passage.released for passage in run.passages if passage.name == OBJECTIVE_NOISE]

@@ -42,7 +42,8 @@ KINDS = {
 }
 
 
-WEIGHTS = {"class_weight", "sample_weight_bound"}  # parameters that a file holds where they are set
+WEIGHTS = {"class_weight", "sample_weight_bound"}
+UNSET = {**dict.fromkeys(WEIGHTS), "inference": False}  # parameters that a file holds where they are not this
 
 
 def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> None:
@@ -59,6 +60,7 @@ def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Non
         chosen = (
             statement["mechanism"]["asked"]["name"] == Auto.name
             and statement["version"] not in older.VERSIONS
+            and "inference" not in statement
         )
         asked = describe_loss(_by_rule(loss, statement) if chosen else loss)
     elif WEIGHTS & parameters.keys():

@@ -65,7 +65,8 @@ class Inference:
     share: float
     mu: float
     noise_scale: float
-    released: list[float]
+    weight: float | None
+    moments: list[float] | None
 
 
 class Release:

@@ -20,9 +20,12 @@ def check_plan(statement: Mapping[str, Any], asked_l2: object = None) -> str:
     """Every field that a plan decides, from the library itself; and l2, where its rule was ``asked``."""
     mechanism = mechanism_of(statement["mechanism"]["asked"])
     problem, budget = problem_of(statement), Budget(**statement["budget"])
-    if asked_l2 == AUTO and not math.isclose(problem.l2, mechanism.l2_rule(problem, budget), rel_tol=CLOSE):
-        raise InvalidInput(f"problem, l2 is not what l2='auto' stands for{_other_version(statement)}.")
-    plan = mechanism.plan(problem, budget)
+    intervals = {"inference": True} if "inference" in statement else {}
+    if asked_l2 == AUTO:
+        by_rule = mechanism.regularised(problem, budget, **intervals).l2
+        if not math.isclose(problem.l2, by_rule, rel_tol=CLOSE):
+            raise InvalidInput(f"problem, l2 is not what l2='auto' stands for{_other_version(statement)}.")
+    plan = mechanism.plan(problem, budget, **intervals)
     expected = planned_part(plan, statement["targets"], statement["around"])
     expected["version"] = statement["version"]  # of the form; an older one says the same of the plan
     stated = {name: statement[name] for name in (*expected, *OPTIONAL) if name in statement}

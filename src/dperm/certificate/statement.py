@@ -28,6 +28,7 @@ UNITS = {"row": UNIT, "person": "one person"}
 NOT_MET, CAUTION = "NOT MET", "CAUTION"  # how a line begins that voids the guarantee, or only warns
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "opendp", "dp-accounting")
 RELEASED = ("coefficients", "intercept", "classes", "feature_names", "row_map")  # what one digest is about
+IF_RELEASED = ("inference",)  # and what it is about where a file has it
 
 PLACES = (
     "The order of the rows does not depend on what they hold: sums are rounded row by row and block by block."
@@ -50,7 +51,10 @@ _PARTS = {
     "planned": forms.Planned,
     "entropy": forms.Entropy,
 }
-OPTIONAL = {"persons": forms.Persons, "inference": forms.Inference}  # parts that a statement has where they apply
+OPTIONAL = {
+    "persons": forms.Persons,
+    "inference": forms.Inference,
+}  # parts that a statement has where they apply
 
 
 def statement_of(
@@ -130,6 +134,7 @@ def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) 
         },
         "standardisation": None if standardisation is None else standardisation.stated,
         "assumptions": assumptions(plan, targets, around),
+        **({} if plan.inference is None else {"inference": plan.inference.stated}),
     }
     return {name: plain(name, value, strict=False) for name, value in stated.items()}
 
@@ -182,12 +187,16 @@ def released_names(version: int) -> tuple[str, ...]:
 
 def released_as(version: int, released: Mapping[str, Any]) -> dict[str, Any]:
     """Those parts as a file with a certificate of this version holds them."""
-    parts = {name: released[name] for name in released_names(version)}
+    names = (*released_names(version), *(name for name in IF_RELEASED if name in released))
+    parts = {name: released[name] for name in names}
     return older.released_then(parts) if version in older.VERSIONS else parts
 
 
 def model_digest(released: Mapping[str, Any], version: int = VERSION) -> str:
-    """SHA-256 over coefficients, intercept, classes, feature names and the map of rows, as the file holds them."""
+    """SHA-256 over coefficients, intercept, classes, feature names and the map of rows, as the file holds them.
+
+    Over the numbers for intervals too, where there are some.
+    """
     return digest(released_as(version, released))
 
 
@@ -202,7 +211,8 @@ def check_digests(document: Mapping[str, Any]) -> str:
         raise InvalidInput("the certificate was changed: its digest is not that of its text.")
     if model_digest(document, statement["version"]) != statement["model"]["sha256"]:
         raise InvalidInput(
-            "coefficients, intercept, classes, feature names or row map are not those that the certificate is about."
+            "coefficients, intercept, classes, feature names, row map or the numbers for intervals are not those that "
+            "the certificate is about."
         )
     if file_digest(document) != document["digest"]:
         raise InvalidInput("the file was changed: its digest is not that of its content.")

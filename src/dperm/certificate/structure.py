@@ -90,6 +90,8 @@ def check_parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) 
         "fit_intercept": problem["intercept"] > 0,
         "max_rows": problem["n_rows"] if removable else None,
     }
+    if "inference" in statement or "inference" in stated:
+        expected["inference"] = "inference" in statement
     if statement["targets"]["kind"] == "range":
         expected["y_range"] = [statement["targets"]["low"], statement["targets"]["high"]]
     for name, value in expected.items():

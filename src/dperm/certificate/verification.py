@@ -10,6 +10,7 @@ import numpy as np
 from dperm.certificate.accountant import Price
 from dperm.certificate.constants import unproven
 from dperm.certificate.facts import Facts
+from dperm.certificate.inference import check_told
 from dperm.certificate.older import check_not_centred
 from dperm.certificate.released_map import check_row_map
 from dperm.certificate.replanning import check_plan
@@ -73,6 +74,8 @@ def verify(
     examination.run("claim", STRUCTURE, lambda: check_claim(statement))
     computed = FORMULA if statement["standardisation"] is not None else STRUCTURE
     examination.run("map of the rows", computed, lambda: check_row_map(document, statement))
+    if "inference" in document or "inference" in statement:
+        examination.run("numbers for intervals", STRUCTURE, lambda: check_told(document, statement))
     examination.run("parameters of the estimator", STRUCTURE, lambda: check_parameters(document, statement))
     if "threshold" in document:
         examination.threshold = document["threshold"]

@@ -82,6 +82,14 @@ PARAMETERS: Entries = {
         noise grows with it.
         """,
     ),
+    "inference": (
+        "bool",
+        """
+        Spend a share of the budget on a noisy curvature at the released weights, and for numbers on squared residuals,
+        from which confidence intervals are made. "auto" then trains with the loss that was asked for, on rows as they
+        came. For the logistic and the squared loss, and for "auto", "objective", "dp-gd" and "adassp".
+        """,
+    ),
     "random_state": (
         "int, Generator or RandomState",
         """

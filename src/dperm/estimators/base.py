@@ -20,6 +20,7 @@ import dperm
 from dperm.certificate import bind, statement_of, unbind
 from dperm.certificate.cautions import cautions
 from dperm.certificate.document import plain
+from dperm.certificate.inference import curvature_in
 from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
@@ -32,8 +33,10 @@ from dperm.estimators.report import PrivacyReport
 from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
+from dperm.mechanisms.inference import Curvature
 from dperm.mechanisms.plan_words import name_used
 from dperm.neighbours import Neighbours
+from dperm.planning.checks import check_flag
 from dperm.planning.penalty import AUTO, L2, parse_l2
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
@@ -58,6 +61,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     row_map_: RowMap
     privacy_: PrivacyReport
     ledger_entry_: str | None
+    _curvature: Curvature | None = None  # what intervals are made of, and the numbers that it was told by
+    _told: list[float] | None = None
 
     # Not in the signature of ``fit``: what looks for it there, such as boosting, would weigh rows by other rows.
     __metadata_request__fit = {"sample_weight": None}  # noqa: RUF012
@@ -74,6 +79,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         neighbours: str = "replace-one",
         max_rows: int | None = None,
         sample_weight_bound: float | None = None,
+        inference: bool = False,
         random_state: Any = None,
         ledger: Ledger | None = None,
         dataset: str | None = None,
@@ -87,6 +93,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.neighbours = neighbours
         self.max_rows = max_rows
         self.sample_weight_bound = sample_weight_bound
+        self.inference = inference
         self.random_state = random_state
         self.ledger = ledger
         self.dataset = dataset
@@ -137,8 +144,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _plan(self, n_rows: int, n_features: int, loss: Loss) -> Plan:
         """The plan that both ``plan`` and ``fit`` follow."""
+        check_flag("inference", self.inference)
         budget, mechanism = Budget(self.epsilon, self.delta), resolve(self.mechanism)
         problem = self._problem(n_rows, n_features, loss)
+        if self.inference:
+            by_rule = self.l2 == AUTO
+            problem = mechanism.regularised(problem, budget, inference=True) if by_rule else problem
+            return mechanism.plan(problem, budget, inference=True)
         return mechanism.plan(problem if self.l2 != AUTO else mechanism.regularised(problem, budget), budget)
 
     def _planned(self, n_rows: int, n_features: int, loss: Loss) -> Plan:
@@ -189,6 +201,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         )
         self.row_map_ = outcome.row_map
         self.privacy_ = self._report(plan, outcome, gate)
+        self._told = None if outcome.told is None else outcome.told.tolist()
+        self._curvature = curvature_in({"inference": self._told}, self.privacy_.statement)
         return self.row_map_.coefficients(outcome.weights)
 
     def _margins(self, X: ArrayLike) -> Vector:
@@ -291,12 +305,17 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
 
 def restore(
-    estimator: PrivateLinearModel, statement: dict[str, Any], row_map: RowMap, names_of_encoder: bool
+    estimator: PrivateLinearModel,
+    statement: dict[str, Any],
+    row_map: RowMap,
+    names_of_encoder: bool,
+    told: tuple[Curvature | None, list[float] | None] = (None, None),
 ) -> None:
     """Give a model that was read from a file what ``fit`` had left of its guarantee and its rows."""
     estimator._certificate = statement
     estimator.privacy_ = PrivacyReport.of(unbind(statement))
     estimator.ledger_entry_ = statement["model"]["ledger_entry"]
+    estimator._curvature, estimator._told = told
     estimator.row_map_ = row_map
     estimator._names_of_encoder = names_of_encoder
 
@@ -316,4 +335,6 @@ def released_numbers(estimator: Any) -> dict[str, Any]:
         "feature_names": getattr(estimator, "feature_names_in_", None),
         "row_map": estimator.row_map_.to_dict(),
     }
+    if estimator._told is not None:
+        released["inference"] = estimator._told
     return {name: plain(name, value, strict=False) for name, value in released.items()}

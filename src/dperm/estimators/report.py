@@ -107,6 +107,14 @@ class PrivacyReport:
         """Assumptions that do not hold, as far as the fit could see."""
         return tuple(line for line in self.assumptions if line.startswith(NOT_MET))
 
+    @property
+    def inference(self) -> str | None:
+        """What was released for intervals, and with what noise; None where nothing was."""
+        if "inference" not in self.statement:
+            return None
+        last = self.statement["releases"][-1]
+        return f"{last['name']}, noise scale {last['noise_scale']:.6g}"
+
     def to_dict(self) -> dict[str, Any]:
         """A plain dictionary, ready for JSON.
 
@@ -122,6 +130,7 @@ class PrivacyReport:
             "budget": {"epsilon": self.epsilon, "delta": self.delta},
             "not_met": list(self.not_met),
             "assumptions": list(self.assumptions),
+            **({} if self.inference is None else {"inference": self.inference}),
         }
 
     def _repr_html_(self) -> str:
@@ -166,6 +175,8 @@ class PrivacyReport:
             ]
         if self.standardisation is not None:
             lines.append(f"  rows seen    {self.standardisation}")
+        if self.inference is not None:
+            lines.append(f"  intervals    {self.inference}")
         if self.threshold is not None:
             lines.append(f"  threshold    {_tuned(self.threshold)}")
         lines += ["  assumed"] + [f"    - {assumption}" for assumption in self.assumptions]

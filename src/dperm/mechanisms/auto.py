@@ -64,6 +64,7 @@ class Auto(Mechanism):
     released: ClassVar[str] = "as the one it chooses"
     title: ClassVar[str] = "the mechanism that a public rule chooses"
     source: ClassVar[str] = "this library"
+    no_intervals: ClassVar[str | None] = None
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (
         WorstCase(facts=REMOVED, share=0.1, jobs=NEWTON_JOBS),  # what it chooses is audited by itself
         WorstCase(),
@@ -91,11 +92,20 @@ class Auto(Mechanism):
         resolved = replace(problem, loss=loss_for(problem, budget))
         return Objective().l2_rule(resolved, budget)
 
-    def plan(self, problem: Problem, budget: Budget) -> AutoPlan:
-        """The plan of the choice. Its problem has the loss that is trained with; planning for that gives the same."""
-        resolved = replace(problem, loss=loss_for(problem, budget))
-        chosen, why = choose(resolved, budget, self.standardise)
-        inner = chosen.plan(resolved, budget)
+    def regularised(self, problem: Problem, budget: Budget, *, inference: bool = False) -> Problem:
+        if inference and problem.loss.labels != "classes":
+            return Objective().regularised(problem, budget)  # for the loss that was asked for
+        return super().regularised(problem, budget)
+
+    def plan(self, problem: Problem, budget: Budget, *, inference: bool = False) -> AutoPlan:
+        """The plan of the choice. Its problem has the loss that is trained with; planning for that gives the same.
+
+        Intervals are for the coefficients of the loss that was asked for, on rows as they came.
+        """
+        resolved = problem if inference else replace(problem, loss=loss_for(problem, budget))
+        chosen, why = choose(resolved, budget, False if inference else self.standardise)
+        why = f"{why}; intervals are for the loss that was asked for" if inference else why
+        inner = chosen.plan(resolved, budget, inference=inference)
         known = {field.name: getattr(inner, field.name) for field in fields(Plan)}
         settings = {"mechanism": chosen.name, "why": why, **inner.settings}
         return AutoPlan(**{**known, "mechanism": self, "settings": settings}, chosen=inner)

@@ -13,6 +13,13 @@ from numpy.typing import NDArray
 
 from dperm.arithmetic import Arithmetic
 from dperm.errors import InvalidInput, Unsupported
+from dperm.mechanisms.inference import (
+    ROWS_BOUNDED,
+    Inference,
+    not_for_intervals,
+    plan_inference,
+    release_told,
+)
 from dperm.mechanisms.plan_words import plan_summary
 from dperm.mechanisms.standardising import (
     Standardisation,
@@ -57,7 +64,8 @@ class Plan:
     ``profile`` is the exact price of all of them, standardisation included, where there is one. ``settings`` are the
     values really used, defaults filled in. ``not_certified`` gives the reason why a paper's own noise, kept for
     comparison, does not reach the budget. ``residual`` is the gradient norm that a computed minimiser must show
-    before it may be released. A mechanism that fixes more derives a plan of its own from this one.
+    before it may be released. ``inference`` is what is released after the weights, where intervals are asked for. A
+    mechanism that fixes more derives a plan of its own from this one.
     """
 
     mechanism: Mechanism
@@ -73,6 +81,7 @@ class Plan:
     assumptions: tuple[str, ...] = ()
     not_certified: str | None = None
     residual: float | None = None
+    inference: Inference | None = None
 
     def __str__(self) -> str:
         return plan_summary(self)
@@ -138,13 +147,15 @@ class Outcome:
     """One model as released: weights (p,), or (p, C) for C outputs, and a record of every release.
 
     The weights are those of rows seen through ``row_map``. ``certified`` tells that the plan reaches its budget and
-    that all passes over the rows were at least as precise as the plan allows for.
+    that all passes over the rows were at least as precise as the plan allows for. ``told`` are the numbers that
+    intervals are made of (``curvature_told``), where the plan has such a release.
     """
 
     weights: Vector
     records: tuple[ReleaseRecord, ...]
     certified: bool
     row_map: RowMap
+    told: Vector | None = None
 
     @property
     def record(self) -> ReleaseRecord | None:
@@ -174,6 +185,10 @@ class Mechanism(ABC):
     route: ClassVar[str] = ""
     """The certificate's own formulas for it (certificate/routes); without them a verifier plans again."""
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(),)
+    no_intervals: ClassVar[str | None] = (
+        "it releases nothing that intervals could be made of; use 'auto', 'objective', 'dp-gd' or for numbers 'adassp'"
+    )
+    """Why intervals cannot be had from it, None where they can (docs/proofs/intervals.md)."""
     side_by_side: ClassVar[bool] = True
     """Whether standardised jobs are faster in common passes than one after the other."""
     """What an audit tries; the first is meant to reach the claim."""
@@ -207,15 +222,26 @@ class Mechanism(ABC):
         """Whether it only needs sums over all rows at public weights, and allows for coarse ones."""
         return False
 
-    def regularised(self, problem: Problem, budget: Budget) -> Problem:
+    def regularised(self, problem: Problem, budget: Budget, *, inference: bool = False) -> Problem:
         """The problem with the l2 of the rule."""
         return replace(problem, l2=self.l2_rule(problem, budget))
 
-    def plan(self, problem: Problem, budget: Budget) -> Plan:
-        """Check the theorem's conditions and fix schedule, sensitivity and noise. No data."""
+    def misfit_of_intervals(self, problem: Problem) -> str | None:
+        """Why no intervals can be had for a problem that fits, or None when they can."""
+        if self.no_intervals is not None:
+            return self.no_intervals
+        return not_for_intervals(problem, self.accounting, self.standardise)
+
+    def plan(self, problem: Problem, budget: Budget, *, inference: bool = False) -> Plan:
+        """Check the theorem's conditions and fix schedule, sensitivity and noise. No data.
+
+        With ``inference`` a share of the budget buys the release that intervals are made of.
+        """
         reason = self.misfit(problem)
         if reason is not None:
             raise Unsupported(f"mechanism {self.name!r} cannot be used here: {reason}.")
+        if inference:
+            return self._plan_inferring(problem, budget)
         if not isinstance(self.standardise, str):
             return self._plan(problem, budget, 0.0)
         standardisation = plan_standardisation(problem, budget, self.standardise)
@@ -230,17 +256,22 @@ class Mechanism(ABC):
         rows.check_labels(jobs[0].plan.problem.loss)
         used: set[Arithmetic] = set()
         lanes, noted = gate.lanes(len(jobs)), rows.noting(used)
+        told: list[Vector | None] = [None] * len(jobs)
         if self.standardise:
             trained = self._run_all_standardised(jobs, noted, lanes)
         else:
-            weights = self._run(jobs, noted, lanes)
+            weights, kept = self._run_keeping(jobs, noted, lanes)
             trained = [(w, job.plan.problem.row_map) for w, job in zip(weights, jobs, strict=True)]
+            told = release_told(
+                [(job.plan.inference, job.model) for job in jobs], weights, kept, noted, lanes
+            )
         return [
             Outcome(
                 weights=w,
                 records=lanes.records(k),
                 certified=certified(job.plan, used),
                 row_map=row_map,
+                told=told[k],
             )
             for k, (job, (w, row_map)) in enumerate(zip(jobs, trained, strict=True))
         ]
@@ -284,6 +315,24 @@ class Mechanism(ABC):
             ]
         return list(zip(weights, maps, strict=True))
 
+    def _plan_inferring(self, problem: Problem, budget: Budget) -> Plan:
+        """The plan with a release for intervals in the same budget."""
+        self._check_intervals(problem)
+        inference = plan_inference(problem, budget)
+        return with_intervals(self._plan(problem, budget, inference.mu), inference)
+
+    def _check_intervals(self, problem: Problem) -> None:
+        reason = self.misfit_of_intervals(problem)
+        if reason is not None:
+            raise Unsupported(f"mechanism {self.name!r} cannot be used with inference=True: {reason}.")
+
+    def _run_keeping(
+        self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate
+    ) -> tuple[list[Vector], list[Vector]]:
+        """``_run``, and what it released on the way that intervals need again."""
+        weights = self._run(jobs, rows, gate)
+        return weights, [np.empty(0)] * len(weights)
+
     @abstractmethod
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> Plan:
         """The plan for a problem that fits, with a Gaussian release of parameter ``mu_spent`` in the same budget."""
@@ -308,6 +357,11 @@ class Mechanism(ABC):
     @property
     def settings(self) -> dict[str, object]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def with_intervals(plan: P, inference: Inference) -> P:
+    """The plan with a release after the weights that its profile has already paid for."""
+    return replace(plan, inference=inference, assumptions=(*plan.assumptions, ROWS_BOUNDED))
 
 
 def certified(plan: Plan, used: set[Arithmetic]) -> bool:

@@ -94,7 +94,8 @@ def _released(plan: Plan) -> str:
         return f"{model}, without noise"
     on = noise_on(plan.trained_by.mechanism.family, dimension, plan.releases)
     first = "" if plan.standardisation is None else f"{plan.standardisation.words}; "
-    return f"{first}{model}; noise of scale {plan.noise.scale:.6g} on {on}"
+    last = "" if plan.inference is None else f"; then {plan.inference.words}"
+    return f"{first}{model}; noise of scale {plan.noise.scale:.6g} on {on}{last}"
 
 
 def _short(value: Any) -> str:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dperm.certificate import check_statement
 from dperm.certificate.document import is_finite_float, matches
+from dperm.certificate.inference import curvature_in
 from dperm.certificate.released_map import row_map_in
 from dperm.certificate.statement import check_digests
 from dperm.datasets import Schema, feature_names
@@ -57,7 +58,8 @@ def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:
     if schema is not None:
         check_columns(schema, n_features)
     encoded = schema is not None and names == feature_names(schema)
-    restore(estimator, document["certificate"], row_map, names_of_encoder=encoded)
+    told = curvature_in(document, check_statement(document["certificate"])), document.get("inference")
+    restore(estimator, document["certificate"], row_map, names_of_encoder=encoded, told=told)
     if "threshold" in document:
         if not isinstance(estimator, PrivateClassifier) or len(estimator.classes_) != 2:
             raise InvalidInput("a threshold belongs to a classifier of two classes.")

@@ -26,7 +26,10 @@ KEYS = (
     "pipeline",
     "digest",
 )
-OPTIONAL = ("threshold",)  # of a model whose threshold was tuned
+OPTIONAL = (
+    "threshold",
+    "inference",
+)  # of a model whose threshold was tuned, or that has numbers for intervals
 _READ = {  # of each version that is read: its keys, and the version of the certificate in it
     6: (KEYS, 5),
     5: (KEYS, 4),

@@ -12,7 +12,7 @@ from dperm.certificate.document import (
     mechanism_of,
     plain,
 )
-from dperm.certificate.estimators import WEIGHTS
+from dperm.certificate.estimators import UNSET
 from dperm.certificate.older import mechanism_then, mechanism_today
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
@@ -43,7 +43,7 @@ def stored_parameters(estimator: PrivateLinearModel, version: int) -> dict[str, 
     parameters = {
         name: plain(name, value)
         for name, value in estimator.get_params(deep=False).items()
-        if name not in _ELSEWHERE and not (name in WEIGHTS and value is None)
+        if name not in _ELSEWHERE and not (name in UNSET and value is UNSET[name])
     }
     if "class_weight" in parameters:  # keys of an object would be text
         pairs = estimator.get_params(deep=False)["class_weight"].items()
@@ -60,7 +60,7 @@ def parameters_of(kind: type[PrivateLinearModel], document: dict[str, Any]) -> d
     hints = _hints(kind)
     names = _names(kind, document["version"])
     stored = document["parameters"]
-    unset = WEIGHTS.intersection(names).difference(stored) if isinstance(stored, dict) else ()
+    unset = set(UNSET).intersection(names).difference(stored) if isinstance(stored, dict) else ()
     parameters = {**check_object("parameters", stored, [name for name in names if name not in unset])}
     if "class_weight" in parameters:
         parameters["class_weight"] = _class_weight(parameters["class_weight"])

@@ -12,6 +12,8 @@ from dperm.certificate.facts import ALLOWANCE, Facts, U, grid_exponent, padded
 from dperm.errors import InvalidInput
 
 MEAN, MOMENTS = "mean of the rows", "second moments of the columns"
+TOLD = "curvature at the released weights", "squared residuals at the released weights"  # for intervals
+INFERRING = ("objective", "dp-gd", "adassp")  # mechanisms after which they may be released
 CLOSE = 1e-9
 MOST_PASSAGES = 1_000_000
 
@@ -73,8 +75,9 @@ class Evidence:
 
     @property
     def releases(self) -> list[Release]:
-        """Those of the mechanism itself, without those of the standardisation."""
-        return [release for release in self.all_releases if release.name not in (MEAN, MOMENTS)]
+        """Those of the mechanism itself, without those of the standardisation and those for intervals."""
+        apart = (MEAN, MOMENTS, *(TOLD if self.name in INFERRING else ()))
+        return [release for release in self.all_releases if release.name not in apart]
 
     def once_each(self, *expected: tuple[str, int]) -> list[Release]:
         """Releases of these names and dimensions, in this order, each made once."""

@@ -9,6 +9,7 @@ import numpy as np
 from dperm.certificate.accountant import Price, gaussian_price
 from dperm.certificate.facts import at_all_steps
 from dperm.certificate.routes.evidence import CLOSE, Evidence, Release
+from dperm.certificate.routes.inference import inference_mu
 from dperm.certificate.routes.output import HOW
 from dperm.certificate.routes.weights import (
     LARGEST_NOISE,
@@ -127,6 +128,5 @@ def _nearest(release: Release, expected: dict[str, float]) -> str:
 
 
 def _price(evidence: Evidence) -> Price:
-    return gaussian_price(
-        math.hypot(evidence.gaussian_mu(evidence.releases), evidence.standardisation_mu()), HOW
-    )
+    training, others = evidence.gaussian_mu(evidence.releases), evidence.standardisation_mu()
+    return gaussian_price(math.hypot(training, others, inference_mu(evidence)), HOW)

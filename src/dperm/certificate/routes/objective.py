@@ -12,6 +12,7 @@ from dperm.certificate.accountant import Price, gaussian_delta, vertex_delta
 from dperm.certificate.constants import unweighted
 from dperm.certificate.facts import ALLOWANCE, Facts, U, grid_exponent
 from dperm.certificate.routes.evidence import Evidence
+from dperm.certificate.routes.inference import inference_mu
 from dperm.errors import InvalidInput
 
 Vector = NDArray[np.float64]
@@ -46,8 +47,7 @@ def gaussian(evidence: Evidence) -> Price:
     moved = 2 * (limit + error + rounding) / strength * (1 + ALLOWANCE)
     evidence.close("releases, sensitivity of the minimiser", shown.sensitivity, moved)
 
-    centre = evidence.standardisation_mu()
-    after = math.hypot(shown.mu, centre)
+    after = math.hypot(shown.mu, evidence.standardisation_mu(), inference_mu(evidence))
     unit = facts.R / noise * (1 + ALLOWANCE)
     offset = _log_determinant(facts, strength) * (1 + ALLOWANCE)
     vertices = [math.hypot(length * unit, after) for length in _vertices(facts)]

@@ -7,6 +7,7 @@ import math
 from dperm.certificate.accountant import Price, gaussian_price
 from dperm.certificate.facts import U
 from dperm.certificate.routes.evidence import Evidence
+from dperm.certificate.routes.inference import inference_mu
 from dperm.certificate.routes.output import HOW
 from dperm.errors import InvalidInput
 
@@ -52,9 +53,8 @@ def three(evidence: Evidence) -> Price:
             evidence.close("releases, noise_scale", release.noise_scale, factor * unit)
         else:
             evidence.close("releases, share of each", release.mu, releases[-1].mu)
-    return gaussian_price(
-        math.hypot(evidence.gaussian_mu(evidence.releases), evidence.standardisation_mu()), HOW
-    )
+    training, others = evidence.gaussian_mu(evidence.releases), evidence.standardisation_mu()
+    return gaussian_price(math.hypot(training, others, inference_mu(evidence)), HOW)
 
 
 def _moment_error(evidence: Evidence) -> float:

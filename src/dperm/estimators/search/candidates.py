@@ -28,6 +28,7 @@ FIXED = (
     "neighbours",
     "max_rows",
     "sample_weight_bound",
+    "inference",
     "random_state",
     "ledger",
     "dataset",

@@ -257,6 +257,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         if self.estimator.sample_weight_bound is not None:
             raise Unsupported("a search takes no sample_weight; leave sample_weight_bound at None.")
+        if self.estimator.inference:
+            raise Unsupported(
+                "a search gives no intervals: they would not know that the model was chosen. Leave inference at False, "
+                "and fit the settings that you want intervals for by themselves."
+            )
         if isinstance(self.estimator, PrivateLinearRegression):
             self.estimator._scale()  # a range that is missing is told of before anything is spent
         return settings_of(self.estimator, self.param_grid)

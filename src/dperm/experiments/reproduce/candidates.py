@@ -29,8 +29,8 @@ class Candidate(Auto):
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
         return self.l2_times * super().l2_rule(self._clipped(problem), budget)
 
-    def plan(self, problem: Problem, budget: Budget) -> AutoPlan:
-        return super().plan(self._clipped(problem), budget)
+    def plan(self, problem: Problem, budget: Budget, *, inference: bool = False) -> AutoPlan:
+        return super().plan(self._clipped(problem), budget, inference=inference)
 
     def _clipped(self, problem: Problem) -> Problem:
         return replace(problem, loss=SoftClippedLogistic(self.clip, KNEE))

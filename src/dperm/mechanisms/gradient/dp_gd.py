@@ -80,6 +80,7 @@ class DPGD(GradientMechanism):
     title: ClassVar[str] = "full-batch gradient descent, noise on every gradient"
     source: ClassVar[str] = "Bassily, Smith & Thakurta (2014); Yu et al. (2020)"
     route: ClassVar[str] = "full-batches"
+    no_intervals: ClassVar[str | None] = None
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (
         WorstCase(settings={"steps": 3}, share=0.7),
         WorstCase(
@@ -100,6 +101,12 @@ class DPGD(GradientMechanism):
         if self.split > 0 and type(problem.loss) is not Logistic:
             return f"only the logistic gradient can be split; set split=0 for the {problem.loss.name} loss"
         return super().misfit(problem)
+
+    def misfit_of_intervals(self, problem: Problem) -> str | None:
+        reason = super().misfit_of_intervals(problem)
+        if reason is None and self.clip is not None:
+            return "clipped gradients lead to other coefficients than those of the loss; set clip=None"
+        return reason
 
     def whole_sums(self) -> bool:
         """Remainders are differences of sums: they may be so small that coarse sums would drown them."""

@@ -48,6 +48,7 @@ class Objective(ObjectiveMechanism):
     name: ClassVar[str] = "objective"
     title: ClassVar[str] = "noise in the objective, exact prices"
     source: ClassVar[str] = "Redberg, Koskela & Wang (2023)"
+    no_intervals: ClassVar[str | None] = None
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (
         # Hardly any noise beside that in the objective.
         WorstCase(settings={"output_share": 1e-5}, facts=REMOVED, share=0.9, jobs=NEWTON_JOBS),

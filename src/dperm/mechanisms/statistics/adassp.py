@@ -14,23 +14,22 @@ from scipy.special import ndtri
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput
 from dperm.losses import ClippedSquared, Weighted
-from dperm.mechanisms.base import Job, Plan
+from dperm.mechanisms.base import Job, Plan, with_intervals
+from dperm.mechanisms.inference import SQUARES_SHARE, plan_squares
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.family import (
     StatisticsMechanism,
     check_width,
     label_sum_error,
     moment_error,
-    pack,
-    triangle_size,
-    unpack,
 )
+from dperm.mechanisms.triangle import pack, triangle_size, unpack
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import check_positive
 from dperm.planning.gaussian import gaussian_noise, price_of
 from dperm.planning.pricing import TIGHT, mu_left
-from dperm.privacy import Budget, Gate, GaussianNoise
+from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 
+EIGENVALUE, MOMENTS = "smallest eigenvalue of X'X", ("X'X", "X'y")
 SHARES = (1 / 3, 1 / 3, 1 / 3)  # of mu squared: smallest eigenvalue, second moments, moments with the target
 
 
@@ -74,6 +74,7 @@ class AdaSSP(StatisticsMechanism):
     title: ClassVar[str] = "noise on the moments of a linear regression, adaptive ridge"
     source: ClassVar[str] = "Wang (2018)"
     route: ClassVar[str] = "three"
+    no_intervals: ClassVar[str | None] = None
     labels: ClassVar[tuple[str, ...]] = ("real",)
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (
         WorstCase(
@@ -135,6 +136,15 @@ class AdaSSP(StatisticsMechanism):
             noises=noises,
         )
 
+    def _plan_inferring(self, problem: Problem, budget: Budget) -> ThreeReleases:
+        """X'X and X'y are released anyway: what is missing for intervals are the squared residuals."""
+        self._check_intervals(problem)
+        budget.check_gaussian()
+        mu = math.sqrt(SQUARES_SHARE) * gaussian_mu(budget)
+        plan = self._plan(problem, budget, mu)
+        _, moments, cross = plan.noises
+        return with_intervals(plan, plan_squares(problem, mu, (moments.scale, cross.scale)))
+
     def _noises(self, problem: Problem, mu: float) -> tuple[GaussianNoise, ...]:
         return tuple(
             gaussian_noise(float(sensitivity), dimension, math.sqrt(share) * mu)
@@ -155,20 +165,25 @@ class AdaSSP(StatisticsMechanism):
         )
 
     def _run(self, jobs: Sequence[Job[ThreeReleases]], rows: Rows, gate: Gate) -> list[Vector]:
-        weights = []
+        return self._run_keeping(jobs, rows, gate)[0]
+
+    def _run_keeping(
+        self, jobs: Sequence[Job[ThreeReleases]], rows: Rows, gate: Gate
+    ) -> tuple[list[Vector], list[Vector]]:
+        weights, kept = [], []
         cut = ClippedSquared(self.target_bound)  # at zero weights its slope is the target, cut off
         for k, (job, (cross, moments)) in enumerate(zip(jobs, self._sums(jobs, rows, cut), strict=True)):
             statistics = {
-                "smallest eigenvalue of X'X": np.linalg.eigvalsh(moments)[:1],
-                "X'X": pack(moments),
-                "X'y": cross,
+                EIGENVALUE: np.linalg.eigvalsh(moments)[:1],
+                **dict(zip(MOMENTS, (pack(moments), cross), strict=True)),
             }
             smallest, noisy_moments, noisy_cross = (
                 gate.part([k]).release_one(value, noise, name)
                 for (name, value), noise in zip(statistics.items(), job.plan.noises, strict=True)
             )
             weights.append(self._solve(float(smallest[0]), noisy_moments, noisy_cross, job.plan))
-        return weights
+            kept.append(np.concatenate([noisy_moments, noisy_cross]))
+        return weights, kept
 
     def _solve(self, smallest: float, triangle: Vector, cross: Vector, plan: ThreeReleases) -> Vector:
         """(X'X + ridge)^-1 X'y; what is still below the noise on X'X is raised to it."""

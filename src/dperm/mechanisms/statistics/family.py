@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -50,25 +49,6 @@ def check_width(problem: Problem) -> None:
             f"second moments of {problem.n_columns} columns are a matrix of {problem.n_columns**2:.2g} numbers, and at "
             f"most {WIDEST_MOMENTS} columns are taken. Use 'auto' or 'dp-gd', or PublicHasher before the model."
         )
-
-
-def triangle_size(n_columns: int) -> int:
-    return n_columns * (n_columns + 1) // 2
-
-
-def pack(matrix: Matrix) -> Vector:
-    """The upper triangle, off-diagonal entries times sqrt(2): Euclidean norm is then Frobenius norm."""
-    rows, columns = np.triu_indices(len(matrix))
-    return np.asarray(matrix[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2)))
-
-
-def unpack(triangle: Vector, n_columns: int) -> Matrix:
-    """The symmetric matrix that :func:`pack` made a vector of."""
-    rows, columns = np.triu_indices(n_columns)
-    matrix = np.zeros((n_columns, n_columns))
-    matrix[rows, columns] = triangle / np.where(rows == columns, 1.0, math.sqrt(2))
-    matrix[columns, rows] = matrix[rows, columns]
-    return matrix
 
 
 def moment_error(problem: Problem) -> float:

@@ -19,10 +19,8 @@ from dperm.mechanisms.statistics.family import (
     check_width,
     label_sum_error,
     moment_error,
-    pack,
-    triangle_size,
-    unpack,
 )
+from dperm.mechanisms.triangle import pack, triangle_size, unpack
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_positive
 from dperm.planning.gaussian import gaussian_noise, price_of
@@ -74,6 +72,9 @@ class SSP(StatisticsMechanism):
     title: ClassVar[str] = "noise on first and second moments, one shot"
     source: ClassVar[str] = "after Huggins, Adams & Broderick (2017)"
     route: ClassVar[str] = "pair"
+    no_intervals: ClassVar[str | None] = (
+        "it minimises a quadratic in place of the logistic loss, so its coefficients are not log odds; use 'objective'"
+    )
     labels: ClassVar[tuple[str, ...]] = ("binary",)
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (
         # Two rows at 120 degrees move the first and the second moments together as far as they can.

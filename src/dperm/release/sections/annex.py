@@ -64,6 +64,8 @@ def _constants(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
     if statement.get("standardisation") is not None:
         rows.append(("standardisation", _standardised(statement["standardisation"])))
+    if "inference" in statement:
+        rows.append(("for intervals", _inferred(statement["inference"])))
     if statement["planned"]["residual"] is not None:
         rows.append(("solver", f"gradient norm of at most {_short(statement['planned']['residual'])}"))
     if statement["model"]["ledger_entry"] is not None:
@@ -78,6 +80,14 @@ def _standardised(stated: Mapping[str, Any]) -> str:
     return (
         f"{stated['variant']}: rows are moved and scaled by noisy moments, a typical one to {_short(stated['rho'])} "
         f"times the bound, and bounded again in training {bounded}"
+    )
+
+
+def _inferred(stated: Mapping[str, Any]) -> str:
+    told = "curvature" if stated["moments"] is None else "squared residuals"
+    return (
+        f"{told} at the released weights, with noise of scale {_short(stated['noise_scale'])}, for "
+        f"{_short(stated['share'])} of the squared Gaussian parameter of the budget"
     )
 
 

@@ -1,0 +1,49 @@
+"""The numbers for intervals in a model file must be those that its certificate is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dperm.certificate.document import is_finite_float
+from dperm.errors import InvalidInput
+from dperm.mechanisms.inference import Curvature, curvature_told, numbers_told
+
+NAME = "inference"  # of the part in a certificate, and of the numbers in a file
+
+
+def check_told(document: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
+    """As many numbers as the certificate has a release for, and none without one."""
+    curvature_in(document, statement)
+    return "none were released" if NAME not in statement else "as many as were paid for"
+
+
+def curvature_in(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Curvature | None:
+    """What intervals are made of, or None for a file without it."""
+    part, told = statement.get(NAME), document.get(NAME)
+    if (part is None) != (told is None):
+        raise InvalidInput(
+            "inference: the numbers for intervals, or the certificate's part about them, are missing."
+        )
+    if part is None:
+        return None
+    columns, weight, moments = n_columns(statement), part["weight"], part["moments"]
+    if (weight is not None and not weight > 0) or (moments is not None and len(moments) != 2):
+        raise InvalidInput(
+            "certificate, inference: a positive weight and two noise scales of moments were expected."
+        )
+    if not (
+        isinstance(told, list)
+        and len(told) == numbers_told(part, columns)
+        and all(map(is_finite_float, told))
+    ):
+        raise InvalidInput("inference: a number for every pair of columns was expected.")
+    return curvature_told(part, columns, np.array(told))
+
+
+def n_columns(statement: Mapping[str, Any]) -> int:
+    """Features and the intercept column."""
+    problem = statement["problem"]
+    return int(problem["n_features"]) + int(problem["intercept"] > 0)
