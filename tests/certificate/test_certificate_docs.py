@@ -24,6 +24,14 @@ def test_the_schema_names_every_key():
     table = PAGE.read_text(encoding="utf-8").split("## Schema")[1]
     named = set(re.findall(r"`([a-z_0-9]+)`", table))
     keys = set(forms.Bound.__annotations__) | set(forms.Statement.__annotations__)
-    for form in (forms.Problem, forms.Planned, forms.Release, forms.Mechanism, forms.Standardisation):
+    parts = (
+        forms.Problem,
+        forms.Planned,
+        forms.Release,
+        forms.Mechanism,
+        forms.Standardisation,
+        forms.Inference,
+    )
+    for form in parts:
         keys |= set(form.__annotations__)
     assert keys <= named

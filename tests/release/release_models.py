@@ -130,6 +130,11 @@ def _standardised(folder):
     return model.fit(X, _classes(score)), None
 
 
+def _intervals(folder):
+    X, score = data()
+    return PrivateLogisticRegression(classes=[0, 1], inference=True).fit(X, _classes(score)), None
+
+
 def _seeded(folder):
     X, score = data()
     model = PrivateLogisticRegression(mechanism="output", classes=[0, 1], random_state=0)
@@ -172,6 +177,7 @@ MODELS = {
     "pure": _pure,
     "steps": _steps,
     "standardised": _standardised,
+    "intervals": _intervals,
     "paid": _paid,
     "seeded": _seeded,
     "baseline": _baseline,

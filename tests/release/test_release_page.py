@@ -16,6 +16,7 @@ from dperm.ledger import Ledger
 from dperm.privacy.cost import Cost, compose
 from dperm.release import Deployment, page, read_release, text
 from dperm.release.spending import spending_of
+from dperm.release.words import composition
 
 OLDER = Path(__file__).parents[1] / "models" / "files"
 TOLD = Deployment.from_dict(ANSWERS)
@@ -51,6 +52,15 @@ def test_every_kind_of_model_has_a_page(name):
     assert "--init-deployment" not in told
     assert ("The guarantee holds" in words) == (name in PRIVATE)
     assert ("does NOT hold" in words) == (name not in PRIVATE)
+
+
+def test_a_release_for_intervals_is_named():
+    words, without = shown(release_of("intervals")), shown(release_of("standardised"))
+    for sentence in ("curvature at the released weights", "for intervals"):
+        assert sentence in words
+        assert sentence not in without
+    assert "what confidence intervals are made of" in composition(release_of("intervals"))
+    assert "intervals" not in composition(release_of("standardised"))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -151,7 +151,7 @@ def composition(release: Release) -> str:
         f"The training makes {count:,} noisy release{'' if count == 1 else 's'}, whose joint price was computed by "
         f"{release.statement['accountant']} and is the ε and δ stated."
     )
-    inner = " ".join(filter(None, [inner, evaluation_words(release)]))
+    inner = " ".join(filter(None, [inner, intervals_words(release), evaluation_words(release)]))
     if release.spending is None:
         return inner
     spent = release.spending
@@ -160,6 +160,13 @@ def composition(release: Release) -> str:
         f"ε = {written(spent.cap.epsilon)} at δ = {written(spent.cap.delta)}; after this release ε = "
         f"{written(spent.after, 4)} of it was spent."
     )
+
+
+def intervals_words(release: Release) -> str:
+    """What of it was bought for intervals."""
+    if "inference" not in release.statement:
+        return ""
+    return f"The last of them, {release.statement['releases'][-1]['name']}, is what confidence intervals are made of."
 
 
 def evaluation_words(release: Release) -> str:
