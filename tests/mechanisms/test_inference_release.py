@@ -24,6 +24,7 @@ from dperm.mechanisms.inference import (
     curvature_told,
     plan_inference,
     shortened,
+    stretched_norm,
 )
 from dperm.mechanisms.information import RAMP, Information, curvature_change
 from dperm.mechanisms.triangle import pack, triangle_size, unpack
@@ -92,11 +93,11 @@ def test_rows_at_right_angles_move_the_curvature_as_far_as_is_declared(loss, rel
     _, right = released_value(problem, other, weights)
     moved = float(np.linalg.norm((left - right)[:size]))
     changed = math.sqrt(relation.rows_changed)
-    exact = changed * loss.smoothness * problem.row_norm**2
+    exact = changed * loss.smoothness * stretched_norm(problem) ** 2
     assert moved == pytest.approx(exact, rel=1e-6)
     assert moved <= inference.noise.sensitivity
     if relation is Neighbours.REPLACE_ONE:
-        assert moved > 1.4 * loss.smoothness * problem.row_norm**2  # control: without the root of two
+        assert moved > 1.4 * loss.smoothness * stretched_norm(problem) ** 2  # control: without the root of two
 
 
 @pytest.mark.parametrize("loss", LOSSES[1:], ids=lambda loss: loss.name)
@@ -114,7 +115,7 @@ def test_squared_slopes_move_the_release_as_far_as_the_curvature_does(loss, rela
     inference, left = released_value(problem, ends[0], np.zeros(problem.n_columns))
     _, right = released_value(problem, ends[1], np.zeros(problem.n_columns))
     moved = abs(float((left - right)[-1]))
-    curvature = math.sqrt(relation.rows_changed) * loss.smoothness * problem.row_norm**2
+    curvature = math.sqrt(relation.rows_changed) * loss.smoothness * stretched_norm(problem) ** 2
     assert moved == pytest.approx(curvature, rel=1e-6)
     assert inference.noise.sensitivity == pytest.approx(math.sqrt(2) * curvature, rel=1e-6)
     assert inference.noise.sensitivity > math.sqrt(2) * curvature  # rounding comes on top
@@ -176,7 +177,7 @@ def test_what_rounding_may_add_covers_what_it_adds(loss):
     moved = (
         math.sqrt(2)
         * loss.smoothness
-        * problem.row_norm**2
+        * stretched_norm(problem) ** 2
         * (1 if inference.weight is None else math.sqrt(2))
     )
     assert 0 < np.linalg.norm(one - other) <= inference.noise.sensitivity - moved
