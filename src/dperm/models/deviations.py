@@ -68,13 +68,13 @@ def deviations(
         return Deviations(values=np.zeros(combinations.shape[0] + 1), sure=EXACT, words=_NOT_PRIVATE)
     rows = on_weights(model.row_map_, combinations)
     lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
-    bounds = _unit(model) * noise.deviation * lengths
+    bounds = unit_of(model) * noise.deviation * lengths
     if noise.exact:
         return Deviations(values=bounds, sure=EXACT, words=_WORDS[EXACT])
     curved = None if noise.inside is None else curvature(model, noise.inside, schema)
     if noise.inside is not None and curved is not None:
         # No more than the bound, which holds whatever the rows.
-        values = np.minimum(_unit(model) * spread(rows, noise.inside, curved.hessian), bounds)
+        values = np.minimum(unit_of(model) * spread(rows, noise.inside, curved.hessian), bounds)
         return Deviations(values=values, sure=AT_LEAST, words=curved.words)
     if (np.abs(changes) <= STANDS_OUT * bounds[:-1, None]).all():
         return Deviations(values=None, sure=UNKNOWN, words=_USELESS.format(noise.deviation))
@@ -116,7 +116,7 @@ def spread(rows: Any, inside: Inside, hessian: Floats) -> Floats:
     return np.asarray(np.sqrt(squares + added))
 
 
-def _unit(model: PrivateLinearModel) -> float:
+def unit_of(model: PrivateLinearModel) -> float:
     """From a margin to what is shown: the unit of the target, or a class against the mean of all."""
     targets, problem = (model.privacy_.statement[name] for name in ("targets", "problem"))
     if targets["kind"] == "range":

@@ -27,6 +27,16 @@ class Ends:
     high: Floats
     privacy: Floats
 
+    def scaled(self, unit: float, added: Floats) -> Ends:
+        """The same in another unit, with a constant on top."""
+        return Ends(
+            estimate=unit * self.estimate + added,
+            error=unit * self.error,
+            low=unit * self.low + added,
+            high=unit * self.high + added,
+            privacy=self.privacy,
+        )
+
 
 def ends(equation: Equation, combinations: Floats, level: float, rows: CurvedRows | None) -> Ends:
     """Of combinations of weights, one in each row.
