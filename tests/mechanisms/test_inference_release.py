@@ -97,7 +97,9 @@ def test_rows_at_right_angles_move_the_curvature_as_far_as_is_declared(loss, rel
     assert moved == pytest.approx(exact, rel=1e-6)
     assert moved <= inference.noise.sensitivity
     if relation is Neighbours.REPLACE_ONE:
-        assert moved > 1.4 * loss.smoothness * stretched_norm(problem) ** 2  # control: without the root of two
+        assert (
+            moved > 1.4 * loss.smoothness * stretched_norm(problem) ** 2
+        )  # control: without the root of two
 
 
 @pytest.mark.parametrize("loss", LOSSES[1:], ids=lambda loss: loss.name)

@@ -78,8 +78,8 @@ class Inference:
     """What is released after the weights, and with what noise.
 
     ``weight`` multiplies the sum of squared slopes, which comes last; None where there is none. ``moments`` are the
-    noise scales of X'X and X'y where those were released before and only the squared residuals are missing. ``constant``
-    multiplies the constant column in the curvature.
+    noise scales of X'X and X'y where those were released before and only the squared residuals are missing.
+    ``constant`` multiplies the constant column in the curvature.
     """
 
     problem: Problem

@@ -23,6 +23,7 @@ from dperm.row_map import RowMap
 Floats = NDArray[np.float64]
 
 EXACT, AT_LEAST, AT_MOST, UNKNOWN = "exact", "at least", "at most", "not known"
+ESTIMATED = "estimated"  # by what a model released for intervals
 STANDS_OUT = 2.0  # standard deviations: unless some change is as large as that, a bound is not worth showing
 
 _WORDS = {
@@ -45,8 +46,8 @@ _STABLE = " It is a bound to first order, for descent that does not run away."
 class Deviations:
     """Standard deviations of combinations of coefficients over the noise alone; None where they are not known.
 
-    ``sure`` says how they are meant: ``exact``, ``at least``, ``at most`` or ``not known``, and ``words``
-    in a sentence.
+    ``sure`` says how they are meant: ``exact``, ``at least``, ``at most``, ``estimated`` or ``not known``, and
+    ``words`` in a sentence.
     """
 
     values: Floats | None

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.document import mechanism_of
 from dperm.certificate.statement import problem_of
-from dperm.errors import InvalidInput, Unsupported
+from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.models.deviations import on_weights, unit_of
 from dperm.models.files import parts_of
@@ -87,11 +87,18 @@ def equation_in(estimator: PrivateLinearModel) -> Equation:
     )
     scale = statement["planned"]["noise_scale"]
     return equation_of(
-        mechanism_of(stated["chosen"]), problem_of(statement), stated["used"], scale, weights, estimator._curvature
+        mechanism_of(stated["chosen"]),
+        problem_of(statement),
+        stated["used"],
+        scale,
+        weights,
+        estimator._curvature,
     )
 
 
-def weights_units(estimator: PrivateLinearModel, coefficients: Floats, constant: float) -> tuple[Floats, float]:
+def weights_units(
+    estimator: PrivateLinearModel, coefficients: Floats, constant: float
+) -> tuple[Floats, float]:
     """Coefficients in the unit in which targets were trained on."""
     unit = unit_of(estimator)
     return coefficients / unit, (constant - middle_of(estimator)) / unit
@@ -105,7 +112,9 @@ def middle_of(estimator: PrivateLinearModel) -> float:
     return float(targets["low"] / 2 + targets["high"] / 2)
 
 
-def ends_of(estimator: PrivateLinearModel, equation: Equation, combinations: Any, level: float) -> Ends | None:
+def ends_of(
+    estimator: PrivateLinearModel, equation: Equation, combinations: Any, level: float
+) -> Ends | None:
     """Of combinations of ``coef_``, one row each, and as the last one of the intercept; None if too noisy to say."""
     if equation.too_noisy:
         return None
@@ -137,5 +146,7 @@ def _factors(contrast: Mapping[str, float] | ArrayLike, names: Sequence[str]) ->
     except (TypeError, ValueError):
         raise InvalidInput("contrast must hold numbers.") from None
     if factors.shape != (len(names),) or not np.isfinite(factors).all() or not factors.any():
-        raise InvalidInput(f"contrast must hold {len(names)} finite numbers, not all 0, one for each feature.")
+        raise InvalidInput(
+            f"contrast must hold {len(names)} finite numbers, not all 0, one for each feature."
+        )
     return factors

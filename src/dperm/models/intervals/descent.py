@@ -40,7 +40,9 @@ def descent_equation(
     So :math:`H (\beta - w) = (F^{-1} - H) w + s + F^{-1} \sum_t K_t \xi_t / n`.
     """
     if mechanism.split > 0:
-        raise Unsupported("no intervals are known for a split budget: all steps share its noise; set split=0.")
+        raise Unsupported(
+            "no intervals are known for a split budget: all steps share its noise; set split=0."
+        )
     n, l2 = problem.n_rows, float(used["l2_used"])
     values, axes = np.linalg.eigh(curvature.hessian)
     kept = np.maximum(values, np.finfo(float).tiny)
@@ -57,7 +59,9 @@ def descent_equation(
             "descent stopped before it came to the minimiser, so its start is still in the weights and no interval is "
             "right; use mechanism='objective', or more steps."
         )
-    variance = (_noise(mechanism, problem, noise_scale, weights) * inverse) ** 2 * (effects**2).sum(axis=0) / n**2
+    variance = (
+        (_noise(mechanism, problem, noise_scale, weights) * inverse) ** 2 * (effects**2).sum(axis=0) / n**2
+    )
     return Equation(
         weights=weights,
         hessian=curvature.hessian,

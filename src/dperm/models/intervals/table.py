@@ -15,9 +15,7 @@ from dperm.models.intervals.ends import Ends
 TOO_NOISY = "too noisy to say"
 WIDTH = 80
 MOST = 40  # coefficients that are shown
-ASSUMED = (
-    "Assumed are rows that are independent of each other, a model of the right form, and rows no longer than x_norm."
-)
+ASSUMED = "Assumed are rows that are independent of each other, a model of the right form, rows no longer than x_norm."
 HELP = (
     "The noise on the released curvature is too large beside it for any interval to be right: more rows, a larger "
     "epsilon or fewer features would help."
@@ -119,8 +117,12 @@ class Intervals:
     def remarks(self) -> tuple[str, ...]:
         return (ASSUMED, HELP) if all(row.too_noisy for row in self.rows) else (ASSUMED,)
 
+    @property
+    def _head(self) -> tuple[str, str, str, str, str]:
+        return "", "estimate", "error", f"{100 * self.level:g} % interval", "privacy"
+
     def __str__(self) -> str:
-        lines = [("", "estimate", "error", f"{self.level:.3g} interval", "privacy"), *map(cells, self.rows[:MOST])]
+        lines = [self._head, *map(cells, self.rows[:MOST])]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         sides = (str.ljust, str.rjust, str.rjust, str.rjust, str.rjust)
         body = [
@@ -135,8 +137,7 @@ class Intervals:
         return "\n".join([f"{self.title}: coefficients", self.privacy, "", *body, *more, "", *said])
 
     def _repr_html_(self) -> str:
-        head = ("", "estimate", "error", f"{self.level:.3g} interval", "privacy")
-        top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+        top = "".join(f"<th>{escape(cell)}</th>" for cell in self._head)
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells(row)) + "</tr>"
             for row in self.rows[:MOST]
