@@ -29,6 +29,7 @@ _HOME = {
     "UtilityWarning": "dperm.errors",
     "balanced_weights": "dperm.estimators.weights",
     "check_pipeline": "dperm.estimators.pipeline_check",
+    "confidence_intervals": "dperm.models.intervals",
     "export_onnx": "dperm.models.onnx_export",
     "evaluate": "dperm.evaluation",
     "load_model": "dperm.models",

@@ -33,7 +33,8 @@ def show(model: str, schema_path: str | None, against: str, as_json: bool) -> No
 
     A number that bends is shown by its change from one end of its range to the other, with a small curve. Beside each
     change stands the standard deviation of the noise that was added for privacy: it says nothing of how well the rows
-    themselves determine the change. No data is read and nothing is spent.
+    themselves determine the change. A model fitted with inference=True has estimates and intervals instead, which hold
+    both. No data is read and nothing is spent.
 
     \b
     Examples:

@@ -136,6 +136,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """What the fitted model says of each feature, and how far noise may have moved it; see ``dperm.summary``."""
         return dperm.summary(self, schema, against=against)
 
+    def confidence_intervals(
+        self, level: float = 0.95, *, contrast: Mapping[str, float] | ArrayLike | None = None
+    ) -> Any:
+        """Estimates and intervals of a model fitted with ``inference=True``; see ``dperm.confidence_intervals``."""
+        return dperm.confidence_intervals(self, level, contrast=contrast)
+
     def _html_repr(self) -> str:
         """What scikit-learn shows in a notebook and, of a fitted model, its guarantee and its coefficients."""
         diagram: str = estimator_html_repr(self)

@@ -23,6 +23,7 @@ from dperm.row_map import RowMap
 Floats = NDArray[np.float64]
 
 EXACT, AT_LEAST, AT_MOST, UNKNOWN = "exact", "at least", "at most", "not known"
+ESTIMATED = "estimated"  # by what a model released for intervals
 STANDS_OUT = 2.0  # standard deviations: unless some change is as large as that, a bound is not worth showing
 
 _WORDS = {
@@ -45,8 +46,8 @@ _STABLE = " It is a bound to first order, for descent that does not run away."
 class Deviations:
     """Standard deviations of combinations of coefficients over the noise alone; None where they are not known.
 
-    ``sure`` says how they are meant: ``exact``, ``at least``, ``at most`` or ``not known``, and ``words``
-    in a sentence.
+    ``sure`` says how they are meant: ``exact``, ``at least``, ``at most``, ``estimated`` or ``not known``, and
+    ``words`` in a sentence.
     """
 
     values: Floats | None
@@ -68,13 +69,13 @@ def deviations(
         return Deviations(values=np.zeros(combinations.shape[0] + 1), sure=EXACT, words=_NOT_PRIVATE)
     rows = on_weights(model.row_map_, combinations)
     lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
-    bounds = _unit(model) * noise.deviation * lengths
+    bounds = unit_of(model) * noise.deviation * lengths
     if noise.exact:
         return Deviations(values=bounds, sure=EXACT, words=_WORDS[EXACT])
     curved = None if noise.inside is None else curvature(model, noise.inside, schema)
     if noise.inside is not None and curved is not None:
         # No more than the bound, which holds whatever the rows.
-        values = np.minimum(_unit(model) * spread(rows, noise.inside, curved.hessian), bounds)
+        values = np.minimum(unit_of(model) * spread(rows, noise.inside, curved.hessian), bounds)
         return Deviations(values=values, sure=AT_LEAST, words=curved.words)
     if (np.abs(changes) <= STANDS_OUT * bounds[:-1, None]).all():
         return Deviations(values=None, sure=UNKNOWN, words=_USELESS.format(noise.deviation))
@@ -116,7 +117,7 @@ def spread(rows: Any, inside: Inside, hessian: Floats) -> Floats:
     return np.asarray(np.sqrt(squares + added))
 
 
-def _unit(model: PrivateLinearModel) -> float:
+def unit_of(model: PrivateLinearModel) -> float:
     """From a margin to what is shown: the unit of the target, or a class against the mean of all."""
     targets, problem = (model.privacy_.statement[name] for name in ("targets", "problem"))
     if targets["kind"] == "range":

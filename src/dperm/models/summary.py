@@ -19,6 +19,9 @@ from dperm.estimators.base import PrivateLinearModel
 from dperm.models.building import check_columns
 from dperm.models.deviations import AT_LEAST, EXACT, deviations
 from dperm.models.files import parts_of
+from dperm.models.intervals.beside import intervals_in
+from dperm.models.intervals.call import feature_names
+from dperm.models.intervals.table import Interval
 from dperm.models.terms import CURVE, MEAN, POINT, Term, column_terms, schema_terms
 
 INTERCEPT = "intercept"
@@ -42,6 +45,8 @@ class SummaryRow:
         What is added to the score, or for a regression to the prediction, in its unit.
     noise : float or None
         Standard deviation of what the noise of privacy adds to it, as ``Summary.noise`` says; None if not known.
+    interval : Interval or None
+        Of a model fitted with ``inference=True``: estimate, standard error and interval of the change.
     curve : tuple of (value, change, noise)
         Of a number that bends: the change from the low end of its range to a few values.
     kind : str
@@ -55,6 +60,7 @@ class SummaryRow:
     output: str | None = None
     change: float
     noise: float | None
+    interval: Interval | None = None
     curve: tuple[tuple[float | str, float, float | None], ...] = ()
 
     @property
@@ -74,7 +80,7 @@ class Summary:
     title, score, privacy : str
         Which model it is, what the changes are added to, and what is guaranteed.
     sure : str
-        How the noise is meant: ``exact``, ``at least``, ``at most`` or ``not known``.
+        How the noise is meant: ``exact``, ``at least``, ``at most``, ``estimated`` or ``not known``.
     noise, remarks : str, tuple of str
         The same in a sentence, and what else to know when reading.
     """
@@ -92,9 +98,14 @@ class Summary:
         """Whether a change can be said to lie within the noise."""
         return self.sure in (EXACT, AT_LEAST)
 
+    @property
+    def tells_intervals(self) -> bool:
+        """Whether the model released what intervals are made of."""
+        return any(row.interval is not None for row in self.rows)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {**asdict(self), "rows": [asdict(row) for row in self.rows]}
+        return {**asdict(self), "rows": [_plain(row) for row in self.rows]}
 
     def __str__(self) -> str:
         from dperm.models.summary_text import as_text
@@ -148,7 +159,7 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
         raise InvalidInput(f"a summary is of a private linear model; got a {type(estimator).__name__}.")
     check_is_fitted(estimator, "privacy_")
     if schema is None:
-        terms, combinations = column_terms(_names(estimator))
+        terms, combinations = column_terms(feature_names(estimator))
     else:
         check_columns(schema, estimator.n_features_in_)
         terms, combinations = schema_terms(schema, against)
@@ -157,7 +168,8 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
     if several:  # only differences between classes count
         coefficients, intercept = coefficients - coefficients.mean(axis=0), intercept - intercept.mean()
     changes = np.asarray(combinations @ coefficients.T)
-    found = deviations(estimator, combinations, changes, schema)
+    known = intervals_in(estimator, combinations)
+    found = deviations(estimator, combinations, changes, schema) if known is None else known.deviations
     outputs = [str(label) for label in estimator.classes_] if several else [None]
     last = Term(feature=INTERCEPT, kind=INTERCEPT, per="every column at 0")
     rows = [
@@ -169,6 +181,7 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
             output=output,
             change=float(value),
             noise=None if found.values is None else float(found.values[place]),
+            interval=None if known is None else known.interval(place),
             curve=() if term.value is None else ((term.value, 0.0, None),),
         )
         for place, (term, values) in enumerate(zip([*terms, last], [*changes, intercept], strict=True))
@@ -187,6 +200,12 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
     )
 
 
+def _plain(row: SummaryRow) -> dict[str, Any]:
+    """Without an interval where there is none, as in older files."""
+    told = {name: value for name, value in asdict(row).items() if name != "interval"}
+    return told if row.interval is None else {**told, "interval": row.interval.to_dict()}
+
+
 def _curves(rows: list[SummaryRow]) -> list[SummaryRow]:
     """Points of a curve go into the row of that curve."""
     points: dict[tuple[str, str | None], list[tuple[float | str, float, float | None]]] = {}
@@ -198,11 +217,6 @@ def _curves(rows: list[SummaryRow]) -> list[SummaryRow]:
         for row in rows
         if row.kind != POINT
     ]
-
-
-def _names(estimator: PrivateLinearModel) -> list[str]:
-    names = getattr(estimator, "feature_names_in_", None)
-    return [f"x{j}" for j in range(estimator.n_features_in_)] if names is None else [str(n) for n in names]
 
 
 def _score(estimator: PrivateLinearModel, schema: Schema | None) -> str:

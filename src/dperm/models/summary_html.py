@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from dperm.models.summary_text import SIGNS, WITHIN, left_out_words, number, shown_rows
+from dperm.models.summary_text import WITHIN, figures, heads, left_out_words, number, shown_rows
 from dperm.models.terms import CURVE, THEIR_MEAN, short
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def as_cell(summary: Summary, head: bool = True) -> str:
 
 def _told(summary: Summary) -> str:
     rows, left_out = shown_rows(summary.rows)
-    noise = "" if rows[0].noise is None else f"± noise{SIGNS.get(summary.sure, '')}"
+    head = "".join(f"<th class=n>{name}</th>" for name in heads(summary, rows))
     body = "".join(_row(summary, above, row) for above, row in zip([None, *rows], rows, strict=False))
     within = [WITHIN] if summary.tells_noise and any(row.within_noise for row in rows) else []
     remarks = "".join(
@@ -42,7 +42,7 @@ def _told(summary: Summary) -> str:
     )
     return (
         f"<p>What each feature adds to {escape(summary.score)}.</p><div style='overflow-x:auto'><table>"
-        f"<thead><tr><th>feature</th><th></th><th class=n>change</th><th class=n>{noise}</th><th></th></tr></thead>"
+        f"<thead><tr><th>feature</th><th></th>{head}<th></th></tr></thead>"
         f"<tbody>{body}</tbody></table></div>{remarks}"
     )
 
@@ -51,13 +51,11 @@ def _row(summary: Summary, above: SummaryRow | None, row: SummaryRow) -> str:
     words = ", ".join(part for part in (row.level, row.per) if part and part != THEIR_MEAN)
     if row.output is not None:
         words = f"{words} → {row.output}"
-    noise = "" if row.noise is None else f"{row.noise:.2g}"
+    numbers = "".join(f"<td class=n>{cell}</td>" for cell in figures(row))
     mark = "*" if summary.tells_noise and row.within_noise else ""
     name = "" if above is not None and above.feature == row.feature else row.feature
-    return (
-        f"<tr><td>{escape(name)}</td><td>{escape(words)}</td><td class=n>{number(row.change)}</td>"
-        f"<td class=n>{noise}</td><td>{mark}{_curve(row) if row.kind == CURVE else ''}</td></tr>"
-    )
+    last = f"{mark}{_curve(row) if row.kind == CURVE else ''}"
+    return f"<tr><td>{escape(name)}</td><td>{escape(words)}</td>{numbers}<td>{last}</td></tr>"
 
 
 def _curve(row: SummaryRow) -> str:

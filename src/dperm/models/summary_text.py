@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dperm.models.intervals.table import cells
 from dperm.models.terms import COLUMN, CURVE, LEVEL, THEIR_MEAN
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ WITHIN = "* less than two standard deviations of the noise: it may be noise alon
 
 def as_text(summary: Summary) -> str:
     rows, left_out = shown_rows(summary.rows)
-    noise = "" if rows[0].noise is None else f"± noise{SIGNS.get(summary.sure, '')}"
+    head = heads(summary, rows)
     starred = summary.tells_noise and any(row.within_noise for row in rows)
     sentences = [summary.noise, *summary.remarks, *([WITHIN] if starred else [])]
     return "\n".join(
@@ -30,12 +31,27 @@ def as_text(summary: Summary) -> str:
             f"{summary.title}: what is added to {summary.score}",
             summary.privacy,
             "",
-            *_aligned([("", "", "", "change", noise, ""), *_cells(summary, rows)]),
+            *_aligned([("", "", "", *head, ""), *_cells(summary, rows)]),
             *(f"  {line}" for line in left_out_words(left_out)),
             "",
             *(textwrap.fill(sentence, WIDTH, subsequent_indent="  ") for sentence in sentences),
         ]
     )
+
+
+def heads(summary: Summary, rows: Sequence[SummaryRow]) -> tuple[str, ...]:
+    """Of the columns with numbers."""
+    if summary.tells_intervals:
+        return ("change", "estimate", "error", "95 % interval", "privacy")
+    noise = "" if rows[0].noise is None else f"± noise{SIGNS.get(summary.sure, '')}"
+    return ("change", noise)
+
+
+def figures(row: SummaryRow) -> tuple[str, ...]:
+    """What stands in those columns."""
+    if row.interval is not None:
+        return (number(row.change), *cells(row.interval)[1:])
+    return (number(row.change), "" if row.noise is None else f"{row.noise:.2g}")
 
 
 def shown_rows(rows: Sequence[SummaryRow]) -> tuple[list[SummaryRow], int]:
@@ -64,7 +80,7 @@ def number(value: float) -> str:
 
 def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    sides = [str.ljust, str.ljust, str.ljust, str.rjust, str.rjust, str.ljust]
+    sides = [str.ljust] * 3 + [str.rjust] * (len(lines[0]) - 4) + [str.ljust]
     return [
         "  "
         + "  ".join(
@@ -88,8 +104,7 @@ def _cells(summary: Summary, rows: Sequence[SummaryRow]) -> list[tuple[str, ...]
                 "" if same else row.feature,
                 "" if again else f"{row.level} {against}".strip(),
                 row.output or "",
-                number(row.change),
-                "" if row.noise is None else f"{row.noise:.2g}",
+                *figures(row),
                 ("* " if summary.tells_noise and row.within_noise else "  ") + _curve(row),
             )
         )
