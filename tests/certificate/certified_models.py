@@ -191,6 +191,28 @@ CASES |= {
             "class_weight": {1: 0.5, 0: 0.1},
         },
     ),
+    "auto, persons": (PrivateLogisticRegression, {}),
+    "auto, persons, regression, removable": (
+        PrivateLinearRegression,
+        {"y_range": (0, 3), "neighbours": "add-remove", "max_rows": 150},
+    ),
+    "objective, persons, three classes": (
+        PrivateLogisticRegression,
+        {"mechanism": "objective", "classes": [0, 1, 2], "l2": 4 * STRONG},
+    ),
+    "dp-gd, persons, clip, sum": (
+        PrivateLogisticRegression,
+        {"mechanism": DPGD(clip=0.5, steps=9), "person_loss": "sum", "max_rows_per_person": 3},
+    ),
+    "rsgd-ar, persons, standardised": (
+        PrivateLogisticRegression,
+        {"mechanism": RSGDAR(batch_size=30, standardise=True)},
+    ),
+    "ssp, persons": (PrivateLogisticRegression, {"mechanism": "ssp"}),
+    "output, persons, one row each": (
+        PrivateLogisticRegression,
+        {"mechanism": "output", "max_rows_per_person": 1},
+    ),
     "seeded": (PrivateLogisticRegression, {"random_state": 3}),
 }
 NO_GUARANTEE = ("none", "majority", "objective-pure", "seeded")
@@ -216,7 +238,8 @@ def _text(case):
     y = score if kind is PrivateLinearRegression else np.digitize(score, [0.0, 0.3][: classes - 1])
     if "max_rows" in parameters and kind is not PrivateLinearRegression:
         parameters = {"classes": [0, 1], **parameters}  # under add-remove they cannot be taken from y
-    model = kind(**{"l2": STRONG, **parameters} if case.startswith("objective") else parameters).fit(X, y)
+    model = kind(**{"l2": STRONG, **parameters} if case.startswith("objective") else parameters)
+    model.fit(X, y, **({"groups": rng.integers(0, 120, N)} if "persons" in case else {}))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         save_model(model, path)

@@ -66,5 +66,6 @@ def log_mean_excess(t: Vector | float, mu: Vector) -> Vector:
         far = (square + 3) / (square * square + 6 * square + 3) * (1 + _ROUNDING)
         logs = np.log(mu * np.where(tau > _LARGE, far, near)) - square / 2 - math.log(2 * math.pi) / 2
         logs = np.where(tau < -30.0, np.log(mu * (1 - tau)), logs)
-    logs = np.where(mu == 0, -math.inf, np.where(np.isinf(mu), math.inf, logs))
-    return np.asarray(np.where(np.isnan(logs), -1e299, logs + _ROUNDING * np.abs(logs)))
+        logs += _ROUNDING * np.abs(logs)
+    logs = np.where(np.isnan(logs), -1e299, logs)
+    return np.asarray(np.where(mu == 0, -math.inf, np.where(np.isinf(mu), math.inf, logs)))

@@ -91,7 +91,7 @@ class AdaSSP(StatisticsMechanism):
 
     def misfit(self, problem: Problem) -> str | None:
         if weighed_by_user(problem):
-            return "its moments count every row, or every person, once; the proof has no other weights"
+            return "its moments count every row once; the proof has no weights"
         if type(problem.loss.unweighted) is not ClippedSquared:
             return f"it covers the squared loss only, not {problem.loss.name}"
         return super().misfit(problem)
