@@ -105,8 +105,8 @@ def audit(
     from dperm.evaluation.audit import NAME as EVALUATION
     from dperm.evaluation.audit import audit_evaluation
 
-    if by_person:
-        return _by_person(ctx, mechanisms, testing, folder, epsilon, delta, runs, seed, processes, as_json)
+    if by_person and (testing or mutations is not None or folder is not None):
+        raise click.UsageError("--persons is an audit of its own; leave out --self-test and --out.")
     for text in mechanisms:
         if text != EVALUATION:
             _check_plain(text)
@@ -116,6 +116,11 @@ def audit(
         from dperm.cli.self_test import run_self_test
 
         return run_self_test(mutations, mechanisms, runs, seed, processes, as_json)
+    at_once = 1 if imported(ctx) else processes
+    if by_person:
+        from dperm.cli.audit_persons import run_persons
+
+        return run_persons(mechanisms, epsilon, delta, runs, seed, at_once, as_json)
     from dperm.audit.controls import CONTROLS
     from dperm.audit.examination import audit_all, noise_differs_between_processes
 
@@ -134,7 +139,7 @@ def audit(
             runs=runs,
             seed=seed,
             controls=controls,
-            processes=1 if imported(ctx) else processes,
+            processes=at_once,
         )
     if EVALUATION in mechanisms or not mechanisms:
         found = chain(found, audit_evaluation(epsilon, delta, runs, seed))
@@ -163,19 +168,6 @@ def audit(
     for line in seen.summary():
         screen.print(line)
     return int(not seen.sound)
-
-
-def _by_person(
-    ctx: click.Context, mechanisms: tuple[str, ...], testing: bool, folder: str | None, *settings: Any
-) -> int:
-    from dperm.cli.audit_persons import run_persons
-
-    if testing or folder is not None:
-        raise click.UsageError("--persons is an audit of its own; leave out --self-test and --out.")
-    for text in mechanisms:
-        _check_plain(text)
-    *others, processes, as_json = settings
-    return run_persons(mechanisms, *others, 1 if imported(ctx) else processes, as_json)
 
 
 def _check_plain(text: str) -> None:

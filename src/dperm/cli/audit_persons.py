@@ -65,7 +65,8 @@ class _Seen:
 
     @property
     def faults(self) -> list[str]:
-        found = [fault for each in (*self.audits, *self.attacks) for fault in each.faults]
+        found = [fault for audit in self.audits for fault in audit.faults]
+        found += [fault for attack in self.attacks for fault in attack.faults]
         missed = (control for control in self.controls if not control.caught)
         return found + [
             f"MISSED by the replay: {control.control}. {control.what_is_wrong}" for control in missed

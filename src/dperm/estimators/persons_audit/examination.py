@@ -19,9 +19,9 @@ from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.estimators.persons_audit.attacks import PersonAttack, attack_person, attacked_names
 from dperm.estimators.persons_audit.broken import person_controls
-from dperm.estimators.persons_audit.cases import refused_settings
+from dperm.estimators.persons_audit.cases import person_cases, refused_settings
 from dperm.estimators.persons_audit.pairs import SIZES
-from dperm.estimators.persons_audit.replays import moved_as_rows, replay_persons, share_moved
+from dperm.estimators.persons_audit.replays import ONE_IN, moved_as_rows, replay_persons, share_moved
 from dperm.mechanisms import Mechanism, resolve
 
 CERTIFIED, REFUSED, NOT_CERTIFIED = "certified", "refused", "NOT CERTIFIED"
@@ -70,10 +70,13 @@ def audit_persons(
     *,
     runs: int = RUNS,
     seed: int = 0,
-    thorough: bool = False,
+    one_in: int = ONE_IN,
     processes: int = 1,
 ) -> Iterator[PersonAudit | PersonAttack | ControlResult]:
-    """Audit mechanisms on persons, by default every private one; attacks and controls come last."""
+    """Audit mechanisms on persons, by default every private one; attacks and controls come last.
+
+    ``one_in`` of 1 replays every plan on every pair of neighbours. Attacks get a tenth of the ``runs`` or less.
+    """
     if runs < 100:
         raise InvalidInput(f"runs must be at least 100; got {runs}.")
     for name in names:
@@ -82,7 +85,7 @@ def audit_persons(
             raise InvalidInput(f"mechanism {name!r} is not private, so nothing of it can be audited.")
     chosen = tuple(dict.fromkeys(names)) or audited_names()
     tasks: list[Callable[[], PersonAudit | PersonAttack | ControlResult]] = [
-        partial(audit_mechanism, name, thorough) for name in chosen
+        partial(audit_mechanism, name, one_in) for name in chosen
     ]
     tasks += [partial(attack_person, name, epsilon, delta, runs, seed) for name in attacked_names(chosen)]
     tasks += [partial(check_person_control, number) for number in range(len(person_controls()))]
@@ -93,14 +96,14 @@ def audit_persons(
         yield from (future.result() for future in [pool.submit(task) for task in tasks])
 
 
-def audit_mechanism(name: str, thorough: bool = False) -> PersonAudit:
+def audit_mechanism(name: str, one_in: int = ONE_IN) -> PersonAudit:
     """Whether a fit with ``groups`` is certified, and how far persons move what meets the noise."""
     mechanism = resolve(name)
     standing, reason = standing_of(mechanism)
     if standing == REFUSED:
         return PersonAudit(mechanism=name, standing=standing, refusals=((name, reason),))
     moved, failures, number = dict.fromkeys(SIZES, 0.0), list[str](), 0
-    for pair, report in replay_persons(mechanism, thorough):
+    for pair, report in replay_persons(list(person_cases(mechanism)), one_in):
         number += 1
         moved[pair.n_rows] = max(moved[pair.n_rows], share_moved(report))
         if not report.passed:

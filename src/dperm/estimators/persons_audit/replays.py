@@ -5,40 +5,29 @@ The same persons in a table of rows, under a plan for rows, are the control: the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dperm.audit.neighbours import Pair, Side, changes
 from dperm.audit.replay import ReplayReport, replay
 from dperm.audit.replay_cases import BUDGET, FACTS, short_plan
-from dperm.errors import NotCertified
-from dperm.estimators.persons_audit.cases import person_cases
 from dperm.estimators.persons_audit.pairs import SIZES, PersonPair, laid_out, other_persons, person_pairs
 from dperm.losses import example_losses
-from dperm.mechanisms import Mechanism
+from dperm.mechanisms import Mechanism, Plan
 from dperm.mechanisms.standardising import MEAN, MOMENTS
 from dperm.problem import Problem
 
-EVERY = 7  # pairs are taken in turn by the plans of a mechanism, unless the replays are thorough
+ONE_IN = 7  # pairs are taken in turn by the plans of a mechanism, as they have much in common
 
 
-def replay_persons(mechanism: Mechanism, thorough: bool = False) -> Iterator[tuple[PersonPair, ReplayReport]]:
-    """Replay a mechanism on persons of 1, 3 and 50 rows, on every loss and relation that it declares.
+def replay_persons(plans: Sequence[Plan], one_in: int = ONE_IN) -> Iterator[tuple[PersonPair, ReplayReport]]:
+    """Replay plans on persons of 1, 3 and 50 rows; each plan gets one in so many pairs, the next one others.
 
-    ``thorough`` takes all pairs for every plan. The price by the certificate's second route, and a run on the operating
-    system's source, are left to the first pair of a plan.
-
-    Raises
-    ------
-    NotCertified
-        If a mechanism could be replayed on nothing.
+    The price by the certificate's second route, and a run on the operating system's source, are left to the first pair
+    of a plan.
     """
-    plans = list(person_cases(mechanism))
-    if not plans:
-        raise NotCertified(f"mechanism {mechanism.name!r} fits no problem of persons that is replayed.")
-    every = 1 if thorough else EVERY
     for k, plan in enumerate(plans):
-        chosen = list(enumerate(person_pairs(plan.problem)))[k % every :: every]
+        chosen = list(enumerate(person_pairs(plan.problem)))[k % one_in :: one_in]
         for turn, (seed, pair) in enumerate(chosen):
             facts = plan.mechanism, plan.problem, plan.budget
             yield pair, replay(*facts, pair, seed, plan, all_of_it=turn == 0)

@@ -1,0 +1,290 @@
+"""A whole person is swapped: no mechanism moves further than it declares, and what treats persons wrongly is caught."""
+
+import json
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from dperm.audit.controls import Control
+from dperm.audit.neighbours import PersonRows
+from dperm.audit.replay import replay
+from dperm.audit.replay_cases import BUDGET
+from dperm.audit.worst_cases import audited_names
+from dperm.cli.app import run
+from dperm.errors import InvalidInput
+from dperm.estimators.persons import GroupedRows
+from dperm.estimators.persons_audit import examination
+from dperm.estimators.persons_audit.attacks import (
+    ATTACKED,
+    PERSON_ROWS,
+    PersonAttack,
+    attack_person,
+    attacked_names,
+    attacks_on_person,
+)
+from dperm.estimators.persons_audit.broken import person_controls
+from dperm.estimators.persons_audit.cases import KINDS, person_cases, person_problem, refused_settings
+from dperm.estimators.persons_audit.examination import (
+    CERTIFIED,
+    NOT_CERTIFIED,
+    REFUSED,
+    PersonAudit,
+    audit_mechanism,
+    audit_persons,
+    standing_of,
+)
+from dperm.estimators.persons_audit.pairs import GROWN, SIZES, laid_out, other_persons, person_pairs
+from dperm.estimators.persons_audit.replays import moved_as_rows, replay_persons, share_moved
+from dperm.losses import Linear
+from dperm.losses.weighted import weights_alone
+from dperm.mechanisms import DPGD, OutputGD, Plan, resolve
+from dperm.neighbours import Neighbours
+from dperm.persons import PersonLoss
+
+REFUSING = {"amp", "objective-pure"}
+TAKING = [name for name in audited_names() if name not in REFUSING]
+LINEAR = person_problem(Linear(), Neighbours.REPLACE_ONE, KINDS[0])
+
+
+def plans_of(name: str) -> list[Plan]:
+    return list(person_cases(resolve(name)))
+
+
+# Every mechanism.
+
+
+@pytest.mark.parametrize("name", audited_names())
+def test_a_fit_with_groups_is_certified_for_one_person_or_refused_with_a_reason(name: str) -> None:
+    standing, reason = standing_of(resolve(name))
+    assert standing == (REFUSED if name in REFUSING else CERTIFIED)
+    assert ("persons with several rows are not covered: " in reason) == (name in REFUSING)
+
+
+def test_a_setting_that_is_refused_for_persons_says_why() -> None:
+    ((what, why),) = refused_settings(resolve("frank-wolfe"))
+    assert what == "lazy=True"
+    assert "set lazy to False" in why
+    assert [what for what, _ in refused_settings(resolve("dp-gd"))] == ["split=0.3"]
+    assert list(refused_settings(resolve("rsgd"))) == []
+
+
+@pytest.mark.parametrize("name", TAKING)
+def test_no_person_moves_a_mechanism_further_than_it_declares(name: str) -> None:
+    plans = list(islice(person_cases(resolve(name)), 0, 20, 5))  # both relations and both losses of a person
+    reports = [report for _, report in replay_persons(plans, one_in=19)]
+    assert [str(report) for report in reports if not report.passed] == []
+    assert max(map(share_moved, reports)) > 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TAKING)
+def test_all_replays_of_persons_keep_what_is_declared_and_reach_it(name: str) -> None:
+    found = audit_mechanism(name, one_in=1)
+    assert found.faults == ()
+    assert all(share > 0.9 for share in found.moved.values())
+    assert found.as_rows is not None
+    assert found.as_rows > 2
+
+
+@pytest.mark.parametrize("name", ["output-gd", "dp-gd", "dp-sgd", "objective", "ssp"])
+def test_a_person_as_rows_moves_a_model_for_rows_much_further(name: str) -> None:
+    assert moved_as_rows(resolve(name)) > 10
+
+
+def test_the_plans_cover_relations_persons_and_settings() -> None:
+    plans = plans_of("dp-gd")
+    kinds = {
+        (plan.problem.neighbours, plan.problem.persons.loss, plan.problem.persons.rows_per_person)
+        for plan in plans
+    }
+    assert {(relation, loss) for relation, loss, _ in kinds} == {
+        (r, k) for r in Neighbours for k in PersonLoss
+    }
+    assert {most for *_, most in kinds} >= {1, 3, 50}
+    assert any(plan.settings["clip"] == 0.4 for plan in plans)
+    assert {plan.mechanism.standardise for plan in plans} == {False, "linear", "bounded"}
+    assert any(plan.problem.loss.heaviest == 9 for plan in plans)  # three rows of weight three
+    drawn = [plan.trained_by.sampling for name in ("dp-sgd", "psgd") for plan in plans_of(name)]
+    assert len({type(sampling) for sampling in drawn}) == 2  # Poisson and of fixed size
+    assert any(plan.secret_batches for plan in plans_of("rsgd"))
+
+
+# The neighbours.
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_pairs_differ_in_one_person(relation: Neighbours) -> None:
+    problem = replace(LINEAR, neighbours=relation)
+    pairs = person_pairs(problem)
+    assert {pair.n_rows for pair in pairs} == set(SIZES)
+    for pair in pairs:
+        assert pair.removed == (relation is Neighbours.ADD_REMOVE)
+        assert isinstance(pair.left, PersonRows)
+        assert isinstance(pair.right, PersonRows)
+        left, right = (_persons(table) for table in (pair.left, pair.right))
+        if pair.removed:
+            assert len(left) == problem.n_rows
+            del left[pair.row]
+        else:
+            assert len(left) == len(right) == problem.n_rows
+            del left[pair.row], right[pair.row]
+        assert all(map(np.array_equal, left, right))
+
+
+def _persons(table: PersonRows) -> list[np.ndarray]:
+    """The rows of every person with their targets and weights, in the order of the persons."""
+    X, y = table
+    whole = np.column_stack([X, y["target"], y["weight"]])
+    places = [table.members.rows_of(np.array([i])) for i in range(table.n_persons)]
+    return [whole[rows] for rows in places]
+
+
+def test_some_persons_are_replaced_by_one_with_other_many_rows_who_moves_the_others() -> None:
+    sizes = {(len(pair.left[0]), len(pair.right[0])) for pair in person_pairs(LINEAR)}
+    assert sum(left != right for left, right in sizes) >= len(GROWN)
+
+
+def test_ids_are_not_in_the_order_of_the_persons() -> None:
+    persons = other_persons(LINEAR, "crowded")
+    *_, ids, _ = laid_out(LINEAR, persons, apart=True)
+    assert list(np.unique(ids)) != list(dict.fromkeys(ids))
+    assert GroupedRows.of(ids).n_persons == len(persons)
+
+
+# What must fail.
+
+
+@pytest.mark.parametrize("control", person_controls(), ids=lambda control: control.name)
+def test_what_treats_persons_wrongly_is_caught_and_what_it_was_broken_from_passes(control: Control) -> None:
+    facts = control.problem, control.budget, control.pair
+    found = replay(control.mechanism, *facts)
+    assert "distance" in {finding.check for finding in found.findings}
+    assert "refused" not in {finding.check for finding in found.findings}
+    assert str(replay(control.healthy, *facts)).endswith("passed")
+
+
+def test_rows_that_each_weigh_as_much_as_a_person_are_caught() -> None:
+    pair = next(pair for pair in person_pairs(LINEAR) if pair.n_rows == 50)
+    for table in (pair.left, pair.right):
+        weights_alone(table[1])[:] = 1.0
+    found = replay(OutputGD(iterations=3), LINEAR, BUDGET, pair)
+    assert {finding.check for finding in found.findings} == {"distance"}
+    assert found.largest_share > 10
+
+
+def test_an_audit_that_finds_a_fault_says_so() -> None:
+    sound = PersonAudit(mechanism="a", standing=CERTIFIED, moved={1: 1.0, 50: 0.9}, as_rows=10.0)
+    assert sound.faults == ()
+    assert len(replace(sound, as_rows=1.0).faults) == 1
+    assert len(replace(sound, moved={1: 0.4, 50: 1.0}).faults) == 1
+    assert len(replace(sound, standing=NOT_CERTIFIED).faults) == 1
+    assert replace(sound, failures=("moved too far",)).faults == ("moved too far",)
+
+
+# The attack.
+
+
+@pytest.fixture(scope="module")
+def attacked() -> PersonAttack:
+    return attack_person("output", runs=60_000)
+
+
+def test_an_attack_proves_less_than_is_claimed_for_a_person_and_much_more_than_for_a_row(
+    attacked: PersonAttack,
+) -> None:
+    assert attacked.faults == ()
+    assert 0.5 < attacked.person.bounds.epsilon <= attacked.person.claimed == 1.0
+    assert attacked.row.claimed == 1.0
+    assert attacked.row.bounds.direct > 3
+    assert attacked.person.null == attacked.row.null == 0
+
+
+def test_a_guarantee_for_rows_that_is_taken_for_one_of_persons_is_refuted(attacked: PersonAttack) -> None:
+    confused = replace(attacked, person=attacked.row, row=attacked.person)
+    assert len(confused.faults) == 2
+    assert "was proved for a person" in confused.faults[0]
+    assert "the control" in confused.faults[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ATTACKED)
+def test_no_attack_refutes_a_claim_for_persons(name: str) -> None:
+    found = attack_person(name, seed=1)
+    assert found.faults == ()
+    assert found.row.bounds.epsilon > 3 * found.row.claimed
+
+
+def test_both_models_are_attacked_with_the_same_rows() -> None:
+    for_persons, for_rows = attacks_on_person("dp-gd")
+    assert for_persons.mechanism == for_rows.mechanism == DPGD(steps=3)
+    for one, other in zip(
+        (for_persons.pair.left, for_persons.pair.right),
+        (for_rows.pair.left, for_rows.pair.right),
+        strict=True,
+    ):
+        assert np.array_equal(one[0], other[0])
+        assert np.array_equal(one[1]["target"], other[1])
+    assert len(for_rows.pair.left[0]) - len(for_rows.pair.right[0]) == PERSON_ROWS
+
+
+def test_one_mechanism_is_attacked_whatever_is_named() -> None:
+    assert attacked_names(["rsgd"]) == ("output",)
+    assert attacked_names(["objective", "ssp"]) == ("objective",)
+    assert attacked_names(audited_names()) == ATTACKED
+
+
+# The command.
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One in many replays."""
+    honest = examination.audit_mechanism
+    monkeypatch.setattr(examination, "audit_mechanism", lambda name, _: honest(name, 29))
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_command_prints_a_table_and_the_attack(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["audit", "--persons", "amp", "output-gd", "--runs", "30000", "--processes", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "50 rows" in printed
+    assert "amp: refused: " in printed
+    assert f"a person of {PERSON_ROWS} rows against ε = 1 for one person: ε ≥ 0." in printed
+    assert "for one row, the control: ε ≥ " in printed
+    assert "4 of 4 mechanisms that treat persons wrongly were caught." in printed
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_command_fails_if_a_claim_is_broken(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        examination,
+        "attack_person",
+        lambda *facts: (lambda found: replace(found, person=found.row))(attack_person(*facts)),
+    )
+    command = ["audit", "--persons", "amp", "--runs", "20000", "--processes", "1", "--json"]
+    assert run(command) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert not found["sound"]
+    assert "was proved for a person" in found["faults"][0]
+    assert found["mechanisms"][0]["standing"] == "refused"
+
+
+def test_the_command_refuses_what_it_cannot_audit(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, wanted in (
+        (["--out", "somewhere"], "an audit of its own"),
+        (["--self-test"], "an audit of its own"),
+        (["none"], "not private"),
+        (["ouput"], "output"),
+        (["rsgd:paper"], "give the name alone"),
+    ):
+        assert run(["audit", "--persons", *words]) != 0
+        assert wanted in capsys.readouterr().err
+
+
+def test_too_few_runs_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="at least 100"):
+        list(audit_persons(["amp"], runs=10))
