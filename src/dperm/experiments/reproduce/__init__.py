@@ -22,6 +22,7 @@ MODULES = {
     "plan": "expected",
     "scale": "scale",
     "peers": "peers",
+    "intervals": "intervals",
 }
 """In which module of this package the dict ``ITEMS`` has each item. One line adds an item."""
 
