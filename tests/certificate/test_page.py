@@ -42,8 +42,9 @@ def texts(value, path=()):
         yield path
 
 
-def test_every_text_of_a_hostile_certificate_is_escaped():
-    document = document_of("rsgd-ar, standardised")
+@pytest.mark.parametrize("case", ["rsgd-ar, standardised", "auto, persons"])
+def test_every_text_of_a_hostile_certificate_is_escaped(case):
+    document = document_of(case)
     for *parents, key in texts(document["certificate"]):
         inner = document["certificate"]
         for parent in parents:

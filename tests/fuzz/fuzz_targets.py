@@ -433,6 +433,7 @@ class LedgerFile(Target):
         self.events = [
             charge,
             {"event": "cap", "dataset": "default", "epsilon": 1.5, "delta": 1e-7},
+            {"event": "unit", "dataset": "default", "unit": "person"},
             {"event": "partitions", "dataset": "default", "names": ["a", "b"], "fixed_membership": True},
             {"event": "settle", "charge": 1, "status": "void"},
         ]

@@ -4,11 +4,13 @@ import dataclasses
 import re
 from html import unescape
 
+import numpy as np
 import pytest
 from release_models import ANSWERS, PERSONS, data, model_file
 
-from dperm import Ledger, PrivateLogisticRegression
+from dperm import Budget, Ledger, PrivateLogisticRegression
 from dperm.cli.app import run
+from dperm.evaluation import evaluate
 from dperm.models import save_model
 from dperm.release import Deployment, page, read_release, registry_entry, text
 
@@ -146,3 +148,15 @@ def test_a_ledger_for_rows_that_paid_for_a_model_for_rows_is_described_as_before
     path = model_file("paid")
     release = read_release(path, ledger=path.parent / "budget.db")
     assert "kept for" not in page(release) + text(release)
+
+
+def test_an_evaluation_beside_it_is_said_to_protect_rows():
+    X, score = data()
+    labels = np.array(["no", "yes"])[(score > 0).astype(int)]
+    told = {}
+    for name in ("persons", "logistic"):
+        release = read_release(model_file(name))
+        made = evaluate(release.estimator, X, labels, Budget(0.5, 1e-7))
+        told[name] = words(page(dataclasses.replace(release, evaluation=made)))
+    assert "It protects one of these rows, not one person." in told["persons"]
+    assert "for the test rows. Whoever is in both tables pays for both." in told["logistic"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, Unsupported
-from dperm.ledger.book import OPEN, Entry
+from dperm.ledger.book import OPEN, Entry, kind_by_its_words
 from dperm.ledger.pages import Pages, check_text, now
 from dperm.ledger.units import ROW, parse_unit, refusal
 from dperm.neighbours import Neighbours
@@ -101,6 +101,12 @@ class Charge:
                 f"{pages.path.name}, "
                 f"{total.epsilon(cap.delta):.4g} is spent (all at delta = {cap.delta:g}). {_WAY_OUT}"
             )
+
+
+def told_of(kind: str | None, label: str, mechanism: str, unit: str) -> dict[str, str]:
+    """What a charge says of its release; the kind by the other words, where none is given."""
+    known = kind_by_its_words(str(label), str(mechanism)) if kind is None else kind
+    return {"kind": known, "label": label, "mechanism": mechanism, "unit": unit}
 
 
 def settle(pages: Pages, number: int, status: str) -> None:

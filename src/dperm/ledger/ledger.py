@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dperm.errors import InvalidInput
-from dperm.ledger.book import OPEN, SPENT, VOID, Entry, kind_by_its_words
+from dperm.ledger.book import OPEN, SPENT, VOID, Entry
 from dperm.ledger.chain import Anchor
-from dperm.ledger.charging import Charge, Terms, note, settle
+from dperm.ledger.charging import Charge, Terms, note, settle, told_of
 from dperm.ledger.declarations import check_partitions, declare_cap, declare_partitions
 from dperm.ledger.html import as_html
 from dperm.ledger.lines import document
@@ -196,7 +196,7 @@ class Ledger:
         Unsupported
             If it protects another unit, or under another relation, than is counted here.
         """
-        words = _words(kind, label, mechanism, unit)
+        words = told_of(kind, label, mechanism, unit)
         return self._charge(cost, dataset, partition, neighbours, words, SPENT).id
 
     def pay(
@@ -219,7 +219,7 @@ class Ledger:
         and every ordinary error of either becomes the same one, with no other behind it.
         """
         status = SPENT if self.strict else OPEN
-        words = _words(kind, label, mechanism, unit)
+        words = told_of(kind, label, mechanism, unit)
         entry = self._charge(cost, dataset, None, neighbours, words, status)
         citation = str(Anchor(ledger=self.id, charge=entry.id, head=entry.head))
         if self.strict:
@@ -393,8 +393,3 @@ class Ledger:
             yield pages
         # Only now: what was not written to the end has not been seen.
         self._last = Anchor(ledger=pages.book.id, head=pages.book.head)
-
-
-def _words(kind: str | None, label: str, mechanism: str, unit: str) -> dict[str, str]:
-    known = kind_by_its_words(str(label), str(mechanism)) if kind is None else kind
-    return {"kind": known, "label": label, "mechanism": mechanism, "unit": unit}

@@ -58,7 +58,7 @@ def _constants(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
             "bound on a whole row",
             f"{_short(problem['row_norm'])}, intercept column {_short(problem['intercept'])}",
         ),
-        *_counts(statement),
+        _counted(statement),
         ("coefficients", f"{problem['n_coefficients']:,} from {problem['n_features']:,} features"),
         ("targets", what),
         ("randomness", statement["entropy"]["source"]),
@@ -74,12 +74,10 @@ def _constants(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def _counts(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _counted(statement: Mapping[str, Any]) -> tuple[str, str]:
     count = f"{statement['problem']['n_rows']:,}"
     persons = statement.get("persons")
-    if persons is None:
-        return [("rows", count)]
-    return [("persons", count), ("rows of a person", rows_counted(**persons))]
+    return ("rows", count) if persons is None else ("persons", f"{count}; {rows_counted(**persons)}")
 
 
 def _standardised(stated: Mapping[str, Any]) -> str:
