@@ -66,6 +66,29 @@ def test_a_task_that_fails_once_changes_no_bit(way, tmp_path):
     np.testing.assert_array_equal(found, expected)
 
 
+def test_the_column_of_persons_is_no_feature_and_the_unit_is_a_person():
+    X, y = table()
+    ids = np.random.default_rng(1).integers(0, 700, len(X))
+    whole = pd.DataFrame(X, columns=["a", "b", "c d", "e`"]).assign(label=y.astype(object), id=ids)
+    rows = session().createDataFrame(whole).repartition(3)
+    for bound in (None, 2):
+        # Spark deals the rows anew, so which two come first is its choice: those that it wrote are fitted by hand too.
+        shards = spark_shards(rows, "label", person="id")
+        parts = [(*shards.load(shard), shards.persons(shard)) for shard in range(len(shards.sizes))]
+        dealt = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        model = partial(PrivateLogisticRegression, mechanism="output", max_rows_per_person=bound, **SETTINGS)
+        expected = model().fit(*dealt[:2], groups=dealt[2])
+        found = model().fit(shards)
+        shards.close()
+        np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-5, atol=1e-5)
+        assert found.privacy_.statement["unit"] == "one person"
+        assert found.feature_names_in_.tolist() == ["a", "b", "c d", "e`"]
+        named = model().fit(rows, "label", groups="id")
+        assert named.privacy_.statement["persons"] == found.privacy_.statement["persons"]
+    with pytest.raises(InvalidInput, match="groups names no column"):
+        PrivateLogisticRegression(**SETTINGS).fit(rows, "label", groups="person")
+
+
 def test_a_frame_is_written_once_fitted_and_deleted(tmp_path):
     rows = frame()
     source = spark_shards(rows, "label", folder=str(tmp_path))
