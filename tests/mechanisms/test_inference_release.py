@@ -26,6 +26,8 @@ from dperm.mechanisms.inference import (
     plan_inference,
     shortened,
     squares_error,
+    stretched,
+    stretched_norm,
 )
 from dperm.mechanisms.information import RAMP, Information, curvature_change
 from dperm.mechanisms.triangle import pack, triangle_size, unpack
@@ -94,11 +96,13 @@ def test_rows_at_right_angles_move_the_curvature_as_far_as_is_declared(loss, rel
     _, right = released_value(problem, other, weights)
     moved = float(np.linalg.norm((left - right)[:size]))
     changed = math.sqrt(relation.rows_changed)
-    exact = changed * loss.smoothness * problem.row_norm**2
+    exact = changed * loss.smoothness * stretched_norm(problem) ** 2
     assert moved == pytest.approx(exact, rel=1e-6)
     assert moved <= inference.noise.sensitivity
     if relation is Neighbours.REPLACE_ONE:
-        assert moved > 1.4 * loss.smoothness * problem.row_norm**2  # control: without the root of two
+        assert (
+            moved > 1.4 * loss.smoothness * stretched_norm(problem) ** 2
+        )  # control: without the root of two
 
 
 @pytest.mark.parametrize("loss", LOSSES[1:], ids=lambda loss: loss.name)
@@ -116,7 +120,7 @@ def test_squared_slopes_move_the_release_as_far_as_the_curvature_does(loss, rela
     inference, left = released_value(problem, ends[0], np.zeros(problem.n_columns))
     _, right = released_value(problem, ends[1], np.zeros(problem.n_columns))
     moved = abs(float((left - right)[-1]))
-    curvature = math.sqrt(relation.rows_changed) * loss.smoothness * problem.row_norm**2
+    curvature = math.sqrt(relation.rows_changed) * loss.smoothness * stretched_norm(problem) ** 2
     assert moved == pytest.approx(curvature, rel=1e-6)
     assert inference.noise.sensitivity == pytest.approx(math.sqrt(2) * curvature, rel=1e-6)
     assert inference.noise.sensitivity > math.sqrt(2) * curvature  # rounding comes on top
@@ -179,7 +183,8 @@ def test_what_rounding_may_add_covers_what_it_adds(loss, length):
     margins = Z @ weights.astype(np.longdouble)
     matrix = (Z * told.curvature(margins, y.astype(np.longdouble))[:, None]).T @ Z
     size = triangle_size(problem.n_columns)
-    off = float(np.linalg.norm((unpack(found[:size], problem.n_columns) - matrix).astype(float)))
+    exact = stretched(matrix, inference.constant)
+    off = float(np.linalg.norm((unpack(found[:size], problem.n_columns) - exact).astype(float)))
     assert 0 < off <= hessian_error(problem)
     if inference.weight is not None:
         squares = np.sum(told.slope(margins, y.astype(np.longdouble)))
@@ -193,7 +198,7 @@ def test_rows_in_another_order_stay_within_the_allowance(loss):
     weights = np.array([900.0, -300.0, 50.0, 10.0])
     inference, one = released_value(problem, (X, y), weights)
     _, other = released_value(problem, (X[::-1], y[::-1]), weights)
-    exact = math.sqrt(2) * loss.smoothness * problem.row_norm**2
+    exact = math.sqrt(2) * loss.smoothness * stretched_norm(problem) ** 2
     exact *= 1 if inference.weight is None else math.sqrt(2)
     assert 0 < np.linalg.norm(one - other) <= inference.noise.sensitivity - exact
 

@@ -67,6 +67,7 @@ class Inference:
     noise_scale: float
     weight: float | None
     moments: list[float] | None
+    constant: float
 
 
 class Release:

@@ -30,9 +30,10 @@ def curvature_in(document: Mapping[str, Any], statement: Mapping[str, Any]) -> C
     if part is None:
         return None
     columns, weight, moments = n_columns(statement), part["weight"], part["moments"]
-    if (weight is not None and not weight > 0) or (moments is not None and len(moments) != 2):
+    positive = part["constant"] > 0 and (weight is None or weight > 0)
+    if not positive or (moments is not None and len(moments) != 2):
         raise InvalidInput(
-            "certificate, inference: a positive weight and two noise scales of moments were expected."
+            "certificate, inference: positive factors and two noise scales of moments were expected."
         )
     if not (
         isinstance(told, list)

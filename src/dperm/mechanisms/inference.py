@@ -29,6 +29,7 @@ Matrix = NDArray[np.float64]
 
 CURVATURE, SQUARES = "curvature at the released weights", "squared residuals at the released weights"
 SHARE, SQUARES_SHARE = 0.15, 0.05  # of mu squared
+CONSTANT = 2.0  # times the constant column in the curvature: short as it is in training, noise would drown its entries
 LONGEST = 1024.0  # margin: weights that make longer ones are shortened before the curvature is taken
 WIDEST = 1000  # columns, because a model file holds a number for every pair of them
 ROWS_BOUNDED = (
@@ -51,6 +52,9 @@ class Curvature:
         Noisy sum of squared slopes over the rows at the released weights, and its noise; of a regression.
     cross, cross_noise : optional
         X'y as ``adassp`` released it, and its noise.
+    constant : float
+        The constant column was so many times as long when noise was added, so the noise in its row and column is
+        smaller by that factor, and that of its square by the square of it.
     """
 
     hessian: Matrix
@@ -59,6 +63,14 @@ class Curvature:
     score_noise: float | None = None
     cross: Vector | None = None
     cross_noise: float | None = None
+    constant: float = 1.0
+
+    @property
+    def column_noise(self) -> Vector:
+        """Of each column the root of its noise: entry (j, k) has a product of two, off the diagonal over root 2."""
+        roots = np.full(len(self.hessian), math.sqrt(self.noise))
+        roots[-1] /= self.constant
+        return roots
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,6 +79,7 @@ class Inference:
 
     ``weight`` multiplies the sum of squared slopes, which comes last; None where there is none. ``moments`` are the
     noise scales of X'X and X'y where those were released before and only the squared residuals are missing.
+    ``constant`` multiplies the constant column in the curvature.
     """
 
     problem: Problem
@@ -75,6 +88,7 @@ class Inference:
     noise: GaussianNoise
     weight: float | None = None
     moments: tuple[float, float] | None = None
+    constant: float = 1.0
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -85,6 +99,7 @@ class Inference:
             "noise_scale": self.noise.scale,
             "weight": self.weight,
             "moments": None if self.moments is None else list(self.moments),
+            "constant": self.constant,
         }
 
     @property
@@ -99,7 +114,9 @@ class Inference:
         """The passage of one model, of its own rows, with a lane of its own."""
         told, engine = Information(self.problem.loss), rows.open(precise=True)
         at = np.ascontiguousarray(shortened(weights, self.problem.row_norm)[:, None])
-        parts = [] if self.moments is not None else [pack(engine.curvature_sum(told, at)[0])]
+        parts = []
+        if self.moments is None:
+            parts.append(pack(stretched(engine.curvature_sum(told, at)[0], self.constant)))
         if (
             self.weight is not None
         ):  # the constant column of a row that is there is the intercept, of no row it is 0
@@ -129,7 +146,8 @@ def curvature_told(stated: Mapping[str, Any], n_columns: int, released: Vector) 
     size = triangle_size(n_columns)
     scale, weight, moments = stated["noise_scale"], stated["weight"], stated["moments"]
     return Curvature(
-        hessian=unpack(released[:size], n_columns),
+        hessian=stretched(unpack(released[:size], n_columns), 1 / stated["constant"]),
+        constant=stated["constant"],
         noise=scale if moments is None else moments[0],
         score_square=None if weight is None else float(released[-1]) / weight,
         score_noise=None if weight is None else scale / weight,
@@ -142,6 +160,20 @@ def numbers_told(stated: Mapping[str, Any], n_columns: int) -> int:
     """How many numbers ``curvature_told`` takes."""
     more = 0 if stated["moments"] is None else n_columns
     return triangle_size(n_columns) + more + (stated["weight"] is not None)
+
+
+def stretched(hessian: Matrix, constant: float) -> Matrix:
+    """The same for rows whose last column is ``constant`` times as long; a power of 2 rounds nothing."""
+    factors = np.ones(len(hessian))
+    factors[-1] = constant
+    return np.asarray(hessian * np.outer(factors, factors))
+
+
+def stretched_norm(problem: Problem) -> float:
+    """Bound on the norm of a row whose constant column is ``CONSTANT`` times as long."""
+    if problem.intercept == 0:
+        return problem.x_norm
+    return math.nextafter(math.hypot(problem.x_norm, CONSTANT * problem.intercept), math.inf)
 
 
 def shortened(weights: Vector, row_norm: float) -> Vector:
@@ -178,7 +210,7 @@ def plan_inference(problem: Problem, budget: Budget) -> Inference:
     budget.check_gaussian()
     size, changed = triangle_size(problem.n_columns), problem.neighbours.rows_changed
     moved, rounding = (
-        math.sqrt(changed) * problem.loss.smoothness * problem.row_norm**2,
+        math.sqrt(changed) * problem.loss.smoothness * stretched_norm(problem) ** 2,
         hessian_error(problem),
     )
     weight = None
@@ -187,7 +219,8 @@ def plan_inference(problem: Problem, budget: Budget) -> Inference:
         moved, rounding = math.hypot(moved, moved), rounding + weight * squares_error(problem)
     mu = math.sqrt(SHARE) * gaussian_mu(budget)
     noise = gaussian_noise((moved + 2 * rounding) * _UP, size + (weight is not None), mu)
-    return Inference(problem=problem, share=SHARE, mu=mu, noise=noise, weight=weight)
+    constant = CONSTANT if problem.intercept else 1.0
+    return Inference(problem=problem, share=SHARE, mu=mu, noise=noise, weight=weight, constant=constant)
 
 
 def plan_squares(problem: Problem, mu: float, moments: tuple[float, float]) -> Inference:
@@ -202,7 +235,7 @@ def hessian_error(problem: Problem) -> float:
     change, most = curvature_change(problem.loss), problem.loss.smoothness
     assert change is not None
     own = change * _margin_error(problem) + problem.arithmetic.slope * most
-    return problem.n_rows * problem.row_norm**2 * (own + _adding(problem) * most)
+    return problem.n_rows * stretched_norm(problem) ** 2 * (own + _adding(problem) * most)
 
 
 def squares_error(problem: Problem) -> float:

@@ -8,6 +8,7 @@ from dperm.certificate.facts import Facts, U
 from dperm.certificate.routes.evidence import INFERRING, TOLD, Evidence
 
 LONGEST = 1024.0  # margin at the weights that the curvature is taken at
+CONSTANT = 2.0  # times the constant column in the curvature
 RAMP = 1 / 8  # of the bound on residuals
 
 
@@ -28,7 +29,7 @@ def inference_mu(evidence: Evidence) -> float:
         )
         return 0.0
     pairs, squares = facts.p * (facts.p + 1) // 2, _squares_error(facts)
-    moved = math.sqrt(facts.rows) * facts.beta
+    moved = math.sqrt(facts.rows) * facts.curvature * _stretched(facts)
     weight: float | None = None
     dimension, sensitivity = pairs, moved + 2 * _hessian_error(facts, change)
     if evidence.name == "adassp":
@@ -45,6 +46,8 @@ def inference_mu(evidence: Evidence) -> float:
         evidence.equal("inference, weight", stated["weight"], weight)
     else:
         evidence.close("inference, weight", stated["weight"], weight)
+    constant = 1.0 if evidence.name == "adassp" or facts.intercept == 0 else CONSTANT
+    evidence.equal("inference, constant", stated["constant"], constant)
     _check_moments(evidence)
     return release.mu
 
@@ -72,10 +75,15 @@ def _curvature_change(evidence: Evidence) -> float | None:
     return None
 
 
+def _stretched(facts: Facts) -> float:
+    """Squared norm of a row whose constant column is longer."""
+    return facts.x_norm**2 + (CONSTANT * facts.intercept) ** 2
+
+
 def _hessian_error(facts: Facts, change: float) -> float:
     margin = 2 * facts.p * U * LONGEST
     row = change * margin + (1e-14 + facts.adding(facts.n) + 8 * U) * facts.curvature
-    return facts.n * facts.r**2 * row
+    return facts.n * _stretched(facts) * row
 
 
 def _squares_error(facts: Facts) -> float:
