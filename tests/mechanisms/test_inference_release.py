@@ -26,6 +26,7 @@ from dperm.mechanisms.inference import (
     plan_inference,
     shortened,
     squares_error,
+    stretched,
     stretched_norm,
 )
 from dperm.mechanisms.information import RAMP, Information, curvature_change
@@ -180,10 +181,10 @@ def test_what_rounding_may_add_covers_what_it_adds(loss, length):
     inference, found = released_value(problem, (X, y), weights)
     Z, told = z_of(problem, X).astype(np.longdouble), Information(loss)
     margins = Z @ weights.astype(np.longdouble)
-    longer = Z * np.append(np.ones(Z.shape[1] - 1), inference.constant)
-    matrix = (longer * told.curvature(margins, y.astype(np.longdouble))[:, None]).T @ longer
+    matrix = (Z * told.curvature(margins, y.astype(np.longdouble))[:, None]).T @ Z
     size = triangle_size(problem.n_columns)
-    off = float(np.linalg.norm((unpack(found[:size], problem.n_columns) - matrix).astype(float)))
+    exact = stretched(matrix, inference.constant)
+    off = float(np.linalg.norm((unpack(found[:size], problem.n_columns) - exact).astype(float)))
     assert 0 < off <= hessian_error(problem)
     if inference.weight is not None:
         squares = np.sum(told.slope(margins, y.astype(np.longdouble)))

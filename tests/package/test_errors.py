@@ -14,6 +14,7 @@ SOURCE = Path(dperm.__file__).parent
 # Handlers in these parts see settings, public files or ledgers, never a row.
 NO_ROWS = {
     "neighbours.py",
+    "persons.py",
     "certificate/document.py",
     "cli/entrants.py",
     "cli/plot.py",
