@@ -24,7 +24,7 @@ from dperm.estimators.persons_audit.attacks import (
     attacked_names,
     attacks_on_person,
 )
-from dperm.estimators.persons_audit.broken import person_controls
+from dperm.estimators.persons_audit.broken import DrawsRows, person_controls
 from dperm.estimators.persons_audit.cases import KINDS, person_cases, person_problem, refused_settings
 from dperm.estimators.persons_audit.examination import (
     CERTIFIED,
@@ -36,7 +36,12 @@ from dperm.estimators.persons_audit.examination import (
     standing_of,
 )
 from dperm.estimators.persons_audit.pairs import GROWN, SIZES, laid_out, other_persons, person_pairs
-from dperm.estimators.persons_audit.replays import moved_as_rows, replay_persons, share_moved
+from dperm.estimators.persons_audit.replays import (
+    check_draws_of_persons,
+    moved_as_rows,
+    replay_persons,
+    share_moved,
+)
 from dperm.losses import Linear
 from dperm.losses.weighted import weights_alone
 from dperm.mechanisms import DPGD, OutputGD, Plan, resolve
@@ -183,6 +188,21 @@ def test_an_audit_that_finds_a_fault_says_so() -> None:
     assert replace(sound, failures=("moved too far",)).faults == ("moved too far",)
 
 
+@pytest.mark.parametrize("name", ["dp-sgd", "psgd", "rsgd"])
+def test_persons_are_drawn_as_often_as_was_priced_whatever_their_rows(name: str) -> None:
+    found = check_draws_of_persons(resolve(name))
+    assert found.runs == 400
+    assert found.faults == ()
+
+
+def test_drawing_rows_in_place_of_persons_shows_in_who_takes_part() -> None:
+    found = check_draws_of_persons(DrawsRows())
+    assert "every person" in found.drawn
+    assert any("with probability" in fault for fault in found.faults)
+    sound = PersonAudit(mechanism="a", standing=CERTIFIED)
+    assert len(replace(sound, draws=found).faults) == len(found.faults)
+
+
 # The attack.
 
 
@@ -240,9 +260,10 @@ def test_one_mechanism_is_attacked_whatever_is_named() -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One in many replays."""
-    honest = examination.audit_mechanism
-    monkeypatch.setattr(examination, "audit_mechanism", lambda name, _: honest(name, 29))
+    """A few plans."""
+    monkeypatch.setattr(
+        examination, "person_cases", lambda mechanism: islice(person_cases(mechanism), 0, 20, 5)
+    )
 
 
 @pytest.mark.usefixtures("quick")

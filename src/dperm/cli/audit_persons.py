@@ -79,7 +79,7 @@ class _Seen:
         for heading in ("mechanism", "with groups"):
             table.add_column(heading, no_wrap=True)
         counted = [f"{size} row{'s' * (size > 1)}" for size in sizes]
-        for heading in ("replays", *counted, "control: as rows"):
+        for heading in ("replays", *counted, "as rows"):
             table.add_column(heading, justify="right", no_wrap=True)
         for each in self.audits:
             moved = [f"{each.moved[size]:.3f}" if size in each.moved else "–" for size in sizes]
@@ -90,6 +90,10 @@ class _Seen:
         return table
 
     def summary(self) -> Iterator[str]:
+        yield (
+            "How far a person of so many rows moves what meets the noise, as a share of what is declared: at most 1. "
+            "As rows: the same of 50 rows under a guarantee for one row, the control, which is above 1."
+        )
         for each in self.audits:
             yield from (f"{what}: refused: {why}" for what, why in each.refusals)
         for attack in self.attacks:
@@ -100,6 +104,7 @@ class _Seen:
                     f"ε ≥ {found.bounds.epsilon:.3g} was proved."
                 )
         yield from self.faults
+        yield f"{sum(each.replays for each in self.audits):,} replays were made."
         caught = sum(control.caught for control in self.controls)
         yield f"{caught} of {len(self.controls)} mechanisms that treat persons wrongly were caught."
         yield (
