@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich import box
+from rich.live import Live
 from rich.table import Table
 
 from dperm.cli.output import console, print_json, say
@@ -27,16 +29,23 @@ def run_persons(
     processes: int,
     as_json: bool,
 ) -> int:
-    """Show each result as it comes and a table at the end; 1 if a claim is broken or a control is missed."""
+    """Show results as they come, and what they come to; 1 if a claim is broken or a control is missed."""
     from dperm.estimators.persons_audit.examination import audit_persons
 
-    seen = _Seen()
-    for result in audit_persons(mechanisms, epsilon, delta, runs=runs, seed=seed, processes=processes):
-        click.echo(seen.add(result), err=True)
+    seen, screen = _Seen(), console()
+    live = not as_json and screen.is_terminal
+    with Live(console=screen, refresh_per_second=2) if live else nullcontext() as shown:
+        for result in audit_persons(mechanisms, epsilon, delta, runs=runs, seed=seed, processes=processes):
+            line = seen.add(result)
+            if isinstance(shown, Live):
+                shown.update(seen.table())
+            else:
+                click.echo(line, err=True)
     if as_json:
         print_json(seen.document())
         return int(bool(seen.faults))
-    console().print(seen.table())
+    if not live:
+        screen.print(seen.table())
     say("\n".join(seen.summary()))
     return int(bool(seen.faults))
 
