@@ -106,12 +106,15 @@ class _Seen:
         for each in self.audits:
             yield from (f"{what}: refused: {why}" for what, why in each.refusals)
         for attack in self.attacks:
-            who = f"{attack.mechanism}, a person of {attack.rows} rows"
-            for unit, found in (("person", attack.person), ("row, the control", attack.row)):
-                yield (
-                    f"{who} against ε = {found.claimed:g} for one {unit}: "
-                    f"ε ≥ {found.bounds.epsilon:.3g} was proved."
-                )
+            person, row = attack.person, attack.row
+            yield (
+                f"{attack.mechanism}, attack on a person of {attack.rows} rows: "
+                f"ε ≥ {person.bounds.epsilon:.3g} proved, {person.claimed:g} claimed for one person."
+            )
+            yield (
+                f"{attack.mechanism}, the same on a model for rows, the control: "
+                f"ε ≥ {row.bounds.epsilon:.3g} proved, {row.claimed:g} claimed for one row."
+            )
         yield from self.faults
         yield f"{sum(each.replays for each in self.audits):,} replays were made."
         caught = sum(control.caught for control in self.controls)

@@ -140,7 +140,7 @@ def standing_of(mechanism: Mechanism) -> tuple[str, str]:
     try:
         model = _estimator(mechanism).fit(X, y, groups=ids)
     except Unsupported as refused:
-        return REFUSED, str(refused)
+        return REFUSED, str(refused).removeprefix(f"mechanism {mechanism.name!r} cannot be used here: ")
     stated = model.certificate_
     certified = stated["guarantee"] is not None and stated["unit"] == "one person"
     return (CERTIFIED if certified else NOT_CERTIFIED), ""
