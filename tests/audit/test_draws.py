@@ -66,14 +66,14 @@ def test_a_batch_of_another_size_is_noticed(monkeypatch):
 class Sly(DPGD):
     """Half of the rows, by a draw that its plan says nothing of."""
 
-    def _batch(self, engine, plans, gate):
+    def _batch(self, engine, members, plans, gate):
         return engine.sample([gate.fixed_size(6)] * len(plans))
 
 
 class Slyer(DPGD):
     """The same by an order of things that it calls no rows."""
 
-    def _batch(self, engine, plans, gate):
+    def _batch(self, engine, members, plans, gate):
         half = np.sort(gate.permutation(engine.n_rows)[:6])
         return engine.sample([SimpleNamespace(positions=lambda n_rows: half)] * len(plans))
 
@@ -87,14 +87,14 @@ def test_draws_of_a_kind_that_is_not_known_are_a_fault(kind):
 class PublicBatches(DPSGD):
     """The same three rows in every step, priced as random ones."""
 
-    def _batch(self, engine, plans, gate):
+    def _batch(self, engine, members, plans, gate):
         return engine.sample([SimpleNamespace(positions=lambda n_rows: np.arange(3))] * len(plans))
 
 
 class AllRows(DPSGD):
     """All rows in every step, priced as random ones."""
 
-    def _batch(self, engine, plans, gate):
+    def _batch(self, engine, members, plans, gate):
         return engine
 
 

@@ -58,41 +58,54 @@ class DrawCheck:
     faults: tuple[str, ...]
 
 
-def check_draws(mechanism: Mechanism, runs: int = RUNS) -> DrawCheck:
-    """Run ``runs`` times and see which rows every passage was computed from."""
-    plan = _plan(mechanism)
+@dataclass(frozen=True, eq=False)
+class OneHot:
+    """A table whose rows are directions of their own, or whose persons are: then all rows of a person are alike."""
+
+    problem: Problem
+    rows: Rows
+
+    @classmethod
+    def of_rows(cls) -> OneHot:
+        problem = Problem(loss=Logistic(), l2=0.5, x_norm=1.0, n_rows=ROWS, n_features=COLUMNS)
+        return cls(problem, (np.eye(ROWS, COLUMNS), np.ones(ROWS)))
+
+
+def check_draws(mechanism: Mechanism, runs: int = RUNS, one_hot: OneHot | None = None) -> DrawCheck:
+    """Run ``runs`` times and see which rows, or persons, every passage was computed from."""
+    one_hot = OneHot.of_rows() if one_hot is None else one_hot
+    plan, rows = _plan(mechanism, one_hot.problem), one_hot.rows
     if plan is None:
         return DrawCheck(drawn="nothing: no short run fits one-hot rows", runs=0, faults=())
-    sampling = plan.sampling
+    sampling, unit = plan.sampling, plan.problem.unit
     if isinstance(sampling, PoissonSampling):
-        found = _sample_faults(_took_part(plan, runs), sampling.rate, sampling.rate**2)
+        found = _sample_faults(_took_part(plan, rows, runs), sampling.rate, sampling.rate**2)
         return DrawCheck(
-            drawn=f"every row with probability {sampling.rate:g}", runs=runs, faults=tuple(found)
+            drawn=f"every {unit} with probability {sampling.rate:g}", runs=runs, faults=tuple(found)
         )
     if isinstance(sampling, FixedSizeSampling):
-        took_part = _took_part(plan, runs)
+        took_part = _took_part(plan, rows, runs)
         share = sampling.size / ROWS
         found = _sample_faults(took_part, share, share * (sampling.size - 1) / (ROWS - 1))
         size_is_right = (took_part.sum(axis=-1) == sampling.size).all()
         wrong_size = () if size_is_right else (f"a batch does not hold {sampling.size} rows",)
-        return DrawCheck(drawn=f"{sampling.size} rows at a time", runs=runs, faults=(*wrong_size, *found))
+        return DrawCheck(drawn=f"{sampling.size} {unit}s at a time", runs=runs, faults=(*wrong_size, *found))
     if plan.secret_batches and isinstance(plan, HiddenPlan | DescentPlan):
         decode = _batches_by_pushes if isinstance(plan, HiddenPlan) else _batches_by_decay
-        found = _order_faults(decode(plan, runs), plan.secret_batches)
+        found = _order_faults(decode(plan, rows, runs), plan.secret_batches)
         return DrawCheck(drawn="a secret order", runs=runs, faults=tuple(found))
     once = Watch(WatchedEntropy(0))
-    once.run(plan.mechanism, plan, table_of(plan.problem, _one_hot()))
+    once.run(plan.mechanism, plan, table_of(plan.problem, rows))
     unknown = ROWS in once.ordered or any(passage.rows_drawn for passage in once.passages)
     faults = ("rows are drawn in a way that this check does not know",) if unknown else ()
     return DrawCheck(drawn="nothing", runs=1, faults=faults)
 
 
-def _plan(mechanism: Mechanism) -> Plan | None:
+def _plan(mechanism: Mechanism, problem: Problem) -> Plan | None:
     """A short run on one-hot rows; slopes of the logistic loss stay away from zero when steps are small.
 
     Batches are read from the decay of the weights, or without l2 from what each pushed.
     """
-    problem = Problem(loss=Logistic(), l2=0.5, x_norm=1.0, n_rows=ROWS, n_features=COLUMNS)
     plan = short_plan(mechanism, problem, BUDGET, {}, BRIEF)
     if plan is None:
         return None
@@ -103,45 +116,41 @@ def _plan(mechanism: Mechanism) -> Plan | None:
     return None if plan is None else plan.trained_by
 
 
-def _one_hot() -> Rows:
-    return np.eye(ROWS, COLUMNS), np.ones(ROWS)
-
-
-def _runs(plan: Plan, runs: int) -> Iterator[list[Passage]]:
-    table = table_of(plan.problem, _one_hot())
+def _runs(plan: Plan, rows: Rows, runs: int) -> Iterator[list[Passage]]:
+    table = table_of(plan.problem, rows)
     for _ in range(runs):
         watch = Watch(SystemEntropy())
         watch.run(plan.mechanism, plan, table)
         yield watch.passages
 
 
-def _took_part(plan: Plan, runs: int) -> Flags:
+def _took_part(plan: Plan, rows: Rows, runs: int) -> Flags:
     """Runs by passage by rows: a sum over drawn rows has a coordinate for each row, zero if the row is not in it.
 
     Releases that are made of all rows in every run, and for which none were drawn, need no sample.
     """
-    seen = [[p for p in run if p.kind == "release"] for run in _runs(plan, runs)]
+    seen = [[p for p in run if p.kind == "release"] for run in _runs(plan, rows, runs)]
     sums = np.array([[passage.values[:ROWS] != 0 for passage in run] for run in seen])
     drawn = np.array([[passage.rows_drawn for passage in run] for run in seen])
     return np.asarray(sums[:, ~(sums.all(axis=(0, 2)) & ~drawn.any(axis=0))])
 
 
-def _batches_by_decay(plan: Plan, runs: int) -> Batches:
+def _batches_by_decay(plan: Plan, rows: Rows, runs: int) -> Batches:
     """The batch of every row: weights decay between updates, so a weight tells when its row was last visited."""
     known = Watch(_PublicOrder(0))
-    known.run(plan.mechanism, plan, table_of(plan.problem, _one_hot()))
+    known.run(plan.mechanism, plan, table_of(plan.problem, rows))
     sizes = plan.secret_batches
     weights = known.passages[-1].values
     of_batch = np.array([weights[place] for place in np.cumsum(sizes) - 1])
-    seen = np.array([passages[-1].values[:ROWS] for passages in _runs(plan, runs)])
+    seen = np.array([passages[-1].values[:ROWS] for passages in _runs(plan, rows, runs)])
     apart = np.abs(seen[:, :, None] - of_batch) / np.abs(of_batch)
     return np.where(apart.min(axis=-1) < 1e-9, apart.argmin(axis=-1), -1)
 
 
-def _batches_by_pushes(plan: Plan, runs: int) -> Batches:
+def _batches_by_pushes(plan: Plan, rows: Rows, runs: int) -> Batches:
     """The batch of every row in the first epoch: without l2 an update moves the weights of its rows alone."""
     found = []
-    for passages in _runs(plan, runs):
+    for passages in _runs(plan, rows, runs):
         batch = np.full(ROWS, -1)
         before = np.zeros(ROWS)
         for place in range(len(plan.secret_batches)):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich import box
+from rich.live import Live
 from rich.table import Table
 
 from dperm.cli.output import console, print_json, say
@@ -27,16 +29,23 @@ def run_persons(
     processes: int,
     as_json: bool,
 ) -> int:
-    """Show each result as it comes and a table at the end; 1 if a claim is broken or a control is missed."""
+    """Show results as they come, and what they come to; 1 if a claim is broken or a control is missed."""
     from dperm.estimators.persons_audit.examination import audit_persons
 
-    seen = _Seen()
-    for result in audit_persons(mechanisms, epsilon, delta, runs=runs, seed=seed, processes=processes):
-        click.echo(seen.add(result), err=True)
+    seen, screen = _Seen(), console()
+    live = not as_json and screen.is_terminal
+    with Live(console=screen, refresh_per_second=2) if live else nullcontext() as shown:
+        for result in audit_persons(mechanisms, epsilon, delta, runs=runs, seed=seed, processes=processes):
+            line = seen.add(result)
+            if isinstance(shown, Live):
+                shown.update(seen.table())
+            else:
+                click.echo(line, err=True)
     if as_json:
         print_json(seen.document())
         return int(bool(seen.faults))
-    console().print(seen.table())
+    if not live:
+        screen.print(seen.table())
     say("\n".join(seen.summary()))
     return int(bool(seen.faults))
 
@@ -79,7 +88,7 @@ class _Seen:
         for heading in ("mechanism", "with groups"):
             table.add_column(heading, no_wrap=True)
         counted = [f"{size} row{'s' * (size > 1)}" for size in sizes]
-        for heading in ("replays", *counted, "control: as rows"):
+        for heading in ("replays", *counted, "as rows"):
             table.add_column(heading, justify="right", no_wrap=True)
         for each in self.audits:
             moved = [f"{each.moved[size]:.3f}" if size in each.moved else "–" for size in sizes]
@@ -90,16 +99,24 @@ class _Seen:
         return table
 
     def summary(self) -> Iterator[str]:
+        yield (
+            "How far a person of so many rows moves what meets the noise, as a share of what is declared: at most 1. "
+            "As rows: the same of 50 rows under a guarantee for one row, the control, which is above 1."
+        )
         for each in self.audits:
             yield from (f"{what}: refused: {why}" for what, why in each.refusals)
         for attack in self.attacks:
-            who = f"{attack.mechanism}, a person of {attack.rows} rows"
-            for unit, found in (("person", attack.person), ("row, the control", attack.row)):
-                yield (
-                    f"{who} against ε = {found.claimed:g} for one {unit}: "
-                    f"ε ≥ {found.bounds.epsilon:.3g} was proved."
-                )
+            person, row = attack.person, attack.row
+            yield (
+                f"{attack.mechanism}, attack on a person of {attack.rows} rows: "
+                f"ε ≥ {person.bounds.epsilon:.3g} proved, {person.claimed:g} claimed for one person."
+            )
+            yield (
+                f"{attack.mechanism}, the same on a model for rows, the control: "
+                f"ε ≥ {row.bounds.epsilon:.3g} proved, {row.claimed:g} claimed for one row."
+            )
         yield from self.faults
+        yield f"{sum(each.replays for each in self.audits):,} replays were made."
         caught = sum(control.caught for control in self.controls)
         yield f"{caught} of {len(self.controls)} mechanisms that treat persons wrongly were caught."
         yield (

@@ -37,8 +37,8 @@ def one_step_less(place):
 def by_own_size(draw):
     """Sums are stretched from the number of rows in the batch to the number expected: a mean over the batch."""
 
-    def broken(self, engine, plans, gate):
-        batch = draw(self, engine, plans, gate)
+    def broken(self, engine, members, plans, gate):
+        batch = draw(self, engine, members, plans, gate)
         sampling = plans[0].sampling
         if not isinstance(sampling, PoissonSampling):
             return batch

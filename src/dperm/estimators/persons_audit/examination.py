@@ -10,6 +10,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
+from dperm.audit.draws import DrawCheck
 from dperm.audit.examination import EPSILON, RUNS, replay_control
 from dperm.audit.results import ControlResult
 from dperm.audit.worst_cases import audited_names
@@ -21,11 +22,17 @@ from dperm.estimators.persons_audit.attacks import PersonAttack, attack_person, 
 from dperm.estimators.persons_audit.broken import person_controls
 from dperm.estimators.persons_audit.cases import person_cases, refused_settings
 from dperm.estimators.persons_audit.pairs import SIZES
-from dperm.estimators.persons_audit.replays import ONE_IN, moved_as_rows, replay_persons, share_moved
+from dperm.estimators.persons_audit.replays import (
+    ONE_IN,
+    check_draws_of_persons,
+    moved_as_rows,
+    replay_persons,
+    share_moved,
+)
 from dperm.mechanisms import Mechanism, resolve
 
 CERTIFIED, REFUSED, NOT_CERTIFIED = "certified", "refused", "NOT CERTIFIED"
-TELLING = 0.5  # of what is declared: replays in which nothing moves so far show nothing
+TELLING = 0.3  # of what is declared: replays in which nothing moves so far show nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +41,8 @@ class PersonAudit:
 
     ``moved`` is the largest distance of two neighbours as a share of what was declared, by how many rows the differing
     person has; ``as_rows`` the same of a model for rows, the control. A mechanism that refuses has neither. What is
-    refused, by itself or with a setting, stands in ``refusals`` with the reason.
+    refused, by itself or with a setting, stands in ``refusals`` with the reason. ``draws`` are those of the operating
+    system's randomness: persons are drawn as often as was priced, whatever their rows.
     """
 
     mechanism: str
@@ -44,15 +52,18 @@ class PersonAudit:
     failures: tuple[str, ...] = ()
     moved: Mapping[int, float] = field(default_factory=dict)
     as_rows: float | None = None
+    draws: DrawCheck | None = None
 
     @property
     def faults(self) -> tuple[str, ...]:
         """Why what is claimed for persons is broken, or was not tried."""
         found = list(self.failures)
+        if self.draws is not None:
+            found += [f"{self.mechanism}, persons in place of rows: {fault}" for fault in self.draws.faults]
         if self.standing == NOT_CERTIFIED:
             found.append(f"{self.mechanism}: a fit with groups has no guarantee for one person")
         found += [
-            f"{self.mechanism}: no replay of a person of {size} rows moved half as far as declared"
+            f"{self.mechanism}: no replay of a person of {size} rows moved far enough to tell anything"
             for size, share in self.moved.items()
             if share < TELLING
         ]
@@ -116,6 +127,7 @@ def audit_mechanism(name: str, one_in: int = ONE_IN) -> PersonAudit:
         failures=tuple(failures),
         moved=moved,
         as_rows=moved_as_rows(mechanism),
+        draws=check_draws_of_persons(mechanism),
     )
 
 
@@ -128,7 +140,7 @@ def standing_of(mechanism: Mechanism) -> tuple[str, str]:
     try:
         model = _estimator(mechanism).fit(X, y, groups=ids)
     except Unsupported as refused:
-        return REFUSED, str(refused)
+        return REFUSED, str(refused).removeprefix(f"mechanism {mechanism.name!r} cannot be used here: ")
     stated = model.certificate_
     certified = stated["guarantee"] is not None and stated["unit"] == "one person"
     return (CERTIFIED if certified else NOT_CERTIFIED), ""

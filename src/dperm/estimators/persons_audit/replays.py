@@ -8,13 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from dperm.audit.draws import RUNS, DrawCheck, OneHot, check_draws
 from dperm.audit.neighbours import Pair, Side, changes
 from dperm.audit.replay import ReplayReport, replay
 from dperm.audit.replay_cases import BUDGET, FACTS, short_plan
-from dperm.estimators.persons_audit.pairs import SIZES, PersonPair, laid_out, other_persons, person_pairs
+from dperm.estimators.persons import declared_persons, loss_of_persons
+from dperm.estimators.persons_audit.pairs import (
+    SIZES,
+    PersonPair,
+    laid_out,
+    other_persons,
+    person_pairs,
+    table_of_persons,
+)
 from dperm.losses import example_losses
 from dperm.mechanisms import Mechanism, Plan
 from dperm.mechanisms.standardising import MEAN, MOMENTS
+from dperm.persons import PersonLoss
 from dperm.problem import Problem
 
 ONE_IN = 7  # pairs are taken in turn by the plans of a mechanism, as they have much in common
@@ -31,6 +43,16 @@ def replay_persons(plans: Sequence[Plan], one_in: int = ONE_IN) -> Iterator[tupl
         for turn, (seed, pair) in enumerate(chosen):
             facts = plan.mechanism, plan.problem, plan.budget
             yield pair, replay(*facts, pair, seed, plan, all_of_it=turn == 0)
+
+
+def check_draws_of_persons(mechanism: Mechanism, runs: int = RUNS) -> DrawCheck:
+    """Whether persons of 1, 3 and 50 rows are drawn as the price assumes, all alike."""
+    alone = OneHot.of_rows().problem
+    persons = declared_persons(True, PersonLoss.MEAN.value, None, alone.n_rows)
+    problem = replace(alone, persons=persons, loss=loss_of_persons(alone.loss, persons))
+    axes = np.eye(problem.n_rows, problem.n_features)
+    everyone = [((axis, 1.0),) * SIZES[i % len(SIZES)] for i, axis in enumerate(axes)]
+    return check_draws(mechanism, runs, OneHot(problem, table_of_persons(problem, everyone)))
 
 
 def share_moved(report: ReplayReport) -> float:
