@@ -29,7 +29,7 @@ def released(model, rows, y, groups, **more):
 @pytest.mark.parametrize("hidden", [False, True])
 def test_a_person_with_many_rows_moves_the_counts_as_far_as_a_row(model, hidden):
     """Replaced, or where persons are hidden removed; by rows the same person moves more than a row may."""
-    theirs = IDS == np.bincount(IDS).argmax()
+    theirs = np.bincount(IDS).argmax() == IDS
     stay = ~theirs if hidden else np.ones(N, bool)
     other = np.where(theirs, 1 - Y, Y)
     more = {"neighbours": "add-remove", "max_rows": N} if hidden else {}

@@ -185,6 +185,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if grouped is not None:
             grouped.check_plan(plan)
         around, depth = surroundings(self)
+        around.check_persons(grouped is not None)
         around.warn(depth, cautions(problem, plan.budget, plan.private))  # before anything is spent
         check_purse(self)
         told = problem.neighbours is Neighbours.REPLACE_ONE and grouped is None
