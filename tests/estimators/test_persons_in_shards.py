@@ -1,6 +1,7 @@
 """Persons whose rows lie in shards: the model of the same rows in memory, and what is refused."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from dperm.engine.kept_shards import KeptShards
 from dperm.engine.person_ids import digests
 from dperm.engine.shards import ArrayShards
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators.persons import GroupedRows, of_persons
+from dperm.estimators.persons import GroupedRows, grouped_rows, of_persons
 from dperm.mechanisms import mechanism_names, resolve
 
 pytestmark = pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning")
@@ -272,3 +273,17 @@ def test_a_dask_frame_takes_the_name_of_the_column(on_cluster):
         return
     with distributed.Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0"):
         check()
+
+
+def test_the_driver_needs_some_hundred_bytes_for_each_row():
+    n = 200_000
+    ids = digests(np.random.default_rng(0).integers(0, n // 4, n))
+    rows = ArrayShards(np.zeros((n, 1), np.float32), [n // 4] * 4, np.ones(n), ids)
+    problem = classifier().plan(n, 1, n_persons=n).problem
+    tracemalloc.start()
+    try:
+        of_persons(rows, np.asarray, grouped_rows(None, rows, n, False), problem)
+        peak = tracemalloc.get_traced_memory()[1] / n
+    finally:
+        tracemalloc.stop()
+    assert 80 < peak < 125
