@@ -30,7 +30,7 @@ def names(line, begun=""):
 def test_commands_and_options():
     assert names("", "comp") == ["compare"]
     assert names("ledger", "ch") == ["check"]
-    assert names("fit people.csv", "--max") == ["--max-rows"]
+    assert names("fit people.csv", "--max") == ["--max-rows-per-person", "--max-rows"]
 
 
 @pytest.mark.parametrize(

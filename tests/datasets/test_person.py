@@ -177,6 +177,8 @@ def test_a_pipeline_takes_the_ids_for_its_last_step():
     assert statement["unit"] == "one person"
     assert statement["problem"]["n_rows"] == len(set(ids))
     assert pipe.predict(frame.drop(columns="patient id")).shape == (800,)
+    with pytest.raises(InvalidInput, match="the schema of step publicencoder names a column with the ids"):
+        pipe.fit(frame, y)
 
 
 def test_a_model_file_keeps_the_name_of_the_column(tmp_path):

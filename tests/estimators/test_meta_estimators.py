@@ -5,6 +5,7 @@ import warnings
 import joblib
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
@@ -20,6 +21,7 @@ from sklearn.linear_model import LogisticRegression, RANSACRegressor
 from sklearn.model_selection import (
     FixedThresholdClassifier,
     GridSearchCV,
+    GroupKFold,
     TunedThresholdClassifierCV,
     cross_val_predict,
     cross_val_score,
@@ -32,7 +34,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import SelfTrainingClassifier
 
 from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV, check_pipeline
-from dperm.errors import PrivacyWarning
+from dperm.errors import InvalidInput, PrivacyWarning
 from dperm.estimators.base import PrivateLinearModel
 
 rng = np.random.default_rng(0)
@@ -314,3 +316,17 @@ def test_parts_of_a_cross_validation_in_workers_do_not_warn():
         found = cross_validate(model(), X, TWO, cv=2, n_jobs=2, return_estimator=True)
     for inner in found["estimator"]:
         assert ["cross-validation" in line for line in unmet(inner.privacy_)] == [True]
+
+
+def test_groups_that_a_search_gives_to_its_splitter_alone_are_refused():
+    """Swallowed, they would leave a guarantee for rows; routed, they reach the model."""
+    ids = np.arange(len(X)) // 4
+    model = PrivateLogisticRegression(classes=[0, 1], mechanism="output", random_state=0)
+    settings = {"param_grid": {"l2": [1e-2, 1e-1]}, "cv": GroupKFold(2), "error_score": "raise"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(InvalidInput, match="GridSearchCV gives groups to its splitter alone"):
+            GridSearchCV(model, **settings).fit(X, TWO, groups=ids)
+        with config_context(enable_metadata_routing=True):
+            routed = GridSearchCV(model.set_fit_request(groups=True), **settings).fit(X, TWO, groups=ids)
+    assert routed.best_estimator_.privacy_.statement["unit"] == "one person"

@@ -97,12 +97,7 @@ class ShardedRows(DeclaredRows):
     def open(self, order: Order | None = None, *, precise: bool = False) -> ShardedEngine:
         """An engine over the shards; none is loaded before a pass asks for it."""
         if order is not None and not isinstance(order, DivisibleOrder):
-            raise Unsupported(
-                "this order cannot be drawn for rows that lie in shards."
-                if self.members is None
-                else "an order of persons cannot be drawn for rows in shards, since those of one person may lie in "
-                "several: use auto, objective, output, dp-gd or dp-sgd, or rows in memory."
-            )
+            raise Unsupported("this order cannot be drawn for rows that lie in shards.")
         divided = None if order is None else order.split(self._counts)
         if divided is not None:
             check_order(divided, self._counts)

@@ -19,7 +19,8 @@ from typing import Any
 
 from dperm.certificate.cautions import Caution
 from dperm.certificate.statement import FEATURES_ASSUMED, SETTINGS_ASSUMED
-from dperm.errors import PrivacyWarning
+from dperm.errors import InvalidInput, PrivacyWarning
+from dperm.estimators.encoder import PublicEncoder
 from dperm.estimators.pipeline_check import (
     Finding,
     findings,
@@ -58,6 +59,8 @@ class Surroundings:
         the worker called ``fit`` itself.
     announced : bool
         Whether a private search, which warns of the same by itself, is among the callers.
+    of_persons : str or None
+        What says that a person may have several rows: a schema before the model, or a search that was given groups.
     """
 
     learned: tuple[Finding, ...] = ()
@@ -67,6 +70,15 @@ class Surroundings:
     fold: bool = False
     worker: str | None = None
     announced: bool = False
+    of_persons: str | None = None
+
+    def check_persons(self, by_person: bool) -> None:
+        """Refuse to train row by row what was declared to be rows of persons."""
+        if self.of_persons is not None and not by_person:
+            raise InvalidInput(
+                f"{self.of_persons}, and fit got no ids of persons: the guarantee would be for a row. Give them to the "
+                "model itself, in a pipeline as STEP__groups=ids."
+            )
 
     def assumptions(self) -> tuple[str, ...]:
         """What the report may say of settings, features and other fits."""
@@ -129,6 +141,7 @@ def surroundings(estimator: Any) -> tuple[Surroundings, int]:
     trusted: list[str] = []
     around: list[Finding] = []
     search, worker, last, fold, announced = None, None, "", False, False
+    of_persons = None
     depth, at_user = 0, False
     inside = [estimator]  # what is being fitted, from the inside out
     for frame in _callers():
@@ -151,14 +164,17 @@ def surroundings(estimator: Any) -> tuple[Surroundings, int]:
         if "Pipeline" in kinds:
             for step, part in owner.steps[: _place(owner.steps, inside)]:
                 learned += findings(part, (step,))
+                of_persons = of_persons or _persons_of(part, step)
                 trusted += [_trust(*what) for what in taken_on_trust(part, (step,))]
         elif "TransformedTargetRegressor" in kinds:
             learned += findings(owner.transformer, ("transformer",))
         elif "BaseSearchCV" not in kinds:
             role = role_around(owner)
             around += [] if role is None else [role]
-        elif not fold:
-            search = type(owner).__name__
+        else:
+            search = search if fold else type(owner).__name__
+            if _given_groups(frame):
+                of_persons = f"{type(owner).__name__} gives groups to its splitter alone"
         inside.append(owner)
     seen = Surroundings(
         learned=tuple(learned),
@@ -168,8 +184,21 @@ def surroundings(estimator: Any) -> tuple[Surroundings, int]:
         fold=fold,
         worker=None if fold else worker,
         announced=announced,
+        of_persons=of_persons,
     )
     return seen, depth
+
+
+def _persons_of(part: Any, step: str) -> str | None:
+    """What a step before the model says of persons."""
+    if not isinstance(part, PublicEncoder) or part.declared.person is None:
+        return None
+    return f"the schema of step {step} names a column with the ids of persons"
+
+
+def _given_groups(frame: FrameType) -> bool:
+    given = frame.f_locals.get("params")
+    return isinstance(given, dict) and given.get("groups") is not None
 
 
 def _callers() -> Iterator[FrameType]:

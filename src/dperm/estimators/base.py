@@ -200,7 +200,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             to a margin, zero without ``fit_intercept``.
         """
         problem, gate = plan.problem, Gate.from_random_state(self.random_state)
+        if grouped is not None:
+            grouped.check_plan(plan)
         around, depth = surroundings(self)
+        around.check_persons(grouped is not None)
         around.warn(depth, cautions(problem, plan.budget, plan.private))  # before anything is spent
         check_purse(self)
         told = problem.neighbours is Neighbours.REPLACE_ONE and grouped is None

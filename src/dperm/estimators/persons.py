@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from dperm.engine import ShardSource, encoded_in, persons_in
 from dperm.engine.kept_shards import KeptShards, rows_at
 from dperm.engine.members import Members
-from dperm.errors import InvalidInput
+from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss, Weighted
 from dperm.losses.weighted import targets_alone, weighted_targets, weights_alone
+from dperm.mechanisms import Plan
 from dperm.persons import PersonLoss, Persons, rows_kept
 from dperm.problem import Problem
 
@@ -28,6 +29,10 @@ _NOT_DECLARED = (
 _NO_COLUMN = (
     "groups is the name of a column only where X is a Dask or Spark frame or a PyArrow dataset with that column, or "
     "shards that hold it. Otherwise give the ids, one for each row."
+)
+_IN_ORDER = (
+    "mechanism {!r} goes through the persons in an order, and one of persons cannot be drawn for rows in shards, since "
+    "those of one person may lie in several: use auto, objective, output, dp-gd or dp-sgd, or rows in memory."
 )
 _CONVERT_FIRST = (
     "With a ledger the number of persons must be known before a row is read: write the rows to a folder of shards "
@@ -45,6 +50,7 @@ class GroupedRows:
 
     person: Integers
     before: Integers
+    in_shards: bool = False
 
     @classmethod
     def of(cls, groups: Any) -> GroupedRows:
@@ -82,6 +88,11 @@ class GroupedRows:
         if len(self.person) != n_rows:
             raise InvalidInput(f"groups has {len(self.person):,} ids for {n_rows:,} rows.")
 
+    def check_plan(self, plan: Plan) -> None:
+        """Refuse, before anything is spent, what cannot be done with rows where they are."""
+        if self.in_shards and plan.problem.many_rows and plan.trained_by.mechanism.in_order:
+            raise Unsupported(_IN_ORDER.format(plan.trained_by.mechanism.name))
+
     def kept(self, most: int) -> NDArray[np.bool_]:
         """The first rows of every person, at most so many: a rule that looks at nobody else."""
         return np.asarray(self.before < most)
@@ -102,7 +113,7 @@ def grouped_rows(groups: Any, rows: Any, n_rows: int, paying: bool) -> GroupedRo
         groups = persons_in(rows)
     if groups is None:
         return None
-    grouped = GroupedRows.of(groups)
+    grouped = replace(GroupedRows.of(groups), in_shards=isinstance(rows, ShardSource))
     grouped.check_rows(n_rows)
     return grouped
 

@@ -181,6 +181,8 @@ class Mechanism(ABC):
     labels: ClassVar[tuple[str, ...]] = ("binary", "real", "classes")
     for_rows_alone: ClassVar[str | None] = None
     """Why it is not proved for persons with several rows; None where it is (docs/proofs/persons.md)."""
+    in_order: ClassVar[bool] = False
+    """Whether it goes through the rows in one order, secret or not; persons then cannot lie in shards."""
     needs_l2: ClassVar[bool] = False
     released: ClassVar[str] = ""
     """What leaves the gate, in the words of a catalogue."""

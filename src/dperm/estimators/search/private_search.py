@@ -342,6 +342,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _warn(self, plan: Plan, task: Task, whole: Budget) -> None:
         """Of what surrounds the search and of its public facts, once and before anything is spent."""
         around, depth = surroundings(self)
+        around.check_persons(False)
         around.warn(depth, search_cautions(plan, task, whole))
         check_purse(self)
 

@@ -91,6 +91,7 @@ class NoisySGD(Mechanism):
     secret_order: bool = True
     radius: float | None = None
 
+    in_order: ClassVar[bool] = True
     name: ClassVar[str] = "noisy-sgd"
     family: ClassVar[str] = "gradient"
     title: ClassVar[str] = "noise at every step, only the last iterate is seen"

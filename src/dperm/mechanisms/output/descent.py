@@ -52,6 +52,7 @@ class DescentMechanism(OutputMechanism):
     """
 
     permuted: ClassVar[bool] = True
+    in_order: ClassVar[bool] = True
     route: ClassVar[str] = "descent"
     paper_accountant: ClassVar[str]
 
