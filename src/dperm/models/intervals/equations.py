@@ -50,6 +50,7 @@ def equation_of(
             pull=curvature.cross,
             scores=scores,
             privacy=curvature.cross_noise**2 * np.eye(len(weights)),
+            in_pull=True,
         )
     if isinstance(mechanism, DPGD):
         return descent_equation(mechanism, problem, used, noise_scale, weights, curvature, scores)
