@@ -67,7 +67,8 @@ def has_weights(problem: Problem) -> bool:
 @pytest.mark.parametrize("name", mechanism_names())
 def test_every_declared_label_and_relation_is_replayed(name: str) -> None:
     mechanism = resolve(name)
-    problems = [plan.problem for plan in replay_cases(mechanism)]
+    plans = list(replay_cases(mechanism))
+    problems = [plan.problem for plan in plans if plan.inference is None]
     fitting = {
         (type(loss), relation)
         for loss in example_losses()
@@ -83,6 +84,8 @@ def test_every_declared_label_and_relation_is_replayed(name: str) -> None:
     assert {(type(problem.loss), problem.neighbours) for problem in plain} == fitting
     assert bool(weighted) == (name not in ("ssp", "adassp"))  # which refuse them
     assert {problem.neighbours for problem in problems} == set(mechanism.relations)
+    inferred = {plan.problem.neighbours for plan in plans if plan.inference is not None}
+    assert inferred == (set(mechanism.relations) if mechanism.no_intervals is None else set())
 
 
 # Registration is enough.

@@ -9,7 +9,7 @@ from certified_models import CASES, document_of, sealed
 from dperm.certificate import verify
 from dperm.certificate.facts import Facts, padded
 from dperm.certificate.routes.evidence import INFERRING, TOLD, Evidence
-from dperm.certificate.routes.inference import LONGEST, RAMP, inference_mu
+from dperm.certificate.routes.inference import CONSTANT, LONGEST, RAMP, inference_mu
 from dperm.certificate.statement import model_digest
 from dperm.certificate.verdict import FORMULA, SECOND
 from dperm.errors import InvalidInput
@@ -72,6 +72,7 @@ EDITS = {
     "a number": lambda document: document["inference"].pop(),
     "share": lambda document: document["certificate"]["inference"].update(share=0.3),
     "weight": lambda document: document["certificate"]["inference"].update(weight=0.125),
+    "constant": lambda document: document["certificate"]["inference"].update(constant=4.0),
     "moments": lambda document: document["certificate"]["inference"].update(moments=[1.0, 2.0]),
 }
 
@@ -133,7 +134,7 @@ def test_the_two_routes_are_about_the_same_mechanisms_and_constants():
     offering = {name for name in mechanism_names() if resolve(name).no_intervals is None}
     assert offering == {*INFERRING, "auto"}
     assert (inference.CURVATURE, inference.SQUARES) == TOLD
-    assert (inference.LONGEST, information.RAMP) == (LONGEST, RAMP)
+    assert (inference.LONGEST, inference.CONSTANT, information.RAMP) == (LONGEST, CONSTANT, RAMP)
 
 
 @each_case

@@ -8,7 +8,7 @@ from engine_tables import FixedOrder, FixedSample
 from kinds import features_of, kinds_marked
 
 from dperm.engine import Table
-from dperm.losses import Logistic, Softmax
+from dperm.losses import ClippedSquared, Logistic, Softmax
 from dperm.mechanisms import DPGD, DPSGD, RSGDAR, SSP, Job, Objective, OutputGD
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, SeededEntropy
@@ -38,7 +38,7 @@ MECHANISMS = {
 }
 
 
-def trained(rows_of, X, y, mechanism, loss):
+def trained(rows_of, X, y, mechanism, loss, **asked):
     problem = Problem(
         loss=loss,
         l2=0.05,
@@ -49,7 +49,8 @@ def trained(rows_of, X, y, mechanism, loss):
         neighbours=Neighbours.ADD_REMOVE,
     )
     rows = rows_of(X, y, row_map=problem.row_map, n_rows=CAPACITY, mask=None)
-    (outcome,) = mechanism.run([Job(plan=mechanism.plan(problem, BUDGET))], rows, GivenRows(SeededEntropy(1)))
+    plan = mechanism.plan(problem, BUDGET, **asked)
+    (outcome,) = mechanism.run([Job(plan=plan)], rows, GivenRows(SeededEntropy(1)))
     return outcome
 
 
@@ -72,3 +73,16 @@ def test_several_classes_do_not_depend_on_the_kind_of_rows(kind):
     y = np.random.default_rng(0).integers(3, size=N).astype(float)
     mine, dense = (trained(of, X, y, MECHANISMS["dp-gd"], Softmax(3)) for of in (kind.rows, Table.of))
     np.testing.assert_allclose(mine.weights, dense.weights, rtol=0, atol=2e-5 * np.linalg.norm(dense.weights))
+
+
+@pytest.mark.parametrize("loss", [Logistic(), ClippedSquared(0.7)], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("kind", kinds_marked())
+def test_what_intervals_are_made_of_does_not_depend_on_the_kind_of_rows(kind, loss):
+    X = features_of(kind, N)
+    score = X[:, 0] + 0.2 * np.random.default_rng(0).standard_normal(N)
+    y = np.where(score > 0, 1.0, -1.0) if loss.labels == "binary" else np.clip(score, -1, 1)
+    mine, dense = (
+        trained(of, X, y, MECHANISMS["objective"], loss, inference=True) for of in (kind.rows, Table.of)
+    )
+    assert mine.certified
+    np.testing.assert_allclose(mine.told, dense.told, rtol=0, atol=2e-5 * np.linalg.norm(dense.told))

@@ -53,7 +53,7 @@ def test_a_model_carries_what_intervals_are_made_of(case):
 
 
 def same(one, other):
-    for name in ("hessian", "noise", "score_square", "score_noise", "cross", "cross_noise"):
+    for name in ("hessian", "noise", "score_square", "score_noise", "cross", "cross_noise", "constant"):
         left, right = getattr(one, name), getattr(other, name)
         if left is None or right is None:
             assert left is right

@@ -22,8 +22,11 @@ from dperm.mechanisms.inference import (
     SQUARES_SHARE,
     WIDEST,
     curvature_told,
+    hessian_error,
     plan_inference,
     shortened,
+    squares_error,
+    stretched,
     stretched_norm,
 )
 from dperm.mechanisms.information import RAMP, Information, curvature_change
@@ -169,20 +172,44 @@ def test_the_curvature_that_is_summed_is_as_steep_as_is_said(loss):
 
 
 @each_loss
-def test_what_rounding_may_add_covers_what_it_adds(loss):
-    """Sums of the same rows in another order differ by less than twice the allowance; so do those in exact order."""
+@pytest.mark.parametrize("length", [1e-3, 1e6], ids=["ordinary", "longest"])
+def test_what_rounding_may_add_covers_what_it_adds(loss, length):
+    """Against long doubles, at ordinary weights and at the longest that the curvature is taken at."""
+    problem = task(loss, n=3000)
+    X, y = rows(loss, n=3000)
+    weights = shortened(length * np.array([900.0, -300.0, 50.0, 10.0]), problem.row_norm)
+    inference, found = released_value(problem, (X, y), weights)
+    Z, told = z_of(problem, X).astype(np.longdouble), Information(loss)
+    margins = Z @ weights.astype(np.longdouble)
+    matrix = (Z * told.curvature(margins, y.astype(np.longdouble))[:, None]).T @ Z
+    size = triangle_size(problem.n_columns)
+    exact = stretched(matrix, inference.constant)
+    off = float(np.linalg.norm((unpack(found[:size], problem.n_columns) - exact).astype(float)))
+    assert 0 < off <= hessian_error(problem)
+    if inference.weight is not None:
+        squares = np.sum(told.slope(margins, y.astype(np.longdouble)))
+        assert abs(float(found[-1] / inference.weight - squares)) <= squares_error(problem)
+
+
+@each_loss
+def test_rows_in_another_order_stay_within_the_allowance(loss):
     problem = task(loss, n=3000)
     X, y = rows(loss, n=3000)
     weights = np.array([900.0, -300.0, 50.0, 10.0])
     inference, one = released_value(problem, (X, y), weights)
     _, other = released_value(problem, (X[::-1], y[::-1]), weights)
-    moved = (
-        math.sqrt(2)
-        * loss.smoothness
-        * stretched_norm(problem) ** 2
-        * (1 if inference.weight is None else math.sqrt(2))
-    )
-    assert 0 < np.linalg.norm(one - other) <= inference.noise.sensitivity - moved
+    exact = math.sqrt(2) * loss.smoothness * stretched_norm(problem) ** 2
+    exact *= 1 if inference.weight is None else math.sqrt(2)
+    assert 0 < np.linalg.norm(one - other) <= inference.noise.sensitivity - exact
+
+
+@each_relation
+def test_the_training_pays_with_about_a_twelfth_more_noise(relation):
+    """As the proof page says: exactly 1 / sqrt(0.85) for noisy gradients, about that for a noisy objective."""
+    problem = task(Logistic(), n=20_000, neighbours=relation, l2=1e-3)
+    for mechanism, room in ((DPGD(steps=5, adaptive=False), 1e-6), (Objective(), 0.02)):
+        more, less = (mechanism.plan(problem, BUDGET, inference=asked).noise.scale for asked in (True, False))
+        assert more / less == pytest.approx(1 / math.sqrt(1 - SHARE), rel=room)
 
 
 def test_weights_that_make_long_margins_are_shortened_by_a_public_rule():

@@ -306,7 +306,7 @@ def test_baselines_promise_nothing() -> None:
 
 @pytest.mark.parametrize("name", mechanism_names())
 def test_a_plan_takes_no_data(name: str) -> None:
-    assert list(inspect.signature(resolve(name).plan).parameters) == ["problem", "budget"]
+    assert list(inspect.signature(resolve(name).plan).parameters) == ["problem", "budget", "inference"]
 
 
 def test_a_problem_holds_public_facts_alone() -> None:

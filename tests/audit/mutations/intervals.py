@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
 from dperm.losses import ClippedSquared
-from dperm.mechanisms import AdaSSP, Objective
+from dperm.mechanisms import DPGD, AdaSSP
 from dperm.mechanisms.inference import Inference
 from dperm.neighbours import Neighbours
 from dperm.privacy import GaussianNoise
@@ -54,7 +54,7 @@ def scale(mechanism, problem):
 
 
 def left_over():
-    return Objective().plan(EXAMPLE, EXAMPLE_BUDGET, inference=True).noise.scale
+    return DPGD(steps=3).plan(EXAMPLE, EXAMPLE_BUDGET, inference=True).noise.scale
 
 
 CURVATURE = "dperm.mechanisms.inference.plan_inference"
@@ -64,7 +64,7 @@ MUTATIONS = (
         what_is_wrong="A replaced row is taken to move the curvature as far as a removed one.",
         touches=("objective", "dp-gd"),
         changes={CURVATURE: as_one_row},
-        probe=lambda: scale(Objective(), EXAMPLE),
+        probe=lambda: scale(DPGD(steps=3), EXAMPLE),
     ),
     Mutation(
         name="squared residuals with half the noise",
