@@ -5,6 +5,7 @@ Derived in docs/proofs/intervals.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -94,8 +95,8 @@ def _count(problem: Problem, curvature: Curvature) -> float:
 def _curved(problem: Problem, curvature: Curvature, squares: float) -> float:
     """The sum of the curvatures of a clipped square, which the constant column tells.
 
-    A row with less curvature than 1 has a squared slope to show for it, so where the number of rows is public it is
-    no less than that number less the squares, in units of the largest that one row's curvature can cost.
+    A row with less curvature than 1 has a squared slope to show for it, so where the number of rows is public the
+    squared slopes tell how much curvature can be lost at most.
     """
     least = _FEWEST * problem.n_rows
     if problem.neighbours is Neighbours.REPLACE_ONE:
@@ -105,9 +106,6 @@ def _curved(problem: Problem, curvature: Curvature, squares: float) -> float:
 
 
 def _cheapest(problem: Problem) -> float:
-    """The slope per root of lost curvature, at its least: B, or less for a soft clip with an early knee."""
-    bound = problem.loss.lipschitz
-    knee = getattr(problem.loss, "knee", 1.0)
-    if knee >= 0.5:
-        return bound * (15 / 16 if knee == 1 else 1.0)  # a clip is released with a ramp around it
-    return bound * 2 * float(np.sqrt(knee * (1 - knee)))
+    """The slope per root of lost curvature, at its least: the bound, or less for a soft clip with an early knee."""
+    knee = getattr(problem.loss, "knee", 0.5)
+    return problem.loss.lipschitz * (1.0 if knee >= 0.5 else 2 * math.sqrt(knee * (1 - knee)))
