@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.datasets import Schema
 from dperm.errors import Unsupported
 from dperm.mechanisms import Mechanism
 from dperm.mechanisms.gradient.dp_gd import DPGD
 from dperm.mechanisms.inference import Curvature
 from dperm.models.intervals.descent import descent_equation
 from dperm.models.intervals.first_order import Equation
+from dperm.models.intervals.span import spanned
 from dperm.neighbours import Neighbours
 from dperm.problem import Problem
 
@@ -33,8 +35,11 @@ def equation_of(
     noise_scale: float,
     weights: Floats,
     curvature: Curvature,
+    schema: Schema | None = None,
 ) -> Equation:
     """Of weights on mapped rows that ``mechanism`` released, with the settings that it ``used``.
+
+    A schema tells which columns follow from others.
 
     Raises
     ------
@@ -54,7 +59,8 @@ def equation_of(
             in_pull=True,
         )
     if isinstance(mechanism, DPGD):
-        return descent_equation(mechanism, problem, used, noise_scale, weights, curvature, scores)
+        rows = spanned(schema, len(weights), problem.intercept, np.ones(len(weights)))
+        return descent_equation(mechanism, problem, used, noise_scale, weights, curvature, scores, rows)
     spread = mechanism.weight_noise(problem, used, noise_scale)
     if spread is None or spread.inside is None:
         raise Unsupported(f"no intervals are known for the weights of mechanism {mechanism.name!r}.")

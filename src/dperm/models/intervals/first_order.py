@@ -46,6 +46,27 @@ class Equation:
     privacy: Floats
     in_pull: bool = False
 
+    @property
+    def lengths(self) -> Floats:
+        """What columns are multiplied by so that the noise on all entries is the same."""
+        return np.asarray(self.noise.max() / self.noise)
+
+    def within(self, basis: Floats) -> Equation:
+        """The equation for rows that lie in the span of ``basis``, orthonormal once columns have their ``lengths``.
+
+        A combination c becomes ``(lengths * c) @ basis``.
+        """
+        seen = self.lengths[:, None] * basis
+        return Equation(
+            weights=basis.T @ (self.weights / self.lengths),
+            hessian=seen.T @ self.hessian @ seen,
+            noise=np.full(basis.shape[1], self.noise.max()),
+            pull=seen.T @ self.pull,
+            scores=seen.T @ self.scores @ seen,
+            privacy=seen.T @ self.privacy @ seen,
+            in_pull=self.in_pull,
+        )
+
     @cached_property
     def noise_level(self) -> float:
         r"""Half the sum of :math:`\lambda_j^{-2}`, eigenvalues in units of noise; infinite unless all are positive."""
