@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,19 @@ def equation_of(
     Unsupported
         Where what was released says too little of where the training went.
     """
+    found = _equation(mechanism, problem, used, noise_scale, weights, curvature, schema)
+    return replace(found, least_level=_least_level(problem, curvature))
+
+
+def _equation(
+    mechanism: Mechanism,
+    problem: Problem,
+    used: Mapping[str, Any],
+    noise_scale: float,
+    weights: Floats,
+    curvature: Curvature,
+    schema: Schema | None,
+) -> Equation:
     scores = _scores(problem, curvature)
     noise = curvature.column_noise
     if curvature.cross is not None and curvature.cross_noise is not None:
@@ -74,6 +88,14 @@ def equation_of(
         scores=scores,
         privacy=inside.noise**2 * identity + inside.output**2 * (curved @ curved),
     )
+
+
+def _least_level(problem: Problem, curvature: Curvature) -> float:
+    """The constant column has no more curvature than every row at its largest: no eigenvalue is above that."""
+    if not problem.intercept:
+        return 0.0
+    most = problem.n_rows * problem.loss.smoothness * problem.intercept**2
+    return float((curvature.column_noise[-1] ** 2 / most) ** 2 / 2)
 
 
 def _scores(problem: Problem, curvature: Curvature) -> Floats:

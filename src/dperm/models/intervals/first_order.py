@@ -36,6 +36,8 @@ class Equation:
         Covariances of the two parts of g: chance in the rows, and noise of privacy.
     in_pull : bool
         Whether g is part of what is known of u, as in noisy moments, rather than of the weights.
+    least_level : float
+        What public facts say that the noise level is at least, whatever the rows.
     """
 
     weights: Floats
@@ -45,6 +47,7 @@ class Equation:
     scores: Floats
     privacy: Floats
     in_pull: bool = False
+    least_level: float = 0.0
 
     @property
     def lengths(self) -> Floats:
@@ -65,13 +68,15 @@ class Equation:
             scores=seen.T @ self.scores @ seen,
             privacy=seen.T @ self.privacy @ seen,
             in_pull=self.in_pull,
+            least_level=self.least_level,
         )
 
     @cached_property
     def noise_level(self) -> float:
         r"""Half the sum of :math:`\lambda_j^{-2}`, eigenvalues in units of noise; infinite unless all are positive."""
         values = np.linalg.eigvalsh(self.hessian / np.outer(self.noise, self.noise))
-        return float(np.sum(values**-2.0) / 2) if values[0] > 0 else np.inf
+        level = float(np.sum(values**-2.0) / 2) if values[0] > 0 else np.inf
+        return max(level, self.least_level)
 
     @property
     def too_noisy(self) -> bool:
@@ -98,24 +103,20 @@ class Equation:
         return self._sandwich(self.scores)
 
     def widening(self, combinations: Floats, reach: float) -> Floats:
-        r"""How much wider than by ``by_noise`` the interval of each combination, a row, must be; at least 1.
+        r"""How much wider than by ``by_noise`` the interval of each combination, a row, must be.
 
         g moves the weights by :math:`H^{-1}g`, but only :math:`\tilde H^{-1}` is known, so the standard deviation is
-        off by a factor :math:`1 + \eta`. To second order the coverage of ``reach`` deviations is right with a factor of
-        :math:`1 - E\eta + \frac12` ``reach`` :math:`^2\operatorname{Var}\eta`.
+        off by a factor :math:`1 + \eta`. To second order the coverage of ``reach`` deviations is made up for by
+        :math:`1 + \frac12` ``reach`` :math:`^2\operatorname{Var}\eta`.
         """
         if self.in_pull:
             return np.ones(len(combinations))
         weight = (self.noise**2)[:, None]
         a, u = self._inverse @ combinations.T, self.by_noise @ combinations.T
         variance = np.einsum("ij,ji->i", combinations, u)
-        variance = np.where(variance > 0, variance, 1.0)
-        inner, own = np.sum(weight * u * a, axis=0), np.sum(weight * a * a, axis=0)
-        spread = (np.sum(weight * u * u, axis=0) * own + inner**2) / (2 * variance**2)
-        twice = self._met_twice(self._inverse, weight * u, weight * a, inner)
-        once = self._met_twice(self.by_noise, weight * a, weight * a, own) / 2
-        mean = (twice + once) / (2 * variance) - spread / 2
-        return np.asarray(np.maximum(1 - mean + reach**2 / 2 * spread, 1.0))
+        own = np.sum(weight * u * u, axis=0) * np.sum(weight * a * a, axis=0)
+        spread = (own + np.sum(weight * u * a, axis=0) ** 2) / 2
+        return np.asarray(1 + reach**2 / 2 * spread / np.where(variance > 0, variance, 1.0) ** 2)
 
     @cached_property
     def _inverse(self) -> Floats:
@@ -124,11 +125,6 @@ class Equation:
     def _sandwich(self, covariance: Floats) -> Floats:
         found = self._inverse @ covariance @ self._inverse
         return np.asarray((found + found.T) / 2)
-
-    def _met_twice(self, between: Floats, left: Floats, right: Floats, inner: Floats) -> Floats:
-        """Twice the mean of l^T E between E r, for pairs of columns that are weighed by the noise already."""
-        own = float(self.noise**2 @ np.diag(between)) * inner
-        return np.asarray(own + np.einsum("ij,ij->j", left, between @ right))
 
     def _met(self, squares: Floats) -> Floats:
         r"""Covariance of :math:`E\delta` for a :math:`\delta` with these second moments."""
