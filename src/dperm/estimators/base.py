@@ -137,10 +137,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return dperm.summary(self, schema, against=against)
 
     def confidence_intervals(
-        self, level: float = 0.95, *, contrast: Mapping[str, float] | ArrayLike | None = None
+        self,
+        level: float = 0.95,
+        *,
+        contrast: Mapping[str, float] | ArrayLike | None = None,
+        schema: Schema | str | os.PathLike[str] | Mapping[str, Any] | None = None,
     ) -> Any:
         """Estimates and intervals of a model fitted with ``inference=True``; see ``dperm.confidence_intervals``."""
-        return dperm.confidence_intervals(self, level, contrast=contrast)
+        return dperm.confidence_intervals(self, level, contrast=contrast, schema=schema)
 
     def _html_repr(self) -> str:
         """What scikit-learn shows in a notebook and, of a fitted model, its guarantee and its coefficients."""

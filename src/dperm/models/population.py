@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 PEOPLE = 8192
+_SPREAD = 1e-3  # variance of a column of made-up rows of which nothing is known
 MOST_COLUMNS = 1500
 _ABOUT = (
     "The standard deviation of the noise is at least about what is shown, by the means and moments of the columns that "
@@ -88,6 +89,19 @@ def _moments(model: PrivateLinearModel) -> tuple[Floats, Floats]:
     centre = np.zeros(n) if row_map.centre is None else row_map.centre
     unit = stated["first_bound"] ** 2 / _filled(model)
     return np.asarray(centre), np.maximum(unit * row_map.released[-1][:n], 0.0)
+
+
+def made_up_rows(schema: Schema) -> Floats:
+    """Rows of independent features, every level and every place as likely as others, missing ones where declared."""
+    rng, drawn = np.random.default_rng(0), dict[str, Integers]()
+    parts = []
+    for block in schema.blocks:
+        nothing = np.zeros(block.n_columns)
+        part = _block(block, nothing, nothing + _SPREAD, drawn, rng)
+        if isinstance(block, Numeric) and block.missing and not block.indicator:
+            part[rng.random(PEOPLE) < 0.5] = 0.0
+        parts.append(part)
+    return np.asarray(schema.scale * np.hstack(parts))
 
 
 def _population(model: PrivateLinearModel, schema: Schema | None, rng: np.random.Generator) -> Floats:

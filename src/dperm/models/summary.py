@@ -168,7 +168,7 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
     if several:  # only differences between classes count
         coefficients, intercept = coefficients - coefficients.mean(axis=0), intercept - intercept.mean()
     changes = np.asarray(combinations @ coefficients.T)
-    known = intervals_in(estimator, combinations)
+    known = intervals_in(estimator, combinations, schema)
     found = deviations(estimator, combinations, changes, schema) if known is None else known.deviations
     outputs = [str(label) for label in estimator.classes_] if several else [None]
     last = Term(feature=INTERCEPT, kind=INTERCEPT, per="every column at 0")

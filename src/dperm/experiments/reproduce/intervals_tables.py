@@ -112,7 +112,7 @@ def _grid_section(kind: str, cells: Sequence[Cell], published: bool) -> Section:
             cell.name,
             _percent(len(cell.given) / len(cell.rows)),
             _percent(cell.closed),
-            with_error(cell.held(), cell.error, 3, 3) if cell.given else NOTHING,
+            with_error(cell.held(), cell.error, 3) if cell.given else NOTHING,
             _number(cell.width, 3),
             _number(cell.mean("slope_privacy"), 2),
             _number(cell.held("intercept"), 3),
@@ -151,7 +151,7 @@ def _people_section(people: Rows) -> Section:
                 f"{name}, {kind}, {p} features",
                 f"{mine[0]['n_rows']:,}",
                 _percent(len(given) / len(mine)),
-                with_error(float(held.mean()), float(held.std() / np.sqrt(len(held))), 3, 3)
+                with_error(float(held.mean()), float(held.std() / np.sqrt(len(held))), 3)
                 if given
                 else NOTHING,
                 _number(_mean(given, "wider"), 2),

@@ -49,6 +49,10 @@ class CurvedRows:
             covariance[-1], covariance[:, -1] = 0.0, 0.0
         return cls(mean=mean, covariance=covariance)
 
+    def within(self, basis: Floats) -> CurvedRows:
+        """The same rows by their products with the columns of ``basis``."""
+        return CurvedRows(mean=basis.T @ self.mean, covariance=basis.T @ self.covariance @ basis)
+
     def factors(self, weights: Floats, moves: Floats) -> Floats:
         r"""How much further than to first order each move goes; ``moves`` has one in each column.
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from dperm.datasets import Schema
 from dperm.errors import Unsupported
 from dperm.estimators.base import PrivateLinearModel
 from dperm.models.deviations import ESTIMATED, UNKNOWN, Deviations
-from dperm.models.intervals.call import ends_of, equation_in
+from dperm.models.intervals.call import Known
 from dperm.models.intervals.ends import Ends
 from dperm.models.intervals.table import ASSUMED, HELP, Interval
 
@@ -32,12 +33,12 @@ class Beside:
         return Interval.of(self.ends, place, "")
 
 
-def intervals_in(estimator: PrivateLinearModel, combinations: Any) -> Beside | None:
+def intervals_in(estimator: PrivateLinearModel, combinations: Any, schema: Schema | None) -> Beside | None:
     """Of combinations of ``coef_`` and of the intercept; None for a model that released nothing to make them of."""
     if estimator._curvature is None:
         return None
     try:
-        found = ends_of(estimator, equation_in(estimator), combinations, LEVEL)
+        found = Known.of(estimator, schema).ends(combinations, LEVEL)
     except Unsupported as reason:
         words = str(reason)[:1].upper() + str(reason)[1:]
         return Beside(ends=None, deviations=Deviations(values=None, sure=UNKNOWN, words=words))

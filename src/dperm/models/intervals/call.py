@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.document import mechanism_of
 from dperm.certificate.statement import problem_of
+from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
+from dperm.models.building import check_columns
 from dperm.models.deviations import on_weights, unit_of
 from dperm.models.files import parts_of
 from dperm.models.intervals.bending import CurvedRows
 from dperm.models.intervals.ends import Ends, ends
 from dperm.models.intervals.equations import equation_of
 from dperm.models.intervals.first_order import Equation
+from dperm.models.intervals.span import spanned
 from dperm.models.intervals.table import Interval, Intervals
 
 Floats = NDArray[np.float64]
@@ -38,6 +42,7 @@ def confidence_intervals(
     level: float = 0.95,
     *,
     contrast: Mapping[str, float] | ArrayLike | None = None,
+    schema: Schema | str | os.PathLike[str] | Mapping[str, Any] | None = None,
 ) -> Intervals:
     """Estimates of the coefficients with standard errors and intervals (docs/intervals.md).
 
@@ -49,10 +54,15 @@ def confidence_intervals(
         How often such an interval holds the coefficient, in the long run.
     contrast : mapping of feature names to factors, or array of shape (n_features,), optional
         One interval, for this combination of the coefficients, in place of one for each.
+    schema : Schema, path of a TOML file, or dictionary, optional
+        Tells which columns follow from others, as those of a category do; a coefficient is then what is left of it
+        beside those, for a category against the mean of all. A pipeline, and a file that was saved with a schema,
+        bring their own.
     """
     if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0.5 <= level < 1:
         raise InvalidInput(f"level must be a number from 0.5 to 1, 1 left out; got {level!r}.")
-    estimator, _ = parts_of(model, None)
+    estimator, declared = parts_of(model, schema)
+    check_is_fitted(estimator, "privacy_")
     names = feature_names(estimator)
     if contrast is None:
         combinations: Any = sparse.eye_array(len(names), format="csr")
@@ -60,73 +70,84 @@ def confidence_intervals(
     else:
         combinations = sparse.csr_array(_factors(contrast, names)[None, :])
         told = [CONTRAST]
-    equation = equation_in(estimator)
-    found = ends_of(estimator, equation, combinations, float(level))
+    known = Known.of(estimator, declared)
+    found = known.ends(combinations, float(level))
     keep = len(told) if contrast is not None or estimator.row_map_.intercept else len(names)
     return Intervals(
         title=type(estimator).__name__,
         privacy=str(estimator.privacy_).splitlines()[0],
         level=float(level),
-        noise_level=equation.noise_level,
+        noise_level=known.equation.noise_level,
         rows=tuple(Interval.of(found, place, name) for place, name in enumerate(told[:keep])),
     )
 
 
-def equation_in(estimator: PrivateLinearModel) -> Equation:
-    """What the released numbers of a model say of what its weights estimate."""
-    check_is_fitted(estimator, "privacy_")
-    if estimator._curvature is None:
-        raise InvalidInput(
-            "intervals need numbers that this model did not release; fit it with inference=True, which spends a share "
-            "of the budget on them."
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Known:
+    """What the released numbers of a model say of what its weights estimate, as far as rows can tell."""
+
+    estimator: PrivateLinearModel
+    equation: Equation
+    seen: Floats
+    """From a combination of weights to one of those of the equation."""
+
+    rows: CurvedRows | None
+
+    @classmethod
+    def of(cls, estimator: PrivateLinearModel, schema: Schema | None) -> Known:
+        curvature = estimator._curvature
+        if curvature is None:
+            raise InvalidInput(
+                "intervals need numbers that this model did not release; fit it with inference=True, which spends a "
+                "share of the budget on them."
+            )
+        if schema is not None:
+            check_columns(schema, estimator.n_features_in_)
+        statement = estimator.privacy_.statement
+        stated, problem = statement["mechanism"], problem_of(statement)
+        whole = equation_of(
+            mechanism_of(stated["chosen"]),
+            problem,
+            stated["used"],
+            statement["planned"]["noise_scale"],
+            _weights(estimator),
+            curvature,
+            schema,
         )
-    statement = estimator.privacy_.statement
-    stated = statement["mechanism"]
-    weights = estimator.row_map_.weights(
-        *weights_units(estimator, np.ravel(estimator.coef_), float(np.ravel(estimator.intercept_)[0]))
+        basis = spanned(schema, problem.n_columns, problem.intercept, whole.lengths)
+        seen = whole.lengths[:, None] * basis
+        rows = None
+        if problem.loss.labels == "binary":
+            rows = CurvedRows.of(whole.hessian, problem.intercept, problem.x_norm, problem.n_rows).within(
+                seen
+            )
+        return cls(estimator=estimator, equation=whole.within(basis), seen=seen, rows=rows)
+
+    def ends(self, combinations: Any, level: float) -> Ends | None:
+        """Of combinations of ``coef_``, one row each, and last of the intercept; None if too noisy to say."""
+        if self.equation.too_noisy:
+            return None
+        weights = on_weights(self.estimator.row_map_, combinations).toarray()
+        found = ends(self.equation, weights @ self.seen, level, self.rows)
+        added = np.zeros(len(weights))
+        added[-1] = _middle(self.estimator)
+        return found.scaled(unit_of(self.estimator), added)
+
+
+def _weights(estimator: PrivateLinearModel) -> Floats:
+    """On mapped rows, in the unit in which targets were trained on."""
+    unit, constant = unit_of(estimator), float(np.ravel(estimator.intercept_)[0])
+    return estimator.row_map_.weights(
+        np.ravel(estimator.coef_) / unit, (constant - _middle(estimator)) / unit
     )
-    scale = statement["planned"]["noise_scale"]
-    return equation_of(
-        mechanism_of(stated["chosen"]),
-        problem_of(statement),
-        stated["used"],
-        scale,
-        weights,
-        estimator._curvature,
-    )
 
 
-def weights_units(
-    estimator: PrivateLinearModel, coefficients: Floats, constant: float
-) -> tuple[Floats, float]:
-    """Coefficients in the unit in which targets were trained on."""
-    unit = unit_of(estimator)
-    return coefficients / unit, (constant - middle_of(estimator)) / unit
-
-
-def middle_of(estimator: PrivateLinearModel) -> float:
+def _middle(estimator: PrivateLinearModel) -> float:
     """What is added to every prediction without cost: the middle of the range of the targets."""
     targets = estimator.privacy_.statement["targets"]
     if targets["kind"] != "range" or not estimator.row_map_.intercept:
         return 0.0
     return float(targets["low"] / 2 + targets["high"] / 2)
-
-
-def ends_of(
-    estimator: PrivateLinearModel, equation: Equation, combinations: Any, level: float
-) -> Ends | None:
-    """Of combinations of ``coef_``, one row each, and as the last one of the intercept; None if too noisy to say."""
-    if equation.too_noisy:
-        return None
-    problem = problem_of(estimator.privacy_.statement)
-    rows = on_weights(estimator.row_map_, combinations).toarray()
-    curved = None
-    if problem.loss.labels == "binary":
-        curved = CurvedRows.of(equation.hessian, problem.intercept, problem.x_norm, problem.n_rows)
-    found = ends(equation, rows, level, curved)
-    added = np.zeros(len(rows))
-    added[-1] = middle_of(estimator)
-    return found.scaled(unit_of(estimator), added)
 
 
 def feature_names(estimator: PrivateLinearModel) -> list[str]:

@@ -34,17 +34,20 @@ def descent_equation(
     weights: Floats,
     curvature: Curvature,
     scores: Floats,
+    rows: Floats,
 ) -> Equation:
     r"""Released is :math:`w = F (H\beta - s) - \sum_t K_t \xi_t / n`, with F and K functions of the Hessian.
 
-    So :math:`H (\beta - w) = (F^{-1} - H) w + s + F^{-1} \sum_t K_t \xi_t / n`.
+    So :math:`H (\beta - w) = (F^{-1} - H) w + s + F^{-1} \sum_t K_t \xi_t / n`. The columns of ``rows`` span the rows:
+    along other directions descent finds nothing, and stays where noise takes it.
     """
     if mechanism.split > 0:
         raise Unsupported(
             "no intervals are known for a split budget: all steps share its noise; set split=0."
         )
     n, l2 = problem.n_rows, float(used["l2_used"])
-    values, axes = np.linalg.eigh(curvature.hessian)
+    values, axes = np.linalg.eigh(rows.T @ curvature.hessian @ rows)
+    axes = rows @ axes
     kept = np.maximum(values, np.finfo(float).tiny)
     effects = step_effects(
         kept / n + l2, used["steps"], used["step_size"], used["momentum"], used["tail_average"]

@@ -45,10 +45,11 @@ def ends(equation: Equation, combinations: Floats, level: float, rows: CurvedRow
     ``rows`` tell; without them it does not.
     """
     reach = float(ndtri((1 + level) / 2))
-    across = equation.covariance @ combinations.T
-    variance = np.einsum("ij,ji->i", combinations, across)
-    error = np.sqrt(variance)
-    away = reach * np.divide(across, error, out=np.zeros_like(across), where=error > 0)
+    by_noise, by_curvature = equation.by_noise @ combinations.T, equation.by_curvature @ combinations.T
+    variance = np.einsum("ij,ji->i", combinations, by_noise + by_curvature)
+    across = equation.widening(combinations, reach) ** 2 * by_noise + by_curvature
+    far = np.sqrt(np.einsum("ij,ji->i", combinations, across))
+    away = reach * np.divide(across, far, out=np.zeros_like(across), where=far > 0)
     count, moved = len(combinations), equation.moved[:, None]
     moves = np.hstack([moved, moved - away, moved + away])
     factors = np.ones(moves.shape[1]) if rows is None else rows.factors(equation.weights, moves)
@@ -59,7 +60,7 @@ def ends(equation: Equation, combinations: Floats, level: float, rows: CurvedRow
     sampling = np.einsum("ij,ji->i", combinations, equation.sampling @ combinations.T)
     return Ends(
         estimate=at + _times(factors[0], first),
-        error=error,
+        error=np.sqrt(variance),
         low=np.where(np.isfinite(lower), lower, -np.inf),
         high=np.where(np.isfinite(upper), upper, np.inf),
         privacy=1 - np.divide(sampling, variance, out=np.ones_like(variance), where=variance > 0),

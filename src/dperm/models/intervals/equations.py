@@ -5,18 +5,22 @@ Derived in docs/proofs/intervals.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.datasets import Schema
 from dperm.errors import Unsupported
 from dperm.mechanisms import Mechanism
 from dperm.mechanisms.gradient.dp_gd import DPGD
 from dperm.mechanisms.inference import Curvature
 from dperm.models.intervals.descent import descent_equation
 from dperm.models.intervals.first_order import Equation
+from dperm.models.intervals.span import spanned
 from dperm.neighbours import Neighbours
 from dperm.problem import Problem
 
@@ -32,14 +36,30 @@ def equation_of(
     noise_scale: float,
     weights: Floats,
     curvature: Curvature,
+    schema: Schema | None = None,
 ) -> Equation:
     """Of weights on mapped rows that ``mechanism`` released, with the settings that it ``used``.
+
+    A schema tells which columns follow from others.
 
     Raises
     ------
     Unsupported
         Where what was released says too little of where the training went.
     """
+    found = _equation(mechanism, problem, used, noise_scale, weights, curvature, schema)
+    return replace(found, least_level=_least_level(problem, curvature))
+
+
+def _equation(
+    mechanism: Mechanism,
+    problem: Problem,
+    used: Mapping[str, Any],
+    noise_scale: float,
+    weights: Floats,
+    curvature: Curvature,
+    schema: Schema | None,
+) -> Equation:
     scores = _scores(problem, curvature)
     noise = curvature.column_noise
     if curvature.cross is not None and curvature.cross_noise is not None:
@@ -50,9 +70,11 @@ def equation_of(
             pull=curvature.cross,
             scores=scores,
             privacy=curvature.cross_noise**2 * np.eye(len(weights)),
+            in_pull=True,
         )
     if isinstance(mechanism, DPGD):
-        return descent_equation(mechanism, problem, used, noise_scale, weights, curvature, scores)
+        rows = spanned(schema, len(weights), problem.intercept, np.ones(len(weights)))
+        return descent_equation(mechanism, problem, used, noise_scale, weights, curvature, scores, rows)
     spread = mechanism.weight_noise(problem, used, noise_scale)
     if spread is None or spread.inside is None:
         raise Unsupported(f"no intervals are known for the weights of mechanism {mechanism.name!r}.")
@@ -66,6 +88,14 @@ def equation_of(
         scores=scores,
         privacy=inside.noise**2 * identity + inside.output**2 * (curved @ curved),
     )
+
+
+def _least_level(problem: Problem, curvature: Curvature) -> float:
+    """The constant column has no more curvature than every row at its largest: no eigenvalue is above that."""
+    if not problem.intercept:
+        return 0.0
+    most = problem.n_rows * problem.loss.smoothness * problem.intercept**2
+    return float((curvature.column_noise[-1] ** 2 / most) ** 2 / 2)
 
 
 def _scores(problem: Problem, curvature: Curvature) -> Floats:
@@ -93,8 +123,8 @@ def _count(problem: Problem, curvature: Curvature) -> float:
 def _curved(problem: Problem, curvature: Curvature, squares: float) -> float:
     """The sum of the curvatures of a clipped square, which the constant column tells.
 
-    A row with less curvature than 1 has a squared slope to show for it, so where the number of rows is public it is
-    no less than that number less the squares, in units of the largest that one row's curvature can cost.
+    A row with less curvature than 1 has a squared slope to show for it, so where the number of rows is public the
+    squared slopes tell how much curvature can be lost at most.
     """
     least = _FEWEST * problem.n_rows
     if problem.neighbours is Neighbours.REPLACE_ONE:
@@ -104,9 +134,6 @@ def _curved(problem: Problem, curvature: Curvature, squares: float) -> float:
 
 
 def _cheapest(problem: Problem) -> float:
-    """The slope per root of lost curvature, at its least: B, or less for a soft clip with an early knee."""
-    bound = problem.loss.lipschitz
-    knee = getattr(problem.loss, "knee", 1.0)
-    if knee >= 0.5:
-        return bound * (15 / 16 if knee == 1 else 1.0)  # a clip is released with a ramp around it
-    return bound * 2 * float(np.sqrt(knee * (1 - knee)))
+    """The slope per root of lost curvature, at its least: the bound, or less for a soft clip with an early knee."""
+    knee = getattr(problem.loss, "knee", 0.5)
+    return problem.loss.lipschitz * (1.0 if knee >= 0.5 else 2 * math.sqrt(knee * (1 - knee)))

@@ -16,13 +16,11 @@ Floats = NDArray[np.float64]
 # Beyond it the released curvature says too little of itself. Chosen on simulated tables, leaving one setting out at a
 # time (docs/results/intervals.md).
 MOST_NOISE = 0.35
-_ROUNDS = 200
-_SMALL_CHANGE = 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Equation:
-    r"""What is known of :math:`\beta = w + \delta`: that :math:`(\tilde H - E)\,\delta = u + g`.
+    r"""What is known of :math:`\beta = w + \delta`: that :math:`H\delta = u + g`, and :math:`\tilde H = H + E`.
 
     Parameters
     ----------
@@ -31,12 +29,15 @@ class Equation:
     hessian : ndarray of shape (p, p)
         :math:`\tilde H`, as released.
     noise : ndarray of shape (p,)
-        Of E: the entry (j, j) has the standard deviation ``noise[j] ** 2``, the entry (j, k)
-        ``noise[j] * noise[k] / sqrt(2)``.
+        Of E: the entry (j, k) has the standard deviation ``noise[j] * noise[k]``, off the diagonal over the root of 2.
     pull : ndarray of shape (p,)
-        u: how far the penalty pulled.
+        u: how far the penalty pulled, or the moments with the target.
     scores, privacy : ndarray of shape (p, p)
         Covariances of the two parts of g: chance in the rows, and noise of privacy.
+    in_pull : bool
+        Whether g is part of what is known of u, as in noisy moments, rather than of the weights.
+    least_level : float
+        What public facts say that the noise level is at least, whatever the rows.
     """
 
     weights: Floats
@@ -45,12 +46,37 @@ class Equation:
     pull: Floats
     scores: Floats
     privacy: Floats
+    in_pull: bool = False
+    least_level: float = 0.0
+
+    @property
+    def lengths(self) -> Floats:
+        """What columns are multiplied by so that the noise on all entries is the same."""
+        return np.asarray(self.noise.max() / self.noise)
+
+    def within(self, basis: Floats) -> Equation:
+        """The equation for rows that lie in the span of ``basis``, orthonormal once columns have their ``lengths``.
+
+        A combination c becomes ``(lengths * c) @ basis``.
+        """
+        seen = self.lengths[:, None] * basis
+        return Equation(
+            weights=basis.T @ (self.weights / self.lengths),
+            hessian=seen.T @ self.hessian @ seen,
+            noise=np.full(basis.shape[1], self.noise.max()),
+            pull=seen.T @ self.pull,
+            scores=seen.T @ self.scores @ seen,
+            privacy=seen.T @ self.privacy @ seen,
+            in_pull=self.in_pull,
+            least_level=self.least_level,
+        )
 
     @cached_property
     def noise_level(self) -> float:
         r"""Half the sum of :math:`\lambda_j^{-2}`, eigenvalues in units of noise; infinite unless all are positive."""
         values = np.linalg.eigvalsh(self.hessian / np.outer(self.noise, self.noise))
-        return float(np.sum(values**-2.0) / 2) if values[0] > 0 else np.inf
+        level = float(np.sum(values**-2.0) / 2) if values[0] > 0 else np.inf
+        return max(level, self.least_level)
 
     @property
     def too_noisy(self) -> bool:
@@ -59,28 +85,38 @@ class Equation:
     @cached_property
     def moved(self) -> Floats:
         r"""The estimate of :math:`\delta`."""
-        return np.asarray(np.linalg.solve(self.hessian, self.pull))
+        return np.asarray(self._inverse @ self.pull)
 
     @cached_property
-    def covariance(self) -> Floats:
-        r"""Covariance of the error of ``weights + moved``.
+    def by_noise(self) -> Floats:
+        """Covariance of what g does to the estimate, by the released curvature."""
+        return self._sandwich(self.scores + self.privacy)
 
-        E meets a :math:`\delta` that is itself known up to this error only, so it is a fixed point. There is one where
-        ``noise_level`` is small.
-        """
-        known = self._sandwich(self.scores + self.privacy)
-        found, least = known, np.outer(self.moved, self.moved)
-        for _ in range(_ROUNDS):
-            last = found
-            found = known + self._sandwich(self._met(least + last))
-            if np.abs(found - last).max() <= _SMALL_CHANGE * np.abs(found).max():
-                break
-        return found
+    @cached_property
+    def by_curvature(self) -> Floats:
+        r"""Covariance of what the noise of the curvature does to it: it meets :math:`\delta`."""
+        return self._sandwich(self._met(np.outer(self.moved, self.moved)))
 
     @cached_property
     def sampling(self) -> Floats:
         """The part of the covariance that chance in the rows makes up."""
         return self._sandwich(self.scores)
+
+    def widening(self, combinations: Floats, reach: float) -> Floats:
+        r"""How much wider than by ``by_noise`` the interval of each combination, a row, must be.
+
+        g moves the weights by :math:`H^{-1}g`, but only :math:`\tilde H^{-1}` is known, so the standard deviation is
+        off by a factor :math:`1 + \eta`. To second order the coverage of ``reach`` deviations is made up for by
+        :math:`1 + \frac12` ``reach`` :math:`^2\operatorname{Var}\eta`.
+        """
+        if self.in_pull:
+            return np.ones(len(combinations))
+        weight = (self.noise**2)[:, None]
+        a, u = self._inverse @ combinations.T, self.by_noise @ combinations.T
+        variance = np.einsum("ij,ji->i", combinations, u)
+        own = np.sum(weight * u * u, axis=0) * np.sum(weight * a * a, axis=0)
+        spread = (own + np.sum(weight * u * a, axis=0) ** 2) / 2
+        return np.asarray(1 + reach**2 / 2 * spread / np.where(variance > 0, variance, 1.0) ** 2)
 
     @cached_property
     def _inverse(self) -> Floats:

@@ -18,7 +18,7 @@ MOST = 40  # coefficients that are shown
 ASSUMED = "Assumed are rows that are independent of each other, a model of the right form, rows no longer than x_norm."
 HELP = (
     "The noise on the released curvature is too large beside it for any interval to be right: more rows, a larger "
-    "epsilon or fewer features would help."
+    "epsilon or fewer features would help, and where columns follow from others, as those of a category do, the schema."
 )
 _STYLE = (
     "<style>.dperm-intervals table{border-collapse:collapse}.dperm-intervals td,.dperm-intervals th"
