@@ -61,6 +61,11 @@ from dperm.privacy import Budget
     shell_complete=completion.files,
     help="JSON file for the model.",
 )
+@click.option(
+    "--inference",
+    is_flag=True,
+    help="Spend a share of the budget on what confidence intervals are made of; dperm show prints them.",
+)
 @force_option
 @json_option
 def fit(
@@ -83,6 +88,7 @@ def fit(
     expect: str | None,
     dataset_name: str | None,
     output_path: str,
+    inference: bool,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -136,6 +142,7 @@ def fit(
         x_norm=1.0,
         neighbours=neighbours,
         max_rows=max_rows,
+        inference=inference,
         ledger=ledger,
         dataset=dataset_name,
         **about_persons(records.schema, person_loss, max_rows_per_person),
