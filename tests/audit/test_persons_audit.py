@@ -364,7 +364,7 @@ SHOWN = PAGE.split(f"```sh\n{COMMAND}\n```\n\n```text\n")[1].split("```")[0]
 
 
 def test_the_page_shows_every_mechanism_as_it_stands() -> None:
-    lines = {line.split()[0]: line.split() for line in SHOWN.splitlines() if line.split()}
+    lines = {line.split()[0]: line.split() for line in SHOWN.split("How far")[0].splitlines() if line.split()}
     for name in audited_names():
         assert lines[name][1] == (REFUSED if name in REFUSING else CERTIFIED)
     for name in TAKING:

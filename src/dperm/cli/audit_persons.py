@@ -101,7 +101,7 @@ class _Seen:
     def summary(self) -> Iterator[str]:
         yield (
             "How far a person of so many rows moves what meets the noise, as a share of what is declared: at most 1. "
-            "As rows: the same of 50 rows under a guarantee for one row, the control, which is above 1."
+            "As rows: the same of 50 rows under a guarantee for one row, the control, which must be above 1."
         )
         for each in self.audits:
             yield from (f"{what}: refused: {why}" for what, why in each.refusals)

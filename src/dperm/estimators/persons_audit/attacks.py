@@ -1,4 +1,4 @@
-"""A person with many rows is in the table or not, or tells something else: what do many runs prove of epsilon?
+"""A person with many rows is in the table or not: what do many runs prove of epsilon?
 
 The same tables, with every row counted by itself, are the control: a guarantee for one row does not cover a person.
 """
