@@ -52,8 +52,11 @@ class HeldRows(DeclaredRows):
     def of_persons(self, members: Members) -> Self:
         return super().of_persons(members).sharing_clips(members.bound)
 
-    def sharing_clips(self, bound: float) -> Self:
-        """The same rows, of persons: a row of weight ``bound`` has all of a clip, others their share of it."""
+    def sharing_clips(self, bound: float | None) -> Self:
+        """The same rows, of persons: a row of weight ``bound`` has all of a clip, others their share of it.
+
+        With None every row has all of a clip, as single rows have.
+        """
         part = copy(self)
         part._clip_bound = bound
         return part

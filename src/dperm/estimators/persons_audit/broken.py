@@ -60,9 +60,7 @@ class ClipsEachRow(DPGD):
     name: ClassVar[str] = "broken: the clip is not shared out among a person's rows"
 
     def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
-        unshared = copy(rows)
-        unshared.members = None
-        return super()._run(jobs, unshared, gate)
+        return super()._run(jobs, rows.sharing_clips(None), gate)  # type: ignore[attr-defined]
 
 
 class MomentsOfAllRows(OutputGD):
