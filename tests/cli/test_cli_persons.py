@@ -103,7 +103,7 @@ def test_ids_alone_are_read_before_the_charge(dperm, tmp_path):
 
 
 def test_a_folder_of_shards_is_by_person_too(dperm):
-    assert dperm("convert visits.csv --schema visits.toml --out visits.shards")[0] == 0
+    assert dperm("convert visits.csv --schema rows.toml --person patient --out visits.shards")[0] == 0
     code, _, err = dperm(f"fit visits.shards {FIT}")
     assert code == 0
     assert str(N) not in err

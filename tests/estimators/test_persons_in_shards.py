@@ -160,7 +160,9 @@ def test_an_id_is_the_same_person_as_text_and_as_a_number():
         np.testing.assert_array_equal(digests(same), digests(numbers))
     assert len({bytes(one) for one in digests(numbers)}) == 3
     assert digests(np.array([0.5]))[0] != digests(np.array([0]))[0]
-    for none in ([True, False], np.array(["2020-01-01"], "M8[D]"), [[1, 2]], [float("inf")]):
+    holds_lists = np.empty(2, object)
+    holds_lists[:] = [[1], [2]]
+    for none in ([True, False], np.array(["2020-01-01"], "M8[D]"), [[1, 2]], [float("inf")], holds_lists):
         with pytest.raises(InvalidInput):
             digests(none)
 

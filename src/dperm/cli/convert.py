@@ -10,6 +10,7 @@ import click
 from dperm.cli import completion
 from dperm.cli.options import data_argument, json_option, schema_option, spline_option, target_option
 from dperm.cli.output import print_json
+from dperm.cli.persons import person_option
 
 if TYPE_CHECKING:
     from dperm.data import FolderShards
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 @target_option
 @schema_option
 @spline_option
+@person_option
 @click.option(
     "--out",
     "folder",
@@ -42,6 +44,7 @@ def convert(
     target: str | None,
     schema_path: str | None,
     spline: int | None,
+    person: str | None,
     folder: str | None,
     rows_per_shard: int | None,
     check: bool,
@@ -73,7 +76,7 @@ def convert(
     from dperm.cli.data import declared, is_named
     from dperm.datasets import load_dataset
 
-    schema = declared(source, schema_path, target, spline)
+    schema = declared(source, schema_path, target, spline, person)
     table: Any = load_dataset(source).table if is_named(source) else source
     with _bar() as progress:
         written = write_shards(table, schema, folder, rows_per_shard=rows_per_shard, progress=progress)

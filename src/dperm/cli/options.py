@@ -165,7 +165,7 @@ max_rows_option = click.option(
     "--max-rows",
     type=click.IntRange(1),
     show_default="none",
-    help="For add-remove: a public number of rows that the table never exceeds.",
+    help="For add-remove: a public number of rows, or of persons, that the table never exceeds.",
 )
 import_option = click.option(
     "--import",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Hashable
 from hashlib import blake2b
 from typing import Any
 
@@ -28,8 +29,11 @@ def digests(ids: Any) -> NDArray[np.void]:
         return given
     if given.ndim != 1 or given.dtype.kind not in "iufOUST":
         raise InvalidInput("ids of persons must be text or numbers, one for each row.")
+    listed = given.tolist()
+    if not all(isinstance(one, Hashable) for one in listed):
+        raise InvalidInput(_MISSING)
     known: dict[Any, int] = {}
-    places = np.fromiter((known.setdefault(one, len(known)) for one in given.tolist()), np.int64, len(given))
+    places = np.fromiter((known.setdefault(one, len(known)) for one in listed), np.int64, len(given))
     found = b"".join(blake2b(_text(one), digest_size=DIGEST.itemsize).digest() for one in known)
     return np.frombuffer(found, DIGEST)[places]
 
