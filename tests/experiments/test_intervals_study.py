@@ -136,8 +136,10 @@ def test_the_item_runs_and_goes_on(tmp_path, monkeypatch, capsys):
     assert "11,566" in shown
     files = {path.name for path in (tmp_path / "intervals").iterdir()}
     assert {"figure.png", "report.md", "results.parquet", "tables.parquet"} <= files
-    monkeypatch.setattr(intervals, "run_cell", None)  # finished cells are not run again
+    before = (tmp_path / "intervals" / "results.parquet").read_bytes()
+    monkeypatch.setattr(intervals, "run_cell", lambda *task: iter(()))  # finished cells are not run again
     assert run(["reproduce", "intervals", "--quick", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "intervals" / "results.parquet").read_bytes() == before
     assert find_item("intervals").name == "intervals"
 
 

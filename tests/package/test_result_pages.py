@@ -57,6 +57,7 @@ CONSTANTS = {
     "gpu": "1.25",
     "imbalanced": "9 % 5 % 0.5",
     "index": "50",
+    "intervals": "15 % 20 % 95 % 0.3",
     "ledger": "0.6 1.2",
     "model-selection": "10",
     "my-data": "50",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -65,7 +65,7 @@ def _coverage(axes: Axes, kind: str, cells: Sequence[Cell]) -> None:
     axes.axhline(0.95, color=GREY, linewidth=0.8)
     for place, n in enumerate(sorted({cell.n_rows for cell in cells})):
         mine = [cell for cell in cells if cell.n_rows == n and cell.enough]
-        look = {"color": PALETTE[place], "marker": MARKERS[place]}
+        look: dict[str, Any] = {"color": PALETTE[place], "marker": MARKERS[place]}
         axes.plot([c.epsilon for c in mine], [c.held() for c in mine], label=f"dperm, n = {n:,}", **look)
         if kind == LOGISTIC:
             for (name, told, _), style in zip(_OTHERS, (":", "--"), strict=True):

@@ -85,7 +85,7 @@ class Cell:
     @property
     def closed(self) -> float:
         both = [np.isfinite(row["slope_low"]) and np.isfinite(row["slope_high"]) for row in self.given]
-        return sum(both) / len(self.rows)
+        return float(sum(both) / len(self.rows))
 
     def mean(self, name: str) -> float:
         return float(np.mean([row[name] for row in self.given])) if self.given else np.nan
