@@ -38,6 +38,11 @@ from dperm.privacy import Budget
 @mechanism_option
 @loss_option
 @class_weight_option
+@click.option(
+    "--inference",
+    is_flag=True,
+    help="Spend a share of the budget on what intervals of the coefficients are made of.",
+)
 @task_options
 @click.option(
     "--ledger",
@@ -71,6 +76,7 @@ def fit(
     mechanism: str,
     loss: str,
     class_weights: tuple[str, ...],
+    inference: bool,
     l2: L2,
     neighbours: str,
     max_rows: int | None,
@@ -127,6 +133,7 @@ def fit(
         x_norm=1.0,
         neighbours=neighbours,
         max_rows=max_rows,
+        inference=inference,
         ledger=ledger,
         dataset=dataset_name,
     )
