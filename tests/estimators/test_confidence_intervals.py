@@ -298,3 +298,23 @@ def test_hats_and_bins_tell_what_is_left_of_them():
     age = next(row for row in rows if row.feature == "age")
     assert age.interval.low < 72 / 30 < age.interval.high
     assert age.interval.high - age.interval.low < 1
+
+
+def test_the_command_line_has_intervals(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table, y, _ = homes()
+    table.assign(late=y).to_csv("homes.csv", index=False)
+    (tmp_path / "homes.toml").write_text(
+        '[target]\nname = "late"\nclasses = ["no", "yes"]\n[features.home]\ncategories = ["rent", "own", "other"]\n'
+        "[features.age]\nrange = [18, 90]\nspline = 0\n"
+    )
+    fit = ["fit", "homes.csv", "--schema", "homes.toml", "--epsilon", "5", "--delta", "1e-6", "--output"]
+    assert run([*fit, "model.json", "--inference"]) == 0
+    assert run([*fit, "plain.json"]) == 0
+    capsys.readouterr()
+    assert run(["show", "model.json"]) == 0
+    assert "95 % interval" in capsys.readouterr().out
+    assert run(["show", "plain.json"]) == 0
+    assert "95 % interval" not in capsys.readouterr().out
+    assert not confidence_intervals("model.json")["age"].too_noisy
+    assert run(["verify", "model.json", "--max-epsilon", "5"]) == 0

@@ -52,8 +52,8 @@ def test_several_features_that_move_together():
         return X / np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
 
     truth = np.array([2.0, -1.0, 0.5, 0.0, -0.5])
-    task = Task(kind=LOGISTIC, n_rows=8000, n_features=4, epsilon=2.0)
+    task = Task(kind=LOGISTIC, n_rows=8000, n_features=4, epsilon=1.0)
     held, plain, told = coverages(task, truth, draw, repeats=120)
-    assert told > 0.9
+    assert told > 0.8
     assert 0.92 < held.mean() < 0.98
     assert plain.mean() < 0.85

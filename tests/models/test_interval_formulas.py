@@ -141,6 +141,8 @@ def test_descent_that_stopped_early_is_refused_for_log_odds():
         equation_of(DPGD(split=0.1), problem, used, 1.0, np.ones(3), told)
     many = {**used, "steps": 2000}
     assert equation_of(DPGD(), problem, many, 1.0, np.ones(3), told).privacy.shape == (3, 3)
+    with pytest.raises(Unsupported, match="bends on the way"):
+        equation_of(DPGD(), problem, many, 100.0, np.ones(3), told)
 
 
 def test_a_perturbed_objective_is_corrected_for_its_penalty():

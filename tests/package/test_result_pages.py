@@ -57,6 +57,7 @@ CONSTANTS = {
     "gpu": "1.25",
     "imbalanced": "9 % 5 % 0.5",
     "index": "50",
+    "intervals": "15 % 20 % 95 % 0.3",
     "ledger": "0.6 1.2",
     "means": "95 % 0.12 0.10 0.14 0.21 0.18 0.24 0.1 0.5 0.3",
     "model-selection": "10",

@@ -40,6 +40,11 @@ from dperm.privacy import Budget
 @loss_option
 @class_weight_option
 @person_options
+@click.option(
+    "--inference",
+    is_flag=True,
+    help="Spend a share of the budget on what intervals of the coefficients are made of.",
+)
 @task_options
 @click.option(
     "--ledger",
@@ -61,11 +66,6 @@ from dperm.privacy import Budget
     shell_complete=completion.files,
     help="JSON file for the model.",
 )
-@click.option(
-    "--inference",
-    is_flag=True,
-    help="Spend a share of the budget on what confidence intervals are made of; dperm show prints them.",
-)
 @force_option
 @json_option
 def fit(
@@ -81,6 +81,7 @@ def fit(
     person: str | None,
     person_loss: str | None,
     max_rows_per_person: int | None,
+    inference: bool,
     l2: L2,
     neighbours: str,
     max_rows: int | None,
@@ -88,7 +89,6 @@ def fit(
     expect: str | None,
     dataset_name: str | None,
     output_path: str,
-    inference: bool,
     force: bool,
     as_json: bool,
 ) -> None:

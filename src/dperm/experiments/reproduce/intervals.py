@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from dperm.experiments.reproduce.intervals_runs import (
     QUICK,
     SPREAD,
     TRUTH,
+    Size,
     run_cell,
     run_people,
 )
@@ -33,38 +35,13 @@ _RULE = 2  # raised when the statistics change, so that kept parts are not taken
 def run(bench: Bench) -> Report:
     """Cell after cell; those that are finished are not run again."""
     size = QUICK if bench.quick else FULL
-    grid = [
-        Task(kind=kind, n_rows=n, n_features=1, epsilon=epsilon)
-        for kind in (LOGISTIC, LINEAR)
-        for epsilon in size.epsilons
-        for n in size.n_rows
-    ]
-    settings = drawn_settings(size.settings, bench.seed)
-    parts: list[tuple[str, dict[str, Any], Callable[[], Iterable[dict[str, Any]]]]] = [
-        ("grid", task.key, lambda task=task: run_cell(task, size.repeats, bench.seed)) for task in grid
-    ]
-    parts += [
-        (
-            "people",
-            {"table": list(table)},
-            lambda table=table: run_people(*table, size.most_rows, size.table_repeats, EPSILON, bench.seed),
-        )
-        for table in size.tables
-    ]
-    parts += [
-        (
-            "settings",
-            {"place": setting.place},
-            lambda setting=setting: run_setting(setting, size.setting_repeats, bench.seed),
-        )
-        for setting in settings
-    ]
+    parts = list(_parts(size, bench.seed))
     found: dict[str, list[dict[str, Any]]] = {"grid": [], "people": [], "settings": []}
     report = bench.progress("fits and intervals")
-    for place, (part, key, make) in enumerate(parts):
+    for place, (part, key, rows) in enumerate(parts):
         report(place, len(parts))
         whole = {**key, "size": asdict(size), "seed": bench.seed, "rule": _RULE}
-        table = cached(bench.parts / "intervals", part, whole, lambda make=make: list(make()), bench.fresh)
+        table = cached(bench.parts / "intervals", part, whole, partial(list, rows), bench.fresh)
         found[part] += table.to_pylist()
     report(len(parts), len(parts))
     results = bench.folder / "results.parquet"
@@ -80,6 +57,20 @@ def run(bench: Bench) -> Report:
         checks=tuple(checks(found["grid"], found["people"], found["settings"])),
         files=(results, draw(found["grid"], bench.folder / "figure.png")),
     )
+
+
+def _parts(size: Size, seed: int) -> Iterator[tuple[str, dict[str, Any], Iterator[dict[str, Any]]]]:
+    """What is run: the kind of simulation, what tells it from others, and its rows, made as they are asked for."""
+    for kind in (LOGISTIC, LINEAR):
+        for epsilon in size.epsilons:
+            for n in size.n_rows:
+                task = Task(kind=kind, n_rows=n, n_features=1, epsilon=epsilon)
+                yield "grid", task.key, run_cell(task, size.repeats, seed)
+    for table in size.tables:
+        key = {"table": list(table)}
+        yield "people", key, run_people(*table, size.most_rows, size.table_repeats, EPSILON, seed)
+    for setting in drawn_settings(size.settings, seed):
+        yield "settings", {"place": setting.place}, run_setting(setting, size.setting_repeats, seed)
 
 
 ITEMS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from dperm.experiments.figures import save
 from dperm.experiments.reproduce.intervals_tables import (
     ERM_COVERAGE,
     ERM_WIDTH,
-    FEW,
     REPRO_COVERAGE,
     REPRO_WIDTH,
     Cell,
@@ -65,8 +64,8 @@ def _coverage(axes: Axes, kind: str, cells: Sequence[Cell]) -> None:
     axes.axhspan(0.93, 0.97, color="#E9F2E9", linewidth=0)
     axes.axhline(0.95, color=GREY, linewidth=0.8)
     for place, n in enumerate(sorted({cell.n_rows for cell in cells})):
-        mine = [cell for cell in cells if cell.n_rows == n and len(cell.given) >= FEW]
-        look = {"color": PALETTE[place], "marker": MARKERS[place]}
+        mine = [cell for cell in cells if cell.n_rows == n and cell.enough]
+        look: dict[str, Any] = {"color": PALETTE[place], "marker": MARKERS[place]}
         axes.plot([c.epsilon for c in mine], [c.held() for c in mine], label=f"dperm, n = {n:,}", **look)
         if kind == LOGISTIC:
             for (name, told, _), style in zip(_OTHERS, (":", "--"), strict=True):
@@ -79,7 +78,7 @@ def _coverage(axes: Axes, kind: str, cells: Sequence[Cell]) -> None:
 
 def _widths(axes: Axes, cells: Sequence[Cell]) -> None:
     most = max(cell.n_rows for cell in cells)
-    mine = [c for c in cells if c.n_rows == most and len(c.given) >= FEW and np.isfinite(c.width)]
+    mine = [c for c in cells if c.n_rows == most and c.enough and np.isfinite(c.width)]
     axes.plot([c.epsilon for c in mine], [c.width for c in mine], marker="o", color=PALETTE[0], label="dperm")
     for place, (name, _, told) in enumerate(_OTHERS, 1):
         points = [(epsilon, value) for (epsilon, rows), value in told.items() if rows == most]

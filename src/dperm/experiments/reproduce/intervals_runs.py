@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import qr
 from sklearn.linear_model import LogisticRegression
 
@@ -169,6 +170,7 @@ def run_people(
 def _width_without_privacy(kind: str, X: Floats, truth: Floats, spread: float) -> Floats:
     """Of the usual interval, at the true coefficients."""
     Z = np.column_stack([X, np.ones(len(X))])
+    covariance: NDArray[Any]
     if kind == LINEAR:
         covariance = spread**2 * np.linalg.inv(Z.T @ Z)
     else:

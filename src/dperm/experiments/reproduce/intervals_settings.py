@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dperm.experiments.reproduce.intervals_trials import (
     LINEAR,
@@ -60,6 +61,7 @@ def rows_of(kind: str, p: int) -> Draw:
     """Rows of p features whose norm is at most 1; longer ones are scaled down, so the truth is that of these."""
 
     def draw(rng: np.random.Generator, n_rows: int) -> Floats:
+        X: NDArray[Any]
         if kind == "arcsine":
             X = 2 * rng.beta(0.5, 0.5, (n_rows, p)) - 1
         elif kind == "normal":
@@ -76,31 +78,28 @@ def rows_of(kind: str, p: int) -> Draw:
     return draw
 
 
-def run_setting(setting: Setting, repeats: int, seed: int) -> list[dict[str, Any]]:
+def run_setting(setting: Setting, repeats: int, seed: int) -> Iterator[dict[str, Any]]:
     """Of each repeat: how noisy its curvature was, how many intervals there are and how many hold the truth."""
-    rows, draw = [], rows_of(setting.rows, setting.task.n_features)
+    draw = rows_of(setting.rows, setting.task.n_features)
     for repeat in range(repeats):
         rng = np.random.default_rng([seed, 2, setting.place, repeat])
         X = draw(rng, setting.task.n_rows)
         y = targets(setting.task.kind, X, setting.truth, 0.1, rng)
         came = trial(setting.task, X, y, np.random.SeedSequence([seed, 3, setting.place, repeat]))
         held = np.zeros(0, bool) if came.found is None else came.holds(setting.truth)
-        rows.append(
-            {
-                "part": "settings",
-                "place": setting.place,
-                "kind": setting.task.kind,
-                "rows": setting.rows,
-                "n_rows": setting.task.n_rows,
-                "n_features": setting.task.n_features,
-                "epsilon": setting.task.epsilon,
-                "repeat": repeat,
-                "noise_level": float(min(came.noise_level, 1e9)),
-                "intervals": len(held),
-                "held": int(held.sum()),
-            }
-        )
-    return rows
+        yield {
+            "part": "settings",
+            "place": setting.place,
+            "kind": setting.task.kind,
+            "rows": setting.rows,
+            "n_rows": setting.task.n_rows,
+            "n_features": setting.task.n_features,
+            "epsilon": setting.task.epsilon,
+            "repeat": repeat,
+            "noise_level": float(min(came.noise_level, 1e9)),
+            "intervals": len(held),
+            "held": int(held.sum()),
+        }
 
 
 Rows = Sequence[Mapping[str, Any]]

@@ -58,6 +58,11 @@ class Cell:
         ]
 
     @property
+    def enough(self) -> bool:
+        """Whether there are so many that their coverage says something."""
+        return len(self.given) >= min(FEW, max(1, len(self.rows) // 2))
+
+    @property
     def name(self) -> str:
         return f"ε = {self.epsilon:g}, n = {self.n_rows:,}"
 
@@ -80,7 +85,7 @@ class Cell:
     @property
     def closed(self) -> float:
         both = [np.isfinite(row["slope_low"]) and np.isfinite(row["slope_high"]) for row in self.given]
-        return sum(both) / len(self.rows)
+        return float(sum(both) / len(self.rows))
 
     def mean(self, name: str) -> float:
         return float(np.mean([row[name] for row in self.given])) if self.given else np.nan
@@ -175,7 +180,7 @@ def _people_section(people: Rows) -> Section:
 
 def _level_section(settings: Rows) -> Section:
     rows, low = [], 0.0
-    total = sum(1 for _ in settings)
+    total = max(len(settings), 1)
     for level in LEVELS:
         added = [row for row in settings if low < row["noise_level"] <= level]
         up_to = [row for row in settings if row["noise_level"] <= level]
@@ -245,7 +250,7 @@ def _time_section(grid: Rows, people: Rows) -> Section:
 
 def checks(grid: Rows, people: Rows, settings: Rows) -> Iterable[Check]:
     for kind in (LOGISTIC, LINEAR):
-        judged = [cell for cell in cells_of(grid, kind) if len(cell.given) >= FEW]
+        judged = [cell for cell in cells_of(grid, kind) if cell.enough]
         allowed = [2.6 * cell.error for cell in judged]
         low = [
             cell.name for cell, more in zip(judged, allowed, strict=True) if cell.held() < 0.95 - more - 0.005

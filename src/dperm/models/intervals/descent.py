@@ -24,6 +24,9 @@ Floats = NDArray[np.float64]
 # How much weaker than a minimiser's the pull of the rows may be on what was released; beyond, descent stopped early and
 # its start is still in the weights. The squared loss has no other curvature there, so more can be corrected.
 STOPPED_EARLY, STOPPED_EARLY_SQUARED = 0.02, 0.5
+# Mean square by which the noise of an iterate moves a margin: beyond, the mean of gradients is not the gradient at
+# the mean iterate.
+MOST_WANDERING = 0.03
 
 
 def descent_equation(
@@ -62,9 +65,13 @@ def descent_equation(
             "descent stopped before it came to the minimiser, so its start is still in the weights and no interval is "
             "right; use mechanism='objective', or more steps."
         )
-    variance = (
-        (_noise(mechanism, problem, noise_scale, weights) * inverse) ** 2 * (effects**2).sum(axis=0) / n**2
-    )
+    noise = _noise(mechanism, problem, noise_scale, weights)
+    if type(problem.loss) is Logistic and _wandering(problem, used, kept, noise, curvature) > MOST_WANDERING:
+        raise Unsupported(
+            "the noise of single steps took descent so far that the loss bends on the way, and no interval is right; "
+            "use mechanism='objective', or a larger epsilon."
+        )
+    variance = (noise * inverse) ** 2 * (effects**2).sum(axis=0) / n**2
     return Equation(
         weights=weights,
         hessian=curvature.hessian,
@@ -92,6 +99,18 @@ def step_effects(
     summed = np.vstack([np.zeros(len(curvatures)), np.cumsum(later, axis=0)])
     left = np.arange(steps, 0, -1)  # iterates that follow the gradient of each step, in order
     return np.asarray((summed[left] - summed[np.maximum(left - tail, 0)]) / tail)
+
+
+def _wandering(
+    problem: Problem, used: Mapping[str, Any], values: Floats, noise: float, curvature: Curvature
+) -> float:
+    """Mean square of a margin's change by the noise in one iterate, over rows weighed by their curvature."""
+    n, l2 = problem.n_rows, float(used["l2_used"])
+    effects = step_effects(values / n + l2, used["steps"], used["step_size"], used["momentum"], 0.0)
+    spread = noise**2 / n**2 * (effects**2).sum(axis=0)
+    most = problem.n_rows / 4
+    told = float(curvature.hessian[-1, -1]) / problem.intercept**2 if problem.intercept else most
+    return float(values @ spread) / min(max(told, 0.05 * most), most)
 
 
 def _noise(mechanism: DPGD, problem: Problem, noise_scale: float, weights: Floats) -> float:
