@@ -273,8 +273,8 @@ def checks(grid: Rows, people: Rows, settings: Rows) -> Iterable[Check]:
         places = {row["place"] for row in settings}
         allowed = min(chosen_level(settings, left_out=place) for place in places)
         yield Check(
-            claim=f"the made-up settings allow the noise level that the library has ({MOST_NOISE:g}), whichever of them "
-            f"is left out (they allow {allowed:g})",
+            claim=f"the made-up settings allow the noise level of the library ({MOST_NOISE:g}), whichever is left "
+            f"out (they allow {allowed:g})",
             holds=allowed >= MOST_NOISE,
         )
     for (name, kind, p), mine in _by(people, "name", "kind", "n_features").items():
