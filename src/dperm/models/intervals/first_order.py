@@ -103,20 +103,29 @@ class Equation:
         return self._sandwich(self.scores)
 
     def widening(self, combinations: Floats, reach: float) -> Floats:
-        r"""How much wider than by ``by_noise`` the interval of each combination, a row, must be.
+        r"""How much wider than by ``by_noise`` the interval of each combination, a row, must be; at least 1.
 
         g moves the weights by :math:`H^{-1}g`, but only :math:`\tilde H^{-1}` is known, so the standard deviation is
-        off by a factor :math:`1 + \eta`. To second order the coverage of ``reach`` deviations is made up for by
-        :math:`1 + \frac12` ``reach`` :math:`^2\operatorname{Var}\eta`.
+        off by a factor :math:`1 + \eta`. To second order the coverage of ``reach`` deviations is right with a factor of
+        :math:`1 - E\eta + \frac12` ``reach`` :math:`^2\operatorname{Var}\eta`.
         """
         if self.in_pull:
             return np.ones(len(combinations))
         weight = (self.noise**2)[:, None]
         a, u = self._inverse @ combinations.T, self.by_noise @ combinations.T
         variance = np.einsum("ij,ji->i", combinations, u)
-        own = np.sum(weight * u * u, axis=0) * np.sum(weight * a * a, axis=0)
-        spread = (own + np.sum(weight * u * a, axis=0) ** 2) / 2
-        return np.asarray(1 + reach**2 / 2 * spread / np.where(variance > 0, variance, 1.0) ** 2)
+        variance = np.where(variance > 0, variance, 1.0)
+        inner, own = np.sum(weight * u * a, axis=0), np.sum(weight * a * a, axis=0)
+        spread = (np.sum(weight * u * u, axis=0) * own + inner**2) / (2 * variance**2)
+        twice = self._met_twice(self._inverse, weight * u, weight * a, inner)
+        once = self._met_twice(self.by_noise, weight * a, weight * a, own) / 2
+        mean = (twice + once) / (2 * variance) - spread / 2
+        return np.asarray(np.maximum(1 - mean + reach**2 / 2 * spread, 1.0))
+
+    def _met_twice(self, between: Floats, left: Floats, right: Floats, inner: Floats) -> Floats:
+        """Twice the mean of l^T E between E r, for pairs of columns that are weighed by the noise already."""
+        own = float(self.noise**2 @ np.diag(between)) * inner
+        return np.asarray(own + np.einsum("ij,ij->j", left, between @ right))
 
     @cached_property
     def _inverse(self) -> Floats:
