@@ -13,8 +13,8 @@ def half_delta(log_deltas):
 
 
 def for_twice_epsilon(plan):
-    def broken(self, problem, budget):
-        return replace(plan(self, problem, Budget(2 * budget.epsilon, budget.delta)), budget=budget)
+    def broken(self, problem, budget, **asked):
+        return replace(plan(self, problem, Budget(2 * budget.epsilon, budget.delta), **asked), budget=budget)
 
     return broken
 

@@ -71,8 +71,8 @@ def charged_for(share):
     """The mechanism is planned as if the releases before it had cost this share of what they cost."""
 
     def change(plan):
-        def broken(self, problem, budget):
-            sound = plan(self, problem, budget)
+        def broken(self, problem, budget, **asked):
+            sound = plan(self, problem, budget, **asked)
             if sound.standardisation is None:
                 return sound
             spent = share * sound.standardisation.mu
