@@ -81,7 +81,7 @@ def test_cautions_count_persons():
 
 
 def test_a_threshold_on_counts_of_rows_is_refused():
-    with pytest.raises(Unsupported, match="this model protects one person"):
+    with pytest.raises(Unsupported, match="this model was trained by person"):
         fitted().tune_threshold(X, Y, epsilon=0.5, delta=1e-7)
 
 

@@ -52,9 +52,7 @@ def test_persons_are_counted_and_the_page_says_so(model):
 
 
 def test_a_model_of_persons_warns_where_rows_are_counted(model):
-    with pytest.warns(
-        PrivacyWarning, match="trained by person, and this evaluation is private for single rows"
-    ):
+    with pytest.warns(PrivacyWarning, match="trained by person, and this release is private for single rows"):
         evaluate(model, X, Y, BUDGET)
 
 
