@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.certificate.document import matches
-from dperm.certificate.statement import UNITS
 from dperm.certificate.threshold import BINS, sensitivity
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._paying import check_purse, paid, shape_of
@@ -100,11 +99,6 @@ def tuned(model: Any, X: Any, y: Any, budget: Budget, objective: str, purse: Thr
     if "persons" in model.privacy_.statement:
         raise Unsupported(_BY_ROWS)
     check_purse(purse)
-    if model.certificate_["unit"] != UNITS["row"]:
-        raise Unsupported(
-            "a threshold is tuned on counts of rows, which hide one row, and this model protects one person: together "
-            "they would promise less than the model. Choose the threshold without the data."
-        )
     neighbours = Neighbours.parse(model.neighbours)
     shape = shape_of(X, purse.ledger is not None)
     n_rows = model.max_rows if neighbours is Neighbours.ADD_REMOVE else shape[0]
