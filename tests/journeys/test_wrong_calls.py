@@ -91,7 +91,8 @@ CALLS = {
     "schema check nowhere.csv --schema people.toml": "nowhere.csv",
     "schema check people.csv --schema other.toml --strict": "",
     # before and after
-    "plan --epsilon 1": "--n",
+    "plan --epsilon 1": "--features",
+    "plan --features 4 --epsilon 1": "--n",
     "plan --n 0 --features 4 --epsilon 1": "--n",
     "plan --n 1000 --features 4 --classes 1 --epsilon 1": "classes",
     "plan --n 1000 --features 4 --epsilon 0": "epsilon",

@@ -311,7 +311,7 @@ def test_a_plan_takes_no_data(name: str) -> None:
 
 def test_a_problem_holds_public_facts_alone() -> None:
     fields = {f.name for f in dataclasses.fields(Problem)}
-    known = "loss l2 x_norm n_rows n_features intercept neighbours arithmetic"
+    known = "loss l2 x_norm n_rows n_features intercept neighbours arithmetic persons"
     assert fields == set(known.split())
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,10 +163,9 @@ def _factors(contrast: Mapping[str, float] | ArrayLike, names: Sequence[str]) ->
         if unknown:
             raise InvalidInput(f"contrast names no features of this model: {', '.join(map(repr, unknown))}.")
         contrast = [contrast.get(name, 0.0) for name in names]
-    try:
+    factors = np.full(0, np.nan)
+    with suppress(TypeError, ValueError):
         factors = np.asarray(contrast, np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput("contrast must hold numbers.") from None
     if factors.shape != (len(names),) or not np.isfinite(factors).all() or not factors.any():
         raise InvalidInput(
             f"contrast must hold {len(names)} finite numbers, not all 0, one for each feature."
