@@ -49,7 +49,7 @@ def draw(grid: Rows, path: Path) -> Path:
         axes.set_xlabel("ε (more privacy to the left)")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="#E2E2E2", linewidth=0.6)
-        axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.14))
+        axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.2))
     figure.suptitle(
         "Confidence intervals at a nominal 95 %", x=0.01, ha="left", fontsize=13, fontweight="bold"
     )
