@@ -271,11 +271,11 @@ def checks(grid: Rows, people: Rows, settings: Rows) -> Iterable[Check]:
             yield _narrower(cells[key], 1.2 * width, "1.2 times DP-CI-ERM")
     if settings:
         places = {row["place"] for row in settings}
-        allowed = min(chosen_level(settings, left_out=place) for place in places)
+        loosest = min(chosen_level(settings, left_out=place) for place in places)
         yield Check(
             claim=f"the made-up settings allow the noise level of the library ({MOST_NOISE:g}), whichever is left "
-            f"out (they allow {allowed:g})",
-            holds=allowed >= MOST_NOISE,
+            f"out (they allow {loosest:g})",
+            holds=loosest >= MOST_NOISE,
         )
     for (name, kind, p), mine in _by(people, "name", "kind", "n_features").items():
         given = [
