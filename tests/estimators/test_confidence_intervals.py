@@ -14,6 +14,7 @@ from dperm import PrivateLinearRegression, PrivateLogisticRegression, confidence
 from dperm.cli.app import run
 from dperm.errors import InvalidInput, Unsupported
 from dperm.models.intervals import Interval, Intervals
+from dperm.models.intervals.first_order import MOST_NOISE
 from dperm.models.intervals.table import HELP, TOO_NOISY, interval_words
 
 N = 4000
@@ -150,7 +151,7 @@ def test_too_noisy_is_said_and_not_shown():
     model = classifier(epsilon=0.02)
     found = model.confidence_intervals()
     assert all(row.too_noisy for row in found.rows)
-    assert found.noise_level > 0.35
+    assert found.noise_level > MOST_NOISE
     assert str(found).count(TOO_NOISY) == 4
     assert HELP.split(":")[0][:40] in " ".join(str(found).split())
     assert found.to_dict()["rows"][0] == {

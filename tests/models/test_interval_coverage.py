@@ -5,6 +5,7 @@ import pytest
 
 from dperm.experiments.reproduce.intervals_runs import TRUTH
 from dperm.experiments.reproduce.intervals_trials import LINEAR, LOGISTIC, Task, arcsine, targets, trial
+from dperm.models.intervals.first_order import MOST_NOISE
 
 REPEATS = 250
 
@@ -17,7 +18,7 @@ def coverages(task, truth, draw=arcsine, spread=0.12, repeats=REPEATS):
         X = draw(rng, task.n_rows)
         y = targets(task.kind, X, truth, spread, rng)
         came = trial(task, X, y, np.random.SeedSequence([8, repeat]))
-        if came.found is not None and came.noise_level <= 0.35:
+        if came.found is not None and came.noise_level <= MOST_NOISE:
             held.append(came.holds(truth))
             plain.append((came.plain[0] <= truth) & (truth <= came.plain[1]))
     return np.mean(held, axis=0), np.mean(plain, axis=0), len(held) / repeats

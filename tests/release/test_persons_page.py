@@ -150,6 +150,7 @@ def test_a_ledger_for_rows_that_paid_for_a_model_for_rows_is_described_as_before
     assert "kept for" not in page(release) + text(release)
 
 
+@pytest.mark.filterwarnings("ignore:The model was trained by person")
 def test_an_evaluation_beside_it_is_said_to_protect_rows():
     X, score = data()
     labels = np.array(["no", "yes"])[(score > 0).astype(int)]
@@ -159,4 +160,7 @@ def test_an_evaluation_beside_it_is_said_to_protect_rows():
         made = evaluate(release.estimator, X, labels, Budget(0.5, 1e-7))
         told[name] = words(page(dataclasses.replace(release, evaluation=made)))
     assert "It protects one of these rows, not one person." in told["persons"]
+    by_person = evaluate(release.estimator, X, labels, Budget(0.5, 1e-7), groups=np.arange(len(X)))
+    release = dataclasses.replace(read_release(model_file("persons")), evaluation=by_person)
+    assert "not one person" not in words(page(release))
     assert "for the test rows. Whoever is in both tables pays for both." in told["logistic"]

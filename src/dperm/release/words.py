@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from dperm.certificate.numerals import written
 from dperm.certificate.statement import CAUTION, NOT_MET
+from dperm.evaluation.paying import BY_PERSON
 from dperm.mechanisms.plan_words import rows_counted
 from dperm.release.judged import is_private
 from dperm.release.release import Release
@@ -209,7 +210,9 @@ def evaluation_words(release: Release) -> str:
     besides = (
         f"An evaluation was released besides, with {guarantee_words(evaluation.budget)} for the test rows."
     )
-    return besides if release.unit == "row" else f"{besides} It protects one of these rows, not one person."
+    if release.unit == "row" or BY_PERSON in evaluation.notes:
+        return besides
+    return f"{besides} It protects one of these rows, not one person."
 
 
 def mechanism_words(release: Release) -> str:

@@ -159,6 +159,7 @@ def _people_section(people: Rows) -> Section:
                 with_error(float(held.mean()), float(held.std() / np.sqrt(len(held))), 3)
                 if given
                 else NOTHING,
+                _number(_mean(given, "width"), 3),
                 _number(_mean(given, "wider"), 2),
                 _number(_mean(given, "plain_coverage"), 3),
             )
@@ -171,7 +172,8 @@ def _people_section(people: Rows) -> Section:
             "rows",
             "given, %",
             "coverage",
-            "width over that without privacy",
+            "width",
+            "over that without privacy",
             "coverage, naive",
         ),
         rows=tuple(rows),

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Beyond it the released curvature says too little of itself. Chosen on simulated tables, leaving one setting out at a
-# time (docs/results/intervals.md).
-MOST_NOISE = 0.35
+# Beyond it the released curvature says too little of itself. Half of the least that two sets of simulated tables allow,
+# leaving one setting out at a time (docs/results/intervals.md).
+MOST_NOISE = 0.1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

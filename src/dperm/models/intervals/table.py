@@ -89,7 +89,7 @@ class Intervals:
     title, privacy : str
         Which model it is, and what is guaranteed.
     noise_level : float
-        How noisy the released curvature is; beyond 0.35 nothing is told.
+        How noisy the released curvature is; beyond 0.1 nothing is told.
     """
 
     title: str
