@@ -306,7 +306,7 @@ def test_an_adapter_makes_shards_of_what_it_knows():
     assert source_of(np.zeros((3, 2)), None) is None
     assert (
         source_of(np.zeros((3, 2)), None, "patient") is None
-    )  # an adapter that knows no persons is not asked for them
+    )
     with pytest.raises(Unsupported, match="no column of persons"):
         source_of(Mine(), None, "patient")
     assert issubclass(ArrayShards, ShardSource)
