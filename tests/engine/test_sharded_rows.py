@@ -304,9 +304,7 @@ def test_an_adapter_makes_shards_of_what_it_knows():
     assert source_of(Mine(), None) is source
     assert source_of(source) is source
     assert source_of(np.zeros((3, 2)), None) is None
-    assert (
-        source_of(np.zeros((3, 2)), None, "patient") is None
-    )
+    assert source_of(np.zeros((3, 2)), None, "patient") is None
     with pytest.raises(Unsupported, match="no column of persons"):
         source_of(Mine(), None, "patient")
     assert issubclass(ArrayShards, ShardSource)
