@@ -100,14 +100,25 @@ def test_pieces_on_the_disk_are_those_in_memory(tmp_path, monkeypatch):
 # Memory
 
 
+PEAKS = """
+import numpy as np
+from dperm.experiments.scale import memory
+memory.forget()
+before = memory.peak()
+held = np.ones(2**23)
+during = memory.peak() - before
+del held
+memory.forget()
+print(during / 2**26, (memory.peak() - before) / 2**26)
+"""
+
+
 def test_a_peak_is_counted_until_it_is_forgotten():
-    memory.forget()
-    before = memory.peak()
-    held = np.ones(2**23)
-    assert memory.peak() - before > 0.8 * held.nbytes
-    del held
-    memory.forget()
-    assert memory.peak() - before < 0.5 * 2**26
+    """In a small process of its own: of a large one the system may take other memory back meanwhile."""
+    told = subprocess.run([sys.executable, "-c", PEAKS], capture_output=True, text=True, check=True)
+    during, after = map(float, told.stdout.split())
+    assert during > 0.8
+    assert after < 0.5
 
 
 def test_a_cell_is_too_large_by_public_sizes_alone():
