@@ -63,8 +63,8 @@ PARAMETERS: Entries = {
     "max_rows": (
         "int",
         """
-        For add-remove: a public number of rows that the table never exceeds; one that does is refused. Any
-        smaller number fits, also none at all.
+        For add-remove: a public number of rows, or with ``groups`` of persons, that the table never exceeds; one that
+        does is refused. Any smaller number fits, also none at all.
         """,
     ),
     "class_weight": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,19 +64,17 @@ class GroupedRows:
                 "groups has rows without an id. Give every row the id of its person; a row of an unknown person may "
                 "have an id of its own."
             )
-        try:
-            _, first, place = np.unique(ids, return_index=True, return_inverse=True)
-        except TypeError:
-            kinds = None
-        else:
-            kinds = first
-        if kinds is None:
+        found = None
+        with suppress(TypeError):
+            found = np.unique(ids, return_index=True, return_inverse=True)
+        if found is None:
             raise InvalidInput("groups holds ids of several kinds; make all of them text, or all numbers.")
-        rank = np.empty(len(kinds), np.int64)
-        rank[np.argsort(kinds)] = np.arange(len(kinds))
+        _, first, place = found
+        rank = np.empty(len(first), np.int64)
+        rank[np.argsort(first)] = np.arange(len(first))
         person = rank[place.reshape(-1)]
         order = np.argsort(person, kind="stable")
-        starts = np.searchsorted(person[order], np.arange(len(kinds)))
+        starts = np.searchsorted(person[order], np.arange(len(first)))
         before = np.empty(len(person), np.int64)
         before[order] = np.arange(len(person)) - starts[person[order]]
         return cls(person=person, before=before)
