@@ -23,6 +23,7 @@ from dperm.problem import Problem
 Integers = NDArray[np.int64]
 
 GROUPS = "groups"
+SHARE_BITS = 30
 _NOT_DECLARED = (
     "max_rows_per_person and person_loss are about persons: give fit the ids of the persons with groups=, one for each "
     "row."
@@ -95,6 +96,14 @@ class GroupedRows:
     def kept(self, most: int) -> NDArray[np.bool_]:
         """The first rows of every person, at most so many: a rule that looks at nobody else."""
         return np.asarray(self.before < most)
+
+    def shares(self) -> Integers:
+        """How much of its person each row is, in whole 2**-30ths, rounded down.
+
+        The rows of one person add up to at most 1, exactly, so that sums of what each row counts times its share move
+        with a person by no more than with one row.
+        """
+        return np.asarray(2**SHARE_BITS // np.bincount(self.person)[self.person], np.int64)
 
 
 def grouped_rows(groups: Any, rows: Any, n_rows: int, paying: bool) -> GroupedRows | None:
