@@ -1,5 +1,6 @@
 """Persons on the command line: whose rows they are, and how the rows of one count."""
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -45,11 +46,24 @@ persons_option = click.option(
 )
 
 
+unit_option = click.option(
+    "--unit",
+    type=click.Choice(("row", "person")),
+    show_default="a person where the schema names persons, else a row",
+    help="Whom the guarantee is for. For a model of persons 'row' says that single rows are meant.",
+)
+
+
 def person_options(command: Command) -> Command:
     """Whose rows they are, and how those of one person count."""
     for option in (max_rows_per_person_option, person_loss_option, person_option):
         command = option(command)
     return command
+
+
+def counted_by(schema: Schema, unit: str | None) -> Schema:
+    """The schema of rows to be counted: where rows are meant, one that names no persons."""
+    return replace(schema, person=None) if unit == "row" else schema
 
 
 def about_persons(schema: Schema, loss: str | None, most: int | None) -> dict[str, Any]:
