@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import NoneType, UnionType
@@ -15,6 +16,7 @@ from dperm.losses import Loss
 from dperm.mechanisms import Mechanism, resolve
 
 DEEPEST = 20
+_CITATION = re.compile(r"ledger [0-9a-f]{32}, charge [1-9][0-9]{0,17}, head [0-9a-f]{64}")
 
 
 def parse(raw: bytes) -> Any:
@@ -55,6 +57,12 @@ def check_object(where: str, value: object, keys: Sequence[str] | Mapping[str, A
 
 def is_finite_float(value: object) -> bool:
     return isinstance(value, float) and math.isfinite(value)
+
+
+def check_citation(where: str, value: object) -> None:
+    """Refuse what is not the way in which a release cites the charge that paid for it."""
+    if not (isinstance(value, str) and _CITATION.fullmatch(value)):
+        raise InvalidInput(f"{where} must be null or have the form 'ledger ..., charge ..., head ...'.")
 
 
 def is_label(value: object) -> bool:

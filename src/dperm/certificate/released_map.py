@@ -35,11 +35,8 @@ def check_row_map(document: Mapping[str, Any], statement: Mapping[str, Any]) -> 
                 raise InvalidInput(f"row_map, {name} must hold one number for each feature.")
         return "rows are bounded as stated, and were centred"
     if statement["standardisation"] is None:
-        told = {name: value for name, value in stated.items() if name not in ("x_norm", "intercept")}
-        if (
-            any(value not in (None, False, []) for value in told.values())
-            or told.get("linear", False) is not False
-        ):
+        moved = any(stated[name] is not None for name in ("centre", "scale"))
+        if moved or stated.get("linear", False) is not False or stated.get("released", []) != []:
             raise InvalidInput(
                 "row_map moves or scales rows, and the certificate knows of no standardisation."
             )
