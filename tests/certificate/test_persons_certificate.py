@@ -20,7 +20,9 @@ def test_a_model_of_persons_is_confirmed_for_persons(case):
     verdict = verify(document, unit="person")
     assert verdict.ok, verdict.failures
     assert verify(document_of("output"), unit="person").ok is False
-    hidden = document["certificate"]["relation"] == "add-remove"  # to take away one of several rows removes nobody
+    hidden = (
+        document["certificate"]["relation"] == "add-remove"
+    )  # to take away one of several rows removes nobody
     assert verify(document, unit="row").ok is not hidden
 
 

@@ -86,9 +86,7 @@ def test_a_person_that_is_replaced_changes_one_of_the_two(monkeypatch):
     seen = set()
     for seed in range(12):
         before, after = (replayed(monkeypatch, X, y, IDS, seed=seed) for y in (Y, other))
-        fits = [
-            not np.array_equal(a[1], b[1]) for a, b in zip(before[0], after[0], strict=True)
-        ]
+        fits = [not np.array_equal(a[1], b[1]) for a, b in zip(before[0], after[0], strict=True)]
         checks = [not np.array_equal(a[1], b[1]) for a, b in zip(before[1], after[1], strict=True)]
         assert all(a != b for a, b in zip(fits, checks, strict=True))
         if checks and checks[0]:

@@ -52,7 +52,12 @@ def test_every_way_of_choosing_settings_is_by_person():
     table = compare(
         X,
         Y,
-        mechanisms={"plain": "output", "amp": "amp", "best": oracle("output", **grid), "private": search("output", **grid)},
+        mechanisms={
+            "plain": "output",
+            "amp": "amp",
+            "best": oracle("output", **grid),
+            "private": search("output", **grid),
+        },
         groups=IDS,
         neighbours="add-remove",
         max_rows=PERSONS + 20,
@@ -84,7 +89,11 @@ def test_what_is_refused():
 
 
 def test_weighted_scores_are_those_of_rows_that_come_several_times():
-    margins, targets, times = RNG.normal(size=60).round(1), RNG.choice([-1.0, 1.0], 60), RNG.integers(1, 5, 60)
+    margins, targets, times = (
+        RNG.normal(size=60).round(1),
+        RNG.choice([-1.0, 1.0], 60),
+        RNG.integers(1, 5, 60),
+    )
     again = np.repeat(np.arange(60), times)
     assert area(margins, targets, times.astype(float)) == pytest.approx(area(margins[again], targets[again]))
     values = RNG.uniform(-1, 1, 60)

@@ -85,5 +85,3 @@ def units(
     if n_rows is not None or max_rows is not None:
         raise click.UsageError("--persons stands in place of --n and of --max-rows; leave these out.")
     return (None, n_persons) if hidden else (n_persons, None)
-
-

@@ -91,9 +91,7 @@ def check_unit(unit: Any, groups: Any, of_persons: bool) -> None:
         raise InvalidInput(_BY_ROW)
 
 
-def grouped_rows(
-    X: Any, groups: Any, purse: Purse, of_persons: bool, unit: Any = None
-) -> GroupedRows | None:
+def grouped_rows(X: Any, groups: Any, purse: Purse, of_persons: bool, unit: Any = None) -> GroupedRows | None:
     """Which rows belong to which person, where ``groups`` says so; refused where only the model knew."""
     check_unit(unit, groups, of_persons)
     if groups is not None:

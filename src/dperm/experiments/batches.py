@@ -30,7 +30,7 @@ Entropy = SystemEntropy | SeededEntropy
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rows:
-    """The rows, dense or sparse, their encoded targets and, where there are some, the test part and whose rows they are.
+    """The rows, dense or sparse, their encoded targets and, where told, the test part and whose rows they are.
 
     ``persons`` numbers the persons by their first rows. The units of the study are then persons, and no longer rows.
     """

@@ -157,12 +157,12 @@ def specify(
         )
     name = fitting_loss(loss, n_classes or None)
     tested = None if held_out is None else _check_part(held_out, len(targets))
-    rows = Rows(
-        X=matrix, targets=targets, held_out=tested, persons=_persons(groups, len(targets), tested)
-    )
+    rows = Rows(X=matrix, targets=targets, held_out=tested, persons=_persons(groups, len(targets), tested))
     unit = "row" if rows.persons is None else "person"
     if held_out is None and not 2 <= folds <= rows.n_units:
-        raise InvalidInput(f"folds must lie between 2 and the number of {unit}s, {rows.n_units}; got {folds}.")
+        raise InvalidInput(
+            f"folds must lie between 2 and the number of {unit}s, {rows.n_units}; got {folds}."
+        )
     if repeats < 1:
         raise InvalidInput(f"repeats must be at least 1; got {repeats}.")
     if max_rows is not None and Neighbours.parse(neighbours) is Neighbours.REPLACE_ONE:
@@ -236,7 +236,9 @@ def _persons(groups: Any, n_rows: int, tested: NDArray[np.bool_] | None) -> NDAr
     grouped.check_rows(n_rows)
     person = grouped.person
     if tested is not None and np.isin(person[tested], person[~tested]).any():
-        raise InvalidInput("the published split has rows of one person in both parts; leave it out, for folds.")
+        raise InvalidInput(
+            "the published split has rows of one person in both parts; leave it out, for folds."
+        )
     return person
 
 

@@ -77,9 +77,10 @@ class Skipped:
 class Study:
     """What was compared; it travels with the table of results as metadata.
 
-    ``n_rows`` counts persons where these are the ``unit``. ``n_classes`` is 0 for a target of numbers, which then has a ``y_range``. ``folds`` is 1 when the rows were split
-    once, into published parts for training and testing. ``contenders`` has a dict with label, tuning, mechanism and
-    candidates (their settings) for each; ``versions`` and ``machine`` tell where the results were computed.
+    ``n_rows`` counts persons where these are the ``unit``. ``n_classes`` is 0 for a target of numbers, which then has a
+    ``y_range``. ``folds`` is 1 when the rows were split once, into published parts for training and testing.
+    ``contenders`` has a dict with label, tuning, mechanism and candidates (their settings) for each; ``versions`` and
+    ``machine`` tell where the results were computed.
     """
 
     dataset: str

@@ -13,8 +13,8 @@ from dperm.errors import DpermError
 from dperm.experiments.batches import Batch, Entropy, Rows, sharing, train
 from dperm.experiments.grid import PlanGrid, budgets_of, loss_of, plan_grid, problems_of
 from dperm.experiments.results import Skipped, Study, make_results
-from dperm.experiments.spec import Contender, Spec, plain_value, stream_code
 from dperm.experiments.single import train_by_person
+from dperm.experiments.spec import Contender, Spec, plain_value, stream_code
 from dperm.experiments.splits import group_repeats
 from dperm.experiments.store import PART_COLUMNS, Part, Store, merged
 from dperm.experiments.tuning import best_on_test, train_by_search

@@ -23,7 +23,6 @@ from dperm.estimators.search.task import Task
 from dperm.privacy import Budget, GaussianProfile, gaussian_mu
 from dperm.privacy.budget import EPSILON_RANGE
 
-
 Public = tuple[NDArray[Any], NDArray[Any], GroupedRows | None]
 
 
@@ -34,7 +33,9 @@ def rows_of(public_data: object, by_person: bool) -> Public:
             "public_data must be a pair (X, y) of public rows and their targets, or (X, y, groups)."
         )
     if len(public_data) == 3 and not by_person:
-        raise InvalidInput("public_data has ids of persons, and fit got none: give groups to both, or to none.")
+        raise InvalidInput(
+            "public_data has ids of persons, and fit got none: give groups to both, or to none."
+        )
     with unquoted():
         rows, targets = (as_csr(part) if is_sparse(part) else np.asarray(part) for part in public_data[:2])
     if rows.ndim != 2 or rows.shape[0] == 0 or targets.shape != rows.shape[:1]:

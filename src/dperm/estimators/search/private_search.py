@@ -183,7 +183,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             ``sample_weight`` is refused: a score would have to count rows by it.
         """
         for name in unfit:
-            raise TypeError(f"fit() of a search got an unexpected keyword argument {name!r}; it takes X, y, groups.")
+            raise TypeError(
+                f"fit() of a search got an unexpected keyword argument {name!r}; it takes X, y, groups."
+            )
         grid = self._grid()
         entropy = entropy_from(self.random_state)
         task, grouped = self._task(X, y, groups)
