@@ -7,7 +7,6 @@ import click
 
 from dperm.cli.options import Command, OneOf, bar
 from dperm.datasets import Schema
-from dperm.errors import Unsupported
 from dperm.persons import PersonLoss
 
 
@@ -86,12 +85,3 @@ def units(
     if n_rows is not None or max_rows is not None:
         raise click.UsageError("--persons stands in place of --n and of --max-rows; leave these out.")
     return (None, n_persons) if hidden else (n_persons, None)
-
-
-def refuse_persons(schema: Schema | None, what: str) -> None:
-    """Refuse a table of persons where rows would count as if each were a person of its own."""
-    if schema is not None and schema.person is not None:
-        raise Unsupported(
-            f"{what}, and the schema says that one person may have several rows: leave person out of it and give one "
-            "row of each person."
-        )
