@@ -24,7 +24,7 @@ from dperm.certificate.inference import curvature_in
 from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
-from dperm.estimators._paying import check_purse, check_shape, paid, shape_of
+from dperm.estimators._paying import check_purse, check_shape, check_targets, paid, shape_of
 from dperm.estimators._rows import check_features, check_names, checked_features, named_like, unquoted
 from dperm.estimators._shards import check_told, features_alone, in_shards
 from dperm.estimators._shown import model_html
@@ -65,9 +65,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ledger_entry_: str | None
     _curvature: Curvature | None = None  # what intervals are made of, and the numbers that it was told by
     _told: list[float] | None = None
-
-    # Not in the signature of ``fit``: what looks for it there, such as boosting, would weigh rows by other rows.
-    __metadata_request__fit = {"sample_weight": None, "groups": None}  # noqa: RUF012
+    _filed: NDArray[Any] | None = (
+        None  # the classes in the order of the file, where that is not the sorted one
+    )
 
     def __init__(
         self,
@@ -208,6 +208,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             grouped.check_plan(plan)
         around, depth = surroundings(self)
         around.check_persons(grouped is not None)
+        around.check_fit(self.sample_weight_bound is not None, problem.loss.outputs)
         around.warn(depth, cautions(problem, plan.budget, plan.private))  # before anything is spent
         check_purse(self)
         told = problem.neighbours is Neighbours.REPLACE_ONE and grouped is None
@@ -255,6 +256,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         with unquoted():
             kind = engine_for(X)
             shape = shape_of(X, paying) if kind is Table else kind.shape_of(X)
+            check_targets(y, shape, paying)
             sparse = issparse(X) and kind is Table
             if y is None or sparse or len(shape) != 2 or shape[1] == 0 or shape[0] < self._fewest_rows():
                 table = X if y is None or sparse else np.broadcast_to(0.0, shape)
@@ -359,18 +361,29 @@ def restore(
     estimator._names_of_encoder = names_of_encoder
 
 
+def reordered(weights: NDArray[Any], classes: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    """What margins are made of, one row for each class, for another order of the classes; of two they change sign."""
+    if len(classes) == 2:
+        return -weights
+    return np.asarray(weights[[classes.tolist().index(label) for label in other.tolist()]])
+
+
 def released_numbers(estimator: Any) -> dict[str, Any]:
     """What a model file holds of a release: for one output a row of coefficients, otherwise rows.
 
     A number that is not finite, or a label that a file cannot hold, is given as text; ``save_model`` refuses both.
     """
     coefficients, intercept = np.asarray(estimator.coef_), np.atleast_1d(estimator.intercept_)
+    classes, filed = getattr(estimator, "classes_", None), estimator._filed
+    if filed is not None:
+        coefficients, intercept = (reordered(part, classes, filed) for part in (coefficients, intercept))
+        classes = filed
     if coefficients.ndim == 2 and len(coefficients) == 1:
         coefficients = coefficients[0]
     released = {
         "coefficients": coefficients,
         "intercept": intercept[0] if len(intercept) == 1 else intercept,
-        "classes": getattr(estimator, "classes_", None),
+        "classes": classes,
         "feature_names": getattr(estimator, "feature_names_in_", None),
         "row_map": estimator.row_map_.to_dict(),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from dperm.certificate.document import matches
 from dperm.certificate.threshold import BINS, sensitivity
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators._paying import check_purse, paid, shape_of
+from dperm.estimators._paying import check_purse, check_targets, paid, shape_of
 from dperm.estimators._rows import unquoted
 from dperm.estimators.apart import margins_and_targets
-from dperm.estimators.labels import encode_labels
+from dperm.estimators.labels import encode_labels, is_turned
 from dperm.estimators.margin_bins import bins_of, edges_of
 from dperm.ledger import Ledger
 from dperm.neighbours import Neighbours
@@ -64,6 +64,11 @@ class Threshold:
         )
         return f"{self.margin:.6g} on the margin, by {self.objective} on {self.n_rows} rows, {price}"
 
+    @property
+    def turned(self) -> Threshold:
+        """The same line on the negative of the margin."""
+        return replace(self, margin=-self.margin)
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -101,6 +106,7 @@ def tuned(model: Any, X: Any, y: Any, budget: Budget, objective: str, purse: Thr
     check_purse(purse)
     neighbours = Neighbours.parse(model.neighbours)
     shape = shape_of(X, purse.ledger is not None)
+    check_targets(y, shape, purse.ledger is not None)
     n_rows = model.max_rows if neighbours is Neighbours.ADD_REMOVE else shape[0]
     if shape[0] > n_rows:
         raise InvalidInput("the table has more rows than max_rows.")
@@ -127,7 +133,7 @@ def tuned(model: Any, X: Any, y: Any, budget: Budget, objective: str, purse: Thr
         kind="threshold",
     )
     return Threshold(
-        margin=best_edge(edges_of(model, bins), noisy, objective, noise.scale),
+        margin=best_margin(model, bins, noisy, objective, noise.scale),
         objective=objective,
         epsilon=float(budget.epsilon),
         delta=float(budget.delta),
@@ -153,6 +159,14 @@ def check_objective(objective: object) -> None:
             f"objective must be one of {', '.join(OBJECTIVES)}, or a condition such as 'recall>=0.8' or "
             f"'precision>=0.5'; got {objective!r}."
         )
+
+
+def best_margin(model: Any, bins: int, noisy: Vector, objective: str, noise: float) -> float:
+    """The edge that is best for the positive class, on the margin, which is that of ``classes_[1]``."""
+    edges = edges_of(model, bins)
+    if is_turned(model):
+        return -best_edge(-edges[::-1], noisy[::-1], objective, noise)
+    return best_edge(edges, noisy, objective, noise)
 
 
 def best_edge(edges: Vector, noisy: Vector, objective: str, noise: float) -> float:

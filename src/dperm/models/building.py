@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from dperm.certificate.released_map import row_map_in
 from dperm.certificate.statement import check_digests
 from dperm.datasets import Schema, feature_names
 from dperm.errors import InvalidInput
-from dperm.estimators.base import PrivateLinearModel, restore
+from dperm.estimators.base import PrivateLinearModel, reordered, restore
 from dperm.estimators.classifier import PrivateClassifier
+from dperm.estimators.labels import holds_codes, label_set
 from dperm.estimators.threshold import Threshold
 from dperm.models.kinds import KINDS, parameters_of
 from dperm.models.labels import labels_of
@@ -38,7 +40,12 @@ def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:
         coefficients, intercept = _weights(document["coefficients"], document["intercept"], len(classes))
         if estimator.fit_intercept is False and intercept.any():
             raise InvalidInput("intercept must be 0 when fit_intercept is false.")
-        estimator.classes_, estimator.coef_, estimator.intercept_ = classes, coefficients, intercept
+        _give_labels(estimator, classes)
+        estimator.coef_, estimator.intercept_ = coefficients, intercept
+        if (estimator.classes_ != classes).any():  # of a file from before labels were sorted
+            estimator.coef_ = reordered(coefficients, classes, estimator.classes_)
+            estimator.intercept_ = reordered(intercept, classes, estimator.classes_)
+            estimator._filed = classes
     else:
         if document["classes"] is not None or document["label_type"] is not None:
             raise InvalidInput(f"{kind} has no classes.")
@@ -63,10 +70,23 @@ def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:
     if "threshold" in document:
         if not isinstance(estimator, PrivateClassifier) or len(estimator.classes_) != 2:
             raise InvalidInput("a threshold belongs to a classifier of two classes.")
-        estimator.threshold_ = Threshold.from_dict(document["threshold"])
+        threshold = Threshold.from_dict(document["threshold"])
+        estimator.threshold_ = threshold if estimator._filed is None else threshold.turned
         estimator.privacy_ = estimator.privacy_.beside(estimator.threshold_.to_dict())
     check_steps(document.get("pipeline"), has_schema=schema is not None)
     return estimator, schema
+
+
+def _give_labels(estimator: PrivateClassifier, classes: NDArray[Any]) -> None:
+    """The labels of the file, told in the order that its parameters declare."""
+    declared = classes if estimator.classes is None else estimator.classes
+    known = label_set(declared, estimator.positive, coded=holds_codes(classes))
+    if set(known.classes.tolist()) != set(classes.tolist()):
+        raise InvalidInput("the parameter classes is not the list of classes.")
+    same = known.classes.dtype.kind == classes.dtype.kind
+    sort = np.argsort(classes, kind="stable")
+    order = known.order if same else known.order.astype(classes.dtype)
+    estimator._know(replace(known, classes=classes[sort], order=order))
 
 
 def check_columns(schema: Schema, n_features: int) -> None:

@@ -87,7 +87,7 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
         raise InvalidInput("a model from an older file cannot be saved in a pipeline; save it with schema=.")
     threshold = getattr(estimator, "threshold_", None)
     if threshold is not None:
-        document["threshold"] = threshold.to_dict()
+        document["threshold"] = (threshold if estimator._filed is None else threshold.turned).to_dict()
     document["digest"] = file_digest(document)
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
     with atomic_path(path) as file:
@@ -100,7 +100,8 @@ def load_model(path: PathLike) -> Any:
 
     Files of versions 3 to 5 load too. A mechanism of versions 3 and 4 that centred rows is then one that standardises
     them, as fitting it again would. Files of version 3 hold no map of rows; rows longer than ``x_norm`` are then scaled
-    down to it as in training, which the version that wrote them did not do in prediction.
+    down to it as in training, which the version that wrote them did not do in prediction. Classes that an older file
+    holds in another order than the sorted one are sorted, and margins, coefficients and threshold with them.
 
     Assumes
     -------

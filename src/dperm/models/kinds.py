@@ -14,8 +14,10 @@ from dperm.certificate.document import (
 )
 from dperm.certificate.estimators import WHERE_SET
 from dperm.certificate.older import mechanism_then, mechanism_today
+from dperm.certificate.statement import DECLARED
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.labels import told_classes
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.linear_classifier import PrivateLinearClassifier
 from dperm.estimators.logistic import PrivateLogisticRegression
@@ -45,6 +47,11 @@ def stored_parameters(estimator: PrivateLinearModel, version: int) -> dict[str, 
         for name, value in estimator.get_params(deep=False).items()
         if name not in _ELSEWHERE and not (name in WHERE_SET and value == WHERE_SET[name])
     }
+    if (
+        parameters.get("classes", ()) is None
+        and estimator.privacy_.statement["targets"]["origin"] == DECLARED
+    ):
+        parameters["classes"] = plain("classes", told_classes(estimator))  # declared by the shards
     if "class_weight" in parameters:  # keys of an object would be text
         pairs = estimator.get_params(deep=False)["class_weight"].items()
         parameters["class_weight"] = [

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
+from dperm.estimators.labels import LabelSet
 from dperm.neighbours import Neighbours
 from dperm.privacy import Gate
 
@@ -21,7 +21,7 @@ class Task:
     n_rows: int
     n_training: int
     n_features: int
-    classes: NDArray[Any] | None
+    classes: LabelSet | None
     neighbours: Neighbours
 
     @property
