@@ -154,3 +154,34 @@ def test_versions_of_file_and_certificate_go_together(tmp_path):
 
 def test_the_tool_of_these_tests_makes_files_that_pass():
     assert verify(resealed(read_document(FILES / "classifier-3.json"))).ok
+
+
+SORTED = {  # from before classes were sorted: classes, margins and labels of ROWS as they were predicted then
+    "unsorted-6.json": (
+        ["nein", "ja"],
+        [-0.905488092946, -0.917812952794, 0.03262648012],
+        "nnjnnnjjjnnjnjjnjnnjnnjnjnnnnjnnnnnnnnjj",
+    ),
+    "unsorted-three-6.json": (
+        ["tief", "mitte", "hoch"],
+        [[-0.29196205988357915, 0.5283224093029497, -0.2605108892565597]],
+        "mmhttmmmmmtmmmhmhttmmmhtmtmmtmmmmtmttmmm",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SORTED)
+def test_classes_of_an_older_file_are_sorted_and_predictions_stay(name, tmp_path):
+    declared, margins, labels = SORTED[name]
+    assert verify(FILES / name).ok
+    model = load_model(FILES / name)
+    assert (model.classes_.tolist(), model.class_order_.tolist()) == (sorted(declared), declared)
+    then = -np.array(margins) if len(declared) == 2 else np.array(margins)[:, ::-1]
+    np.testing.assert_allclose(model.decision_function(ROWS)[: len(then)], then, atol=1e-11)
+    assert "".join(label[0] for label in model.predict(ROWS)) == labels
+    save_model(model, tmp_path / "again.json")  # in its own order: that is what the certificate is about
+    before, after = read_document(FILES / name), read_document(tmp_path / "again.json")
+    for key in ("coefficients", "intercept", "classes", "certificate", "parameters"):
+        assert before[key] == after[key]
+    assert before.get("threshold") == after.get("threshold")
+    assert verify(tmp_path / "again.json").ok

@@ -59,7 +59,10 @@ def check_targets(y: Any, shape: tuple[int, ...], paying: bool) -> None:
     known = hasattr(y, "shape") or isinstance(y, list | tuple) or not paying
     told = shape_of(y, paying) if known else (len(y),) if hasattr(y, "__len__") else ()
     if told and isinstance(told[0], int | np.integer) and told[0] != shape[0]:
-        raise InvalidInput("y must hold one target for each row of X; it has another number of them.")
+        raise InvalidInput(
+            "X and y are of inconsistent lengths: y must hold one target for each row, and it has another number of "
+            "targets."
+        )
 
 
 def _has_shape(item: Any) -> bool:

@@ -11,7 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from dperm.errors import InvalidInput
 
-_UNSORTED = "classes must be labels that can be sorted and told apart, all of one kind: text, numbers or truth values, no NaN."
+_UNSORTED = (
+    "classes must be labels that can be sorted and told apart, all of one kind: text, numbers or truth values; NaN is "
+    "none."
+)
 _AMBIGUOUS = (
     "y holds whole numbers, and classes declares text that reads as numbers: whether y holds labels or the places of "
     "labels cannot be told. Declare the labels as they are in y, or text that is no number."
@@ -25,8 +28,8 @@ class LabelSet:
     Attributes
     ----------
     classes : ndarray
-        Sorted as ``np.unique`` sorts, as scikit-learn takes for granted of ``classes_``. Where y holds codes of declared
-        text, 0 to C - 1.
+        Sorted as ``np.unique`` sorts, as scikit-learn takes for granted of ``classes_``. Where y holds codes of
+        declared text, 0 to C - 1.
     order : ndarray
         The same in the order in which they are told: as declared, of two the positive one last.
     declared : ndarray
