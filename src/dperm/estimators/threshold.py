@@ -16,7 +16,7 @@ from dperm.estimators._paying import check_purse, paid
 from dperm.estimators._rows import unquoted
 from dperm.estimators._shards import in_shards
 from dperm.estimators.apart import check_place, count_rows, margins_and_targets
-from dperm.estimators.labels import encode_labels
+from dperm.estimators.labels import encode_labels, is_turned
 from dperm.estimators.margin_bins import bins_of, edges_of
 from dperm.estimators.persons import SHARE_BITS, GroupedRows
 from dperm.ledger import Ledger
@@ -68,6 +68,8 @@ def tuned(
     by_person = "persons" in statement
     # Places move with the number of rows of a person, so margins must then not depend on them either.
     apart = Neighbours.ADD_REMOVE if by_person else neighbours
+    if not isinstance(y, str):
+        count_rows(X, purse.ledger is not None, y)
     grouped = _grouped(X, groups, by_person, purse.ledger is not None)
     with in_shards(X) as (rows, _):
         check_place(rows, apart)
@@ -109,7 +111,7 @@ def tuned(
         unit=unit,
     )
     return Threshold(
-        margin=best_edge(edges_of(model, bins), noisy, objective, noise.scale),
+        margin=best_margin(model, bins, noisy, objective, noise.scale),
         objective=objective,
         epsilon=float(budget.epsilon),
         delta=float(budget.delta),
@@ -151,6 +153,14 @@ def _grouped(X: Any, groups: Any, by_person: bool, paying: bool) -> GroupedRows 
         grouped = GroupedRows.of(groups)
         grouped.check_rows(count_rows(X, paying))
     return grouped
+
+
+def best_margin(model: Any, bins: int, noisy: Vector, objective: str, noise: float) -> float:
+    """The edge that is best for the positive class, on the margin, which is that of ``classes_[1]``."""
+    edges = edges_of(model, bins)
+    if is_turned(model):
+        return -best_edge(-edges[::-1], noisy[::-1], objective, noise)
+    return best_edge(edges, noisy, objective, noise)
 
 
 def best_edge(edges: Vector, noisy: Vector, objective: str, noise: float) -> float:

@@ -44,7 +44,8 @@ def loss_cap(n_classes: int) -> float:
 class Judged:
     """What is known of every row: the place of its label, the log odds of each class, and whether those have a link.
 
-    Of two classes the second is predicted above ``line``, which is 0 unless a threshold was tuned.
+    Classes are in the order in which they are told. Of two the second, the positive one, is predicted above ``line``,
+    which is 0 unless a threshold was tuned.
     """
 
     labels: Integers
@@ -103,7 +104,7 @@ def line_of(subject: Subject) -> float:
 
 def _scores(subject: Subject, margins: Vector) -> Vector:
     odds = subject.loss.log_odds(margins) if subject.has_probabilities else MARGIN_STRETCH * margins
-    return np.asarray(odds, np.float64)
+    return subject.told(np.asarray(odds, np.float64))
 
 
 def class_design(n_classes: int, bins: int, has_probabilities: bool) -> Design:

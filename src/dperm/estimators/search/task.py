@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
+from dperm.estimators.labels import LabelSet
 from dperm.mechanisms import Plan
 from dperm.neighbours import Neighbours
 from dperm.privacy import Gate
@@ -25,7 +26,7 @@ class Task:
     n_rows: int
     n_training: int
     n_features: int
-    classes: NDArray[Any] | None
+    classes: LabelSet | None
     neighbours: Neighbours
     by_person: bool = False
 
