@@ -59,7 +59,7 @@ class GroupedRows:
 
     @classmethod
     def of(cls, groups: Any) -> GroupedRows:
-        """From ids, or what stands for them in shards (``dperm.person_ids``). Their form is checked; each is not yet."""
+        """From ids, or what stands for them in shards (``dperm.person_ids``). Their form is checked; each is later."""
         found = numbered(groups)
         person = found.person
         order = np.argsort(person, kind="stable")
