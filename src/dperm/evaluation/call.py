@@ -13,13 +13,14 @@ from dperm.certificate.document import plain
 from dperm.errors import InvalidInput
 from dperm.estimators.apart import made, margins_and_targets
 from dperm.estimators.labels import encode_labels
-from dperm.estimators.persons import GroupedRows
 from dperm.estimators.margin_bins import DEFAULTS, check_bins
+from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.classifying import Judged, class_counts, class_design, judged, loss_cap
 from dperm.evaluation.design import Integers
 from dperm.evaluation.exact import exact_class_figures, exact_regression_figures
 from dperm.evaluation.figures import figures
 from dperm.evaluation.found import LOCAL_NOTE, SEEDED_NOTE
+from dperm.evaluation.owners import Owners
 from dperm.evaluation.paying import (
     BY_PERSON,
     ONCE,
@@ -33,7 +34,6 @@ from dperm.evaluation.paying import (
     unit_of,
 )
 from dperm.evaluation.planning import Plan, plan_for
-from dperm.evaluation.owners import Owners
 from dperm.evaluation.regressing import regression_counts
 from dperm.evaluation.result import Evaluation
 from dperm.evaluation.scales import ScoreBins, scales_of
@@ -152,9 +152,7 @@ def evaluate(
         return plan.release(plan.design.vector(_counts(subject, plan, rows)), gate)
 
     label = f"evaluation of model {subject.digest[:12]}"
-    entry, released = purse.paid(
-        plan, read, release, label, mechanism="evaluation", unit=unit_of(grouped)
-    )
+    entry, released = purse.paid(plan, read, release, label, mechanism="evaluation", unit=unit_of(grouped))
     binned = {"bins": None, "scales": []}
     if plan.bins is not None:
         binned = {"bins": plan.bins.count, "scales": plan.bins.to_list()}
