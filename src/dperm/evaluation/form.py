@@ -12,7 +12,7 @@ from dperm.evaluation.curves import Group, RocPoint
 from dperm.evaluation.found import TITLES, Found
 from dperm.evaluation.intervals import LEVEL, Figure
 
-FORMAT, VERSION = "dperm evaluation", 1
+FORMAT, VERSION = "dperm evaluation", 2
 KEYS = (
     "format",
     "version",
@@ -23,7 +23,9 @@ KEYS = (
     "task",
     "classes",
     "y_range",
+    "unit",
     "rows",
+    "table_rows",
     "row_count",
     "max_rows",
     "relation",
@@ -39,6 +41,7 @@ KEYS = (
     "notes",
     "digest",
 )
+UNITS = ("row", "person")
 _FIGURE = tuple(part.name for part in fields(Figure))
 RELEASE = {
     "sensitivity": float,
@@ -49,7 +52,12 @@ RELEASE = {
     "entropy": str,
     "secure": bool,
 }
-_RELEASE = {**RELEASE, "bins": int | None, "error_bound": float | None}
+_RELEASE = {
+    **RELEASE,
+    "bins": int | None,
+    "scales": list[dict[str, str | float | None]],
+    "error_bound": float | None,
+}
 
 
 def to_dict(found: Found) -> dict[str, Any]:
@@ -64,7 +72,9 @@ def to_dict(found: Found) -> dict[str, Any]:
         "task": found.task,
         "classes": plain("classes", list(found.classes)),
         "y_range": None if found.y_range is None else list(found.y_range),
+        "unit": found.unit,
         "rows": found.rows,
+        "table_rows": found.table_rows,
         "row_count": None if found.row_count is None else found.row_count.to_dict(),
         "max_rows": found.max_rows,
         "relation": found.neighbours,
@@ -109,7 +119,9 @@ def checked(document: object) -> dict[str, Any]:
         "calibration": [_group(group) for group in listed(held, "calibration")],
         "classes": classes,
         "y_range": None if ends is None else (float(ends[0]), float(ends[1])),
+        "unit": unit_from(held),
         "rows": typed(held, "rows", int | None),
+        "table_rows": typed(held, "table_rows", int | None),
         "row_count": None if count is None else figure_from(count),
         "max_rows": typed(held, "max_rows", int | None),
         "local": typed(held, "local", bool),
@@ -186,6 +198,12 @@ def _group(held: object) -> Group:
         share_of_rows=figure_from(values["share_of_rows"]),
         observed=figure_from(values["observed"]),
     )
+
+
+def unit_from(held: Mapping[str, Any]) -> str:
+    if held["unit"] not in UNITS:
+        raise InvalidInput("unit must be row or person.")
+    return str(held["unit"])
 
 
 def budget_from(held: object) -> dict[str, float] | None:

@@ -24,7 +24,8 @@ from dperm.privacy import Budget, Gate
 Vector = NDArray[np.float64]
 Rows = TypeVar("Rows")
 
-BY_PERSON = "One row of each person counts, the first: the guarantee is for a person with all rows."
+ONCE = "Every person counts once, each of k rows as 1/k."
+BY_PERSON = "Every person counts once, each of k rows as 1/k: the guarantee is for a person with all rows."
 _BY_ROW = (
     "the model is one of persons, who may have several rows, and this release would be private for single rows: a "
     "person with k of them is protected k times less. Give groups, the id of the person of each row; or say that rows "
@@ -94,12 +95,21 @@ def check_unit(unit: Any, groups: Any, of_persons: bool) -> None:
 def grouped_rows(X: Any, groups: Any, purse: Purse, of_persons: bool, unit: Any = None) -> GroupedRows | None:
     """Which rows belong to which person, where ``groups`` says so; refused where only the model knew."""
     check_unit(unit, groups, of_persons)
-    if groups is not None:
-        with quoting_nothing():
-            grouped = GroupedRows.of(groups)
-            grouped.check_rows(count_rows(X, purse.ledger is not None))
-        return grouped
-    return None
+    return persons_of(X, groups, purse.ledger is not None)
+
+
+def persons_of(X: Any, groups: Any, paying: bool = False) -> GroupedRows | None:
+    """Which rows belong to which person, by their ids."""
+    if groups is None:
+        return None
+    with quoting_nothing():
+        grouped = GroupedRows.of(groups)
+        grouped.check_rows(count_rows(X, paying))
+    return grouped
+
+
+def unit_of(grouped: GroupedRows | None) -> str:
+    return "row" if grouped is None else "person"
 
 
 def public_rows(

@@ -8,10 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.evaluation.bins import DEFAULTS, default_bins
+from dperm.estimators.margin_bins import DEFAULTS, default_bins
 from dperm.evaluation.classifying import class_design
 from dperm.evaluation.design import Design
 from dperm.evaluation.regressing import regression_design
+from dperm.evaluation.scales import ScoreBins, scales_of
 from dperm.evaluation.subject import Subject
 from dperm.neighbours import Neighbours
 from dperm.planning.gaussian import gaussian_noise, price_of
@@ -35,7 +36,7 @@ class Plan:
     design: Design
     budget: Budget
     neighbours: Neighbours
-    bins: int | None = None
+    bins: ScoreBins | None = None
     error_bound: float | None = None
 
     @cached_property
@@ -71,4 +72,5 @@ def plan_for(
 
 def _for_classes(subject: Subject, budget: Budget, neighbours: Neighbours, bins: int) -> Plan:
     design = class_design(len(subject.classes), bins, subject.has_probabilities)
-    return Plan(design=design, budget=budget, neighbours=neighbours, bins=bins)
+    binned = ScoreBins(bins, scales_of(subject))
+    return Plan(design=design, budget=budget, neighbours=neighbours, bins=binned)

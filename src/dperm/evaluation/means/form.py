@@ -17,6 +17,7 @@ from dperm.evaluation.form import (
     listed,
     release_from,
     typed,
+    unit_from,
 )
 from dperm.evaluation.intervals import LEVEL, Figure
 from dperm.evaluation.means.counting import means_design
@@ -25,7 +26,7 @@ from dperm.evaluation.means.figures import Mean, means
 from dperm.evaluation.means.found import FoundMeans
 from dperm.neighbours import Neighbours
 
-FORMAT, VERSION = "dperm mean predictions", 1
+FORMAT, VERSION = "dperm mean predictions", 2
 KEYS = (
     "format",
     "version",
@@ -37,6 +38,7 @@ KEYS = (
     "by",
     "values",
     "other",
+    "unit",
     "rows",
     "max_rows",
     "relation",
@@ -67,6 +69,7 @@ def to_dict(found: FoundMeans) -> dict[str, Any]:
         "by": found.by,
         "values": plain("values", values),
         "other": found.other,
+        "unit": found.unit,
         "rows": found.rows,
         "max_rows": found.max_rows,
         "relation": found.neighbours,
@@ -115,6 +118,7 @@ def checked(document: object) -> dict[str, Any]:
         "groups": dict(zip(declared.labels, groups, strict=True)),
         "overall": overall,
         "other": other,
+        "unit": unit_from(held),
         "rows": rows,
         "max_rows": typed(held, "max_rows", int | None),
         "budget": budget,
