@@ -15,13 +15,13 @@ from dperm.estimators.apart import made, margins_and_targets
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.bins import DEFAULTS, check_bins
-from dperm.evaluation.classifying import Judged, class_counts, class_design, judged, loss_cap
+from dperm.evaluation.classifying import Judged, class_counts, class_design, judged, line_of
 from dperm.evaluation.design import Integers
 from dperm.evaluation.exact import exact_class_figures, exact_regression_figures
 from dperm.evaluation.figures import figures
-from dperm.evaluation.found import LOCAL_NOTE, SEEDED_NOTE
+from dperm.evaluation.found import LOCAL_NOTE
+from dperm.evaluation.notes import notes_of
 from dperm.evaluation.paying import (
-    BY_PERSON,
     Purse,
     check_read,
     grouped_rows,
@@ -149,16 +149,25 @@ def evaluate(
     label = f"evaluation of model {subject.digest[:12]}"
     unit = "row" if grouped is None else "person"
     entry, released = purse.paid(plan, read, release, label, mechanism="evaluation", unit=unit)
+    line = line_of(subject) if subject.task == "binary" else 0.0
     return Evaluation(
-        **figures(subject, plan.design, released, plan.noise.scale, told, plan.bins, error_bound),
+        **figures(subject, plan.design, released, plan.noise.scale, told, plan.bins, error_bound, line=line),
         **_about(subject),
         rows=told,
         max_rows=max_rows,
         budget={"epsilon": budget.epsilon, "delta": budget.delta},
         neighbours=relation.value,
+        unit=unit,
         ledger_entry=entry,
-        release=recorded(gate, plan, released) | {"bins": plan.bins, "error_bound": error_bound},
-        notes=_notes(subject, purse.secure, error_bound, grouped is not None),
+        release=recorded(gate, plan, released)
+        | {
+            "bins": plan.bins,
+            "default_bins": bins is None and plan.bins is not None,
+            "error_bound": error_bound,
+            "probabilities": subject.has_probabilities,
+            "line": line,
+        },
+        notes=notes_of(subject, purse.secure, error_bound, grouped is not None),
     )
 
 
@@ -208,7 +217,7 @@ def _exact(subject: Subject, X: Any, y: Any, bins: int) -> Evaluation:
         return Evaluation(metrics=exact_regression_figures(rows.predicted, rows.targets), **common)
     design = class_design(len(subject.classes), bins, subject.has_probabilities)
     vector = design.vector(class_counts(design, rows.judged, len(subject.classes), bins))
-    found = figures(subject, design, vector, 0.0, len(rows), bins)
+    found = figures(subject, design, vector, 0.0, len(rows), bins, line=line_of(subject))
     found["metrics"] |= exact_class_figures(rows.judged)
     return Evaluation(**found, **common)
 
@@ -221,20 +230,6 @@ def _about(subject: Subject) -> dict[str, Any]:
         "y_range": subject.y_range if subject.task == "regression" else None,
         "library": __version__,
     }
-
-
-def _notes(subject: Subject, secure: bool, error_bound: float | None, by_person: bool) -> tuple[str, ...]:
-    found = [] if secure else [SEEDED_NOTE]
-    if by_person:
-        found.append(BY_PERSON)
-    if subject.has_probabilities:
-        cap = loss_cap(len(subject.classes))
-        found.append(f"The log loss of one row counts {cap:.3g} at most.")
-    if subject.task == "regression":
-        found.append("Targets and predictions are cut off at the ends of the declared range.")
-    if error_bound is not None:
-        found.append(f"Errors larger than {error_bound:g} count as {error_bound:g}.")
-    return tuple(found)
 
 
 def _check_error_bound(subject: Subject, bound: Any) -> None:

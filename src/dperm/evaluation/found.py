@@ -45,6 +45,7 @@ class Found:
     local: bool = False
     budget: Mapping[str, float] | None = None
     neighbours: str | None = None
+    unit: str = "row"
     ledger_entry: str | None = None
     release: Mapping[str, Any] | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from dperm.evaluation.bins import DEFAULTS, default_bins
 from dperm.evaluation.classifying import class_design
 from dperm.evaluation.design import Design
 from dperm.evaluation.regressing import regression_design
-from dperm.evaluation.subject import Subject
+from dperm.evaluation.subject import Public
 from dperm.neighbours import Neighbours
 from dperm.planning.gaussian import gaussian_noise, price_of
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
@@ -52,7 +52,7 @@ class Plan:
 
 
 def plan_for(
-    subject: Subject,
+    subject: Public,
     budget: Budget,
     neighbours: Neighbours,
     n_rows: int,
@@ -69,6 +69,6 @@ def plan_for(
     return _for_classes(subject, budget, neighbours, default_bins(plan.noise.scale, n_rows))
 
 
-def _for_classes(subject: Subject, budget: Budget, neighbours: Neighbours, bins: int) -> Plan:
+def _for_classes(subject: Public, budget: Budget, neighbours: Neighbours, bins: int) -> Plan:
     design = class_design(len(subject.classes), bins, subject.has_probabilities)
     return Plan(design=design, budget=budget, neighbours=neighbours, bins=bins)

@@ -24,6 +24,7 @@ class FoundMeans:
     max_rows: int | None = None
     budget: Mapping[str, float]
     neighbours: str
+    unit: str = "row"
     ledger_entry: str | None = None
     release: Mapping[str, Any] = field(repr=False)
     notes: tuple[str, ...] = ()
