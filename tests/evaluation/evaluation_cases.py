@@ -6,13 +6,14 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.metrics import roc_auc_score
 
-from dperm.evaluation.bins import DEFAULTS, default_bins
+from dperm.estimators.margin_bins import DEFAULTS, Scale, default_bins
 from dperm.evaluation.class_figures import class_figures
 from dperm.evaluation.classifying import Judged, class_constraints, class_counts, class_design, loss_cap
 from dperm.evaluation.estimates import Estimates
 from dperm.evaluation.planning import Plan
 from dperm.evaluation.regressing import no_constraints, regression_counts, regression_design
 from dperm.evaluation.regression_figures import regression_figures
+from dperm.evaluation.scales import AGAINST, CONFIDENCE, SCORES, ScoreBins
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 

@@ -20,7 +20,8 @@ from dperm.privacy.entropy import SeededEntropy, SystemEntropy
 ROWS_CHANGED = {"replace-one": 2, "add-remove": 1}
 MOST_ROWS = 2**32
 MOST_AGAINST = 16
-STEP = 2.0**-20
+STEP, FINE = 2.0**-20, 2.0**-40  # of what is counted, and of the numbers of a row before
+FARTHEST = 1e7
 CLOSE = 1e-12
 # Weights of the sums of a regression, by the powers of error and target that they are sums of.
 MOMENTS = {
@@ -73,7 +74,7 @@ def regression_parts(relation: str) -> list[Counted]:
     for (error, target), weight in MOMENTS.items():
         other = 0.0 if relation == "add-remove" or error else (-1.0) ** target
         far += (weight * (1.0 - other)) ** 2
-    rounding = STEP * math.sqrt(math.fsum(w * w for w in weights))
+    rounding = (STEP + FINE) * math.sqrt(math.fsum(w * w for w in weights))
     moments = Counted("moments", weights, STEP, (math.sqrt(far) + rounding) ** 2)
     return [_histogram("rows", 1, 1.0, relation), moments] if relation == "add-remove" else [moments]
 
@@ -135,6 +136,21 @@ def check_release(release: Mapping[str, Any], parts: Sequence[Counted]) -> str:
     return f"sensitivity {sensitivity:.6g}, grid and size of one release of {dimension} numbers"
 
 
+def check_scales(scales: Sequence[Mapping[str, Any]], parts: Sequence[Counted]) -> None:
+    """Every histogram of scores has its scale, that of two classes with the line of the prediction."""
+    binned = ("scores", "confidence", "one against the rest")
+    if [one.get("name") for one in scales] != [part.name for part in parts if part.name.startswith(binned)]:
+        raise InvalidInput("release, scales must be those of the scores that are counted in bins.")
+    for one in scales:
+        needed = ("centre", "spread", "line") if one["name"] == "scores" else ("centre", "spread")
+        sized = all(isinstance(one.get(key), float | int) and abs(one[key]) <= FARTHEST for key in needed)
+        told = {key for key, value in one.items() if value is not None}
+        if len(one) != 4 or told != {"name", *needed} or "line" not in one or not sized or one["spread"] <= 0:
+            raise InvalidInput(
+                "release, scales have a name, a centre, a spread above 0 and, of two classes alone, a line."
+            )
+
+
 def release_price(release: Mapping[str, Any]) -> Price:
     """Of the stated noise, for a release that was checked."""
     if not 0 < release["noise_scale"] < math.inf:
@@ -145,7 +161,7 @@ def release_price(release: Mapping[str, Any]) -> Price:
 
 def _histogram(name: str, cells: int, weight: float, relation: str) -> Counted:
     """A row that is replaced leaves one cell and comes to another; one that comes or goes changes one."""
-    return Counted(name, (weight,) * cells, 1.0, ROWS_CHANGED[relation] * weight * weight)
+    return Counted(name, (weight,) * cells, STEP, ROWS_CHANGED[relation] * weight * weight)
 
 
 def _told(part: Counted) -> dict[str, Any]:

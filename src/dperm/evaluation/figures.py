@@ -16,6 +16,7 @@ from dperm.evaluation.estimates import Estimates
 from dperm.evaluation.intervals import Figure, Z
 from dperm.evaluation.regressing import ROWS, no_constraints
 from dperm.evaluation.regression_figures import regression_figures
+from dperm.evaluation.scales import ScoreBins
 from dperm.evaluation.subject import Public
 
 Vector = NDArray[np.float64]
@@ -27,13 +28,12 @@ def figures(
     released: Vector,
     noise_scale: float,
     n_rows: int | None,
-    bins: int | None,
+    bins: ScoreBins | None,
     error_bound: float | None = None,
-    line: float = 0.0,
 ) -> dict[str, Any]:
     """Metrics and curves by the names that ``Evaluation`` has for them. ``n_rows`` is None where it is private.
 
-    Of two classes the second is predicted above ``line``.
+    It is the number of persons where they are counted, as in all that follows.
     """
     if subject.task == "regression":
         counts = Estimates.of(design, released, noise_scale, no_constraints(design))
@@ -43,10 +43,10 @@ def figures(
         return found | _row_count(counts, ROWS, total, n_rows)
     n_classes = len(subject.classes)
     assert bins is not None
-    constraints = class_constraints(design, n_classes, bins, n_rows, line)
+    constraints = class_constraints(design, n_classes, bins, n_rows)
     counts = Estimates.of(design, released, noise_scale, constraints)
     found = {
-        "metrics": class_figures(counts, n_classes, bins),
+        "metrics": class_figures(counts, n_classes, bins.count),
         "confusion": confusion(counts, n_classes),
         "rates": rates(counts, n_classes),
         "roc": roc(counts, bins) if n_classes == 2 else [],

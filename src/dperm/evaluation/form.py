@@ -24,11 +24,12 @@ KEYS = (
     "task",
     "classes",
     "y_range",
+    "unit",
     "rows",
+    "table_rows",
     "row_count",
     "max_rows",
     "relation",
-    "unit",
     "budget",
     "ledger_entry",
     "release",
@@ -41,6 +42,7 @@ KEYS = (
     "notes",
     "digest",
 )
+UNITS = ("row", "person")
 _FIGURE = tuple(part.name for part in fields(Figure))
 RELEASE = {
     "sensitivity": float,
@@ -55,9 +57,9 @@ _RELEASE = {
     **RELEASE,
     "bins": int | None,
     "default_bins": bool,
+    "scales": list[dict[str, str | float | None]],
     "error_bound": float | None,
     "probabilities": bool,
-    "line": float,
 }
 _PART = {"name": str, "size": int, "weights": list[float], "step": float}
 
@@ -74,10 +76,11 @@ def to_dict(found: Found) -> dict[str, Any]:
         "task": found.task,
         "classes": plain("classes", list(found.classes)),
         "y_range": None if found.y_range is None else list(found.y_range),
+        "unit": found.unit,
         "rows": found.rows,
+        "table_rows": found.table_rows,
         "max_rows": found.max_rows,
         "relation": found.neighbours,
-        "unit": found.unit,
         "budget": None if found.budget is None else dict(found.budget),
         "ledger_entry": found.ledger_entry,
         "release": None if found.release is None else dict(found.release),
@@ -131,13 +134,14 @@ def checked(document: object) -> dict[str, Any]:
         "calibration": [_group(group) for group in listed(held, "calibration")],
         "classes": classes,
         "y_range": None if ends is None else (float(ends[0]), float(ends[1])),
+        "unit": unit_from(held),
         "rows": typed(held, "rows", int | None),
+        "table_rows": typed(held, "table_rows", int | None),
         "row_count": None if count is None else figure_from(count),
         "max_rows": typed(held, "max_rows", int | None),
         "local": typed(held, "local", bool),
         "budget": budget_from(held["budget"]),
         "neighbours": typed(held, "relation", str | None),
-        "unit": typed(held, "unit", str),
         "ledger_entry": typed(held, "ledger_entry", str | None),
         "release": release_from(held["release"], _RELEASE),
         "notes": tuple(typed(held, "notes", list[str])),
@@ -207,6 +211,12 @@ def _group(held: object) -> Group:
         share_of_rows=figure_from(values["share_of_rows"]),
         observed=figure_from(values["observed"]),
     )
+
+
+def unit_from(held: Mapping[str, Any]) -> str:
+    if held["unit"] not in UNITS:
+        raise InvalidInput("unit must be row or person.")
+    return str(held["unit"])
 
 
 def budget_from(held: object) -> dict[str, float] | None:

@@ -24,7 +24,7 @@ class Evaluation(Found):
         Each with ``estimate``, ``low``, ``high`` (95 %) and ``noise``, half the width from the noise alone; all None
         where the noise leaves nothing to say.
     confusion : list of lists of Figure
-        Shares of all rows, a line for every true label. Empty for a regression.
+        Shares of all rows, or persons, a line for every true label. Empty for a regression.
     rates : list of dicts of Figure
         Recall and precision of every class.
     roc, calibration : list
@@ -38,9 +38,11 @@ class Evaluation(Found):
     neighbours : str or None
         The relation for which they hold.
     unit : str
-        Whom they protect: "row" or "person".
+        "row", or "person" where ids were given: every person then counts once, each of k rows as 1/k.
     rows : int or None
-        The number of test rows; None where it is private, and then ``row_count`` is its estimate.
+        The number of test rows, or of persons; None where it is private, and then ``row_count`` is its estimate.
+    table_rows : int or None
+        The number of rows whoever they are of, of local figures alone.
     model : str
         Digest of the released numbers of the model, as its certificate has it under ``model.sha256``.
     ledger_entry : str or None

@@ -11,13 +11,13 @@ from dperm import __version__
 from dperm.errors import InvalidInput
 from dperm.estimators.apart import made
 from dperm.estimators.persons import GroupedRows
-from dperm.evaluation.design import Integers
 from dperm.evaluation.means.counting import GROUPS, Groups, means_design
 from dperm.evaluation.means.declared import Declared, declared_groups
 from dperm.evaluation.means.figures import means
 from dperm.evaluation.means.quantity import Quantity, quantity_of
 from dperm.evaluation.means.result import MeanPredictions
 from dperm.evaluation.means.verifying import notes_of
+from dperm.evaluation.owners import Integers, Owners
 from dperm.evaluation.paying import (
     Purse,
     check_read,
@@ -25,6 +25,7 @@ from dperm.evaluation.paying import (
     public_rows,
     recorded,
     telling_nothing,
+    unit_of,
 )
 from dperm.evaluation.planning import Plan
 from dperm.evaluation.subject import subject_of
@@ -33,7 +34,7 @@ from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 
 Vector = NDArray[np.float64]
-Rows = tuple[Integers, Vector]
+Rows = tuple[Integers, Vector, Owners]
 
 NEEDS_BUDGET = (
     "budget must be a Budget to spend on these rows, for example Budget(epsilon=0.5, delta=1e-6): a mean over private "
@@ -80,7 +81,8 @@ def mean_predictions(
         Predictions outside count as the nearest end, and noise falls with the distance of the two; by default from 0 to
         1, or the declared range of a regression. They must be known without the rows.
     groups : array-like with one id for each row, optional
-        The person of each row: the first row of each then counts, and the guarantee is for a person with all rows.
+        The person of each row: every person then counts once, each of k rows as 1/k in its own group, and the
+        guarantee is for a person with all rows.
     neighbours, max_rows
         As of the estimators: under "add-remove" the number of rows is private too and ``max_rows`` bounds it.
     ledger, dataset
@@ -120,14 +122,14 @@ def mean_predictions(
 
     def read() -> Rows:
         rows = _read(quantity, declared, X, by, relation, grouped)
-        check_read(len(rows[0]), told, max_rows)
+        check_read(rows[2].count, told, max_rows)
         return rows
 
     def release(rows: Rows) -> Vector:
         return plan.release(plan.design.vector({GROUPS: _counts(declared, rows)}), gate)
 
     words = f"mean predictions of model {subject.digest[:12]}"
-    unit = "row" if grouped is None else "person"
+    unit = unit_of(grouped)
     entry, released = purse.paid(plan, read, release, words, mechanism="means", unit=unit)
     found = means(released, plan.noise.scale, told, quantity.ends)
     return MeanPredictions(
@@ -138,11 +140,11 @@ def mean_predictions(
         groups=dict(zip(declared.labels, found, strict=False)),
         overall=found[-1],
         other=declared.other,
+        unit=unit,
         rows=told,
         max_rows=max_rows,
         budget={"epsilon": budget.epsilon, "delta": budget.delta},
         neighbours=relation.value,
-        unit=unit,
         ledger_entry=entry,
         release=recorded(gate, plan, released),
         notes=notes_of(quantity.label, quantity.ends, purse.secure, grouped is not None),
@@ -158,7 +160,7 @@ def _read(
     relation: Neighbours,
     grouped: GroupedRows | None,
 ) -> Rows:
-    """The group of each row and its prediction in halves of the range; of persons, of their first rows.
+    """The group of each row, its prediction in halves of the range, and whose row it is.
 
     Places move with the number of rows of a person, so predictions are then such as do not depend on them.
     """
@@ -167,10 +169,9 @@ def _read(
         predicted = quantity.in_halves(rows, relation if grouped is None else Neighbours.ADD_REMOVE)
         places = declared.places(rows, by, len(predicted))
         if grouped is None:
-            return places, predicted
+            return places, predicted, Owners.of_rows(len(predicted))
         grouped.check_rows(len(predicted))
-        kept = grouped.kept(1)
-        return places[kept], predicted[kept]
+        return places, predicted, Owners.of_persons(grouped)
 
 
 def _counts(declared: Declared, rows: Rows) -> Integers:

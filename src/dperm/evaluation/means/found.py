@@ -20,11 +20,11 @@ class FoundMeans:
     groups: Mapping[Any, Mean]
     overall: Mean
     other: str | None = None
+    unit: str = "row"
     rows: int | None = None
     max_rows: int | None = None
     budget: Mapping[str, float]
     neighbours: str
-    unit: str = "row"
     ledger_entry: str | None = None
     release: Mapping[str, Any] = field(repr=False)
     notes: tuple[str, ...] = ()

@@ -23,9 +23,9 @@ class MeanPredictions(FoundMeans):
         One for every declared value and, where declared, the rest. A ``Mean`` has three figures, each with
         ``estimate``, ``low``, ``high`` (95 %) and ``noise``: ``mean``, whose interval is for the population that the
         rows came from; ``here``, whose interval is for these very rows and knows the noise alone; and ``rows``, how
-        many there are. All numbers are None where the noise leaves nothing to say.
+        many there are, or how many persons. All numbers are None where the noise leaves nothing to say.
     overall : Mean
-        Of all rows.
+        Of all rows, or persons.
     label, range
         The class whose probability was averaged, None for a regression; and where predictions were cut off.
     by : str
@@ -39,9 +39,9 @@ class MeanPredictions(FoundMeans):
     neighbours : str
         The relation for which they hold.
     unit : str
-        Whom they protect: "row" or "person".
+        "row", or "person" where ids were given: every person then counts once, each of k rows as 1/k in its group.
     rows : int or None
-        The number of rows; None where it is private, and then ``overall.rows`` is its estimate.
+        The number of rows, or of persons; None where it is private, and then ``overall.rows`` is its estimate.
     model : str
         Digest of the released numbers of the model, as its certificate has it under ``model.sha256``.
     ledger_entry : str or None
