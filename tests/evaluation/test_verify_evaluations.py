@@ -17,7 +17,7 @@ from dperm.evaluation.means.counting import Groups
 from dperm.evaluation.regressing import Moments
 from dperm.release import read_release
 
-EDITS_OF_EACH = 80
+EDITS_OF_EACH = 50
 HARMLESS = {  # names that no claim rests on, what the public rule gives as well, and numbers that no figure needs
     "numbers",
     "library",

@@ -73,7 +73,9 @@ def order_ratio(counts: Estimates, name: str, kernel: Matrix, unseen: float = 0.
         added += here @ (2 * np.diag(other @ noise)) + there @ (2 * np.diag(one @ noise))
         return float(cells @ (here * there) - added)
 
-    return ratio(expected(top), expected(bottom), _of(spread, top, bottom), _of(sampled, top, bottom), UNIT, unseen)
+    return ratio(
+        expected(top), expected(bottom), _of(spread, top, bottom), _of(sampled, top, bottom), UNIT, unseen
+    )
 
 
 def area_kernel(bins: int) -> Matrix:

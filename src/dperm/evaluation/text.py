@@ -37,7 +37,9 @@ def rows_in_words(found: Found) -> str:
     units = f"{found.unit}s"
     if found.rows is not None:
         persons = found.unit == "person" and found.table_rows is not None
-        return f"{found.table_rows:,} rows of {found.rows:,} persons" if persons else f"{found.rows:,} {units}"
+        return (
+            f"{found.table_rows:,} rows of {found.rows:,} persons" if persons else f"{found.rows:,} {units}"
+        )
     count = found.row_count
     if count is None or count.estimate is None or count.noise is None:
         return f"a private number of {units}"

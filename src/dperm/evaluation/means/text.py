@@ -11,7 +11,6 @@ from dperm.evaluation.means.found import FoundMeans
 from dperm.evaluation.text import cut, interval, shown, table
 
 
-
 def text(found: FoundMeans) -> str:
     """What was promised, the table of groups, and what the intervals know."""
     return "\n\n".join([_head(found), table([*_lines(found)]), "\n".join(found.notes)])
