@@ -259,3 +259,13 @@ def test_the_page_refuses_an_evaluation_at_another_threshold(tmp_path):
     assert read_release(tmp_path / "model.json", evaluation=tmp_path / "after.json").evaluation.private
     with pytest.raises(InvalidInput, match=r"not true of it \(scales\). If the threshold was tuned since"):
         read_release(tmp_path / "model.json", evaluation=tmp_path / "before.json")
+
+
+def test_a_charge_is_cited_and_a_bare_head_is_no_citation(tmp_path):
+    ledger = dperm.Ledger.create(tmp_path / "budget.db", epsilon=3.0, delta=1e-5)
+    found = json.loads(json.dumps(evaluated(2, ledger=ledger).to_dict()))
+    assert found["ledger_entry"].startswith("ledger ")
+    assert verify(found).ok
+    head = found["ledger_entry"].split(" head ")[1]
+    for text in (head, found["ledger_entry"] + " ", "", "ledger 1, charge 1, head 1"):
+        assert verify(edited(found, ["ledger_entry"], text)).failures[0].startswith("claim: ")
