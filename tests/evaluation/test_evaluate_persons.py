@@ -185,7 +185,7 @@ def test_a_replay_notices_rows_that_count_whole(monkeypatch):
 
 def test_persons_count_as_many_as_there_are_exactly(monkeypatch, model):
     whole, release = exact_release(monkeypatch, model, X, Y, IDS, Neighbours.REPLACE_ONE)
-    assert release["names"][0] == f"{CONFUSION}, 4"
+    assert (release["parts"][0]["name"], release["parts"][0]["size"]) == (CONFUSION, 4)
     assert whole[:4].sum() == len(set(IDS))
     weights = 1 / np.bincount(IDS)[IDS]
     shares = np.bincount(2 * Y + model.predict(X), weights=weights, minlength=4)

@@ -45,6 +45,12 @@ def test_every_person_counts_once_as_the_mean_of_their_rows(monkeypatch):
     assert "all persons" in str(found)
     assert "2,000 rows" not in str(found) + found._repr_html_()
     assert any("each of k rows as 1/k" in note for note in found.notes)
+    with pytest.raises(InvalidInput, match="entropy"):  # a file without noise is nobody's
+        dperm.MeanPredictions.from_dict(found.to_dict())
+
+
+def test_a_file_names_the_unit():
+    found = dperm.mean_predictions(MODEL, X, BUDGET, by=WARD, values=["A", "B"], groups=IDS)
     assert dperm.MeanPredictions.from_dict(found.to_dict()).unit == "person"
 
 

@@ -15,14 +15,14 @@ from dperm.estimators.apart import count_rows, made, margins_and_targets
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.margin_bins import DEFAULTS, check_bins
 from dperm.estimators.persons import GroupedRows
-from dperm.evaluation.classifying import Judged, class_counts, class_design, judged, loss_cap
+from dperm.evaluation.classifying import Judged, class_counts, class_design, judged
 from dperm.evaluation.design import Integers
 from dperm.evaluation.exact import exact_class_figures, exact_regression_figures
 from dperm.evaluation.figures import figures
-from dperm.evaluation.found import LOCAL_NOTE, SEEDED_NOTE
+from dperm.evaluation.found import LOCAL_NOTE
+from dperm.evaluation.notes import notes_of
 from dperm.evaluation.owners import Owners
 from dperm.evaluation.paying import (
-    BY_PERSON,
     ONCE,
     Purse,
     check_read,
@@ -146,8 +146,9 @@ def evaluate(
         count_rows(X, ledger is not None, y)
     grouped = grouped_rows(X, groups, purse, subject.of_persons, unit)
     told, public = public_rows(X, budget, relation, max_rows, purse, grouped)
+    scales = {} if subject.task == "regression" else scales_of(subject)
     plan, gate = (
-        plan_for(subject, budget, relation, public, bins, error_bound),
+        plan_for(subject, scales, budget, relation, public, bins, error_bound),
         Gate.from_random_state(random_state),
     )
 
@@ -162,7 +163,7 @@ def evaluate(
 
     label = f"evaluation of model {subject.digest[:12]}"
     entry, released = purse.paid(plan, read, release, label, mechanism="evaluation", unit=unit_of(grouped))
-    binned = {"bins": None, "scales": []}
+    binned: dict[str, Any] = {"bins": None, "scales": []}
     if plan.bins is not None:
         binned = {"bins": plan.bins.count, "scales": plan.bins.to_list()}
     return Evaluation(
@@ -173,8 +174,14 @@ def evaluate(
         budget={"epsilon": budget.epsilon, "delta": budget.delta},
         neighbours=relation.value,
         ledger_entry=entry,
-        release=recorded(gate, plan, released) | binned | {"error_bound": error_bound},
-        notes=_notes(subject, purse.secure, error_bound, grouped is not None),
+        release=recorded(gate, plan, released)
+        | binned
+        | {
+            "default_bins": bins is None and plan.bins is not None,
+            "error_bound": error_bound,
+            "probabilities": subject.has_probabilities,
+        },
+        notes=notes_of(subject, purse.secure, error_bound, grouped is not None),
     )
 
 
@@ -238,20 +245,6 @@ def _about(subject: Subject, grouped: GroupedRows | None) -> dict[str, Any]:
         "y_range": subject.y_range if subject.task == "regression" else None,
         "library": __version__,
     }
-
-
-def _notes(subject: Subject, secure: bool, error_bound: float | None, by_person: bool) -> tuple[str, ...]:
-    found = [] if secure else [SEEDED_NOTE]
-    if by_person:
-        found.append(BY_PERSON)
-    if subject.has_probabilities:
-        cap = loss_cap(len(subject.classes))
-        found.append(f"The log loss of one row counts {cap:.3g} at most.")
-    if subject.task == "regression":
-        found.append("Targets and predictions are cut off at the ends of the declared range.")
-    if error_bound is not None:
-        found.append(f"Errors larger than {error_bound:g} count as {error_bound:g}.")
-    return tuple(found)
 
 
 def _check_error_bound(subject: Subject, bound: Any) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,19 @@ class Design:
         return np.concatenate([part.weights for part in self.parts])
 
     @property
+    def told(self) -> list[dict[str, Any]]:
+        """The parts as a file states them; one weight where all numbers of a part have the same."""
+        return [
+            {
+                "name": part.name,
+                "size": part.size,
+                "weights": _short(part.weights.tolist()),
+                "step": part.unit,
+            }
+            for part in self.parts
+        ]
+
+    @property
     def units(self) -> Vector:
         return np.concatenate([np.full(part.size, part.unit) for part in self.parts])
 
@@ -129,3 +142,7 @@ class Design:
         if len(joined) != self.size or joined.dtype != np.int64:
             raise InvalidInput("counts do not fit the design.")
         return joined.astype(np.float64) * (self.weights * self.units)
+
+
+def _short(weights: list[float]) -> list[float]:
+    return weights[:1] if len(set(weights)) == 1 else weights

@@ -17,13 +17,13 @@ from dperm.evaluation.intervals import Figure, Z
 from dperm.evaluation.regressing import ROWS, no_constraints
 from dperm.evaluation.regression_figures import regression_figures
 from dperm.evaluation.scales import ScoreBins
-from dperm.evaluation.subject import Subject
+from dperm.evaluation.subject import Public
 
 Vector = NDArray[np.float64]
 
 
 def figures(
-    subject: Subject,
+    subject: Public,
     design: Design,
     released: Vector,
     noise_scale: float,

@@ -22,14 +22,16 @@ def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) ->
         file.write_text(content + "\n", encoding="utf-8")
 
 
-def read_document(path: str | os.PathLike[str], made: Callable[[object], Result], what: str) -> Result:
-    """What ``made`` makes of the JSON that the file holds; ``what`` says what was expected of it."""
+def read_document(
+    path: str | os.PathLike[str], made: Callable[[object], Result], what: str, most: int = MAX_BYTES
+) -> Result:
+    """What ``made`` makes of the JSON in a file of at most ``most`` bytes; ``what`` says what was expected of it."""
     path = Path(path)
     with path.open("rb") as file:
-        raw = file.read(MAX_BYTES + 1)
+        raw = file.read(most + 1)
     try:
-        if len(raw) > MAX_BYTES:
-            raise InvalidInput(f"the file is larger than {MAX_BYTES >> 20} MiB.")
+        if len(raw) > most:
+            raise InvalidInput(f"the file is larger than {most >> 20} MiB.")
         return made(parse(raw))
     except InvalidInput as error:
         raise InvalidInput(f"{path.name} is not a usable {what}: {error}") from None

@@ -163,7 +163,7 @@ def recorded(gate: Gate, plan: Plan, released: Vector) -> dict[str, Any]:
         "noise_scale": record.noise_scale,
         "grid_exponent": record.grid_exponent,
         "numbers": released.tolist(),
-        "names": [f"{part.name}, {part.size}" for part in plan.design.parts],
+        "parts": plan.design.told,
         "entropy": record.entropy,
         "secure": record.secure,
     }

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from dperm.evaluation.examining import accepted
 from dperm.evaluation.files import read_document, write_document
-from dperm.evaluation.form import checked, to_dict
+from dperm.evaluation.form import to_dict
 from dperm.evaluation.found import Found
 from dperm.evaluation.plotting import plot
 from dperm.evaluation.section import section
 from dperm.evaluation.text import text
+from dperm.evaluation.verifying import EVALUATION
 
 
 class Evaluation(Found):
@@ -53,8 +55,8 @@ class Evaluation(Found):
 
     @classmethod
     def from_dict(cls, document: object) -> Evaluation:
-        """From what JSON held; nothing is taken on trust."""
-        return cls(**checked(document))
+        """From what JSON held: its statement is recomputed, and its figures are made again from what was released."""
+        return cls(**accepted(document, EVALUATION))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a JSON file, whole or not at all; an existing file is replaced."""
@@ -80,7 +82,7 @@ def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
     Raises
     ------
     InvalidInput
-        If it is not one that this version reads, whole and unchanged.
+        If it is not one that this version reads, whole and unchanged, or what it states does not recompute.
     """
     return read_document(path, Evaluation.from_dict, "evaluation")
 

@@ -11,15 +11,14 @@ from dperm import __version__
 from dperm.errors import InvalidInput
 from dperm.estimators.apart import made
 from dperm.estimators.persons import GroupedRows
-from dperm.evaluation.found import SEEDED_NOTE
 from dperm.evaluation.means.counting import GROUPS, Groups, means_design
 from dperm.evaluation.means.declared import Declared, declared_groups
 from dperm.evaluation.means.figures import means
 from dperm.evaluation.means.quantity import Quantity, quantity_of
 from dperm.evaluation.means.result import MeanPredictions
+from dperm.evaluation.means.verifying import notes_of
 from dperm.evaluation.owners import Integers, Owners
 from dperm.evaluation.paying import (
-    BY_PERSON,
     Purse,
     check_read,
     grouped_rows,
@@ -152,7 +151,7 @@ def mean_predictions(
         neighbours=relation.value,
         ledger_entry=entry,
         release=recorded(gate, plan, released),
-        notes=_notes(quantity, bounds is not None, purse.secure, grouped is not None),
+        notes=notes_of(quantity.label, quantity.ends, purse.secure, grouped is not None),
         library=__version__,
     )
 
@@ -181,14 +180,3 @@ def _read(
 
 def _counts(declared: Declared, rows: Rows) -> Integers:
     return Groups(declared.n_cells).count(*rows)
-
-
-def _notes(quantity: Quantity, narrowed: bool, secure: bool, by_person: bool) -> tuple[str, ...]:
-    found = [] if secure else [SEEDED_NOTE]
-    if by_person:
-        found.append(BY_PERSON)
-    if narrowed or quantity.place is None:
-        low, high = quantity.ends
-        found.append(f"Predictions are cut off at {low:g} and {high:g}.")
-    found.append("How sure the model's own numbers are is not in the intervals.")
-    return tuple(found)

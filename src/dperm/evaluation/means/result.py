@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from dperm.evaluation.examining import accepted
 from dperm.evaluation.files import read_document, write_document
-from dperm.evaluation.means.form import checked, to_dict
+from dperm.evaluation.means.form import to_dict
 from dperm.evaluation.means.found import FoundMeans
 from dperm.evaluation.means.section import section
 from dperm.evaluation.means.text import text
+from dperm.evaluation.means.verifying import MEANS
 
 
 class MeanPredictions(FoundMeans):
@@ -52,8 +54,8 @@ class MeanPredictions(FoundMeans):
 
     @classmethod
     def from_dict(cls, document: object) -> MeanPredictions:
-        """From what JSON held; nothing is taken on trust."""
-        return cls(**checked(document))
+        """From what JSON held: its statement is recomputed, and its means are made again from what was released."""
+        return cls(**accepted(document, MEANS))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a JSON file, whole or not at all; an existing file is replaced."""
@@ -72,6 +74,6 @@ def read_mean_predictions(path: str | os.PathLike[str]) -> MeanPredictions:
     Raises
     ------
     InvalidInput
-        If it does not hold some that this version reads, whole and unchanged, and that follow from what was released.
+        If it is not one that this version reads, whole and unchanged, or what it states does not recompute.
     """
     return read_document(path, MeanPredictions.from_dict, "file of mean predictions")
