@@ -33,9 +33,9 @@ quoting_nothing = unquoted
 """The block in which errors about the form of rows lose what they quote of them."""
 
 
-def count_rows(X: Any, paying: bool) -> int:
-    """How many rows X tells of, before a value is looked at."""
-    with in_shards(X) as (rows, _):
+def count_rows(X: Any, paying: bool, y: Any = None) -> int:
+    """How many rows X tells of, before a value is looked at. ``y`` may name the column of a frame with the targets."""
+    with in_shards(X, y if isinstance(y, str) else None) as (rows, _):
         check_told(rows, paying)
         with unquoted():
             kind = engine_for(rows)
