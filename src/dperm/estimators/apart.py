@@ -34,8 +34,11 @@ quoting_nothing = unquoted
 
 
 def count_rows(X: Any, paying: bool, y: Any = None) -> int:
-    """How many rows X tells of, before a value is looked at; y, if given, must tell of as many."""
-    with in_shards(X) as (rows, _):
+    """How many rows X tells of, before a value is looked at; y, if given, must tell of as many.
+
+    ``y`` may also name the column of a frame with the targets.
+    """
+    with in_shards(X, y if isinstance(y, str) else None) as (rows, _):
         check_told(rows, paying)
         with unquoted():
             kind = engine_for(rows)
