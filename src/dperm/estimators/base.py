@@ -375,7 +375,7 @@ def released_numbers(estimator: Any) -> dict[str, Any]:
     """
     coefficients, intercept = np.asarray(estimator.coef_), np.atleast_1d(estimator.intercept_)
     classes, filed = getattr(estimator, "classes_", None), estimator._filed
-    if filed is not None:
+    if classes is not None and filed is not None:
         coefficients, intercept = (reordered(part, classes, filed) for part in (coefficients, intercept))
         classes = filed
     if coefficients.ndim == 2 and len(coefficients) == 1:
