@@ -1,6 +1,7 @@
 """An evaluation by person: every person counts once, as the mean of their rows, and changes what a row could."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from evaluation_cases import all_of_persons
 from scipy.special import expit
@@ -237,7 +238,7 @@ def test_a_schema_with_persons_is_a_model_of_persons():
         "target": {"name": "y", "classes": [0, 1]},
         "features": {"a": {"range": [-0.5, 0.5]}, "b": {"range": [-0.5, 0.5]}},
     }
-    rows = {"a": X[:, 0], "b": X[:, 1]}
+    rows = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
     last = PrivateLogisticRegression(classes=[0, 1]).fit(PublicEncoder(declared).fit_transform(rows), Y)
     pipe = Pipeline([("encode", PublicEncoder(declared).fit(rows)), ("model", last)])
     with pytest.raises(InvalidInput, match="would be private for single rows"):
