@@ -31,11 +31,11 @@ from dperm import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
 )
-from dperm.certificate.document import digest
 from dperm.certificate.statement import file_digest
 from dperm.losses import SoftClippedLogistic, SoftClippedSquared
 from dperm.mechanisms import mechanism_names
 from dperm.models import save_model
+from dperm.strict_json import digest
 
 N, P = 400, 3
 STRONG = 0.05  # so that a perturbed objective of so few rows is private for any loss

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dperm.data.kinds import LABELS, PERSONS
 from dperm.data.manifest import Manifest
 from dperm.engine.shards import ShardSource
+from dperm.errors import InvalidInput
 
 MAPPED_BYTES = 512 * 2**20
 """Bytes of shards that may stay mapped between passes."""
@@ -78,7 +79,11 @@ class FolderShards(ShardSource):
         array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
         maps = [reference for reference in _MAPS.get((self.key, shard), []) if reference() is not None]
         _MAPS[self.key, shard] = [*maps, weakref.ref(array._mmap)]
-        return np.asarray(array) if name in (LABELS, PERSONS) else array
+        if name not in (LABELS, PERSONS):
+            return array
+        if array.shape != (self.sizes[shard],):
+            raise InvalidInput("a shard has not as many labels or persons as rows; write the shards anew.")
+        return np.asarray(array)
 
     def __repr__(self) -> str:
         return f"FolderShards({str(self.folder)!r})"

@@ -11,7 +11,6 @@ from typing import Any, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.certificate.document import matches
 from dperm.certificate.threshold import BINS, sensitivity
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._paying import check_purse, paid, shape_of
@@ -24,6 +23,7 @@ from dperm.neighbours import Neighbours
 from dperm.planning.gaussian import gaussian_noise
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.privacy.cost import Cost
+from dperm.strict_json import matches
 
 Vector = NDArray[np.float64]
 

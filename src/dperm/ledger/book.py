@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -14,10 +13,21 @@ from dperm.ledger.units import PERSON, ROW, refusal
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import EPSILON_RANGE, Budget
 from dperm.privacy.cost import Cost, compose
+from dperm.strict_json import matches, parse
 
 OPEN, SPENT, VOID = "open", "spent", "void"
 FIT, SEARCH, EVALUATE, OTHER = "fit", "search", "evaluate", "other"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_KEYS = {
+    "create": ("event", "time", "id", "neighbours", "adaptive_costs", "strict"),
+    "cap": ("event", "time", "dataset", "epsilon", "delta"),
+    "unit": ("event", "time", "dataset", "unit"),
+    "partitions": ("event", "time", "dataset", "names", "fixed_membership"),
+    "charge": ("event", "time", "dataset", "partition", "label", "mechanism", "cost", "status"),
+    "settle": ("event", "time", "charge", "status"),
+    "note": ("event", "time", "charge", "file", "sha256"),
+}
+_IN_SOME = ("kind", "unit")  # keys of charges that newer versions write
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +91,8 @@ class Book:
 
     def take(self, event: str, head: str) -> None:
         try:
-            self._take(json.loads(event, parse_constant=_no_constant), head)
-        except (ValueError, RecursionError):
+            self._take(_with_its_keys(parse(event.encode())), head)
+        except ValueError:
             raise Damaged(f"event {len(self.heads) + 1} is none that a ledger writes") from None
         self.head = head
         self.heads.setdefault(head, None)
@@ -129,6 +139,8 @@ class Book:
                 _require(name in self.caps and (part is None or part in self.parts.get(name, ())))
                 unit = _text(event.get("unit", ROW))
                 _require(unit in (ROW, PERSON) and refusal(unit, self.unit(name), self.neighbours) is None)
+                price = Cost.from_dict(cost)
+                _require(price.why_unbounded is None and (price.only_gaussian or not self.adaptive_costs))
                 entry = Entry(
                     id=len(self.entries) + 1,
                     time=time,
@@ -137,7 +149,7 @@ class Book:
                     kind=_text(event.get("kind", kind_by_its_words(label, mechanism))),
                     label=label,
                     mechanism=mechanism,
-                    cost=Cost.from_dict(cost),
+                    cost=price,
                     status=status,
                     head=head,
                     unit=unit,
@@ -259,5 +271,10 @@ def _text(value: object) -> str:
     return value
 
 
-def _no_constant(text: str) -> float:
-    raise ValueError(text)
+def _with_its_keys(event: Any) -> Any:
+    """An event that has the keys of its kind, no others, and no truth value in place of a number."""
+    kind = event.get("event") if isinstance(event, dict) else None
+    keys = _KEYS.get(kind, ()) if isinstance(kind, str) else ()
+    _require(set(keys) <= set(event) <= {*keys, *(_IN_SOME if kind == "charge" else ())})
+    _require(matches(event["time"], str) and not isinstance(event.get("charge"), bool))
+    return event

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dperm.certificate.document import check_object, digest, plain
+from dperm.certificate.document import plain
 from dperm.errors import InvalidInput
 from dperm.evaluation.form import (
     RELEASE,
@@ -24,6 +24,7 @@ from dperm.evaluation.means.declared import declared_groups
 from dperm.evaluation.means.figures import Mean, means
 from dperm.evaluation.means.found import FoundMeans
 from dperm.neighbours import Neighbours
+from dperm.strict_json import check_object, digest
 
 FORMAT, VERSION = "dperm mean predictions", 1
 KEYS = (
