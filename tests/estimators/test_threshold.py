@@ -10,6 +10,7 @@ from sklearn.metrics import balanced_accuracy_score, f1_score, recall_score
 import dperm
 from dperm import PrivateLogisticRegression
 from dperm.certificate.statement import file_digest
+from dperm.certificate.threshold import OBJECTIVES
 from dperm.errors import BudgetExceeded, InvalidInput, Unsupported
 from dperm.estimators import threshold as tuning
 from dperm.estimators.margin_bins import bins_of, edges_of
@@ -102,7 +103,8 @@ def test_the_report_the_file_and_the_verdict_add_its_price(rare, model, tmp_path
         ({"epsilon": 0.01}, "costs more"),
         ({"sensitivity": 1.0}, "histogram"),
         ({"bins": 2}, "bins"),
-        ({"neighbours": "none"}, "replace-one"),
+        ({"bins": 32}, "bins"),
+        ({"neighbours": "none"}, "those of the certificate"),
     ],
 )
 def test_a_threshold_that_claims_too_much_is_found_out(rare, model, tmp_path, change, message):
@@ -110,7 +112,7 @@ def test_a_threshold_that_claims_too_much_is_found_out(rare, model, tmp_path, ch
     path = tmp_path / "model.json"
     model.tune_threshold(X[TEST], y[TEST], epsilon=0.25).save(path)
     document = json.loads(path.read_text(encoding="utf-8"))
-    document["threshold"] |= change
+    document["thresholds"][0] |= change
     path.write_text(json.dumps(document), encoding="utf-8")
     assert not dperm.verify(path).ok  # the digest
     document["digest"] = file_digest(document)
@@ -153,7 +155,7 @@ def test_it_finds_the_rare_class(rare, model):
     assert balanced_accuracy_score(y[TEST], model.predict(X[TEST])) > plain + 0.08
 
 
-@pytest.mark.parametrize("objective", [*tuning.OBJECTIVES, "recall>=0.8", "precision>=0.5"])
+@pytest.mark.parametrize("objective", [*OBJECTIVES, "recall>=0.8", "precision>=0.5"])
 def test_without_noise_it_is_the_best_edge(rare, model, objective):
     X, y = rare[0][TEST], rare[1][TEST]
     margins, edges = model.decision_function(X), edges_of(model, 64)

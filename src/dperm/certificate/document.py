@@ -1,5 +1,6 @@
 """Parts of a statement as plain values: mechanisms, losses, and whatever a model file keeps."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_type_hints
@@ -10,6 +11,14 @@ from dperm.errors import DpermError, InvalidInput
 from dperm.losses import Loss
 from dperm.mechanisms import Mechanism, resolve
 from dperm.strict_json import check_object, is_label, matches
+
+_CITATION = re.compile(r"ledger [0-9a-f]{32}, charge [1-9][0-9]{0,17}, head [0-9a-f]{64}")
+
+
+def check_citation(where: str, value: object) -> None:
+    """Refuse what is not the way in which a release cites the charge that paid for it."""
+    if not (isinstance(value, str) and _CITATION.fullmatch(value)):
+        raise InvalidInput(f"{where} must be null or have the form 'ledger ..., charge ..., head ...'.")
 
 
 def plain(name: str, value: Any, strict: bool = True) -> Any:

@@ -35,10 +35,11 @@ def check_row_map(document: Mapping[str, Any], statement: Mapping[str, Any]) -> 
                 raise InvalidInput(f"row_map, {name} must hold one number for each feature.")
         return "rows are bounded as stated, and were centred"
     if statement["standardisation"] is None:
-        told = {name: value for name, value in stated.items() if name not in ("x_norm", "intercept")}
-        if (
-            any(value not in (None, False, []) for value in told.values())
-            or told.get("linear", False) is not False
+        nothing = {"centre": None, "scale": None, "linear": False, "released": []}
+        if any(
+            type(stated[name]) is not type(none) or stated[name] != none
+            for name, none in nothing.items()
+            if name in stated
         ):
             raise InvalidInput(
                 "row_map moves or scales rows, and the certificate knows of no standardisation."

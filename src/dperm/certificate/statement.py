@@ -13,7 +13,7 @@ import numpy as np
 from dperm import __version__
 from dperm.certificate import forms, older
 from dperm.certificate.cautions import cautions
-from dperm.certificate.document import describe, plain
+from dperm.certificate.document import check_citation, describe, plain
 from dperm.errors import InvalidInput
 from dperm.losses import Loss, Weighted, rebuild_loss
 from dperm.mechanisms import Outcome, Plan
@@ -44,8 +44,11 @@ _TARGETS_ASSUMED = {
 
 SETTINGS_ASSUMED = "x_norm, l2 and every other setting were chosen without looking at the data."
 FEATURES_ASSUMED = "Features were computed row by row, with nothing learned from other rows."
-CHOSEN_BLINDLY = "chosen without looking at the data."  # how every line ends that vouches for the settings
-
+GRID_ASSUMED = "x_norm, param_grid and every other setting were chosen without looking at the data."
+CHOSEN_ON_PUBLIC = (
+    "{} was chosen by cross-validation on {} rows of public_data, which are public and not protected; every other "
+    "setting was chosen without looking at the data."
+)
 
 _PARTS = {
     "budget": forms.Budget,
@@ -56,7 +59,8 @@ _PARTS = {
 OPTIONAL = {
     "persons": forms.Persons,
     "inference": forms.Inference,
-}  # parts that a statement has where they apply
+    "search": forms.Budget,
+}  # parts that a statement has where they apply; ``search`` is the budget of the search that chose the model
 
 
 def statement_of(
@@ -277,6 +281,8 @@ def check_statement(value: object) -> dict[str, Any]:
     if (targets["kind"], targets["origin"]) not in _TARGETS_ASSUMED:
         raise InvalidInput("certificate, targets: an unknown kind or origin.")
     check_object("certificate, model", statement["model"], ("sha256", "ledger_entry"))
+    if statement["model"]["ledger_entry"] is not None:
+        check_citation("certificate, model, ledger_entry", statement["model"]["ledger_entry"])
     check_object("certificate, libraries", statement["libraries"], ("python", "dperm", *LIBRARIES))
     guarantee, standardisation = statement["guarantee"], statement["standardisation"]
     if guarantee is not None:

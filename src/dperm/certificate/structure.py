@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,10 +10,12 @@ from dperm.certificate.document import describe, mechanism_of
 from dperm.certificate.estimators import check_loss, check_persons
 from dperm.certificate.older import VERSIONS, mechanism_today
 from dperm.certificate.statement import (
-    CHOSEN_BLINDLY,
+    CHOSEN_ON_PUBLIC,
     DECLARED,
     FEATURES_ASSUMED,
+    GRID_ASSUMED,
     NOT_MET,
+    SETTINGS_ASSUMED,
     UNITS,
     check_statement,
     released_names,
@@ -23,6 +26,9 @@ from dperm.planning.penalty import AUTO
 from dperm.privacy.entropy import SystemEntropy
 
 LARGEST_COUNT = 10_000_000
+_ON_PUBLIC = re.compile(
+    re.escape(CHOSEN_ON_PUBLIC).replace(r"\{\}", "(.+)", 1).replace(r"\{\}", "[0-9]+"), re.ASCII
+)
 
 
 def check_file(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,12 +69,22 @@ def check_claim(statement: Mapping[str, Any]) -> str:
     if not statement["releases"]:
         raise InvalidInput("a guarantee is claimed without a release that has noise.")
     around = statement["around"]
+    if "search" in statement or GRID_ASSUMED in around:
+        raise InvalidInput(
+            "a guarantee is claimed for one fit of a model that a private search chose; what holds is that of the "
+            "whole search, which its ledger and PrivateSearchCV.privacy_ know."
+        )
     unmet = any(line.startswith(NOT_MET) for line in around)
-    if not (unmet or any(line.endswith(CHOSEN_BLINDLY) for line in around)):
+    if not (unmet or any(map(_vouches, around))):
         raise InvalidInput("around does not say how the settings were chosen.")
     if not (unmet or FEATURES_ASSUMED in around):
         raise InvalidInput("around does not say how the features came about.")
     return "noise from the operating system, arithmetic as planned"
+
+
+def _vouches(line: str) -> bool:
+    """Whether a line says how the settings were chosen, in one of the ways that need not be paid for."""
+    return line == SETTINGS_ASSUMED or _ON_PUBLIC.fullmatch(line) is not None
 
 
 def check_parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) -> str:

@@ -1,68 +1,209 @@
-"""The threshold in a model file: its noise must pay for what it claims (docs/proofs/selection.md, Theorem 5)."""
+"""Thresholds in a model file: each is planned and priced anew (docs/proofs/selection.md, Theorem 5)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, get_type_hints
 
 from dperm.certificate.accountant import Price, gaussian_price
+from dperm.certificate.document import check_citation
 from dperm.certificate.facts import padded
 from dperm.certificate.statement import UNITS
 from dperm.errors import InvalidInput
+from dperm.planning.gaussian import gaussian_noise
+from dperm.privacy import Budget, gaussian_mu
+from dperm.privacy.entropy import SystemEntropy
+from dperm.strict_json import matches
 
 BINS = (64, 32, 16)
+OBJECTIVES = ("balanced_accuracy", "f1", "accuracy")
+AT_LEAST = re.compile(r"(recall|precision)>=(0\.\d{1,15}|1\.0|1)", re.ASCII)
+CLOSE = 1e-9
+_NOISY = 0.005
+_MOST = 1000
+_ROWS_CHANGED = {"replace-one": 2, "add-remove": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threshold:
+    """A threshold on the margin, and what it cost beside the fit. ``print`` it.
+
+    ``n_rows`` is the public number of rows, or of persons where these are the ``unit``; under add-remove it is
+    ``max_rows``. ``private`` is False where a seed made the noise predictable.
+    """
+
+    margin: float
+    objective: str
+    epsilon: float
+    delta: float
+    neighbours: str
+    unit: str
+    n_rows: int
+    bins: int
+    sensitivity: float
+    noise_scale: float
+    entropy: str
+    private: bool
+    ledger_entry: str | None
+
+    def __str__(self) -> str:
+        return f"{self.margin:.6g} on the margin, {tuned_words(self.to_dict())}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, stored: object) -> Threshold:
+        """From what a model file holds: every key, each of its type."""
+        kinds = get_type_hints(cls)
+        if not isinstance(stored, Mapping) or set(stored) != set(kinds):
+            raise InvalidInput(f"a threshold must be an object with exactly the keys {', '.join(kinds)}.")
+        for name, kind in kinds.items():
+            if not matches(stored[name], kind):
+                raise InvalidInput(f"threshold, {name}: the value is of a wrong type.")
+        return cls(**stored)
+
+
+def tuned_words(threshold: Mapping[str, Any]) -> str:
+    """How it was chosen and what that cost."""
+    units = "persons" if threshold["unit"] == UNITS["person"] else "rows"
+    price = (
+        f"costs ({threshold['epsilon']:g}, {threshold['delta']:g}) beside the fit"
+        if threshold["private"]
+        else "NOT PRIVATE: a seed was set"
+    )
+    return f"chosen by {threshold['objective']} on {threshold['n_rows']} {units}; {price}"
 
 
 def sensitivity(rows_changed: int) -> float:
-    """Of counts of which each row is in one: a row that is replaced leaves one and comes to another."""
+    """Of counts to which each row, or each person, adds up to one: one who is replaced leaves and another comes."""
     return math.sqrt(rows_changed)
 
 
-def check_threshold(threshold: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
-    """Sensitivity and price by the second accountant."""
-    if statement["unit"] != UNITS["row"]:
-        raise InvalidInput("threshold: its counts hide one row, and the certificate is about another unit.")
-    rows = {"replace-one": 2, "add-remove": 1}.get(threshold["neighbours"])
+def bins_for(noise: float, n_rows: int) -> int:
+    """The more the less noise a bin has, beside the public number of rows; counts above a threshold add up many."""
+    return next((bins for bins in BINS[:-1] if noise * math.sqrt(bins) <= _NOISY * n_rows), BINS[-1])
+
+
+def check_objective(objective: object) -> None:
+    known = isinstance(objective, str) and (objective in OBJECTIVES or AT_LEAST.fullmatch(objective))
+    if not known:
+        raise InvalidInput(
+            f"objective must be one of {', '.join(OBJECTIVES)}, or a condition such as 'recall>=0.8' or "
+            f"'precision>=0.5'; got {objective!r}."
+        )
+
+
+def thresholds_in(document: Mapping[str, Any]) -> tuple[Threshold, ...]:
+    """All that were tuned, the last of which is in force."""
+    if "thresholds" not in document:
+        return ()
+    stored = document["thresholds"]
+    if not isinstance(stored, list) or not 0 < len(stored) <= _MOST:
+        raise InvalidInput(f"thresholds must be a list of 1 to {_MOST:,} objects.")
+    return tuple(map(Threshold.from_dict, stored))
+
+
+def check_thresholds(document: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
+    """Sensitivity by the formula of the proof, bins and noise by planning again, the price by the second accountant."""
+    found = thresholds_in(document)
+    if statement["targets"].get("count") != 2:
+        raise InvalidInput("a threshold belongs to a classifier of two classes.")
+    for threshold in found:
+        _check(threshold, document, statement)
+    cited = [entry for entry in (one.ledger_entry for one in found) if entry is not None]
+    if len(set(cited)) < len(cited) or statement["model"]["ledger_entry"] in cited:
+        raise InvalidInput("thresholds: a charge pays for one release, and two cite the same.")
+    told = (f"({one.epsilon:g}, {one.delta:g})" for one in found)
+    return f"{' and '.join(told)}, added to the price of the fit"
+
+
+def _check(one: Threshold, document: Mapping[str, Any], statement: Mapping[str, Any]) -> None:
+    """Refuse what ``tune_threshold`` of this very model cannot have written."""
+    if (one.neighbours, one.unit) != (statement["relation"], statement["unit"]):
+        raise InvalidInput("threshold: neighbours and unit must be those of the certificate.")
+    rows = _ROWS_CHANGED.get(one.neighbours)
     if rows is None:
         raise InvalidInput("threshold, neighbours must be replace-one or add-remove.")
-    if not math.isclose(threshold["sensitivity"], math.sqrt(rows), rel_tol=1e-12):
+    if not 1 <= one.n_rows <= 1e15 or (rows == 1 and one.n_rows != statement["problem"]["n_rows"]):
+        raise InvalidInput(
+            "threshold, n_rows must be at least 1, and under add-remove that of the certificate."
+        )
+    check_objective(one.objective)
+    if one.private != (one.entropy == SystemEntropy.name):
+        raise InvalidInput("threshold: private does not agree with where its noise came from.")
+    if one.ledger_entry is not None:
+        check_citation("threshold, ledger_entry", one.ledger_entry)
+        if not one.private:
+            raise InvalidInput("threshold: a ledger does not take what a seed made predictable.")
+    if not math.isclose(one.sensitivity, math.sqrt(rows), rel_tol=1e-12):
         raise InvalidInput(f"threshold, sensitivity is not the {math.sqrt(rows):.6g} of a histogram.")
-    if not (threshold["noise_scale"] > 0 and math.isfinite(threshold["margin"])):
-        raise InvalidInput("threshold: the noise must be above 0 and the margin finite.")
-    if threshold["bins"] not in BINS:
-        raise InvalidInput(f"threshold, bins must be one of {', '.join(map(str, BINS))}.")
-    price = threshold_price(threshold)
-    if not price.meets(threshold["epsilon"], threshold["delta"]):
+    mu = gaussian_mu(Budget(one.epsilon, one.delta))
+    if one.bins != bins_for(math.sqrt(rows) / mu, one.n_rows):
+        raise InvalidInput("threshold, bins is not what the rule gives for its noise and number of rows.")
+    if not one.noise_scale > 0 or not _price(_mu(one)).meets(one.epsilon, one.delta):
         raise InvalidInput("threshold: its noise costs more than the epsilon and delta that it states.")
-    return f"({threshold['epsilon']:g}, {threshold['delta']:g}), added to the price of the fit"
+    planned = gaussian_noise(math.sqrt(rows), 2 * one.bins, mu).scale
+    if not math.isclose(one.noise_scale, planned, rel_tol=CLOSE):
+        raise InvalidInput("threshold, noise_scale is not what its epsilon and delta give.")
+    _check_margin(one, document, statement)
 
 
-def threshold_price(threshold: Mapping[str, Any]) -> Price:
-    mu = padded(threshold["sensitivity"], 2 * threshold["bins"]) / threshold["noise_scale"]
+def _check_margin(one: Threshold, document: Mapping[str, Any], statement: Mapping[str, Any]) -> None:
+    """It must be an edge of the public bins, which follow from the released numbers."""
+    weights, row_map = document["coefficients"], document.get("row_map") or {}
+    centre, scale = (
+        row_map.get(name) or [none] * len(weights) for name, none in (("centre", 0.0), ("scale", 1.0))
+    )
+    parts = [document["intercept"], *(w * c for w, c in zip(weights, centre, strict=True))]
+    spread = math.hypot(*(w * s for w, s in zip(weights, scale, strict=True)))
+    spread = max(spread * statement["problem"]["x_norm"] / math.sqrt(len(weights)), 1e-300)
+    size = math.fsum(map(abs, parts))
+    for k in range(1, one.bins):
+        away = 2 * k / one.bins - 1
+        step = spread * away / math.sqrt(1 - away**2)
+        if abs(one.margin - (math.fsum(parts) + step)) <= CLOSE * (size + abs(step)):
+            return
+    raise InvalidInput("threshold, margin is not an edge of the public bins of the model's margins.")
+
+
+def _mu(one: Threshold) -> float:
+    return padded(one.sensitivity, 2 * one.bins) / one.noise_scale
+
+
+def _price(mu: float) -> Price:
     return gaussian_price(mu, "one Gaussian release")
 
 
-def both_prices(fit: Price | None, threshold: Mapping[str, Any] | None) -> Price | None:
-    """Of fit and threshold together: epsilon is parted between them in the best of a few ways, and deltas add up."""
-    if fit is None or threshold is None:
+def price_with(fit: Price | None, thresholds: Sequence[Threshold]) -> Price | None:
+    """Of fit and thresholds together, which are Gaussian releases after each other.
+
+    Epsilon is parted between both in the best of a few ways, and deltas add up.
+    """
+    if fit is None or not thresholds:
         return fit
-    other = threshold_price(threshold)
-    stated = threshold["epsilon"]
+    other = _price(math.hypot(*map(_mu, thresholds)))
+    stated = math.fsum(one.epsilon for one in thresholds)
 
     def delta(epsilon: float) -> float:
         shares = {min(stated, epsilon), *(epsilon * share / 8 for share in range(9))}
         return min(1.0, *(fit.delta(epsilon - share) + other.delta(share) for share in shares))
 
-    return Price(delta, f"{fit.how}, and the threshold beside it", max(fit.accuracy, other.accuracy))
+    return Price(delta, f"{fit.how}, and the thresholds beside it", max(fit.accuracy, other.accuracy))
 
 
-def with_threshold(
-    claim: Mapping[str, float] | None, threshold: Mapping[str, Any] | None
+def total(
+    claim: Mapping[str, float] | None, thresholds: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, float] | None:
-    """What model and threshold cost together; nothing is claimed where either is not private."""
-    if claim is None or threshold is None:
-        return claim
-    if not threshold["private"]:
+    """What model and thresholds cost together; nothing is claimed where one of them is not private."""
+    if claim is None or not all(one["private"] for one in thresholds):
         return None
-    return {name: claim[name] + threshold[name] for name in ("epsilon", "delta")}
+    return summed(claim, thresholds)
+
+
+def summed(budget: Mapping[str, float], thresholds: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Epsilons and deltas of a budget and of the thresholds beside it, added up."""
+    return {name: budget[name] + math.fsum(one[name] for one in thresholds) for name in ("epsilon", "delta")}

@@ -25,7 +25,7 @@ from dperm.certificate.second_route import (
 )
 from dperm.certificate.statement import CAUTION, NOT_MET, check_digests
 from dperm.certificate.structure import check_claim, check_file, check_parameters
-from dperm.certificate.threshold import both_prices, check_threshold, with_threshold
+from dperm.certificate.threshold import Threshold, check_thresholds, price_with, thresholds_in, total
 from dperm.certificate.verdict import FORMULA, REPLANNED, SECOND, STRUCTURE, Check, Requirements, Verdict
 from dperm.errors import DpermError
 
@@ -77,9 +77,10 @@ def verify(
     if "inference" in document or "inference" in statement:
         examination.run("numbers for intervals", STRUCTURE, lambda: check_told(document, statement))
     examination.run("parameters of the estimator", STRUCTURE, lambda: check_parameters(document, statement))
-    if "threshold" in document:
-        examination.threshold = document["threshold"]
-        examination.run("threshold", SECOND, lambda: check_threshold(document["threshold"], statement))
+    if "thresholds" in document and examination.sound:
+        examination.run("thresholds", SECOND, lambda: check_thresholds(document, statement))
+    if "thresholds" in document and examination.sound:
+        examination.thresholds = thresholds_in(document)
     computable = statement["guarantee"] is not None and not unproven(statement)
     if computable and examination.sound:
         examination.run("constants", FORMULA, lambda: check_constants(statement))
@@ -98,7 +99,7 @@ class _Examination:
     def __init__(self) -> None:
         self.checks: list[Check] = []
         self.statement: Mapping[str, Any] | None = None
-        self.threshold: Mapping[str, Any] | None = None
+        self.thresholds: tuple[Threshold, ...] = ()
         self.price: Price | None = None
         self.not_checked: tuple[str, ...] = ()
 
@@ -139,17 +140,15 @@ class _Examination:
     def verdict(self, requirements: Requirements) -> Verdict:
         statement = self.statement or {"guarantee": None, "reason": None, "unit": "", "relation": ""}
         assumed = statement.get("assumptions", ())
-        claim = (
-            with_threshold(statement["guarantee"], self.threshold) if self.sound else statement["guarantee"]
-        )
+        claim = total(statement["guarantee"], [one.to_dict() for one in self.thresholds])
         return Verdict(
             checks=tuple(self.checks),
             claim=claim,
             reason=statement["reason"]
-            or (None if claim else "the threshold was tuned with predictable noise."),
+            or (None if claim else "a threshold was tuned with predictable noise."),
             unit=statement["unit"],
             relation=statement["relation"],
-            price=both_prices(self.price, self.threshold) if self.sound else None,
+            price=price_with(self.price, self.thresholds) if self.sound else None,
             unmet=tuple(line for line in assumed if line.startswith(NOT_MET)),
             unproven=() if self.statement is None else unproven(self.statement),
             cautions=tuple(line for line in assumed if line.startswith(CAUTION)),

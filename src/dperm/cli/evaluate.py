@@ -126,7 +126,7 @@ def evaluate(
         )
     budget = None
     if epsilon is not None:
-        budget = Budget(epsilon, estimator.privacy_.delta if delta is None else delta)
+        budget = Budget(epsilon, estimator.privacy_.budget["delta"] if delta is None else delta)
         budget.check_gaussian()
     if dataset_name is not None and ledger_path is None:
         raise click.UsageError("--dataset-name is about the ledger; give --ledger too.")

@@ -130,7 +130,7 @@ def means(
             f"{Path(model).name} was saved without a schema, so records cannot be turned into features. Average from "
             "Python with dperm.mean_predictions, or save it with save_model(..., schema=...)."
         )
-    budget = Budget(epsilon, estimator.privacy_.delta if delta is None else delta)
+    budget = Budget(epsilon, estimator.privacy_.budget["delta"] if delta is None else delta)
     budget.check_gaussian()
     groups = None if by is None else grouping(schema, by, values)
     rows = Announced(data, schema, max_rows, labelled=False, beside=None if groups is None else groups.beside)

@@ -97,7 +97,7 @@ def _margins(model: PrivateLinearModel, X: Any, neighbours: Neighbours) -> Vecto
             if row_map.linear:  # row by row, one entry after the other
                 return np.asarray(X @ weights + constant)
         elif kind is not Table and not isinstance(X, CodedTable):
-            _check_place(X, neighbours)
+            check_place(X, neighbours)
             return kind.margins_of(X, row_map, weights, constant)
         return _joined(X, row_map, weights, constant)
 
@@ -110,8 +110,10 @@ def _check_persons(X: Any) -> None:
         )
 
 
-def _check_place(X: Any, neighbours: Neighbours) -> None:
-    if neighbours is Neighbours.ADD_REMOVE:
+def check_place(X: Any, neighbours: Neighbours) -> None:
+    """Refuse rows whose margins depend on their place, where that would tell of the others."""
+    apart = isinstance(X, CodedTable) or engine_for(X) in (Table, SparseRows)
+    if neighbours is Neighbours.ADD_REMOVE and not apart:
         what = "shards" if isinstance(X, ShardSource) else f"a {type(X).__name__}"
         raise Unsupported(
             f"neighbours='add-remove' is evaluated on arrays, frames, coded or sparse rows, not on {what}: there the "

@@ -17,9 +17,8 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import dperm
-from dperm.certificate import bind, statement_of, unbind
+from dperm.certificate import statement_of, unbind
 from dperm.certificate.cautions import cautions
-from dperm.certificate.document import plain
 from dperm.certificate.inference import curvature_in
 from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
@@ -29,6 +28,7 @@ from dperm.estimators._rows import check_features, check_names, checked_features
 from dperm.estimators._shards import check_told, features_alone, in_shards
 from dperm.estimators._shown import model_html
 from dperm.estimators._surroundings import surroundings
+from dperm.estimators.fit_record import FitRecord
 from dperm.estimators.persons import GroupedRows, declared_persons, grouped_rows, loss_of_persons, of_persons
 from dperm.estimators.report import PrivacyReport
 from dperm.ledger import Ledger
@@ -63,6 +63,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     row_map_: RowMap
     privacy_: PrivacyReport
     ledger_entry_: str | None
+    _record: FitRecord
     _curvature: Curvature | None = None  # what intervals are made of, and the numbers that it was told by
     _told: list[float] | None = None
 
@@ -149,7 +150,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _html_repr(self) -> str:
         """What scikit-learn shows in a notebook and, of a fitted model, its guarantee and its coefficients."""
         diagram: str = estimator_html_repr(self)
-        if not hasattr(self, "_certificate"):
+        if not hasattr(self, "_record"):
             return diagram
         told = self.summary()
         return model_html(diagram, self.privacy_, told.table(), len(told.rows))
@@ -328,19 +329,19 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return PrivacyReport.of(statement)
 
     def _bind(self) -> None:
-        """Seal what was released and what is stated of it: the last act of ``fit``."""
-        entry = getattr(self, "ledger_entry_", None)
-        self._certificate = bind(self.privacy_.statement, released_numbers(self), entry)
+        """Seal what was released, what is stated of it and the parameters that led to it: the last act of ``fit``."""
+        self._record = FitRecord.of(self)
 
     @property
     def certificate_(self) -> dict[str, Any]:
         """The statement of the guarantee, bound by ``fit`` to the numbers that it released (docs/certificate.md).
 
-        It stays what it was when numbers or report are changed afterwards; ``save_model`` then refuses.
+        It stays what it was when parameters, numbers or report are changed afterwards; with other numbers than those
+        that it is about, ``save_model`` refuses.
         """
-        if not hasattr(self, "_certificate"):
+        if not hasattr(self, "_record"):
             raise AttributeError("certificate_ comes with fit.")
-        return deepcopy(self._certificate)
+        return self._record.certificate
 
 
 def restore(
@@ -351,29 +352,9 @@ def restore(
     told: tuple[Curvature | None, list[float] | None] = (None, None),
 ) -> None:
     """Give a model that was read from a file what ``fit`` had left of its guarantee and its rows."""
-    estimator._certificate = statement
+    estimator._record = FitRecord.of(estimator, statement)
     estimator.privacy_ = PrivacyReport.of(unbind(statement))
     estimator.ledger_entry_ = statement["model"]["ledger_entry"]
     estimator._curvature, estimator._told = told
     estimator.row_map_ = row_map
     estimator._names_of_encoder = names_of_encoder
-
-
-def released_numbers(estimator: Any) -> dict[str, Any]:
-    """What a model file holds of a release: for one output a row of coefficients, otherwise rows.
-
-    A number that is not finite, or a label that a file cannot hold, is given as text; ``save_model`` refuses both.
-    """
-    coefficients, intercept = np.asarray(estimator.coef_), np.atleast_1d(estimator.intercept_)
-    if coefficients.ndim == 2 and len(coefficients) == 1:
-        coefficients = coefficients[0]
-    released = {
-        "coefficients": coefficients,
-        "intercept": intercept[0] if len(intercept) == 1 else intercept,
-        "classes": getattr(estimator, "classes_", None),
-        "feature_names": getattr(estimator, "feature_names_in_", None),
-        "row_map": estimator.row_map_.to_dict(),
-    }
-    if estimator._told is not None:
-        released["inference"] = estimator._told
-    return {name: plain(name, value, strict=False) for name, value in released.items()}

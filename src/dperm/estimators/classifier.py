@@ -17,13 +17,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.statement import DECLARED, TAKEN, loss_of
+from dperm.certificate.threshold import Threshold
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classes, has_link
 from dperm.estimators._rows import checked_rows, note_features, unquoted
 from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators.base import PrivateLinearModel, Vector
 from dperm.estimators.persons import groups_in
-from dperm.estimators.threshold import Threshold, ThresholdTuning, tuned
+from dperm.estimators.threshold import ThresholdTuning, tuned
 from dperm.estimators.weights import (
     ClassWeight,
     check_class_weight,
@@ -59,7 +60,9 @@ _NEEDS_CLASSES = {
 
 
 def _gives_probabilities(model: PrivateClassifier) -> bool:
-    return has_link(model.loss)
+    """By the loss of the fit, where there was one."""
+    fitted = getattr(model, "privacy_", None)
+    return has_link(model.loss) if fitted is None else loss_of(fitted.statement["problem"]).has_log_odds
 
 
 class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -193,28 +196,33 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         random_state: Any = None,
         ledger: Ledger | None = None,
         dataset: str | None = None,
+        groups: Any = None,
     ) -> Self:
         """Choose privately from which margin on ``predict`` says the second of two classes.
 
         One Gaussian release: the counts of the rows by label and by bin of their margin. The costs of fit and threshold
-        add up if the rows are the same; rows that were not trained on judge a model better.
+        add up if the rows are the same; rows that were not trained on judge a model better. Tuned again, the last
+        threshold is in force and all are paid for: report and file add up every one.
 
         Parameters
         ----------
         X, y : as for ``fit``
-            Under add-remove at most ``max_rows`` rows.
+            Under add-remove at most ``max_rows`` rows, or persons. Relation, unit and bound are those of the fit.
         epsilon, delta : float
             The budget of this choice alone, stated beside that of the fit in report, file and ``dperm.verify``.
         objective : {"balanced_accuracy", "f1", "accuracy"} or "recall>=SHARE" or "precision>=SHARE"
             What the threshold is best for. "recall>=0.8" takes the highest at which the recall is at least 0.8.
         random_state, ledger, dataset
             As for the estimator.
+        groups : array-like of shape (n_samples,)
+            The id of the person of each row, of a model that was fitted with ``groups``. Each row then counts its share
+            of its person, and the guarantee is for a person with all rows.
         """
         check_is_fitted(self)
         if len(self.classes_) != 2:
             raise Unsupported("a threshold is for two classes; with more the largest margin decides.")
         purse = ThresholdTuning(ledger=ledger, dataset=dataset, random_state=random_state)
-        self.threshold_ = tuned(self, X, y, Budget(epsilon, delta), objective, purse)
+        self.threshold_ = tuned(self, X, y, Budget(epsilon, delta), objective, purse, groups)
         self.privacy_ = self.privacy_.beside(self.threshold_.to_dict())
         return self
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from dperm.certificate.statement import NOT_MET
-from dperm.certificate.threshold import with_threshold
+from dperm.certificate.threshold import summed, total, tuned_words
 from dperm.estimators._shown import report_html
 from dperm.mechanisms.plan_words import for_persons, noise_on, rows_counted
 from dperm.mechanisms.standardising import MEAN, MOMENTS
@@ -22,8 +22,15 @@ class PrivacyReport:
     Attributes
     ----------
     guarantee : dict or None
-        The epsilon and delta that hold for all that was learned from the rows; None for a model without a claim
-        and for one of which an assumption is NOT MET.
+        The epsilon and delta that hold for all that was learned from the rows, thresholds included; None for a model
+        without a claim and for one of which an assumption is NOT MET.
+    epsilon, delta : float
+        What all noise was planned for, that of the fit and of every threshold that was tuned, added up. They are those
+        of ``guarantee``, where there is one.
+    budget : dict
+        Epsilon and delta of the fit by itself, or of the search.
+    thresholds : tuple of dict
+        All that were tuned, the last of which is in force. Each was paid for.
     unit : {"one row", "one person"}
         Whom they protect.
     n_rows : int
@@ -42,8 +49,7 @@ class PrivacyReport:
     accounting: str
     accountant: str
     settings: Mapping[str, Any]
-    epsilon: float
-    delta: float
+    budget: Mapping[str, float]
     neighbours: str
     unit: str
     n_rows: int
@@ -63,7 +69,7 @@ class PrivacyReport:
     entropy: str
     assumptions: tuple[str, ...]
     statement: Mapping[str, Any] = field(repr=False)
-    threshold: Mapping[str, Any] | None = None
+    thresholds: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def of(cls, statement: Mapping[str, Any]) -> PrivacyReport:
@@ -77,8 +83,7 @@ class PrivacyReport:
             accounting=mechanism["asked"]["settings"]["accounting"],
             accountant=statement["accountant"],
             settings=mechanism["used"],
-            epsilon=statement["budget"]["epsilon"],
-            delta=statement["budget"]["delta"],
+            budget=statement["budget"],
             neighbours=statement["relation"],
             unit=statement["unit"],
             n_rows=problem["n_rows"],
@@ -100,13 +105,21 @@ class PrivacyReport:
             statement=statement,
         )
 
-    def beside(self, threshold: Mapping[str, Any] | None) -> PrivacyReport:
-        """The report with a threshold that was tuned after the fit: what both cost adds up."""
-        return replace(self, threshold=threshold)
+    def beside(self, threshold: Mapping[str, Any]) -> PrivacyReport:
+        """The report with one more threshold that was tuned after the fit: what all cost adds up."""
+        return replace(self, thresholds=(*self.thresholds, threshold))
+
+    @property
+    def epsilon(self) -> float:
+        return summed(self.budget, self.thresholds)["epsilon"]
+
+    @property
+    def delta(self) -> float:
+        return summed(self.budget, self.thresholds)["delta"]
 
     @property
     def guarantee(self) -> Mapping[str, float] | None:
-        return None if self.not_met else with_threshold(self.claim, self.threshold)
+        return None if self.not_met else total(self.claim, self.thresholds)
 
     @property
     def not_met(self) -> tuple[str, ...]:
@@ -124,8 +137,9 @@ class PrivacyReport:
     def to_dict(self) -> dict[str, Any]:
         """A plain dictionary, ready for JSON.
 
-        ``guarantee``, ``epsilon`` and ``delta`` are what holds: null where an assumption is NOT MET or nothing is
-        claimed. ``claim`` is what the fit by itself claims, and ``budget`` what its noise was planned for.
+        ``guarantee``, ``epsilon`` and ``delta`` are what holds for fit and thresholds together: null where an
+        assumption is NOT MET or nothing is claimed. ``claim`` is what the fit by itself claims, and ``budget`` what its
+        noise was planned for.
         """
         shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "statement"}
         holds: Mapping[str, float | None] = self.guarantee or {"epsilon": None, "delta": None}
@@ -133,7 +147,8 @@ class PrivacyReport:
             "guarantee": self.guarantee,
             **shown,
             **holds,
-            "budget": {"epsilon": self.epsilon, "delta": self.delta},
+            "budget": dict(self.budget),
+            "thresholds": list(self.thresholds),
             "not_met": list(self.not_met),
             "assumptions": list(self.assumptions),
             **({} if self.inference is None else {"inference": self.inference}),
@@ -147,16 +162,16 @@ class PrivacyReport:
         if self.claim is None:
             head = f"NOT PRIVATE: {self.reason}"
         elif self.guarantee is None and not self.not_met:
-            head = "NOT PRIVATE: the threshold was tuned with predictable noise."
+            head = "NOT PRIVATE: a threshold was tuned with predictable noise."
         elif self.not_met:
             head = (
                 "NOT PRIVATE AS A WHOLE: an assumption is not met, so "
-                f"({self.epsilon:g}, {self.delta:g}){protected}, {self.neighbours} neighbours, covers this fit alone"
+                f"({self.epsilon:g}, {self.delta:g}){protected}, {self.neighbours} neighbours, covers this fit"
+                + (" and its thresholds alone" if self.thresholds else " alone")
             )
         else:
-            told = self.guarantee or {"epsilon": self.epsilon, "delta": self.delta}
             head = (
-                f"({told['epsilon']:g}, {told['delta']:g})-differentially private{protected}, {self.neighbours} "
+                f"({self.epsilon:g}, {self.delta:g})-differentially private{protected}, {self.neighbours} "
                 "neighbours"
             )
         chosen = {"mechanism", "why"} if "why" in self.settings else set()
@@ -187,8 +202,7 @@ class PrivacyReport:
             lines.append(f"  rows seen    {self.standardisation}")
         if self.inference is not None:
             lines.append(f"  intervals    {self.inference}")
-        if self.threshold is not None:
-            lines.append(f"  threshold    {_tuned(self.threshold)}")
+        lines += [f"  threshold    {tuned_words(threshold)}" for threshold in self.thresholds]
         lines += ["  assumed"] + [f"    - {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
 
@@ -198,15 +212,6 @@ class PrivacyReport:
         if persons is None:
             return [f"  rows         {self.n_rows}, {bounds}"]
         return [f"  persons      {self.n_rows}, {rows_counted(**persons)}", f"  rows         {bounds}"]
-
-
-def _tuned(threshold: Mapping[str, Any]) -> str:
-    price = (
-        f"costs ({threshold['epsilon']:g}, {threshold['delta']:g}) beside the fit"
-        if threshold["private"]
-        else "NOT PRIVATE: a seed was set"
-    )
-    return f"chosen by {threshold['objective']} on {threshold['n_rows']} rows; {price}"
 
 
 def _standardisation(releases: Sequence[Mapping[str, Any]]) -> str | None:

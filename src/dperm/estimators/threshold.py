@@ -3,80 +3,41 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, get_type_hints
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.certificate.threshold import BINS, sensitivity
+from dperm.certificate.threshold import AT_LEAST, Threshold, bins_for, check_objective, sensitivity
+from dperm.engine import ShardSource
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators._paying import check_purse, paid, shape_of
+from dperm.estimators._paying import check_purse, paid
 from dperm.estimators._rows import unquoted
-from dperm.estimators.apart import margins_and_targets
+from dperm.estimators._shards import in_shards
+from dperm.estimators.apart import check_place, count_rows, margins_and_targets
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.margin_bins import bins_of, edges_of
+from dperm.estimators.persons import SHARE_BITS, GroupedRows
 from dperm.ledger import Ledger
 from dperm.neighbours import Neighbours
 from dperm.planning.gaussian import gaussian_noise
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.privacy.cost import Cost
-from dperm.strict_json import matches
 
 Vector = NDArray[np.float64]
 
 NAME = "decision threshold"
-OBJECTIVES = ("balanced_accuracy", "f1", "accuracy")
-_NOISY = 0.005
-_BY_ROWS = (
-    "a threshold is tuned by counts of rows, and this model was trained by person, who may have several: there is no "
-    "guarantee for a person to be had. Choose the threshold on public rows, or by what a false alarm costs."
+_EXACT_BITS = 53
+_NEEDS_GROUPS = (
+    "this model was trained by person, and its threshold must protect persons too: give groups, the id of the person "
+    "of each row."
 )
-_AT_LEAST = re.compile(r"(recall|precision)>=(0\.\d+|1\.0|1)")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Threshold:
-    """A threshold on the margin, and what it cost beside the fit. ``print`` it.
-
-    ``private`` is False where a seed made the noise predictable.
-    """
-
-    margin: float
-    objective: str
-    epsilon: float
-    delta: float
-    neighbours: str
-    n_rows: int
-    bins: int
-    sensitivity: float
-    noise_scale: float
-    private: bool
-    ledger_entry: str | None
-
-    def __str__(self) -> str:
-        price = (
-            f"({self.epsilon:g}, {self.delta:g}) beside the fit"
-            if self.private
-            else "NOT PRIVATE: a seed was set"
-        )
-        return f"{self.margin:.6g} on the margin, by {self.objective} on {self.n_rows} rows, {price}"
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, stored: object) -> Threshold:
-        """From what a model file holds; nothing is taken on trust."""
-        kinds = get_type_hints(cls)
-        if not isinstance(stored, Mapping) or set(stored) != set(kinds):
-            raise InvalidInput(f"threshold must be an object with exactly the keys {', '.join(kinds)}.")
-        for name, kind in kinds.items():
-            if not matches(stored[name], kind):
-                raise InvalidInput(f"threshold, {name}: the value is of a wrong type.")
-        return cls(**stored)
+_BY_ROWS = (
+    "this model was trained by rows, so its guarantee is for one row, and a threshold by person beside it has no "
+    "guarantee for a person to add to. Leave groups out, or fit with groups."
+)
+_SHARDS_OF_PERSONS = "a threshold is not tuned on shards that hold the ids of persons. Give the rows as an array or frame, with groups."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,34 +49,51 @@ class ThresholdTuning:
     random_state: Any
 
 
-def tuned(model: Any, X: Any, y: Any, budget: Budget, objective: str, purse: ThresholdTuning) -> Threshold:
-    """The threshold that is best by noisy counts of the rows, for the relation and ``max_rows`` of the model.
+def tuned(
+    model: Any, X: Any, y: Any, budget: Budget, objective: str, purse: ThresholdTuning, groups: Any = None
+) -> Threshold:
+    """The threshold that is best by noisy counts, for the relation, the unit and the bound on rows of the fit.
 
     Guarantee
     ---------
     One Gaussian release of the histogram of margins by label, within the budget: docs/proofs/selection.md, Theorem 5.
     """
+    statement = model.certificate_
+    neighbours = Neighbours.parse(statement["relation"])
     check_objective(objective)
-    if "persons" in model.privacy_.statement:
-        raise Unsupported(_BY_ROWS)
     check_purse(purse)
-    neighbours = Neighbours.parse(model.neighbours)
-    shape = shape_of(X, purse.ledger is not None)
-    n_rows = model.max_rows if neighbours is Neighbours.ADD_REMOVE else shape[0]
-    if shape[0] > n_rows:
-        raise InvalidInput("the table has more rows than max_rows.")
+    by_person = "persons" in statement
+    # Places move with the number of rows of a person, so margins must then not depend on them either.
+    apart = Neighbours.ADD_REMOVE if by_person else neighbours
+    grouped = _grouped(X, groups, by_person, purse.ledger is not None)
+    with in_shards(X) as (rows, _):
+        check_place(rows, apart)
+    told, unit = None, "person" if by_person else "row"
+    if neighbours is Neighbours.REPLACE_ONE:
+        told = count_rows(X, purse.ledger is not None) if grouped is None else grouped.n_persons
+    if told == 0:
+        raise InvalidInput("there are no rows to tune on.")
+    n_units = statement["problem"]["n_rows"] if told is None else told
     mu = gaussian_mu(budget)
     moved = sensitivity(neighbours.rows_changed)
-    bins = bins_for(moved / mu, n_rows)
+    bins = bins_for(moved / mu, n_units)
     noise = gaussian_noise(moved, 2 * bins, mu)
     gate = Gate.from_random_state(purse.random_state)
 
     def counts() -> Vector:
         with unquoted(), np.errstate(all="ignore"):
-            margins, targets = margins_and_targets(model, X, y, neighbours)
+            margins, targets = margins_and_targets(model, X, y, apart)
+            n_found = len(margins) if grouped is None else grouped.n_persons
+            if told is not None and n_found != told:
+                raise InvalidInput("X has another number of rows than it told before it was read.")
+            if n_found > n_units:
+                raise InvalidInput(f"the table has more {unit}s than max_rows, which it must never exceed.")
             labels = encode_labels(targets, model.classes_)
             cells = bins_of(model, margins.reshape(-1), bins) + bins * (labels > 0)
-            return np.bincount(cells, minlength=2 * bins).astype(np.float64)
+            if grouped is None:
+                return np.bincount(cells, minlength=2 * bins).astype(np.float64)
+            grouped.check_rows(len(cells))
+            return shared_counts(cells, grouped, 2 * bins, n_units)
 
     entry, noisy = paid(
         purse,
@@ -125,6 +103,7 @@ def tuned(model: Any, X: Any, y: Any, budget: Budget, objective: str, purse: Thr
         counts,
         lambda exact: gate.release_one(exact, noise, NAME),
         kind="threshold",
+        unit=unit,
     )
     return Threshold(
         margin=best_edge(edges_of(model, bins), noisy, objective, noise.scale),
@@ -132,27 +111,43 @@ def tuned(model: Any, X: Any, y: Any, budget: Budget, objective: str, purse: Thr
         epsilon=float(budget.epsilon),
         delta=float(budget.delta),
         neighbours=neighbours.value,
-        n_rows=int(n_rows),
+        unit=statement["unit"],
+        n_rows=int(n_units),
         bins=bins,
         sensitivity=noise.sensitivity,
         noise_scale=noise.scale,
+        entropy=gate.source.name,
         private=gate.secure,
         ledger_entry=entry,
     )
 
 
-def bins_for(noise: float, n_rows: int) -> int:
-    """The more the less noise a bin has, beside the public number of rows; counts above a threshold add up many."""
-    return next((bins for bins in BINS[:-1] if noise * math.sqrt(bins) <= _NOISY * n_rows), BINS[-1])
+def shared_counts(cells: NDArray[np.int64], grouped: GroupedRows, n_cells: int, n_units: int) -> Vector:
+    """Each row counts its share of its person, added up in whole numbers that a float holds exactly.
+
+    ``n_units`` is public: with so many persons no count needs more than 53 bits.
+    """
+    dropped = max(0, int(n_units).bit_length() + SHARE_BITS - _EXACT_BITS)
+    totals = np.zeros(n_cells, np.int64)
+    np.add.at(totals, cells, grouped.shares() >> dropped)
+    return totals.astype(np.float64) / 2.0 ** (SHARE_BITS - dropped)
 
 
-def check_objective(objective: object) -> None:
-    known = isinstance(objective, str) and (objective in OBJECTIVES or _AT_LEAST.fullmatch(objective))
-    if not known:
-        raise InvalidInput(
-            f"objective must be one of {', '.join(OBJECTIVES)}, or a condition such as 'recall>=0.8' or "
-            f"'precision>=0.5'; got {objective!r}."
-        )
+def _grouped(X: Any, groups: Any, by_person: bool, paying: bool) -> GroupedRows | None:
+    """Which rows belong to which person, where the model was trained by person; else rows are on their own."""
+    with in_shards(X) as (rows, _):
+        if isinstance(rows, ShardSource) and (rows.person is not None or isinstance(groups, str)):
+            raise Unsupported(_SHARDS_OF_PERSONS)
+    if not by_person:
+        if groups is not None:
+            raise Unsupported(_BY_ROWS)
+        return None
+    if groups is None:
+        raise InvalidInput(_NEEDS_GROUPS)
+    with unquoted():
+        grouped = GroupedRows.of(groups)
+        grouped.check_rows(count_rows(X, paying))
+    return grouped
 
 
 def best_edge(edges: Vector, noisy: Vector, objective: str, noise: float) -> float:
@@ -166,7 +161,7 @@ def best_edge(edges: Vector, noisy: Vector, objective: str, noise: float) -> flo
     least = noise * math.sqrt(len(positive))
     wanted, unwanted = max(float(positive.sum()), least), max(float(negative.sum()), least)
     recall, passed = (np.clip(part, 0, None) for part in (caught / wanted, 1 - alarms / unwanted))
-    condition = _AT_LEAST.fullmatch(objective)
+    condition = AT_LEAST.fullmatch(objective)
     if condition is not None:
         precision = caught / np.maximum(caught + alarms, least)
         holds = (recall if condition[1] == "recall" else precision) >= float(condition[2])

@@ -56,10 +56,8 @@ class Subject:
 
     @property
     def y_range(self) -> tuple[float, float]:
-        assert isinstance(self.model, PrivateLinearRegression)
-        assert self.model.y_range is not None
-        low, high = self.model.y_range
-        return float(low), float(high)
+        targets = self.model.privacy_.statement["targets"]
+        return float(targets["low"]), float(targets["high"])
 
     def transformed(self, X: Any) -> Any:
         for step in self.steps:

@@ -66,8 +66,8 @@ class Book:
 
     Guarantee
     ---------
-    ``take`` refuses an event that no ledger would have written: a cap that rises, a second way to cut a dataset, a unit
-    that is declared twice or after a charge, a charge to what was never declared or for a unit that does not count
+    ``take`` refuses an event that no ledger would have written: a cap that rises, a second way to cut a dataset, parts
+    that cannot be charged side by side, a unit that is declared twice or after a charge, a charge to what was never declared or for a unit that does not count
     there, a charge that is settled twice, or in a strict ledger made void, and a note that gives a charge two digests.
     """
 
@@ -124,6 +124,7 @@ class Book:
             }:
                 _require(name in self.caps and name not in self.parts and len(names) > 0)
                 _require(all(isinstance(part, str) for part in names) and len(set(names)) == len(names))
+                _require(fixed or self.neighbours is Neighbours.ADD_REMOVE)
                 self.parts[name] = names
                 self.fixed_membership |= {name} if fixed else set()
             case {

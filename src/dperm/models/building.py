@@ -11,11 +11,11 @@ from dperm.certificate import check_statement
 from dperm.certificate.inference import curvature_in
 from dperm.certificate.released_map import row_map_in
 from dperm.certificate.statement import check_digests
+from dperm.certificate.threshold import check_thresholds, thresholds_in
 from dperm.datasets import Schema, feature_names
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel, restore
 from dperm.estimators.classifier import PrivateClassifier
-from dperm.estimators.threshold import Threshold
 from dperm.models.kinds import KINDS, parameters_of
 from dperm.models.labels import labels_of
 from dperm.models.pipelines import check_steps
@@ -39,6 +39,7 @@ def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:
         if estimator.fit_intercept is False and intercept.any():
             raise InvalidInput("intercept must be 0 when fit_intercept is false.")
         estimator.classes_, estimator.coef_, estimator.intercept_ = classes, coefficients, intercept
+        estimator.threshold_ = None
     else:
         if document["classes"] is not None or document["label_type"] is not None:
             raise InvalidInput(f"{kind} has no classes.")
@@ -60,11 +61,12 @@ def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:
     encoded = schema is not None and names == feature_names(schema)
     told = curvature_in(document, check_statement(document["certificate"])), document.get("inference")
     restore(estimator, document["certificate"], row_map, names_of_encoder=encoded, told=told)
-    if "threshold" in document:
-        if not isinstance(estimator, PrivateClassifier) or len(estimator.classes_) != 2:
-            raise InvalidInput("a threshold belongs to a classifier of two classes.")
-        estimator.threshold_ = Threshold.from_dict(document["threshold"])
-        estimator.privacy_ = estimator.privacy_.beside(estimator.threshold_.to_dict())
+    if "thresholds" in document:
+        check_thresholds(document, check_statement(document["certificate"]))
+        assert isinstance(estimator, PrivateClassifier)
+        for threshold in thresholds_in(document):
+            estimator.threshold_ = threshold
+            estimator.privacy_ = estimator.privacy_.beside(threshold.to_dict())
     check_steps(document.get("pipeline"), has_schema=schema is not None)
     return estimator, schema
 

@@ -18,7 +18,8 @@ from dperm.certificate.document import plain
 from dperm.certificate.statement import file_digest, model_digest, released_as
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
-from dperm.estimators.base import PrivateLinearModel, released_numbers
+from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.fit_record import released_numbers
 from dperm.models.atomic import atomic_path
 from dperm.models.building import build, check_columns
 from dperm.models.form import FORMAT, MAX_BYTES, checked, version_for
@@ -69,6 +70,12 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
             "coef_, intercept_, classes_, feature_names_in_ or row_map_ were changed after fit, so the certificate is "
             "not about them and nothing was saved. Save the model as fit left it, or fit again."
         )
+    thresholds, line = estimator.privacy_.thresholds, getattr(estimator, "threshold_", None)
+    if (thresholds[-1] if thresholds else None) != (None if line is None else line.to_dict()):
+        raise InvalidInput(
+            "threshold_ is not what tune_threshold left, so nothing was saved: what was tuned was paid for, and the "
+            "last one is in force. Tune again, fit again, or put a line of your own on decision_function."
+        )
     _check_storable(estimator)
     version = version_for(certificate["version"])
     document = {
@@ -86,9 +93,8 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
         document["pipeline"] = steps
     elif steps is not None:
         raise InvalidInput("a model from an older file cannot be saved in a pipeline; save it with schema=.")
-    threshold = getattr(estimator, "threshold_", None)
-    if threshold is not None:
-        document["threshold"] = threshold.to_dict()
+    if thresholds:
+        document["thresholds"] = list(thresholds)
     document["digest"] = file_digest(document)
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
     with atomic_path(path) as file:

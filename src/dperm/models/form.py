@@ -27,9 +27,9 @@ KEYS = (
     "digest",
 )
 OPTIONAL = (
-    "threshold",
+    "thresholds",
     "inference",
-)  # of a model whose threshold was tuned, or that has numbers for intervals
+)  # of a model whose threshold was tuned, all of them, or that has numbers for intervals
 _READ = {  # of each version that is read: its keys, and the version of the certificate in it
     6: (KEYS, 5),
     5: (KEYS, 4),

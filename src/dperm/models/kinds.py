@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, get_type_hints
 
-from dperm.certificate.document import mechanism_of, plain
+from dperm.certificate.document import mechanism_of
 from dperm.certificate.estimators import WHERE_SET
 from dperm.certificate.older import mechanism_then, mechanism_today
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.fit_record import HANDLES
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.linear_classifier import PrivateLinearClassifier
 from dperm.estimators.logistic import PrivateLogisticRegression
@@ -29,24 +30,19 @@ KINDS: dict[str, type[PrivateLinearModel]] = {
     )
 }
 _STANDARDISING = 5  # the first version whose mechanisms standardise
-_ELSEWHERE = ("ledger", "dataset")  # handles on another file, which a loaded model does not have
 
 
 def stored_parameters(estimator: PrivateLinearModel, version: int) -> dict[str, Any]:
-    """The parameters as a file of this version holds them."""
+    """The parameters of the fit as a file of this version holds them."""
+    names = _names(type(estimator), version)
     parameters = {
-        name: plain(name, value)
-        for name, value in estimator.get_params(deep=False).items()
-        if name not in _ELSEWHERE and not (name in WHERE_SET and value == WHERE_SET[name])
+        name: value
+        for name, value in estimator._record.parameters.items()
+        if name in names and not (name in WHERE_SET and value == WHERE_SET[name])
     }
-    if "class_weight" in parameters:  # keys of an object would be text
-        pairs = estimator.get_params(deep=False)["class_weight"].items()
-        parameters["class_weight"] = [
-            [plain("class_weight", label), float(weight)] for label, weight in pairs
-        ]
     if version < _STANDARDISING and isinstance(parameters["mechanism"], dict):
         parameters["mechanism"] = mechanism_then(parameters["mechanism"])
-    return {name: value for name, value in parameters.items() if name in _names(type(estimator), version)}
+    return parameters
 
 
 def parameters_of(kind: type[PrivateLinearModel], document: dict[str, Any]) -> dict[str, Any]:
@@ -79,7 +75,7 @@ def parameters_of(kind: type[PrivateLinearModel], document: dict[str, Any]) -> d
 
 def _hints(kind: type[PrivateLinearModel]) -> dict[str, Any]:
     hints = get_type_hints(kind.__init__)
-    return {name: hint for name, hint in hints.items() if name not in ("return", *_ELSEWHERE)}
+    return {name: hint for name, hint in hints.items() if name not in ("return", *HANDLES)}
 
 
 def _names(kind: type[PrivateLinearModel], version: int) -> list[str]:

@@ -7,14 +7,13 @@ import warnings
 
 from dperm.errors import DpermError
 from dperm.estimators.base import PrivateLinearModel
-from dperm.ledger import Ledger
 from dperm.ledger.chain import Anchor
 
 
 def note_file(model: PrivateLinearModel, path: str | os.PathLike[str]) -> None:
     """Call it once the file is written. What fails here is warned of: model and charge are what they were."""
-    ledger, citation = model.ledger, model.ledger_entry_
-    if not isinstance(ledger, Ledger) or citation is None or Anchor.of(citation).ledger != ledger.id:
+    ledger, citation = model._record.ledger, model.ledger_entry_
+    if ledger is None or citation is None or Anchor.of(citation).ledger != ledger.id:
         return
     try:
         ledger.note(model, path)

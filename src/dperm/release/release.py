@@ -17,6 +17,8 @@ from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.ledger import Ledger
+from dperm.ledger.book import SEARCH
+from dperm.ledger.chain import Anchor
 from dperm.models import read_document, read_model
 from dperm.release.deployment import Deployment
 from dperm.release.judged import check_about, read_judged
@@ -64,6 +66,11 @@ class Release:
         return bool(self.statement["relation"] == "add-remove")
 
     @property
+    def thresholds(self) -> tuple[Mapping[str, Any], ...]:
+        """All that were tuned after the fit, and paid for beside it."""
+        return () if self.estimator is None else self.estimator.privacy_.thresholds
+
+    @property
     def unit(self) -> str:
         """Whom the guarantee is about, in a word."""
         return "person" if of_persons(self.statement) else "row"
@@ -100,18 +107,32 @@ def read_release(
         deployment=told or Deployment(),
         deployed=told is not None,
         evaluation=judged,
-        spending=None if ledger is None else _paid(Path(ledger), statement, path.name),
+        spending=None if ledger is None else _paid(Path(ledger), estimator, path.name),
         file_sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
     )
 
 
-def _paid(path: Path, statement: Mapping[str, Any], name: str) -> Spending:
+def _paid(path: Path, estimator: PrivateLinearModel, name: str) -> Spending:
+    statement, thresholds = estimator.certificate_, estimator.privacy_.thresholds
     citation = statement["model"]["ledger_entry"]
     if citation is None:
         raise InvalidInput(
             f"{name} cites no ledger, so {path.name} did not pay for it. Fit with a ledger, or leave --ledger out."
         )
+    besides = [one["ledger_entry"] for one in thresholds if one["ledger_entry"] is not None]
     try:
-        return spending_of(Ledger(path), citation)
+        found = spending_of(Ledger(path), citation, besides)
     except InvalidInput as error:
         raise InvalidInput(f"{path.name} is not the ledger that paid for {name}: {error}") from None
+    claim = statement["guarantee"]
+    paid = next(entry for entry, _ in found.charges if entry.id == Anchor.of(citation).charge)
+    if (
+        claim is not None
+        and paid.kind == SEARCH
+        and paid.cost.epsilon(claim["delta"]) > 1.001 * claim["epsilon"]
+    ):
+        raise InvalidInput(
+            f"{path.name} charged a private search for {name}, which cost more than this file claims: a model that a "
+            "search chose has the guarantee of the whole search."
+        )
+    return found

@@ -1,7 +1,8 @@
-"""What a ledger says about one release: the budget before it, after it and now."""
+"""What a ledger says about one release, its thresholds included: the budget before it, after it and now."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dperm.ledger import Ledger
@@ -20,7 +21,7 @@ class Spending:
     head: str
     dataset: str
     unit: str
-    charge: int
+    cited: tuple[int, ...]
     cap: Budget
     before: float
     alone: float
@@ -31,18 +32,23 @@ class Spending:
 
     @property
     def later(self) -> int:
-        """How many charges came after this one."""
-        return sum(entry.id > self.charge for entry, _ in self.charges)
+        """How many charges came after those of this release."""
+        return sum(entry.id > self.cited[-1] for entry, _ in self.charges)
 
 
-def spending_of(ledger: Ledger, citation: str) -> Spending:
-    """Raises if the ledger's history does not hold the cited charge."""
-    ledger.check(citation)
-    anchor = Anchor.of(citation)
-    assert anchor.charge is not None
-    paid = next(entry for entry in ledger.entries() if entry.id == anchor.charge)
+def spending_of(ledger: Ledger, citation: str, besides: Sequence[str] = ()) -> Spending:
+    """Of the charge of a fit, and of those ``besides`` that were made to the same dataset.
+
+    Raises if the ledger's history does not hold a charge that is cited of it.
+    """
+    own = [citation, *(other for other in besides if Anchor.of(other).ledger == ledger.id)]
+    for anchor in own:
+        ledger.check(anchor)
+    ids = {Anchor.of(anchor).charge for anchor in own}
+    paid = next(entry for entry in ledger.entries() if entry.id == Anchor.of(citation).charge)
     cap = ledger.cap(paid.dataset)
     counted = [entry for entry in ledger.entries(paid.dataset) if entry.counts]
+    cited = [entry for entry in counted if entry.id in ids]
     parts = {entry.partition for entry in counted} - {None} if paid.partition is None else {paid.partition}
 
     def spent(last: int) -> float:
@@ -61,11 +67,11 @@ def spending_of(ledger: Ledger, citation: str) -> Spending:
         head=ledger.head,
         dataset=paid.dataset,
         unit=ledger.unit(paid.dataset),
-        charge=paid.id,
+        cited=tuple(entry.id for entry in cited),
         cap=cap,
-        before=spent(paid.id - 1),
-        alone=paid.cost.epsilon(cap.delta),
-        after=spent(paid.id),
+        before=spent(cited[0].id - 1),
+        alone=compose(entry.cost for entry in cited).epsilon(cap.delta),
+        after=spent(cited[-1].id),
         now=ledger.spent(paid.dataset),
         remaining=ledger.remaining(paid.dataset),
         charges=tuple((entry, entry.cost.epsilon(cap.delta)) for entry in counted),

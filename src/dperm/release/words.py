@@ -172,9 +172,12 @@ def composition(release: Release) -> str:
     count = sum(int(group["count"]) for group in groups)
     inner = (
         f"The training makes {count:,} noisy release{'' if count == 1 else 's'}, whose joint price was computed by "
-        f"{release.statement['accountant']} and is the ε and δ stated."
+        f"{release.statement['accountant']} and is "
+        + (guarantee_words(release.statement["budget"]) if release.thresholds else "the ε and δ stated")
+        + "."
     )
-    inner = " ".join(filter(None, [inner, intervals_words(release), evaluation_words(release)]))
+    said = [inner, intervals_words(release), threshold_words(release), evaluation_words(release)]
+    inner = " ".join(filter(None, said))
     if release.spending is None:
         return inner
     spent, kept = release.spending, kept_for(release)
@@ -190,6 +193,23 @@ def intervals_words(release: Release) -> str:
     if "inference" not in release.statement:
         return ""
     return f"The last of them, {release.statement['releases'][-1]['name']}, is what confidence intervals are made of."
+
+
+def threshold_words(release: Release) -> str:
+    """What thresholds that were tuned after the fit cost besides."""
+    if not release.thresholds:
+        return ""
+    told = "; ".join(
+        guarantee_words(one) if one["private"] else "noise that can be predicted"
+        for one in release.thresholds
+    )
+    many = len(release.thresholds) > 1
+    return (
+        f"The threshold between the two classes was chosen from noisy counts of margins, {len(release.thresholds)} "
+        f"times, of which the last is in force ({told}): each is paid for."
+        if many
+        else f"The threshold between the two classes was chosen from noisy counts of margins ({told})."
+    ) + " The ε and δ stated are those of fit and threshold added up, for rows that are in both."
 
 
 def kept_for(release: Release) -> str:

@@ -130,8 +130,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    privacy_: PrivacyReport
-
     def __init__(
         self,
         estimator: PrivateLinearModel,
@@ -220,6 +218,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         report = search_report(model, plan, targets, task, whole, params, settings)
         return self._store(model, params, score, report, entry)
 
+    @property
+    def privacy_(self) -> PrivacyReport:
+        """That of the best estimator: the whole search, and what was released after it."""
+        return self.best_estimator_.privacy_
+
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """What the best estimator predicts."""
         check_is_fitted(self)
@@ -230,13 +233,13 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return float(self.best_estimator_.score(X, y))
 
-    @available_if(lambda self: hasattr(self.estimator, "decision_function"))  # type: ignore[untyped-decorator]
+    @available_if(lambda self: hasattr(_judging(self), "decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Margins of the best estimator."""
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.decision_function(X))
 
-    @available_if(lambda self: hasattr(self.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
+    @available_if(lambda self: hasattr(_judging(self), "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of the best estimator."""
         check_is_fitted(self)
@@ -364,7 +367,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             model.ledger_entry_ = self.ledger_entry_ = entry
         model._bind()
         self.best_estimator_, self.best_params_, self.best_score_ = model, dict(params), score
-        self.privacy_ = report
         return self
 
 
@@ -374,6 +376,11 @@ def _refuse(unfit: Mapping[str, Any]) -> None:
         raise Unsupported(_BY_ROWS)
     for name in unfit.keys() - {"groups"}:
         raise TypeError(f"fit() of a search got an unexpected keyword argument {name!r}; it takes X and y.")
+
+
+def _judging(search: PrivateSearchCV) -> Any:
+    """What predicts: the best estimator, once there is one."""
+    return getattr(search, "best_estimator_", search.estimator)
 
 
 def _plan_of(model: PrivateLinearModel, task: Task) -> Plan:

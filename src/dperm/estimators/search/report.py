@@ -7,7 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from dperm.certificate.cautions import Caution, cautions
-from dperm.certificate.statement import SETTINGS_ASSUMED, assumptions, taken_for_granted
+from dperm.certificate.statement import (
+    CHOSEN_ON_PUBLIC,
+    GRID_ASSUMED,
+    SETTINGS_ASSUMED,
+    assumptions,
+    taken_for_granted,
+)
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.report import PrivacyReport
 from dperm.estimators.search.candidates import in_words
@@ -18,7 +24,6 @@ from dperm.problem import Problem
 
 NAME = "private search"
 ACCOUNTANT = "Renyi price of the best of a random number of candidates (Papernot & Steinke 2022)"
-GRID_ASSUMED = "x_norm, param_grid and every other setting were chosen without looking at the data."
 SECRET = "The number of candidates, and so the time of the search, is kept secret."
 
 
@@ -50,10 +55,7 @@ def report_on_public_choice(
     n_public: int,
 ) -> PrivacyReport:
     """The report of the one private fit, which says where its settings were chosen."""
-    chosen = (
-        f"{in_words(params)} was chosen by cross-validation on {n_public} rows of public_data, which "
-        "are public and not protected; every other setting was chosen without looking at the data."
-    )
+    chosen = CHOSEN_ON_PUBLIC.format(in_words(params), n_public)
     return PrivacyReport.of(statement_of_fit(model, plan, targets, chosen))
 
 
@@ -68,7 +70,8 @@ def search_report(
 ) -> PrivacyReport:
     """The guarantee of the whole.
 
-    The model's statement for machines is that of one fit, so it claims nothing and points to the whole.
+    The model's statement for machines is that of one fit, so it claims nothing and points to the whole: its part
+    ``search`` says so.
     """
     inner = PrivacyReport.of(statement_of_fit(model, plan, targets, GRID_ASSUMED))
     epsilon, delta = float(whole.epsilon), float(whole.delta)
@@ -76,7 +79,12 @@ def search_report(
         "this statement of one fit claims nothing by itself: the model was chosen by a private search, whose "
         f"guarantee for the whole is epsilon = {epsilon:g}, delta = {delta:g}."
     )
-    statement = {**inner.statement, "guarantee": None, "reason": inner.reason or pointer}
+    statement = {
+        **inner.statement,
+        "guarantee": None,
+        "reason": inner.reason or pointer,
+        "search": {"epsilon": epsilon, "delta": delta},
+    }
     granted = taken_for_granted(
         whole_problem(plan, task), targets, (*inner.statement["around"], *plan.assumptions, SECRET)
     )
@@ -84,16 +92,15 @@ def search_report(
     return replace(
         inner,
         claim=None if inner.claim is None else {"epsilon": epsilon, "delta": delta},
-        epsilon=epsilon,
-        delta=delta,
+        budget={"epsilon": epsilon, "delta": delta},
         mechanism=NAME,
         accountant=f"{ACCOUNTANT}, and the last fit, added up" if refitted else ACCOUNTANT,
         settings={
             "best": in_words(params),
             "trained_by": inner.settings.get("mechanism", inner.mechanism),
             **settings,
-            "model_epsilon": inner.epsilon,
-            "model_delta": inner.delta,
+            "model_epsilon": inner.budget["epsilon"],
+            "model_delta": inner.budget["delta"],
         },
         n_rows=task.n_rows,
         noise_on=f"{inner.noise_on}; and on the score of every candidate",

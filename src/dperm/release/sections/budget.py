@@ -6,7 +6,7 @@ from dperm.certificate.numerals import written
 from dperm.release.html import Html, blank, facts, paragraph, section, table
 from dperm.release.release import Release
 from dperm.release.spending import Spending
-from dperm.release.words import evaluation_words, kept_for
+from dperm.release.words import evaluation_words, kept_for, threshold_words
 
 MOST_CHARGES = 15
 
@@ -21,7 +21,11 @@ def budget(release: Release) -> Html:
 
 def _besides(release: Release) -> Html:
     said = evaluation_words(release)
-    return paragraph(f"{said} Whoever is in both tables pays for both.") if said else Html("")
+    tuned = threshold_words(release)
+    return Html(
+        (paragraph(tuned) if tuned else "")
+        + (paragraph(f"{said} Whoever is in both tables pays for both.") if said else "")
+    )
 
 
 def _told(release: Release) -> list[str]:
@@ -68,7 +72,7 @@ def _shown(spent: Spending, protects: str) -> list[str]:
     left_out = len(spent.charges) - len(listed)
     charges = [
         (
-            f"{entry.id}" + (" (this one)" if entry.id == spent.charge else ""),
+            f"{entry.id}" + (" (this one)" if entry.id in spent.cited else ""),
             entry.time[:10],
             entry.label or "",
             entry.mechanism,
