@@ -53,6 +53,10 @@ OF_PLAIN = {
     "a release from nowhere": lambda row_map: row_map.update(released=[[0.0] * 3]),
     "a bound less": lambda row_map: row_map.update(linear=True),
     "a truth of 0": lambda row_map: row_map.update(linear=0),
+    "an empty centre": lambda row_map: row_map.update(centre=[]),
+    "an empty scale": lambda row_map: row_map.update(scale=[]),
+    "a centre that is false": lambda row_map: row_map.update(centre=False),
+    "no list of releases": lambda row_map: row_map.update(released=None),
 }
 CASES = [(case, edit) for case in STANDARDISED for edit in {**EDITS, **OF_STANDARDISED}]
 CASES += [(case, edit) for case in PLAIN for edit in {**EDITS, **OF_PLAIN}]

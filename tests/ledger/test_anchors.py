@@ -135,6 +135,18 @@ def test_a_history_that_no_ledger_writes_is_refused_even_with_its_hashes(path, l
         Ledger(path)
 
 
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_a_history_has_no_parts_that_the_ledger_would_refuse(path, neighbours):
+    made = Ledger.create(path, epsilon=1.0, delta=DELTA, neighbours=neighbours)
+    made.declare_partitions(["a", "b"], fixed_membership=True)
+    rewrite(path, lambda events: [*events[:-1], {**events[-1], "fixed_membership": False}])
+    if neighbours == "add-remove":
+        assert Ledger(path).partition("a").spent() == 0
+        return
+    with pytest.raises(InvalidInput, match="none that a ledger writes"):
+        Ledger(path)
+
+
 def test_a_strict_history_holds_no_void_charge(path):
     Ledger.create(path, epsilon=1.0, delta=DELTA, strict=True).charge(gaussian(0.5))
 

@@ -84,26 +84,26 @@ def test_saving_a_model_notes_its_file_and_digest_once(ledger, tmp_path):
 
 def test_a_model_without_its_ledger_is_noted_by_hand(ledger, tmp_path):
     save_model(fitted(None), tmp_path / "free.json")
-    model = fitted(ledger)
-    model.set_params(ledger=None)
-    save_model(model, tmp_path / "m.json")
-    assert ledger.entries()[0].files == ()
+    save_model(fitted(ledger), tmp_path / "own.json")
+    save_model(load_model(tmp_path / "own.json"), tmp_path / "m.json")  # a loaded model has no ledger at hand
+    assert ledger.entries()[0].files == ("own.json",)
     assert run(["ledger", "note", str(ledger.path), str(tmp_path / "m.json")]) == 0
-    assert ledger.entries()[0].files == ("m.json",)
+    assert ledger.entries()[0].files == ("own.json", "m.json")
     assert run(["ledger", "note", str(ledger.path), str(tmp_path / "free.json")]) == 1
     with pytest.raises(InvalidInput, match="was fitted with a ledger"):
         ledger.note(load_model(tmp_path / "free.json"), "free.json")
 
 
-def test_another_ledger_is_not_told(ledger, tmp_path):
+@pytest.mark.parametrize("other", [True, False])
+def test_the_ledger_of_the_fit_is_told_whatever_is_set_later(ledger, tmp_path, other):
     model = fitted(ledger)
-    other = Ledger.create(tmp_path / "other.db", epsilon=1.0, delta=1e-6)
-    model.set_params(ledger=other)
+    another = Ledger.create(tmp_path / "other.db", epsilon=1.0, delta=1e-6)
+    model.set_params(ledger=another if other else None)
     save_model(model, tmp_path / "m.json")
-    assert other.entries() == []
-    assert ledger.entries()[0].files == ()
+    assert another.entries() == []
+    assert ledger.entries()[0].files == ("m.json",)
     with pytest.raises(InvalidInput, match="another ledger"):
-        other.note(model, "m.json")
+        another.note(model, "m.json")
 
 
 def test_a_ledger_that_is_gone_does_not_stop_the_model_from_being_saved(ledger, tmp_path):

@@ -144,11 +144,11 @@ def _check(one: Threshold, document: Mapping[str, Any], statement: Mapping[str, 
     mu = gaussian_mu(Budget(one.epsilon, one.delta))
     if one.bins != bins_for(math.sqrt(rows) / mu, one.n_rows):
         raise InvalidInput("threshold, bins is not what the rule gives for its noise and number of rows.")
-    if not one.noise_scale > 0 or not _price(_mu(one)).meets(one.epsilon, one.delta):
-        raise InvalidInput("threshold: its noise costs more than the epsilon and delta that it states.")
     planned = gaussian_noise(math.sqrt(rows), 2 * one.bins, mu).scale
-    if not math.isclose(one.noise_scale, planned, rel_tol=CLOSE):
+    if one.noise_scale > planned * (1 + CLOSE):
         raise InvalidInput("threshold, noise_scale is not what its epsilon and delta give.")
+    if one.noise_scale < planned * (1 - CLOSE) or not _price(_mu(one)).meets(one.epsilon, one.delta):
+        raise InvalidInput("threshold: its noise costs more than the epsilon and delta that it states.")
     _check_margin(one, document, statement)
 
 

@@ -37,7 +37,10 @@ _BY_ROWS = (
     "this model was trained by rows, so its guarantee is for one row, and a threshold by person beside it has no "
     "guarantee for a person to add to. Leave groups out, or fit with groups."
 )
-_SHARDS_OF_PERSONS = "a threshold is not tuned on shards that hold the ids of persons. Give the rows as an array or frame, with groups."
+_SHARDS_OF_PERSONS = (
+    "a threshold is not tuned on shards that hold the ids of persons. Give the rows as an array or frame, with "
+    "groups."
+)
 
 
 @dataclass(frozen=True, kw_only=True)

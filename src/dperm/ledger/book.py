@@ -67,8 +67,9 @@ class Book:
     Guarantee
     ---------
     ``take`` refuses an event that no ledger would have written: a cap that rises, a second way to cut a dataset, parts
-    that cannot be charged side by side, a unit that is declared twice or after a charge, a charge to what was never declared or for a unit that does not count
-    there, a charge that is settled twice, or in a strict ledger made void, and a note that gives a charge two digests.
+    that cannot be charged side by side, a unit that is declared twice or after a charge, a charge to what was never
+    declared or for a unit that does not count there, a charge that is settled twice, or in a strict ledger made void,
+    and a note that gives a charge two digests.
     """
 
     id: str

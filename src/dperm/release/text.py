@@ -16,6 +16,7 @@ from dperm.release.words import (
     guarantee_words,
     kept_for,
     model_words,
+    threshold_words,
     unprotected,
 )
 
@@ -87,16 +88,19 @@ def _attacks(release: Release) -> str:
 
 def _budget(release: Release) -> str:
     spent, cited = release.spending, release.statement["model"]["ledger_entry"]
+    tuned = [line for line in (threshold_words(release),) if line]
     if spent is not None:
         return _listed(
             "Budget",
             [
                 f"before ε = {written(spent.before, 4)}, after ε = {written(spent.after, 4)}, cap "
                 f"ε = {written(spent.cap.epsilon)} at δ = {written(spent.cap.delta)} "
-                f"({spent.dataset}{kept_for(release)})"
+                f"({spent.dataset}{kept_for(release)})",
+                *tuned,
             ],
         )
-    return _listed("Budget", ["not charged to a ledger" if cited is None else f"charged: {cited}"])
+    charged = "not charged to a ledger" if cited is None else f"charged: {cited}"
+    return _listed("Budget", [charged, *tuned])
 
 
 def _evaluation(release: Release) -> str:
