@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.metrics import roc_auc_score
 
-from dperm.evaluation.bins import DEFAULTS, default_bins
+from dperm.estimators.margin_bins import DEFAULTS, default_bins
 from dperm.evaluation.class_figures import class_figures
 from dperm.evaluation.classifying import Judged, class_constraints, class_counts, class_design, loss_cap
 from dperm.evaluation.estimates import Estimates

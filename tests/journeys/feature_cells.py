@@ -131,7 +131,9 @@ def schema_of(task: str, by_person: bool) -> Schema:
         else {"name": "value", "range": [-1, 1]}
     )
     features = {"age": {"range": [18, 90]}, "town": {"categories": ["north", "south"]}}
-    return Schema.from_dict({**({"person": "who"} if by_person else {}), "target": target, "features": features})
+    return Schema.from_dict(
+        {**({"person": "who"} if by_person else {}), "target": target, "features": features}
+    )
 
 
 TABLE = pa.table({"age": AGE, "town": TOWN, "label": LABEL, "value": VALUE, "who": IDS})

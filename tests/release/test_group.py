@@ -8,7 +8,8 @@ from release_models import model_file
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from dperm.models import read_document, verify
+from dperm import verify
+from dperm.models import read_document
 from dperm.release.group import claimed_delta, group_privacy
 from dperm.release.sections.people import at_most
 

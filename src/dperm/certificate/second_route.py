@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from dperm.certificate.accountant import Price
 from dperm.certificate.facts import Facts
@@ -13,6 +13,15 @@ from dperm.certificate.routes.evidence import Evidence
 from dperm.errors import InvalidInput
 from dperm.mechanisms import resolve
 from dperm.privacy import Budget
+
+
+class Promised(Protocol):
+    """What a price is held against."""
+
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def delta(self) -> float: ...
 
 
 def stated_route(statement: Mapping[str, Any]) -> Route | None:
@@ -36,15 +45,15 @@ def check_constants(statement: Mapping[str, Any]) -> str:
     return f"{problem['loss']} loss, bounds of rows and gradients, number of coefficients"
 
 
-def check_price(price: Price, evidence: Evidence) -> str:
+def check_price(price: Price, promised: Promised) -> str:
     """The price by the second accountant, against the claim."""
-    reached = price.delta(evidence.epsilon)
-    if not price.meets(evidence.epsilon, evidence.delta):
+    reached = price.delta(promised.epsilon)
+    if not price.meets(promised.epsilon, promised.delta):
         raise InvalidInput(
-            f"the noise costs delta = {reached:.6g} at epsilon = {evidence.epsilon:g}, above the "
-            f"{evidence.delta:g} claimed ({price.how})."
+            f"the noise costs delta = {reached:.6g} at epsilon = {promised.epsilon:g}, above the "
+            f"{promised.delta:g} claimed ({price.how})."
         )
-    return f"delta = {reached:.6g} at epsilon = {evidence.epsilon:g} ({price.how})"
+    return f"delta = {reached:.6g} at epsilon = {promised.epsilon:g} ({price.how})"
 
 
 def recomputed_price(route: Route, evidence: Evidence) -> Price:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from dperm.certificate.accountant import Price
 from dperm.certificate.constants import unproven
+from dperm.certificate.examining import Examination
 from dperm.certificate.facts import Facts
 from dperm.certificate.inference import check_told
 from dperm.certificate.older import check_not_centred
@@ -26,10 +25,7 @@ from dperm.certificate.second_route import (
 from dperm.certificate.statement import CAUTION, NOT_MET, check_digests
 from dperm.certificate.structure import check_claim, check_file, check_parameters
 from dperm.certificate.threshold import Threshold, check_thresholds, price_with, thresholds_in, total
-from dperm.certificate.verdict import FORMULA, REPLANNED, SECOND, STRUCTURE, Check, Requirements, Verdict
-from dperm.errors import DpermError
-
-_BROKEN = (ArithmeticError, ValueError, TypeError, LookupError, MemoryError, AssertionError, DpermError)
+from dperm.certificate.verdict import FORMULA, REPLANNED, SECOND, STRUCTURE, Requirements, Verdict
 
 
 def verify(
@@ -93,32 +89,15 @@ def verify(
     return examination.verdict(requirements)
 
 
-class _Examination:
-    """The checks made so far."""
+class _Examination(Examination):
+    """The checks made so far, and the price that they found."""
 
     def __init__(self) -> None:
-        self.checks: list[Check] = []
+        super().__init__()
         self.statement: Mapping[str, Any] | None = None
         self.thresholds: tuple[Threshold, ...] = ()
         self.price: Price | None = None
         self.not_checked: tuple[str, ...] = ()
-
-    @property
-    def sound(self) -> bool:
-        return all(check.passed for check in self.checks)
-
-    def run(self, name: str, route: str, work: Callable[[], Any]) -> Any:
-        """Do one check: an error is a failure, a text tells what was found."""
-        value, detail, passed = None, "", True
-        try:
-            with np.errstate(divide="raise", over="raise", invalid="raise"):
-                value = work()
-            detail = value if isinstance(value, str) else "as it should be"
-        except _BROKEN as error:
-            passed = False
-            detail = str(error) or type(error).__name__
-        self.checks.append(Check(name=name, route=route, passed=passed, detail=detail))
-        return value
 
     def recompute(self, statement: Mapping[str, Any]) -> None:
         """Sensitivities by the formulas of the proof page, then the price by the second accountant."""

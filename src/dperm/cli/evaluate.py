@@ -47,8 +47,8 @@ _LOCAL_ALONE = "--local shows exact figures and spends nothing: leave out {}."
 @click.option(
     "--bins",
     type=int,
-    show_default="32, or fewer where noise is large",
-    help="Bins of the scores, for AUC and curves; an even number.",
+    show_default="64, or fewer where noise is large",
+    help="Bins of the scores, for AUC and curves.",
 )
 @click.option(
     "--error-bound",
@@ -91,8 +91,8 @@ def evaluate(
     DATA is a CSV or Parquet file with the columns of the model's schema, the target among them, and rows that the model
     was not trained on. One release of noisy counts is made, and everything shown follows from it. A ledger is charged
     once, before a cell of DATA is read; if nobody in DATA was in the training table, give the test rows a dataset of
-    their own there. Of a model whose schema names persons one row of each counts, the first; their ids are read before
-    the charge, to count them.
+    their own there. Of a model whose schema names persons each of them counts once, each of k rows as 1/k; their ids
+    are read before the charge, to count them.
 
     \b
     Examples:
@@ -140,7 +140,7 @@ def evaluate(
         max_rows=max_rows,
         ledger=None if ledger_path is None else Ledger(ledger_path),
         dataset=dataset_name,
-        groups=None if local else rows.groups,
+        groups=rows.groups,
         bins=bins,
         error_bound=error_bound,
         local=local,

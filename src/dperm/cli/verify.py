@@ -1,4 +1,4 @@
-"""``dperm verify``: check the certificate inside a saved model."""
+"""``dperm verify``: check what a saved model, an evaluation or mean predictions state of their guarantee."""
 
 import math
 from dataclasses import asdict
@@ -25,8 +25,8 @@ def _limit(name: str, letter: str) -> Decorator:
     )
 
 
-@click.command(short_help="Check the certificate inside a saved model.")
-@click.argument("model", shell_complete=completion.files)
+@click.command(short_help="Check the guarantee that a saved file states.")
+@click.argument("file", shell_complete=completion.files)
 @_limit("--max-epsilon", "ε")
 @_limit("--max-delta", "δ")
 @click.option(
@@ -40,17 +40,18 @@ def _limit(name: str, letter: str) -> Decorator:
 @click.pass_context
 def verify(
     ctx: click.Context,
-    model: str,
+    file: str,
     max_epsilon: float | None,
     max_delta: float | None,
     unit: str | None,
     as_json: bool,
 ) -> None:
-    """Recompute the guarantee of a saved model by a second route, and say in the first line whether it stands.
+    """Recompute the guarantee that a file states by a second route, and say in the first line whether it stands.
 
-    Sensitivities follow anew from the declared constants by the formulas of the proofs; a second accountant, which
-    shares no code with the first, prices the stated noise; then the whole fit is planned once more. No data are
-    needed.
+    FILE is a saved model, an evaluation or mean predictions. Sensitivities follow anew from the declared constants by
+    the formulas of the proofs; a second accountant, which shares no code with the first, prices the stated noise; then
+    the whole release is planned once more. Figures of an evaluation and means are made again from the released numbers.
+    No data are needed.
 
     \b
     Exit codes:
@@ -60,17 +61,20 @@ def verify(
       2  the command line was wrong
 
     \b
-    Example:
+    Examples:
       dperm verify model.json --max-epsilon 1 --max-delta 1e-6 --unit row
+      dperm verify evaluation.json --max-epsilon 0.5
     """
-    from dperm.certificate import verify as examine
-    from dperm.models import read_document, read_model
+    from dperm.models import read_model
+    from dperm.models.form import FORMAT
+    from dperm.verifying import read_statement
+    from dperm.verifying import verify as examine
 
     try:
-        document = read_document(model)
+        document = read_statement(file)
         verdict = examine(document, max_epsilon=max_epsilon, max_delta=max_delta, unit=unit)
-        if verdict.accepted:
-            read_model(model)  # what is stated may be true of a file that no model can be made of
+        if verdict.accepted and document["format"] == FORMAT:
+            read_model(file)  # what is stated may be true of a file that no model can be made of
     except InvalidInput as error:
         if as_json:
             print_json({"ok": False, "verdict": f"NOT OK: {error}"})
@@ -78,7 +82,7 @@ def verify(
             click.echo(f"NOT OK: {error}")
         ctx.exit(1)
     if as_json:
-        print_json(_as_dict(verdict))
+        print_json({"format": document["format"], **_as_dict(verdict)})
     else:
         _show(verdict)
     ctx.exit(0 if verdict.ok else 1)

@@ -13,25 +13,30 @@ from dperm.certificate.document import plain
 from dperm.errors import InvalidInput
 from dperm.estimators.apart import made, margins_and_targets
 from dperm.estimators.labels import encode_labels
+from dperm.estimators.margin_bins import DEFAULTS, check_bins
 from dperm.estimators.persons import GroupedRows
-from dperm.evaluation.bins import DEFAULTS, check_bins
-from dperm.evaluation.classifying import Judged, class_counts, class_design, judged, loss_cap
+from dperm.evaluation.classifying import Judged, class_counts, class_design, judged
 from dperm.evaluation.design import Integers
 from dperm.evaluation.exact import exact_class_figures, exact_regression_figures
 from dperm.evaluation.figures import figures
-from dperm.evaluation.found import LOCAL_NOTE, SEEDED_NOTE
+from dperm.evaluation.found import LOCAL_NOTE
+from dperm.evaluation.notes import notes_of
+from dperm.evaluation.owners import Owners
 from dperm.evaluation.paying import (
-    BY_PERSON,
+    ONCE,
     Purse,
     check_read,
     grouped_rows,
+    persons_of,
     public_rows,
     recorded,
     telling_nothing,
+    unit_of,
 )
 from dperm.evaluation.planning import Plan, plan_for
 from dperm.evaluation.regressing import regression_counts
 from dperm.evaluation.result import Evaluation
+from dperm.evaluation.scales import ScoreBins, scales_of
 from dperm.evaluation.subject import Subject, subject_of
 from dperm.ledger import Ledger
 from dperm.neighbours import Neighbours
@@ -47,14 +52,15 @@ NEITHER = (
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """What was read: classes as ``Judged``, or predictions and targets."""
+    """What was read: classes as ``Judged``, or predictions and targets; and whose rows they are."""
 
     judged: Judged | None
     predicted: Vector
     targets: Vector
+    owners: Owners
 
     def __len__(self) -> int:
-        return len(self.targets)
+        return self.owners.count
 
 
 def evaluate(
@@ -89,15 +95,15 @@ def evaluate(
         Charged once, before a row is read. If nobody in the test rows was in the training rows, they are a dataset of
         their own.
     bins : int, optional
-        Of the scores, for areas and curves; by default 32, or fewer where noise is large.
+        Of the scores, for areas and curves; by default 64, or fewer where noise is large.
     error_bound : float, optional
         Of a regression: larger errors count as this one, in units of the target; by default the length of its range. It
         must be known without the rows. Noise on MAE falls with it, on the squared errors with its square.
     random_state
         Anything but None makes the noise predictable, and the result not private.
     groups : array-like of shape (n_samples,), optional
-        The id of the person of each row. The guarantee is then for a person with all rows: one row of each counts, the
-        first, and ``max_rows`` bounds the persons.
+        The id of the person of each row. Every person then counts once, each of k rows as 1/k, the guarantee is for a
+        person with all rows, and ``max_rows`` bounds the persons.
     local : bool
         Exact figures without noise, for the owner of the rows alone. Not private, not to be published; no budget.
 
@@ -125,21 +131,20 @@ def evaluate(
     if local:
         if budget is not None or ledger is not None or dataset is not None:
             raise InvalidInput("local figures spend nothing: leave out budget, ledger and dataset.")
-        if groups is not None:
-            raise InvalidInput("local figures are those of all rows, whoever they are of: leave out groups.")
-        return _exact(subject, X, y, DEFAULTS[0] if bins is None else bins)
+        return _exact(subject, X, y, DEFAULTS[0] if bins is None else bins, persons_of(X, groups))
     if not isinstance(budget, Budget):
         raise InvalidInput(NEITHER[0].upper() + NEITHER[1:])
     purse = Purse.checked(ledger, dataset, random_state)
     grouped = grouped_rows(X, groups, purse, "persons" in subject.model.privacy_.statement)
     told, public = public_rows(X, budget, relation, max_rows, purse, grouped)
     plan, gate = (
-        plan_for(subject, budget, relation, public, bins, error_bound),
+        plan_for(subject, scales_of(subject), budget, relation, public, bins, error_bound),
         Gate.from_random_state(random_state),
     )
 
     def read() -> _Rows:
-        rows = _read(subject, X, y, relation, grouped)
+        # Places move with the number of rows of a person, whatever the relation.
+        rows = _read(subject, X, y, relation if grouped is None else Neighbours.ADD_REMOVE, grouped)
         check_read(len(rows), told, max_rows)
         return rows
 
@@ -147,18 +152,26 @@ def evaluate(
         return plan.release(plan.design.vector(_counts(subject, plan, rows)), gate)
 
     label = f"evaluation of model {subject.digest[:12]}"
-    unit = "row" if grouped is None else "person"
-    entry, released = purse.paid(plan, read, release, label, mechanism="evaluation", unit=unit)
+    entry, released = purse.paid(plan, read, release, label, mechanism="evaluation", unit=unit_of(grouped))
+    binned: dict[str, Any] = {"bins": None, "scales": []}
+    if plan.bins is not None:
+        binned = {"bins": plan.bins.count, "scales": plan.bins.to_list()}
     return Evaluation(
         **figures(subject, plan.design, released, plan.noise.scale, told, plan.bins, error_bound),
-        **_about(subject),
+        **_about(subject, grouped),
         rows=told,
         max_rows=max_rows,
         budget={"epsilon": budget.epsilon, "delta": budget.delta},
         neighbours=relation.value,
         ledger_entry=entry,
-        release=recorded(gate, plan, released) | {"bins": plan.bins, "error_bound": error_bound},
-        notes=_notes(subject, purse.secure, error_bound, grouped is not None),
+        release=recorded(gate, plan, released)
+        | binned
+        | {
+            "default_bins": bins is None and plan.bins is not None,
+            "error_bound": error_bound,
+            "probabilities": subject.has_probabilities,
+        },
+        notes=notes_of(subject, purse.secure, error_bound, grouped is not None),
     )
 
 
@@ -167,74 +180,61 @@ def _read(
 ) -> _Rows:
     """Margins and targets; a record is quoted by no error, and no warning tells of one.
 
-    Of rows that belong to persons the first of each is left: a person then changes what one row changes. Places move
-    with the number of rows of a person, so rows are such that margins do not depend on them.
+    The margin of a row does not depend on its place under add-remove.
     """
-    if grouped is not None:
-        relation = Neighbours.ADD_REMOVE
     with telling_nothing():
         if subject.steps:
             X = subject.transformed(made(X))
         margins, targets = margins_and_targets(subject.model, X, y, relation)
         if grouped is not None:
             grouped.check_rows(len(margins))
-            kept = grouped.kept(1)
-            margins, targets = margins[kept], targets[kept]
+        owners = Owners.of_rows(len(margins)) if grouped is None else Owners.of_persons(grouped)
         if subject.task == "regression":
             values = np.asarray(targets, np.float64)
             if not np.isfinite(values).all():
                 raise InvalidInput("y holds targets that are missing or not finite; leave such rows out.")
-            return _Rows(None, margins, values)
+            return _Rows(None, margins, values, owners)
         labels = encode_labels(targets, subject.classes)
-        return _Rows(judged(subject, margins, labels), margins, labels)
+        return _Rows(judged(subject, margins, labels), margins, labels, owners)
 
 
 def _counts(subject: Subject, plan: Plan, rows: _Rows) -> dict[str, Integers]:
     with np.errstate(all="ignore"):
         if rows.judged is None:
+            ends = subject.y_range
             return regression_counts(
-                plan.design, rows.predicted, rows.targets, subject.y_range, plan.error_bound
+                plan.design, rows.predicted, rows.targets, ends, plan.error_bound, rows.owners
             )
         assert plan.bins is not None
-        return class_counts(plan.design, rows.judged, len(subject.classes), plan.bins)
+        return class_counts(plan.design, rows.judged, len(subject.classes), plan.bins, rows.owners)
 
 
-def _exact(subject: Subject, X: Any, y: Any, bins: int) -> Evaluation:
-    rows = _read(subject, X, y, Neighbours.REPLACE_ONE)
+def _exact(subject: Subject, X: Any, y: Any, bins: int, grouped: GroupedRows | None) -> Evaluation:
+    rows = _read(subject, X, y, Neighbours.REPLACE_ONE, grouped)
     if not len(rows):
         raise InvalidInput("there are no rows to evaluate on.")
-    common = {"local": True, "rows": len(rows), "notes": (LOCAL_NOTE,), **_about(subject)}
+    common = {"local": True, "rows": len(rows), "table_rows": rows.owners.n_rows, **_about(subject, grouped)}
+    common["notes"] = (LOCAL_NOTE, *([] if grouped is None else [ONCE]))
     if rows.judged is None:
-        return Evaluation(metrics=exact_regression_figures(rows.predicted, rows.targets), **common)
+        found = exact_regression_figures(rows.predicted, rows.targets, rows.owners)
+        return Evaluation(metrics=found, **common)
     design = class_design(len(subject.classes), bins, subject.has_probabilities)
-    vector = design.vector(class_counts(design, rows.judged, len(subject.classes), bins))
-    found = figures(subject, design, vector, 0.0, len(rows), bins)
-    found["metrics"] |= exact_class_figures(rows.judged)
-    return Evaluation(**found, **common)
+    binned = ScoreBins(bins, scales_of(subject))
+    vector = design.vector(class_counts(design, rows.judged, len(subject.classes), binned, rows.owners))
+    made = figures(subject, design, vector, 0.0, len(rows), binned)
+    made["metrics"] |= exact_class_figures(rows.judged, rows.owners)
+    return Evaluation(**made, **common)
 
 
-def _about(subject: Subject) -> dict[str, Any]:
+def _about(subject: Subject, grouped: GroupedRows | None) -> dict[str, Any]:
     return {
+        "unit": unit_of(grouped),
         "task": subject.task,
         "model": subject.digest,
         "classes": plain("classes", subject.classes),
         "y_range": subject.y_range if subject.task == "regression" else None,
         "library": __version__,
     }
-
-
-def _notes(subject: Subject, secure: bool, error_bound: float | None, by_person: bool) -> tuple[str, ...]:
-    found = [] if secure else [SEEDED_NOTE]
-    if by_person:
-        found.append(BY_PERSON)
-    if subject.has_probabilities:
-        cap = loss_cap(len(subject.classes))
-        found.append(f"The log loss of one row counts {cap:.3g} at most.")
-    if subject.task == "regression":
-        found.append("Targets and predictions are cut off at the ends of the declared range.")
-    if error_bound is not None:
-        found.append(f"Errors larger than {error_bound:g} count as {error_bound:g}.")
-    return tuple(found)
 
 
 def _check_error_bound(subject: Subject, bound: Any) -> None:

@@ -7,10 +7,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.evaluation.classifying import AGAINST, CONFUSION, LOSS_SUMS, LOSSES, SCORES, loss_cap
+from dperm.evaluation.classifying import CONFUSION, LOSS_SUMS, LOSSES, loss_cap
 from dperm.evaluation.estimates import Estimates
 from dperm.evaluation.intervals import CLEAR, UNKNOWN, Figure, Z, bounded
-from dperm.evaluation.ratios import area_kernel, cell_ratio, mean, order_ratio
+from dperm.evaluation.ratios import area, area_kernel, cell_ratio, mean, order_ratio
+from dperm.evaluation.scales import AGAINST, SCORES
 
 Vector = NDArray[np.float64]
 
@@ -28,7 +29,7 @@ def class_figures(counts: Estimates, n_classes: int, bins: int) -> dict[str, Fig
         found["precision"] = cell_ratio(counts, CONFUSION, right, called)
         found["recall"] = cell_ratio(counts, CONFUSION, right, true)
         found["f1"] = cell_ratio(counts, CONFUSION, 2 * right, called + true)
-        found["auc"] = order_ratio(counts, SCORES, area_kernel(bins))
+        found["auc"] = area(counts, SCORES, bins)
     elif counts.design.has(f"{AGAINST} 0"):
         found["auc"] = _mean_area(counts, n_classes, bins)
     if counts.design.has(LOSSES):
@@ -85,7 +86,7 @@ def _mean_area(counts: Estimates, n_classes: int, bins: int) -> Figure:
     kernel, slope, total, sampled = area_kernel(bins), np.zeros(counts.design.size), 0.0, 0.0
     for k in range(n_classes):
         name = f"{AGAINST} {k}"
-        one = order_ratio(counts, name, kernel)
+        one = area(counts, name, bins)
         rest, own = np.split(counts.part(name), 2)
         if one.estimate is None or one.low is None or one.high is None or one.noise is None:
             return UNKNOWN

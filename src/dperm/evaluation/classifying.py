@@ -10,29 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, log_softmax, logit
 
-from dperm.evaluation.bins import place
 from dperm.evaluation.design import Design, Histogram, Integers, Part, Shares
 from dperm.evaluation.estimates import Constraints
+from dperm.evaluation.owners import Owners
+from dperm.evaluation.scales import AGAINST, CONFIDENCE, MOST_AGAINST, SCORES, ScoreBins, line_of, scores_of
 from dperm.evaluation.subject import Subject
 
 Vector = NDArray[np.float64]
 
-CONFUSION, SCORES, CONFIDENCE, AGAINST, LOSSES = (
-    "confusion",
-    "scores",
-    "confidence",
-    "one against the rest",
-    "losses",
-)
-MOST_AGAINST = 16
-"""Classes up to which each is also judged against all others: every one needs a histogram of its own."""
+CONFUSION, LOSSES = "confusion", "losses"
 FLOOR = 0.02
 LOSS_SUMS = ("log loss", "squared log loss", "Brier score", "squared Brier score")
 LOSS_WEIGHTS = (1.0, 0.5, 0.5, 0.25)  # squares only serve the intervals
-MARGIN_STRETCH = 3.0
-"""Margins without a link, such as those of an SVM, are binned as log odds once they are this much longer."""
-
-_FAR = 1e6  # a margin that overflowed is cut, so that what follows is a number whatever the row
 
 
 def loss_cap(n_classes: int) -> float:
@@ -86,24 +75,10 @@ class Judged:
 
 def judged(subject: Subject, margins: Vector, labels: Vector) -> Judged:
     """``labels`` as the losses take them."""
-    places = (labels > 0).astype(np.int64) if subject.task == "binary" else labels.astype(np.int64)
-    if subject.task == "binary":
-        margins = margins.reshape(-1)
-    odds = _scores(subject, margins)
-    return Judged(
-        places, np.clip(np.nan_to_num(odds), -_FAR, _FAR), subject.has_probabilities, line_of(subject)
-    )
-
-
-def line_of(subject: Subject) -> float:
-    """Where the model's own threshold lies among the scores."""
-    threshold = getattr(subject.model, "threshold_", None)
-    return 0.0 if threshold is None else float(_scores(subject, np.array([threshold.margin]))[0])
-
-
-def _scores(subject: Subject, margins: Vector) -> Vector:
-    odds = subject.loss.log_odds(margins) if subject.has_probabilities else MARGIN_STRETCH * margins
-    return np.asarray(odds, np.float64)
+    if subject.task != "binary":
+        return Judged(labels.astype(np.int64), scores_of(subject, margins), subject.has_probabilities)
+    scores = scores_of(subject, margins.reshape(-1))
+    return Judged((labels > 0).astype(np.int64), scores, subject.has_probabilities, line_of(subject))
 
 
 def class_design(n_classes: int, bins: int, has_probabilities: bool) -> Design:
@@ -121,36 +96,37 @@ def class_design(n_classes: int, bins: int, has_probabilities: bool) -> Design:
     return Design(tuple(parts))
 
 
-def class_counts(design: Design, rows: Judged, n_classes: int, bins: int) -> dict[str, Integers]:
-    """Where the rows fall. Every row is in one cell of each histogram."""
+def class_counts(
+    design: Design, rows: Judged, n_classes: int, bins: ScoreBins, owners: Owners | None = None
+) -> dict[str, Integers]:
+    """Where the rows fall. Every row is in one cell of each histogram; without ``owners`` each is on its own."""
+    owners = Owners.of_rows(len(rows.labels)) if owners is None else owners
     cells = {CONFUSION: rows.labels * n_classes + rows.predicted}
     if rows.binary:
-        cells[SCORES] = rows.labels * bins + place(rows.log_odds, bins)
+        cells[SCORES] = rows.labels * bins.count + bins.place(SCORES, rows.log_odds)
     elif design.has(f"{AGAINST} 0"):
         chances = rows.log_chances
         for k in range(n_classes):
-            cells[f"{AGAINST} {k}"] = (rows.labels == k) * bins + place(_odds(chances[:, k]), bins)
-    counts = {}
+            name = f"{AGAINST} {k}"
+            cells[name] = (rows.labels == k) * bins.count + bins.place(name, _odds(chances[:, k]))
     if design.has(CONFIDENCE):
         top = rows.log_chances.max(axis=1, initial=-np.inf)
-        cells[CONFIDENCE] = (rows.labels == rows.predicted) * bins + place(_odds(top), bins)
+        cells[CONFIDENCE] = (rows.labels == rows.predicted) * bins.count + bins.place(CONFIDENCE, _odds(top))
+    counts = {}
     for part in design.parts:
         if isinstance(part, Histogram):
-            counts[part.name] = part.count(cells[part.name])
+            counts[part.name] = part.count(cells[part.name], owners)
         elif isinstance(part, Shares):
             share, brier = rows.losses / loss_cap(n_classes), rows.brier
-            counts[part.name] = part.count(
-                np.column_stack([share, np.minimum(share, 1.0) ** 2, brier, brier**2])
-            )
+            columns = np.column_stack([share, np.minimum(share, 1.0) ** 2, brier, brier**2])
+            counts[part.name] = part.count(columns, owners)
     return counts
 
 
-def class_constraints(
-    design: Design, n_classes: int, bins: int, n_rows: int | None, line: float = 0.0
-) -> Constraints:
+def class_constraints(design: Design, n_classes: int, bins: ScoreBins, n_rows: int | None) -> Constraints:
     """All histograms count the same rows, as many as are public, and agree on what they both tell.
 
-    Scores are parted at 0. Where the prediction is not, they tell of the labels alone what the confusion tells.
+    Scores of two classes are parted where the prediction is.
     """
     equations: list[tuple[Vector, float]] = []
     labels, predicted = np.divmod(np.arange(n_classes**2), n_classes)
@@ -160,14 +136,12 @@ def class_constraints(
 
     if n_rows is not None:
         equal((CONFUSION, np.ones(n_classes**2)), to=float(n_rows))
-    label, bin_ = np.divmod(np.arange(2 * bins), bins)
-    above = bin_ >= bins // 2
+    label, bin_ = np.divmod(np.arange(2 * bins.count), bins.count)
     if design.has(SCORES):
-        for side in range(4) if line == 0 else ():
+        above = bin_ >= bins.scales[SCORES].cut(bins.count)
+        for side in range(4):
             here = (label == side // 2) & (above == side % 2)
             equal((CONFUSION, (np.arange(4) == side) * 1.0), (SCORES, -1.0 * here))
-        for k in () if line == 0 else range(2):
-            equal((CONFUSION, 1.0 * (labels == k)), (SCORES, -1.0 * (label == k)))
     for k in range(n_classes):
         if design.has(f"{AGAINST} {k}"):
             equal((CONFUSION, 1.0 * (labels == k)), (f"{AGAINST} {k}", -1.0 * (label == 1)))

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dperm.evaluation.bins import limits
-from dperm.evaluation.classifying import CONFIDENCE, SCORES
 from dperm.evaluation.estimates import Estimates
 from dperm.evaluation.intervals import Figure
 from dperm.evaluation.ratios import cell_ratio
+from dperm.evaluation.scales import CONFIDENCE, SCORES, ScoreBins
 
 MOST_POINTS = 10
 FEWEST_ROWS = 20.0
@@ -40,10 +39,10 @@ class Group:
     observed: Figure
 
 
-def roc(counts: Estimates, bins: int) -> list[RocPoint]:
+def roc(counts: Estimates, bins: ScoreBins) -> list[RocPoint]:
     """A point for each inner edge, from the highest threshold down."""
-    label, place = np.divmod(np.arange(2 * bins), bins)
-    ends = limits(bins)
+    label, place = np.divmod(np.arange(2 * bins.count), bins.count)
+    ends = bins.limits(SCORES)
     return [
         RocPoint(
             threshold=float(ends[edge]),
@@ -54,15 +53,16 @@ def roc(counts: Estimates, bins: int) -> list[RocPoint]:
                 counts, SCORES, 1.0 * ((label == 1) & (place >= edge)), 1.0 * (label == 1)
             ),
         )
-        for edge in range(bins - 1, 0, -1)
+        for edge in range(bins.count - 1, 0, -1)
     ]
 
 
-def calibration(counts: Estimates, bins: int, n_classes: int) -> list[Group]:
+def calibration(counts: Estimates, score_bins: ScoreBins, n_classes: int) -> list[Group]:
     """Neighbouring bins are joined until a group holds clearly more rows than noise."""
     name = SCORES if counts.design.has(SCORES) else CONFIDENCE
+    bins = score_bins.count
     label, place = np.divmod(np.arange(2 * bins), bins)
-    ends, groups = limits(bins), []
+    ends, groups = score_bins.limits(name), []
     if name == CONFIDENCE:
         ends = np.maximum(ends, 1 / n_classes)  # the chance of the likeliest class is no smaller
     rows = np.maximum(counts.part(name).reshape(2, bins).sum(axis=0), 0.0)

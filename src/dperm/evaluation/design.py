@@ -1,7 +1,8 @@
 """What is counted of the rows: parts of one vector, and how far one row moves it (docs/proofs/evaluation.md).
 
-Everything is a whole number before noise. A histogram counts rows. A sum adds numbers that were rounded, row by row, to
-multiples of 2**-20. Weights are powers of two. So the vector is computed without any rounding, in whatever order.
+Everything is a whole number of steps of 2**-20 before noise. A histogram counts rows, or which parts of their persons
+they are; a sum adds numbers that were rounded, row by row or person by person. Weights are powers of two. So the vector
+is computed without any rounding, in whatever order.
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
+from dperm.evaluation.owners import BITS, WHOLE, Integers, Owners
 from dperm.neighbours import Neighbours
 
 Vector = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
-STEP = 2.0**-20
+STEP = 1.0 / WHOLE
 MOST_ROWS = 2**32
 """More could make a sum of 2**20 steps each inexact as a float."""
 
@@ -43,23 +44,23 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class Histogram:
-    """Every row is in one of ``size`` cells."""
+    """Every row is in one of ``size`` cells; the rows of a person count together as one."""
 
     name: str
     size: int
     weight: float = 1.0
-    unit: float = 1.0
+    unit: float = STEP
 
     @property
     def weights(self) -> Vector:
         return np.full(self.size, self.weight)
 
     def squared_gap(self, neighbours: Neighbours) -> float:
-        """One cell for each row that changes: two cells by 1 when a row is replaced, one when it comes or goes."""
+        """Two cells by 1 when a row is replaced, one when it comes or goes; spread over more cells it is less."""
         return neighbours.rows_changed * self.weight**2
 
-    def count(self, cells: Integers) -> Integers:
-        return np.bincount(cells, minlength=self.size).astype(np.int64)
+    def count(self, cells: Integers, owners: Owners) -> Integers:
+        return owners.histogram(cells, self.size)
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,10 @@ class Shares:
         """Each sum moves by at most 1, whichever relation: from 0 to 1, or by a row that counts 1."""
         return math.fsum(weight**2 for weight in self.each)
 
-    def count(self, values: Vector) -> Integers:
-        """Sums of each column, in steps."""
+    def count(self, values: Vector, owners: Owners) -> Integers:
+        """Sums of each column, in steps. The mean of a person is rounded down, so that it stays from 0 to 1."""
         steps = np.rint(np.clip(np.nan_to_num(values), 0.0, 1.0) / STEP).astype(np.int64)
-        return np.asarray(steps.sum(axis=0))
+        return np.asarray((owners.sums(steps) >> BITS).sum(axis=0))
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,19 @@ class Design:
     @property
     def weights(self) -> Vector:
         return np.concatenate([part.weights for part in self.parts])
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        """The parts as a file states them; one weight where all numbers of a part have the same."""
+        return [
+            {
+                "name": part.name,
+                "size": part.size,
+                "weights": _short(part.weights.tolist()),
+                "step": part.unit,
+            }
+            for part in self.parts
+        ]
 
     @property
     def units(self) -> Vector:
@@ -128,3 +142,7 @@ class Design:
         if len(joined) != self.size or joined.dtype != np.int64:
             raise InvalidInput("counts do not fit the design.")
         return joined.astype(np.float64) * (self.weights * self.units)
+
+
+def _short(weights: list[float]) -> list[float]:
+    return weights[:1] if len(set(weights)) == 1 else weights

@@ -9,28 +9,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.evaluation.class_figures import class_figures, confusion, rates
-from dperm.evaluation.classifying import CONFUSION, class_constraints, line_of
+from dperm.evaluation.classifying import CONFUSION, class_constraints
 from dperm.evaluation.curves import calibration, roc
 from dperm.evaluation.design import Design
 from dperm.evaluation.estimates import Estimates
 from dperm.evaluation.intervals import Figure, Z
 from dperm.evaluation.regressing import ROWS, no_constraints
 from dperm.evaluation.regression_figures import regression_figures
-from dperm.evaluation.subject import Subject
+from dperm.evaluation.scales import ScoreBins
+from dperm.evaluation.subject import Public
 
 Vector = NDArray[np.float64]
 
 
 def figures(
-    subject: Subject,
+    subject: Public,
     design: Design,
     released: Vector,
     noise_scale: float,
     n_rows: int | None,
-    bins: int | None,
+    bins: ScoreBins | None,
     error_bound: float | None = None,
 ) -> dict[str, Any]:
-    """Metrics and curves by the names that ``Evaluation`` has for them. ``n_rows`` is None where it is private."""
+    """Metrics and curves by the names that ``Evaluation`` has for them. ``n_rows`` is None where it is private.
+
+    It is the number of persons where they are counted, as in all that follows.
+    """
     if subject.task == "regression":
         counts = Estimates.of(design, released, noise_scale, no_constraints(design))
         low, high = subject.y_range
@@ -39,10 +43,10 @@ def figures(
         return found | _row_count(counts, ROWS, total, n_rows)
     n_classes = len(subject.classes)
     assert bins is not None
-    constraints = class_constraints(design, n_classes, bins, n_rows, line_of(subject))
+    constraints = class_constraints(design, n_classes, bins, n_rows)
     counts = Estimates.of(design, released, noise_scale, constraints)
     found = {
-        "metrics": class_figures(counts, n_classes, bins),
+        "metrics": class_figures(counts, n_classes, bins.count),
         "confusion": confusion(counts, n_classes),
         "rates": rates(counts, n_classes),
         "roc": roc(counts, bins) if n_classes == 2 else [],

@@ -20,6 +20,8 @@ def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) ->
         file.write_text(content + "\n", encoding="utf-8")
 
 
-def read_document(path: str | os.PathLike[str], made: Callable[[object], Result], what: str) -> Result:
-    """What ``made`` makes of the JSON that the file holds; ``what`` says what was expected of it."""
-    return read_file(path, made, what, MAX_BYTES)
+def read_document(
+    path: str | os.PathLike[str], made: Callable[[object], Result], what: str, most: int = MAX_BYTES
+) -> Result:
+    """What ``made`` makes of the JSON in a file of at most ``most`` bytes; ``what`` says what was expected of it."""
+    return read_file(path, made, what, most)

@@ -13,7 +13,8 @@ from dperm.evaluation.found import TITLES, Found
 from dperm.evaluation.intervals import LEVEL, Figure
 from dperm.strict_json import check_object, digest, matches
 
-FORMAT, VERSION = "dperm evaluation", 1
+FORMAT: str = "dperm evaluation"
+VERSION = 2
 KEYS = (
     "format",
     "version",
@@ -24,7 +25,9 @@ KEYS = (
     "task",
     "classes",
     "y_range",
+    "unit",
     "rows",
+    "table_rows",
     "row_count",
     "max_rows",
     "relation",
@@ -40,17 +43,26 @@ KEYS = (
     "notes",
     "digest",
 )
+UNITS = ("row", "person")
 _FIGURE = tuple(part.name for part in fields(Figure))
 RELEASE = {
     "sensitivity": float,
     "noise_scale": float,
     "grid_exponent": int,
     "numbers": list[float],
-    "names": list[str],
+    "parts": list[Any],
     "entropy": str,
     "secure": bool,
 }
-_RELEASE = {**RELEASE, "bins": int | None, "error_bound": float | None}
+_RELEASE = {
+    **RELEASE,
+    "bins": int | None,
+    "default_bins": bool,
+    "scales": list[dict[str, str | float | None]],
+    "error_bound": float | None,
+    "probabilities": bool,
+}
+_PART = {"name": str, "size": int, "weights": list[float], "step": float}
 
 
 def to_dict(found: Found) -> dict[str, Any]:
@@ -65,14 +77,24 @@ def to_dict(found: Found) -> dict[str, Any]:
         "task": found.task,
         "classes": plain("classes", list(found.classes)),
         "y_range": None if found.y_range is None else list(found.y_range),
+        "unit": found.unit,
         "rows": found.rows,
-        "row_count": None if found.row_count is None else found.row_count.to_dict(),
+        "table_rows": found.table_rows,
         "max_rows": found.max_rows,
         "relation": found.neighbours,
         "budget": None if found.budget is None else dict(found.budget),
         "ledger_entry": found.ledger_entry,
         "release": None if found.release is None else dict(found.release),
         "level": LEVEL,
+        **made_of(found),
+    }
+    return {**document, "digest": digest(document)}
+
+
+def made_of(found: Found) -> dict[str, Any]:
+    """What is made of the released numbers and public facts, as a file holds it."""
+    return {
+        "row_count": None if found.row_count is None else found.row_count.to_dict(),
         "metrics": {name: figure.to_dict() for name, figure in found.metrics.items()},
         "confusion": [[cell.to_dict() for cell in line] for line in found.confusion],
         "rates": [{name: rate.to_dict() for name, rate in line.items()} for line in found.rates],
@@ -80,11 +102,10 @@ def to_dict(found: Found) -> dict[str, Any]:
         "calibration": [_flat(group) for group in found.calibration],
         "notes": list(found.notes),
     }
-    return {**document, "digest": digest(document)}
 
 
 def checked(document: object) -> dict[str, Any]:
-    """The fields of what was found, from what JSON held."""
+    """The fields of what was found, from what JSON held. Keys, types and digest are checked, not what they claim."""
     held = checked_document(document, FORMAT, VERSION, KEYS)
     task = typed(held, "task", str)
     if task not in ("binary", "classes", "regression"):
@@ -94,12 +115,16 @@ def checked(document: object) -> dict[str, Any]:
     metrics = typed(held, "metrics", dict[str, dict[str, float | None]])
     if not set(metrics) <= set(TITLES) or not n == {"binary": 2, "regression": 0}.get(task, max(3, n)):
         raise InvalidInput("metrics or classes do not fit the task.")
+    if (held["y_range"] is not None) is not (task == "regression"):
+        raise InvalidInput("y_range is that of a regression, which must state it.")
     confusion = typed(held, "confusion", list[list[dict[str, float | None]]])
     rates = typed(held, "rates", list[dict[str, dict[str, float | None]]])
     if [len(line) for line in confusion] != [n] * n or len(rates) != n:
         raise InvalidInput("confusion and rates must have a line for every class.")
     count = held["row_count"]
     ends = typed(held, "y_range", tuple[float, float] | None)
+    if ends is not None and not ends[0] < ends[1]:
+        raise InvalidInput("y_range must rise.")
     values = {
         "task": task,
         "model": typed(check_object("model", held["model"], ("sha256",)), "sha256", str),
@@ -110,7 +135,9 @@ def checked(document: object) -> dict[str, Any]:
         "calibration": [_group(group) for group in listed(held, "calibration")],
         "classes": classes,
         "y_range": None if ends is None else (float(ends[0]), float(ends[1])),
+        "unit": unit_from(held),
         "rows": typed(held, "rows", int | None),
+        "table_rows": typed(held, "table_rows", int | None),
         "row_count": None if count is None else figure_from(count),
         "max_rows": typed(held, "max_rows", int | None),
         "local": typed(held, "local", bool),
@@ -124,8 +151,6 @@ def checked(document: object) -> dict[str, Any]:
     found = Found(**values)
     if found.private is not held["private"] or held["level"] != LEVEL:
         raise InvalidInput("private or level do not follow from the rest.")
-    if not found.local and (found.release is None or found.budget is None or found.neighbours is None):
-        raise InvalidInput("an evaluation that is not local states its budget, its relation and its release.")
     return values
 
 
@@ -189,6 +214,12 @@ def _group(held: object) -> Group:
     )
 
 
+def unit_from(held: Mapping[str, Any]) -> str:
+    if held["unit"] not in UNITS:
+        raise InvalidInput("unit must be row or person.")
+    return str(held["unit"])
+
+
 def budget_from(held: object) -> dict[str, float] | None:
     if held is None:
         return None
@@ -200,4 +231,10 @@ def release_from(held: object, hints: Mapping[str, Any]) -> dict[str, Any] | Non
     if held is None:
         return None
     values = check_object("release", held, hints)
-    return {name: typed(values, name, hint) for name, hint in hints.items()}
+    for part in listed(values, "parts"):
+        fields = check_object("a part of the release", part, _PART)
+        for name, hint in _PART.items():
+            typed(fields, name, hint)
+    return {
+        name: values[name] if name == "parts" else typed(values, name, hint) for name, hint in hints.items()
+    }

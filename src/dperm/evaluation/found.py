@@ -39,7 +39,9 @@ class Found:
     calibration: list[Group] = field(default_factory=list)
     classes: list[Any] = field(default_factory=list)
     y_range: tuple[float, float] | None = None
+    unit: str = "row"
     rows: int | None = None
+    table_rows: int | None = None
     row_count: Figure | None = None
     max_rows: int | None = None
     local: bool = False
@@ -49,6 +51,11 @@ class Found:
     release: Mapping[str, Any] | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
     library: str = ""
+
+    @property
+    def whom(self) -> str:
+        """Whom the guarantee is for."""
+        return "the persons in the test rows" if self.unit == "person" else "the test rows"
 
     @property
     def private(self) -> bool:

@@ -70,15 +70,16 @@ def ratio(
     noise: Variance,
     sampling: Variance,
     within: tuple[float, float] = UNIT,
+    unseen: float = 0.0,
 ) -> Figure:
-    """The figure top / bottom. ``within`` are the ends of what it can be."""
+    """The figure top / bottom. ``within`` are the ends of what it can be; ``unseen`` is one more variance of the top."""
     if bottom <= CLEAR * math.sqrt(max(0.0, noise.bottom)):
         return UNKNOWN
     raw = top / bottom
     guess = min(max(raw, within[0]), within[1])
     if sampling.at(guess) < 0:  # estimated, and drowned by noise
         sampling = Variance()
-    whole = noise + sampling
+    whole = noise + sampling + Variance(top=unseen)
     found = _roots(
         bottom**2 - Z**2 * whole.bottom, top * bottom - Z**2 * whole.both, top**2 - Z**2 * whole.top
     )

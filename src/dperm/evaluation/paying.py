@@ -23,7 +23,8 @@ from dperm.privacy import Budget, Gate
 Vector = NDArray[np.float64]
 Rows = TypeVar("Rows")
 
-BY_PERSON = "One row of each person counts, the first: the guarantee is for a person with all rows."
+ONCE = "Every person counts once, each of k rows as 1/k."
+BY_PERSON = "Every person counts once, each of k rows as 1/k: the guarantee is for a person with all rows."
 _BY_ROW = (
     "The model was trained by person, and this release is private for single rows: a person with k of them is "
     "protected k times less. Give groups, the id of the person of each row."
@@ -79,14 +80,23 @@ class Purse:
 
 def grouped_rows(X: Any, groups: Any, purse: Purse, trained_by_person: bool) -> GroupedRows | None:
     """Which rows belong to which person, where ``groups`` says so; a warning where only the training knew."""
-    if groups is not None:
-        with quoting_nothing():
-            grouped = GroupedRows.of(groups)
-            grouped.check_rows(count_rows(X, purse.ledger is not None))
-        return grouped
-    if trained_by_person:
+    if groups is None and trained_by_person:
         warnings.warn(_BY_ROW, PrivacyWarning, stacklevel=3)
-    return None
+    return persons_of(X, groups, purse.ledger is not None)
+
+
+def persons_of(X: Any, groups: Any, paying: bool = False) -> GroupedRows | None:
+    """Which rows belong to which person, by their ids."""
+    if groups is None:
+        return None
+    with quoting_nothing():
+        grouped = GroupedRows.of(groups)
+        grouped.check_rows(count_rows(X, paying))
+    return grouped
+
+
+def unit_of(grouped: GroupedRows | None) -> str:
+    return "row" if grouped is None else "person"
 
 
 def public_rows(
@@ -140,7 +150,7 @@ def recorded(gate: Gate, plan: Plan, released: Vector) -> dict[str, Any]:
         "noise_scale": record.noise_scale,
         "grid_exponent": record.grid_exponent,
         "numbers": released.tolist(),
-        "names": [f"{part.name}, {part.size}" for part in plan.design.parts],
+        "parts": plan.design.told,
         "entropy": record.entropy,
         "secure": record.secure,
     }

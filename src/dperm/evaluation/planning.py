@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.evaluation.bins import DEFAULTS, default_bins
+from dperm.estimators.margin_bins import DEFAULTS, Scale, default_bins
 from dperm.evaluation.classifying import class_design
 from dperm.evaluation.design import Design
 from dperm.evaluation.regressing import regression_design
-from dperm.evaluation.subject import Subject
+from dperm.evaluation.scales import ScoreBins
+from dperm.evaluation.subject import Public
 from dperm.neighbours import Neighbours
 from dperm.planning.gaussian import gaussian_noise, price_of
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
@@ -35,7 +37,7 @@ class Plan:
     design: Design
     budget: Budget
     neighbours: Neighbours
-    bins: int | None = None
+    bins: ScoreBins | None = None
     error_bound: float | None = None
 
     @cached_property
@@ -52,23 +54,25 @@ class Plan:
 
 
 def plan_for(
-    subject: Subject,
+    subject: Public,
+    scales: Mapping[str, Scale],
     budget: Budget,
     neighbours: Neighbours,
     n_rows: int,
     bins: int | None = None,
     error_bound: float | None = None,
 ) -> Plan:
-    """What an evaluation of this model will do; ``n_rows`` is the public number, or that of ``max_rows``."""
+    """What an evaluation of this model will do, whose scores have these ``scales``.
+
+    ``n_rows`` is the public number, or that of ``max_rows``.
+    """
     if subject.task == "regression":
         design = regression_design(neighbours)
         return Plan(design=design, budget=budget, neighbours=neighbours, error_bound=error_bound)
-    plan = _for_classes(subject, budget, neighbours, DEFAULTS[0] if bins is None else bins)
-    if bins is not None:
-        return plan
-    return _for_classes(subject, budget, neighbours, default_bins(plan.noise.scale, n_rows))
 
+    def with_bins(count: int) -> Plan:
+        design = class_design(len(subject.classes), count, subject.has_probabilities)
+        return Plan(design=design, budget=budget, neighbours=neighbours, bins=ScoreBins(count, scales))
 
-def _for_classes(subject: Subject, budget: Budget, neighbours: Neighbours, bins: int) -> Plan:
-    design = class_design(len(subject.classes), bins, subject.has_probabilities)
-    return Plan(design=design, budget=budget, neighbours=neighbours, bins=bins)
+    plan = with_bins(DEFAULTS[0] if bins is None else bins)
+    return plan if bins is not None else with_bins(default_bins(plan.noise.scale, n_rows))

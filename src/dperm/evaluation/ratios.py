@@ -37,8 +37,20 @@ def mean(counts: Estimates, sum_at: Vector, count_at: Vector, squares: float) ->
     return ratio(total, n, _variance(noise), Variance(squares, total, n))
 
 
-def order_ratio(counts: Estimates, name: str, kernel: Matrix) -> Figure:
+def area(counts: Estimates, name: str, bins: int) -> Figure:
+    """The area under the ROC curve of a histogram of two groups.
+
+    Nothing is known of the order inside of a bin. The share of its pairs that are in the right one is taken to lie
+    anywhere from 0 to 1, bin by bin, which has a variance of 1/12.
+    """
+    together = np.prod(np.maximum(counts.part(name), 0.0).reshape(2, bins), axis=0)
+    return order_ratio(counts, name, area_kernel(bins), float(together @ together) / 12)
+
+
+def order_ratio(counts: Estimates, name: str, kernel: Matrix, unseen: float = 0.0) -> Figure:
     """Share of pairs, of one row of each of two groups, weighed by ``kernel``: cells are those of both groups.
+
+    ``unseen`` is the variance of the weighed number of pairs that neither noise nor the choice of the rows brings.
 
     The numbers of pairs are products of noisy counts. Expectations and variances of such products are known exactly
     for Gaussian noise, and what noise adds to them is taken off (docs/proofs/evaluation.md).
@@ -61,7 +73,9 @@ def order_ratio(counts: Estimates, name: str, kernel: Matrix) -> Figure:
         added += here @ (2 * np.diag(other @ noise)) + there @ (2 * np.diag(one @ noise))
         return float(cells @ (here * there) - added)
 
-    return ratio(expected(top), expected(bottom), _of(spread, top, bottom), _of(sampled, top, bottom), UNIT)
+    return ratio(
+        expected(top), expected(bottom), _of(spread, top, bottom), _of(sampled, top, bottom), UNIT, unseen
+    )
 
 
 def area_kernel(bins: int) -> Matrix:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from dperm.evaluation.examining import accepted
 from dperm.evaluation.files import read_document, write_document
-from dperm.evaluation.form import checked, to_dict
+from dperm.evaluation.form import to_dict
 from dperm.evaluation.found import Found
 from dperm.evaluation.plotting import plot
 from dperm.evaluation.section import section
 from dperm.evaluation.text import text
+from dperm.evaluation.verifying import EVALUATION
 
 
 class Evaluation(Found):
@@ -22,7 +24,7 @@ class Evaluation(Found):
         Each with ``estimate``, ``low``, ``high`` (95 %) and ``noise``, half the width from the noise alone; all None
         where the noise leaves nothing to say.
     confusion : list of lists of Figure
-        Shares of all rows, a line for every true label. Empty for a regression.
+        Shares of all rows, or persons, a line for every true label. Empty for a regression.
     rates : list of dicts of Figure
         Recall and precision of every class.
     roc, calibration : list
@@ -35,8 +37,12 @@ class Evaluation(Found):
         Epsilon and delta of the one release.
     neighbours : str or None
         The relation for which they hold.
+    unit : str
+        "row", or "person" where ids were given: every person then counts once, each of k rows as 1/k.
     rows : int or None
-        The number of test rows; None where it is private, and then ``row_count`` is its estimate.
+        The number of test rows, or of persons; None where it is private, and then ``row_count`` is its estimate.
+    table_rows : int or None
+        The number of rows whoever they are of, of local figures alone.
     model : str
         Digest of the released numbers of the model, as its certificate has it under ``model.sha256``.
     ledger_entry : str or None
@@ -49,8 +55,8 @@ class Evaluation(Found):
 
     @classmethod
     def from_dict(cls, document: object) -> Evaluation:
-        """From what JSON held; nothing is taken on trust."""
-        return cls(**checked(document))
+        """From what JSON held: its statement is recomputed, and its figures are made again from what was released."""
+        return cls(**accepted(document, EVALUATION))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a JSON file, whole or not at all; an existing file is replaced."""
@@ -76,7 +82,7 @@ def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
     Raises
     ------
     InvalidInput
-        If it is not one that this version reads, whole and unchanged.
+        If it is not one that this version reads, whole and unchanged, or what it states does not recompute.
     """
     return read_document(path, Evaluation.from_dict, "evaluation")
 

@@ -72,14 +72,14 @@ def _head(found: Found) -> str:
     assert found.budget is not None
     promise = f"ε\u00a0=\u00a0{found.budget['epsilon']:g}, δ\u00a0=\u00a0{power(found.budget['delta'])}"
     hidden = escape(str(found.neighbours))
-    told = f"Differentially private for the test rows: {promise}, {hidden} neighbours. Measured on {rows}."
+    told = f"Differentially private for {found.whom}: {promise}, {hidden} neighbours. Measured on {rows}."
     if not found.private:
         told = f"NOT PRIVATE: the noise was seeded. Else {promise}, {hidden} neighbours. Measured on {rows}."
     kind = "e-dim" if found.private else "e-local"
     paid = "" if found.ledger_entry is None else f"<br>Paid by <code>{escape(found.ledger_entry)}</code>."
     return (
         f"<p class={kind}>{told} Every interval is meant to hold the true value for people like these in 95 of 100 "
-        f"evaluations; it counts both the choice of the rows and the noise.{paid}</p>"
+        f"evaluations; it counts both the choice of the {found.unit}s and the noise.{paid}</p>"
     )
 
 
@@ -132,7 +132,7 @@ def _confusion(found: Found) -> str:
         for label, line in zip(found.classes, found.confusion, strict=True)
     )
     return (
-        "<h3>Confusion matrix, in % of the rows</h3><div class=e-wide><table class=e-cells><thead><tr><th>true</th>"
+        f"<h3>Confusion matrix, in % of the {found.unit}s</h3><div class=e-wide><table class=e-cells><thead><tr><th>true</th>"
         f"{head}</tr></thead><tbody>{lines}</tbody></table></div><h3>By class, in %</h3>{table}"
     )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,19 @@ from dperm.losses import Loss
 
 Vector = NDArray[np.float64]
 Task = Literal["binary", "classes", "regression"]
+
+
+class Public(Protocol):
+    """What a plan, the figures and the notes need to know of a model, whether from itself or from a file."""
+
+    @property
+    def task(self) -> Task: ...
+    @property
+    def classes(self) -> Sized: ...
+    @property
+    def y_range(self) -> tuple[float, float]: ...
+    @property
+    def has_probabilities(self) -> bool: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,16 +29,21 @@ def head(found: Found) -> str:
     assert found.budget is not None
     promise = f"({found.budget['epsilon']:g}, {found.budget['delta']:g})-differentially private"
     sure = promise if found.private else f"NOT PRIVATE (seeded noise), else {promise}"
-    return f"{sure} for the test rows,\n{found.neighbours} neighbours: figures on {rows}"
+    return f"{sure} for {found.whom},\n{found.neighbours} neighbours: figures on {rows}"
 
 
 def rows_in_words(found: Found) -> str:
+    """How many rows or persons were counted. How many rows persons have is told of exact figures alone."""
+    units = f"{found.unit}s"
     if found.rows is not None:
-        return f"{found.rows:,} rows"
+        persons = found.unit == "person" and found.table_rows is not None
+        return (
+            f"{found.table_rows:,} rows of {found.rows:,} persons" if persons else f"{found.rows:,} {units}"
+        )
     count = found.row_count
     if count is None or count.estimate is None or count.noise is None:
-        return "a private number of rows"
-    return f"about {round(count.estimate, -1):,.0f} rows (their number is private, ±{count.noise:,.0f})"
+        return f"a private number of {units}"
+    return f"about {round(count.estimate, -1):,.0f} {units} (their number is private, ±{count.noise:,.0f})"
 
 
 def power(value: float) -> str:
@@ -85,7 +90,7 @@ def _figure_rows(found: Found) -> list[Sequence[str]]:
 
 def _confusion(found: Found) -> str:
     labels = [cut(str(label)) for label in found.classes]
-    head = ("true, % of rows", *(f"predicted {label}" for label in labels))
+    head = (f"true, % of {found.unit}s", *(f"predicted {label}" for label in labels))
     cells = ((label, *map(_share, line)) for label, line in zip(labels, found.confusion, strict=True))
     shares = table([head, *cells])
     if len(shares.partition("\n")[0]) > WIDTH:

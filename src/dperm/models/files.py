@@ -1,4 +1,4 @@
-"""Save, load and verify: what a user does with a model file."""
+"""Save and load: what a user does with a model file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dperm import __version__
-from dperm import certificate as certificates
 from dperm.certificate.document import plain
 from dperm.certificate.statement import file_digest, model_digest, released_as
 from dperm.datasets import Schema
@@ -143,32 +142,6 @@ def parts_of(
 def read_document(path: PathLike) -> dict[str, Any]:
     """The parsed file, of which nothing but format, version and keys has been checked."""
     return read_file(path, checked, "model file", MAX_BYTES)
-
-
-def verify(
-    model: PathLike | Mapping[str, Any],
-    *,
-    max_epsilon: float | None = None,
-    max_delta: float | None = None,
-    unit: str | None = None,
-) -> certificates.Verdict:
-    """Whether a model file claims a guarantee that follows from the constants that it states.
-
-    Parameters
-    ----------
-    model : path or mapping
-        The file, or its content as :func:`read_document` gives it.
-    max_epsilon, max_delta : float, optional
-        The largest guarantee that is ``ok``.
-    unit : {"row", "person"}, optional
-        Whom the guarantee must protect.
-
-    See Also
-    --------
-    dperm.certificate.verify : what is checked, and what cannot be.
-    """
-    document = model if isinstance(model, Mapping) else read_document(model)
-    return certificates.verify(document, max_epsilon=max_epsilon, max_delta=max_delta, unit=unit)
 
 
 def _read(path: PathLike) -> tuple[dict[str, Any], tuple[PrivateLinearModel, Schema | None]]:

@@ -6,8 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from dperm.certificate.replanning import first_difference
 from dperm.errors import InvalidInput
+from dperm.estimators.base import PrivateLinearModel
 from dperm.evaluation import Evaluation, evaluation_section, read_evaluation
+from dperm.evaluation.subject import subject_of
+from dperm.evaluation.verifying import model_facts, stated_facts
 
 NOT_PRIVATE = (
     "These figures are NOT private: they were computed from rows without noise that protects, for the eyes of the "
@@ -29,10 +33,20 @@ def judged_section(evaluation: Evaluation) -> str:
     return evaluation_section(evaluation)
 
 
-def check_about(evaluation: Evaluation, statement: Mapping[str, Any], name: str) -> None:
-    """Refuse the evaluation of another model."""
+def check_about(
+    evaluation: Evaluation, statement: Mapping[str, Any], estimator: PrivateLinearModel, name: str
+) -> None:
+    """Refuse the evaluation of another model, and one that says other things of this one than it does itself."""
     if evaluation.model != statement["model"]["sha256"]:
         raise InvalidInput(
             f"the evaluation is not of {name}: it is about the model {evaluation.model[:12]}..., and this one is "
             f"{statement['model']['sha256'][:12]}... Evaluate this model, or leave --evaluation out."
+        )
+    stated = stated_facts(evaluation.to_dict())
+    held = model_facts(subject_of(estimator))
+    difference = first_difference(stated, {key: held[key] for key in stated})
+    if difference is not None:
+        raise InvalidInput(
+            f"the evaluation says of {name} what is not true of it ({difference}). If the threshold was tuned since, "
+            "evaluate the model again, or leave --evaluation out."
         )

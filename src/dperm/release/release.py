@@ -97,7 +97,7 @@ def read_release(
     document = read_document(path)
     statement = estimator.certificate_
     if judged is not None:
-        check_about(judged, statement, path.name)
+        check_about(judged, statement, estimator, path.name)
     return Release(
         name=path.name,
         statement=statement,

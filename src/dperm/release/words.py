@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from dperm.certificate.numerals import written
 from dperm.certificate.statement import CAUTION, NOT_MET
-from dperm.evaluation.paying import BY_PERSON
 from dperm.mechanisms.plan_words import rows_counted
 from dperm.release.judged import is_private
 from dperm.release.release import Release
@@ -227,10 +226,9 @@ def evaluation_words(release: Release) -> str:
     evaluation = release.evaluation
     if evaluation is None or not is_private(evaluation):
         return ""
-    besides = (
-        f"An evaluation was released besides, with {guarantee_words(evaluation.budget)} for the test rows."
-    )
-    if release.unit == "row" or BY_PERSON in evaluation.notes:
+    whom = "persons in the test rows" if evaluation.unit == "person" else "test rows"
+    besides = f"An evaluation was released besides, with {guarantee_words(evaluation.budget)} for the {whom}."
+    if release.unit == "row" or evaluation.unit == "person":
         return besides
     return f"{besides} It protects one of these rows, not one person."
 

@@ -11,21 +11,21 @@ from dperm import __version__
 from dperm.errors import InvalidInput
 from dperm.estimators.apart import made
 from dperm.estimators.persons import GroupedRows
-from dperm.evaluation.design import Integers
-from dperm.evaluation.found import SEEDED_NOTE
 from dperm.evaluation.means.counting import GROUPS, Groups, means_design
 from dperm.evaluation.means.declared import Declared, declared_groups
 from dperm.evaluation.means.figures import means
 from dperm.evaluation.means.quantity import Quantity, quantity_of
 from dperm.evaluation.means.result import MeanPredictions
+from dperm.evaluation.means.verifying import notes_of
+from dperm.evaluation.owners import Integers, Owners
 from dperm.evaluation.paying import (
-    BY_PERSON,
     Purse,
     check_read,
     grouped_rows,
     public_rows,
     recorded,
     telling_nothing,
+    unit_of,
 )
 from dperm.evaluation.planning import Plan
 from dperm.evaluation.subject import subject_of
@@ -34,7 +34,7 @@ from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 
 Vector = NDArray[np.float64]
-Rows = tuple[Integers, Vector]
+Rows = tuple[Integers, Vector, Owners]
 
 NEEDS_BUDGET = (
     "budget must be a Budget to spend on these rows, for example Budget(epsilon=0.5, delta=1e-6): a mean over private "
@@ -81,7 +81,8 @@ def mean_predictions(
         Predictions outside count as the nearest end, and noise falls with the distance of the two; by default from 0 to
         1, or the declared range of a regression. They must be known without the rows.
     groups : array-like with one id for each row, optional
-        The person of each row: the first row of each then counts, and the guarantee is for a person with all rows.
+        The person of each row: every person then counts once, each of k rows as 1/k in its own group, and the
+        guarantee is for a person with all rows.
     neighbours, max_rows
         As of the estimators: under "add-remove" the number of rows is private too and ``max_rows`` bounds it.
     ledger, dataset
@@ -121,14 +122,14 @@ def mean_predictions(
 
     def read() -> Rows:
         rows = _read(quantity, declared, X, by, relation, grouped)
-        check_read(len(rows[0]), told, max_rows)
+        check_read(rows[2].count, told, max_rows)
         return rows
 
     def release(rows: Rows) -> Vector:
         return plan.release(plan.design.vector({GROUPS: _counts(declared, rows)}), gate)
 
     words = f"mean predictions of model {subject.digest[:12]}"
-    unit = "row" if grouped is None else "person"
+    unit = unit_of(grouped)
     entry, released = purse.paid(plan, read, release, words, mechanism="means", unit=unit)
     found = means(released, plan.noise.scale, told, quantity.ends)
     return MeanPredictions(
@@ -139,13 +140,14 @@ def mean_predictions(
         groups=dict(zip(declared.labels, found, strict=False)),
         overall=found[-1],
         other=declared.other,
+        unit=unit,
         rows=told,
         max_rows=max_rows,
         budget={"epsilon": budget.epsilon, "delta": budget.delta},
         neighbours=relation.value,
         ledger_entry=entry,
         release=recorded(gate, plan, released),
-        notes=_notes(quantity, bounds is not None, purse.secure, grouped is not None),
+        notes=notes_of(quantity.label, quantity.ends, purse.secure, grouped is not None),
         library=__version__,
     )
 
@@ -158,7 +160,7 @@ def _read(
     relation: Neighbours,
     grouped: GroupedRows | None,
 ) -> Rows:
-    """The group of each row and its prediction in halves of the range; of persons, of their first rows.
+    """The group of each row, its prediction in halves of the range, and whose row it is.
 
     Places move with the number of rows of a person, so predictions are then such as do not depend on them.
     """
@@ -167,22 +169,10 @@ def _read(
         predicted = quantity.in_halves(rows, relation if grouped is None else Neighbours.ADD_REMOVE)
         places = declared.places(rows, by, len(predicted))
         if grouped is None:
-            return places, predicted
+            return places, predicted, Owners.of_rows(len(predicted))
         grouped.check_rows(len(predicted))
-        kept = grouped.kept(1)
-        return places[kept], predicted[kept]
+        return places, predicted, Owners.of_persons(grouped)
 
 
 def _counts(declared: Declared, rows: Rows) -> Integers:
     return Groups(declared.n_cells).count(*rows)
-
-
-def _notes(quantity: Quantity, narrowed: bool, secure: bool, by_person: bool) -> tuple[str, ...]:
-    found = [] if secure else [SEEDED_NOTE]
-    if by_person:
-        found.append(BY_PERSON)
-    if narrowed or quantity.place is None:
-        low, high = quantity.ends
-        found.append(f"Predictions are cut off at {low:g} and {high:g}.")
-    found.append("How sure the model's own numbers are is not in the intervals.")
-    return tuple(found)

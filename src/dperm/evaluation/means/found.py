@@ -20,6 +20,7 @@ class FoundMeans:
     groups: Mapping[Any, Mean]
     overall: Mean
     other: str | None = None
+    unit: str = "row"
     rows: int | None = None
     max_rows: int | None = None
     budget: Mapping[str, float]

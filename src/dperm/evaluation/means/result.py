@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from dperm.evaluation.examining import accepted
 from dperm.evaluation.files import read_document, write_document
-from dperm.evaluation.means.form import checked, to_dict
+from dperm.evaluation.means.form import to_dict
 from dperm.evaluation.means.found import FoundMeans
 from dperm.evaluation.means.section import section
 from dperm.evaluation.means.text import text
+from dperm.evaluation.means.verifying import MEANS
 
 
 class MeanPredictions(FoundMeans):
@@ -21,9 +23,9 @@ class MeanPredictions(FoundMeans):
         One for every declared value and, where declared, the rest. A ``Mean`` has three figures, each with
         ``estimate``, ``low``, ``high`` (95 %) and ``noise``: ``mean``, whose interval is for the population that the
         rows came from; ``here``, whose interval is for these very rows and knows the noise alone; and ``rows``, how
-        many there are. All numbers are None where the noise leaves nothing to say.
+        many there are, or how many persons. All numbers are None where the noise leaves nothing to say.
     overall : Mean
-        Of all rows.
+        Of all rows, or persons.
     label, range
         The class whose probability was averaged, None for a regression; and where predictions were cut off.
     by : str
@@ -36,8 +38,10 @@ class MeanPredictions(FoundMeans):
         Epsilon and delta of the one release.
     neighbours : str
         The relation for which they hold.
+    unit : str
+        "row", or "person" where ids were given: every person then counts once, each of k rows as 1/k in its group.
     rows : int or None
-        The number of rows; None where it is private, and then ``overall.rows`` is its estimate.
+        The number of rows, or of persons; None where it is private, and then ``overall.rows`` is its estimate.
     model : str
         Digest of the released numbers of the model, as its certificate has it under ``model.sha256``.
     ledger_entry : str or None
@@ -50,8 +54,8 @@ class MeanPredictions(FoundMeans):
 
     @classmethod
     def from_dict(cls, document: object) -> MeanPredictions:
-        """From what JSON held; nothing is taken on trust."""
-        return cls(**checked(document))
+        """From what JSON held: its statement is recomputed, and its means are made again from what was released."""
+        return cls(**accepted(document, MEANS))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a JSON file, whole or not at all; an existing file is replaced."""
@@ -70,6 +74,6 @@ def read_mean_predictions(path: str | os.PathLike[str]) -> MeanPredictions:
     Raises
     ------
     InvalidInput
-        If it does not hold some that this version reads, whole and unchanged, and that follow from what was released.
+        If it is not one that this version reads, whole and unchanged, or what it states does not recompute.
     """
     return read_document(path, MeanPredictions.from_dict, "file of mean predictions")

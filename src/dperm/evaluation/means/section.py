@@ -7,7 +7,7 @@ from html import escape
 from dperm.evaluation.drawing import interval_drawing
 from dperm.evaluation.intervals import UNIT
 from dperm.evaluation.means.found import FoundMeans
-from dperm.evaluation.means.text import HEAD, named, rows_in_group
+from dperm.evaluation.means.text import heads, named, rows_in_group
 from dperm.evaluation.section import STYLE
 from dperm.evaluation.text import interval, power, shown
 
@@ -26,20 +26,20 @@ def section(found: FoundMeans) -> str:
 def _head(found: FoundMeans) -> str:
     promise = f"ε\u00a0=\u00a0{found.budget['epsilon']:g}, δ\u00a0=\u00a0{power(found.budget['delta'])}"
     hidden = escape(found.neighbours)
-    told = f"Differentially private for these rows: {promise}, {hidden} neighbours."
+    told = f"Differentially private for these {found.unit}s: {promise}, {hidden} neighbours."
     if not found.private:
         told = f"NOT PRIVATE: the noise was seeded. Else {promise}, {hidden} neighbours."
     kind = "e-dim" if found.private else "e-local"
     paid = "" if found.ledger_entry is None else f"<br>Paid by <code>{escape(found.ledger_entry)}</code>."
     return (
-        f"<p class={kind}>{told} The 95 % interval is for people like these, and counts both the choice of the rows "
-        f"and the noise; that of these rows alone counts the noise.{paid}</p>"
+        f"<p class={kind}>{told} The 95 % interval is for people like these, and counts both the choice of the "
+        f"{found.unit}s and the noise; that of these {found.unit}s alone counts the noise.{paid}</p>"
     )
 
 
 def _table(found: FoundMeans) -> str:
     drawn = found.range == UNIT
-    head = "".join(f"<th>{escape(word)}</th>" for word in (found.by if found.groups else "", *HEAD))
+    head = "".join(f"<th>{escape(word)}</th>" for word in (found.by if found.groups else "", *heads(found)))
     lines = "".join(
         f"<tr><td>{escape(name)}</td>"
         + "".join(

@@ -10,8 +10,6 @@ from dperm.evaluation.means.figures import Mean
 from dperm.evaluation.means.found import FoundMeans
 from dperm.evaluation.text import cut, interval, shown, table
 
-HEAD = ("rows", "mean", "95 % interval", "of these rows")
-
 
 def text(found: FoundMeans) -> str:
     """What was promised, the table of groups, and what the intervals know."""
@@ -21,7 +19,13 @@ def text(found: FoundMeans) -> str:
 def named(found: FoundMeans) -> Iterator[tuple[str, Mean]]:
     """The groups by their names, and all rows at last."""
     yield from ((str(value), mean) for value, mean in found.groups.items())
-    yield ALL + " rows", found.overall
+    yield f"{ALL} {found.unit}s", found.overall
+
+
+def heads(found: FoundMeans) -> Sequence[str]:
+    """Over the columns of figures."""
+    units = f"{found.unit}s"
+    return units, "mean", "95 % interval", f"of these {units}"
 
 
 def rows_in_group(figure: Figure) -> str:
@@ -34,10 +38,10 @@ def rows_in_group(figure: Figure) -> str:
 def _head(found: FoundMeans) -> str:
     promise = f"({found.budget['epsilon']:g}, {found.budget['delta']:g})-differentially private"
     sure = promise if found.private else f"NOT PRIVATE (seeded noise), else {promise}"
-    return f"{sure} for these rows,\n{found.neighbours} neighbours: {found.title}"
+    return f"{sure} for these {found.unit}s,\n{found.neighbours} neighbours: {found.title}"
 
 
 def _lines(found: FoundMeans) -> Iterator[Sequence[str]]:
-    yield (cut(found.by) if found.groups else "", *HEAD)
+    yield (cut(found.by) if found.groups else "", *heads(found))
     for name, one in named(found):
         yield cut(name), rows_in_group(one.rows), shown(one.mean), interval(one.mean), interval(one.here)
