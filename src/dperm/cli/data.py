@@ -22,15 +22,16 @@ from dperm.datasets import (
     feature_names,
     load_dataset,
     look_at,
-    person_ids,
     read_table,
 )
 from dperm.datasets.columns import check_columns
 from dperm.datasets.expansion import Feature
+from dperm.datasets.person_column import person_column
 from dperm.datasets.retarget import predicting
 from dperm.errors import InvalidInput
+from dperm.person_ids import NumberedIds
 
-Made = TypeVar("Made", bound=CodedTable | NDArray[Any])
+Made = TypeVar("Made", bound=CodedTable | NDArray[Any] | NumberedIds)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,7 +91,8 @@ class Announced:
     ``X`` and ``y`` are made of the records when they are looked at, which is after a ledger was charged. With
     ``max_rows`` the number of rows is private: none is told, and there may be none at all. Where rows are not
     ``labelled`` the target may be missing. The column ``beside`` is read too, and is no feature of the rows. Where
-    the schema names persons, ``groups`` are the numbers of theirs: they are read to be counted, as rows are.
+    the schema names persons, ``groups`` are theirs: the column of ids is read to count them, and an id that cannot be
+    read is refused with the rows.
     """
 
     def __init__(
@@ -127,20 +129,20 @@ class Announced:
         return Later((self.n_rows,), lambda: self._checked(make(self._table)), name=name)
 
     @cached_property
-    def groups(self) -> NDArray[np.int64] | None:
-        """The number of the person of each row; None where rows are on their own."""
+    def groups(self) -> NumberedIds | None:
+        """The person of each row; None where rows are on their own."""
         if self.schema.person is None:
             return None
         named = is_named(self._data)
         table = self._table if named else read_table(self._data, self.schema, only=self.schema.person)
-        return self._checked(person_ids(table, self.schema))
+        return self._checked(person_column(table, self.schema.person))
 
     @property
     def summary(self) -> str:
         number = f"{self.n_rows:,}" if self._max_rows is None else f"at most {self._max_rows:,}"
         what = f"{number} rows"
         if self.groups is not None:
-            number = f"{self.groups.max(initial=-1) + 1:,}" if self._max_rows is None else number
+            number = f"{len(self.groups.names):,}" if self._max_rows is None else number
             what = f"{number} persons"  # how many rows they have is private
         return f"{Path(self._data).stem}: {what}, {self.schema.n_columns} features"
 

@@ -12,8 +12,10 @@ from typing import Any
 
 from dperm.datasets import Schema, look_at, stream_table
 from dperm.datasets.columns import arrow_columns
+from dperm.datasets.person_column import person_column
 from dperm.datasets.streams import ROWS_AT_ONCE, from_row
 from dperm.errors import InvalidInput
+from dperm.person_ids import texts
 
 Pieces = Callable[[int], Iterator[Any]]
 
@@ -33,21 +35,21 @@ class Feed:
     total: int | None = None
 
 
-def table_feed(source: Any, schema: Schema | None) -> Feed:
-    """Pieces that are tables with named columns."""
+def table_feed(source: Any, schema: Schema | None, person: str | None = None) -> Feed:
+    """Pieces that are tables with named columns; without a schema ``person`` may name that of the ids."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
     if isinstance(source, str | os.PathLike):
-        return _file_feed(Path(source), schema)
+        return _file_feed(Path(source), schema, person)
     if isinstance(source, ds.Dataset):
         return _dataset_feed(source, schema)
     if isinstance(source, pa.RecordBatchReader):
         return Feed(pieces=lambda skip: from_row(_read_by(source), skip))
     if isinstance(source, Mapping) or hasattr(source, "__arrow_c_stream__"):
-        return Feed(pieces=lambda skip: _cut([source], schema, skip), total=_length(source))
+        return Feed(pieces=lambda skip: _cut([source], schema, skip, person), total=_length(source))
     if isinstance(source, Iterable):
-        return Feed(pieces=lambda skip: _cut(source, schema, skip))
+        return Feed(pieces=lambda skip: _cut(source, schema, skip, person))
     raise InvalidInput(
         "rows must come from a CSV or Parquet file, a folder of Parquet files, Arrow, a frame, or an iterator of "
         f"frames; got {type(source).__name__}."
@@ -93,7 +95,7 @@ def peeked(feed: Feed) -> tuple[Any, Feed]:
     return first, Feed(pieces=again, identity=feed.identity, total=feed.total)
 
 
-def _file_feed(path: Path, schema: Schema | None) -> Feed:
+def _file_feed(path: Path, schema: Schema | None, person: str | None) -> Feed:
     files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
     if not files:
         raise InvalidInput(f"{path.name}: the folder holds no .parquet files.")
@@ -103,7 +105,7 @@ def _file_feed(path: Path, schema: Schema | None) -> Feed:
     def pieces(skip: int) -> Iterator[Any]:
         for file, count in zip(files, counts, strict=True):
             if count is None or skip < count:
-                yield from stream_table(file, schema, skip)
+                yield from stream_table(file, schema, skip, person)
             skip = max(0, skip - (count or 0))
 
     return Feed(
@@ -149,10 +151,14 @@ def _read_by(reader: Any) -> Iterator[Any]:
         yield batch
 
 
-def _cut(frames: Iterable[Any], schema: Schema | None, skip: int) -> Iterator[Any]:
-    """Frames of any kind as Arrow tables of bounded size, with the declared columns or all."""
+def _cut(frames: Iterable[Any], schema: Schema | None, skip: int, person: str | None = None) -> Iterator[Any]:
+    """Frames of any kind as Arrow tables of bounded size, with the declared columns or all.
+
+    Arrow gives a column one type, so ids of persons are made text before.
+    """
     import pyarrow as pa
 
+    person = person if schema is None else schema.person
     for frame in frames:
         table = frame
         if not isinstance(frame, pa.Table | pa.RecordBatch):
@@ -160,7 +166,13 @@ def _cut(frames: Iterable[Any], schema: Schema | None, skip: int) -> Iterator[An
             held: Any = frame if isinstance(frame, Mapping) else getattr(frame, "columns", None)
             if held is None and names is None:
                 raise InvalidInput(f"a table with named columns was expected; got {type(frame).__name__}.")
-            table = pa.table(arrow_columns(frame, list(held) if names is None else names))
+            names = list(held) if names is None else names
+            columns = arrow_columns(frame, [name for name in names if name != person])
+            if person in names:
+                columns[person] = pa.array(texts(person_column(frame, person)), pa.string())
+                if any(len(column) != len(columns[person]) for column in columns.values()):
+                    raise InvalidInput("The columns of the table do not have the same length.")
+            table = pa.table(columns)
         for first in range(0, table.num_rows, ROWS_AT_ONCE):
             yield from from_row(iter([table.slice(first, ROWS_AT_ONCE)]), skip - first)
         skip -= table.num_rows
@@ -190,12 +202,12 @@ def numbers_of(
             check_kind(name, columns[name], NUMBERS)
     X = np.column_stack([as_numbers(name, columns[name]) for name in names])
     y = None if target is None else columns[target].to_numpy()
-    return (X, y) if person is None else (X, y, columns[person].to_numpy())
+    return (X, y) if person is None else (X, y, columns[person])
 
 
 def number_feed(source: Any, target: str | None, person: str | None) -> tuple[list[str], Feed]:
     """Tables of numbers as pieces of (X, y) or (X, y, ids of persons); and the names of the columns of X."""
-    feed = table_feed(source, None)
+    feed = table_feed(source, None, person)
     held = _column_names(source)
     if held is None:
         first, feed = peeked(feed)

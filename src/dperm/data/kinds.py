@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from dperm.codes import CodedTable
 from dperm.datasets import Schema, code_layout, encode, encode_codes, feature_names, target_numbers
 from dperm.datasets.codes import can_code
-from dperm.datasets.person_column import person_column
-from dperm.engine.person_ids import DIGEST, digests
+from dperm.datasets.person_column import checked_column
 from dperm.errors import InvalidInput
+from dperm.person_ids import DIGEST, digests
 from dperm.strict_json import digest, is_label, typed
 
 Arrays = dict[str, NDArray[Any]]
@@ -75,7 +75,7 @@ class SchemaKind(Kind):
         labels = target_numbers(frame, self.schema).astype(self._label_type)
         kept = {**self._lines(frame), LABELS: labels}
         if self.person is not None:
-            kept[PERSONS] = digests(person_column(frame, self.schema).to_numpy())
+            kept[PERSONS] = digests(checked_column(frame, self.person))
         return kept
 
     def _lines(self, frame: Any) -> Arrays:

@@ -73,14 +73,17 @@ def check_schema(table: Any, schema: Schema, *, names: Sequence[str] | None = No
         raise InvalidInput(
             "The table has none of the columns that the schema declares; is it the right file?"
         )
-    person = schema.person if schema.person in held else None
-    columns = arrow_columns(table, present if person is None else [*present, person])
+    columns = arrow_columns(table, present)
     n_rows = len(columns[present[0]])
     compared = [_compare(item, columns.get(item.name), n_rows) for item in items]
     target = compared[-1]
     lengths = _lengths(schema, compared[:-1], n_rows)
     labels = schema.classes
-    persons = None if schema.person is None else check_persons(schema.person, columns.get(schema.person))
+    persons = (
+        None
+        if schema.person is None
+        else check_persons(schema.person, table if schema.person in held else None)
+    )
     of_persons = () if persons is None else person_findings(persons, n_rows, known)
     return SchemaCheck(
         n_rows=n_rows,

@@ -36,9 +36,9 @@ class ColumnCheck:
 class PersonCheck:
     """Counts about the ids of persons; never an id.
 
-    ``most_rows`` is the largest number of rows of one person, ``missing`` counts rows without an id,
-    ``spelled_alike`` ids that another one differs from by case or blanks alone. ``absent`` says that the table has no
-    such column, ``unread`` that it holds neither text nor numbers.
+    ``most_rows`` is the largest number of rows of one person, ``missing`` counts rows whose id is missing or cannot be
+    read, ``spelled_alike`` ids that another one differs from by case or blanks alone. ``absent`` says that the table
+    has no such column, ``unread`` that it holds neither text nor whole numbers.
     """
 
     name: str

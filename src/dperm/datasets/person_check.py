@@ -6,25 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from dperm.datasets.columns import TEXT, folded_column, kind_of
+from dperm.datasets.declared import folded
 from dperm.datasets.findings import Finding, PersonCheck, share
-from dperm.datasets.person_column import ids_or_nothing
+from dperm.datasets.person_column import person_column
+from dperm.errors import InvalidInput
 
 
-def check_persons(name: str, column: Any) -> PersonCheck:
-    """Counts about the column of ids; ``column`` is None where the table has none."""
-    ids = None if column is None else ids_or_nothing(column)
-    if ids is None:
-        return PersonCheck(name=name, absent=column is None, unread=column is not None)
-    given = ids.drop_null()
-    counts = np.asarray(given.value_counts().field("counts"), np.int64)
-    folded = len(folded_column(given).unique()) if kind_of(given) == TEXT and len(given) else len(counts)
+def check_persons(name: str, table: Any) -> PersonCheck:
+    """Counts about the column of ids; ``table`` is None where it has no such column."""
+    if table is None:
+        return PersonCheck(name=name, absent=True)
+    try:
+        found = person_column(table, name)
+    except InvalidInput:
+        return PersonCheck(name=name, unread=True)
+    counts = np.bincount(found.person, minlength=len(found.names))
+    given = np.array([told is not None for told in found.names], dtype=bool)
+    spellings = {folded(told) for told in found.names if told is not None}
     return PersonCheck(
         name=name,
-        n_persons=len(counts),
-        most_rows=int(counts.max(initial=0)),
-        missing=ids.null_count,
-        spelled_alike=len(counts) - folded,
+        n_persons=int(given.sum()),
+        most_rows=int(counts[given].max(initial=0)),
+        missing=int(counts[~given].sum()),
+        spelled_alike=int(given.sum()) - len(spellings),
     )
 
 
@@ -39,7 +43,7 @@ def person_findings(check: PersonCheck, n_rows: int, names: Sequence[str]) -> It
         meant = f" Is {close[0]!r} meant?" if close else " Correct person in the schema."
         yield finding(f"the table has no such column, which should hold the ids of persons.{meant}")
     elif check.unread:
-        yield finding("ids of persons must be text or numbers. Convert the column.")
+        yield finding("ids of persons must be text or whole numbers. Convert the column.")
     elif n_rows == 0:
         return
     elif check.missing:

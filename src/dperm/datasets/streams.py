@@ -13,14 +13,16 @@ ROWS_AT_ONCE = 65_536
 _CSV_BYTES = 16 * 2**20
 
 
-def stream_table(path: str | os.PathLike[str], schema: Schema | None = None, skip: int = 0) -> Iterator[Any]:
+def stream_table(
+    path: str | os.PathLike[str], schema: Schema | None = None, skip: int = 0, person: str | None = None
+) -> Iterator[Any]:
     """The rows of a file from row ``skip`` on, as PyArrow record batches of bounded size.
 
     Columns are those of :func:`dperm.datasets.read_table`. Without a schema the kinds of a CSV file's columns are
-    guessed from its beginning.
+    guessed from its beginning, but for that of ``person``, whose ids stay as they are written.
     """
     file = readable(path)
-    return (_parquet if is_parquet(file) else _text)(file, schema, skip)
+    return _parquet(file, schema, skip) if is_parquet(file) else _text(file, schema, skip, person)
 
 
 def from_row(batches: Iterator[Any], skip: int) -> Iterator[Any]:
@@ -32,7 +34,7 @@ def from_row(batches: Iterator[Any], skip: int) -> Iterator[Any]:
             yield batch.slice(left) if left else batch
 
 
-def _text(file: Path, schema: Schema | None, skip: int) -> Iterator[Any]:
+def _text(file: Path, schema: Schema | None, skip: int, person: str | None) -> Iterator[Any]:
     import pyarrow as pa
     from pyarrow import csv
 
@@ -42,7 +44,7 @@ def _text(file: Path, schema: Schema | None, skip: int) -> Iterator[Any]:
         reader = csv.open_csv(
             text.source,
             read_options=csv.ReadOptions(block_size=_CSV_BYTES, encoding=text.encoding),
-            **text.options(schema),
+            **text.options(schema, person=person),
         )
     except (pa.ArrowException, OSError, UnicodeError) as error:
         told = text.unfit(str(error), schema)

@@ -67,21 +67,28 @@ class TextTable:
         return pa.input_stream(self.file, compression="gzip") if _is_packed(self.file) else self.file
 
     def options(
-        self, schema: Schema | None, as_text: bool = False, only: str | None = None
+        self,
+        schema: Schema | None,
+        as_text: bool = False,
+        only: str | None = None,
+        person: str | None = None,
     ) -> dict[str, Any]:
-        """How PyArrow is to part and convert the columns, those that the schema declares to their kinds."""
+        """How PyArrow is to part and convert the columns, those that the schema declares to their kinds.
+
+        Ids of persons, in the column that the schema or ``person`` names, stay as they are written.
+        """
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
         convert: dict[str, Any] = {"decimal_point": self.layout.decimal}
+        named = person if schema is None else schema.person
+        kinds = {} if named is None else {named: pa.string()}
         if schema is not None:
-            kinds = {item.name: _arrow_type(item, as_text) for item in (schema.target, *schema.features)}
-            if schema.person is not None:
-                kinds[schema.person] = pa.string()  # as they are written: 007 is not 7
-            convert["column_types"] = kinds
+            kinds |= {item.name: _arrow_type(item, as_text) for item in (schema.target, *schema.features)}
             convert["include_columns"] = [
                 name for name in self.names if name in kinds and only in (None, name)
             ]
+        convert["column_types"] = kinds
         return {
             "parse_options": arrow_csv.ParseOptions(delimiter=self.delimiter),
             "convert_options": arrow_csv.ConvertOptions(**convert),

@@ -14,6 +14,7 @@ from dperm.engine.adapters import register_adapter
 from dperm.engine.executors import Executor, LocalExecutor
 from dperm.engine.shards import ShardSource
 from dperm.errors import InvalidInput
+from dperm.person_ids import numbered
 
 
 class DaskShards(ShardSource):
@@ -177,6 +178,8 @@ def _of_frame(X: Any, y: Any, told: Sequence[int] | None, person: str | None) ->
     for what, name in (("y", y), ("groups", person)):
         if isinstance(name, str) and name not in X.columns:
             raise InvalidInput(f"{what} names no column of X.")
+    if person is not None:
+        numbered(X._meta[person])  # its type is public, and refused where it cannot hold ids
     other = [name for name in names if getattr(X.dtypes[name], "kind", "O") not in "biuf"]
     if other:
         raise InvalidInput(f"{len(other)} of {len(names)} columns hold no numbers; encode them first.")
@@ -184,7 +187,7 @@ def _of_frame(X: Any, y: Any, told: Sequence[int] | None, person: str | None) ->
 
     parts = X.to_delayed()
     sizes = partial(_lengths, parts) if told is None else told
-    ids = None if person is None else [dask.delayed(_column)(part, person) for part in parts]
+    ids = None if person is None else [dask.delayed(_ids)(part, person) for part in parts]
     columns, told_names = len(names), [str(name) for name in names]
     tables = [dask.delayed(_table)(part, names) for part in parts]
     if isinstance(y, str):
@@ -239,9 +242,9 @@ def _joined(blocks: list[Any], *apart: list[Any] | None) -> list[Any]:
     ]
 
 
-def _block(X: Any, *apart: Any) -> tuple[Any, ...]:
+def _block(X: Any, y: Any = None, *ids: Any) -> tuple[Any, ...]:
     rows = X.to_numpy() if hasattr(X, "to_numpy") else X
-    return (rows, *(None if others is None else np.asarray(others) for others in apart))
+    return rows, None if y is None else np.asarray(y), *ids
 
 
 def _table(part: Any, names: list[Any]) -> Any:
@@ -250,3 +253,8 @@ def _table(part: Any, names: list[Any]) -> Any:
 
 def _column(part: Any, name: str) -> Any:
     return part[name].to_numpy()
+
+
+def _ids(part: Any, name: str) -> Any:
+    """As they are: an array of them may be of another type, in which some are no longer told apart."""
+    return part[name]

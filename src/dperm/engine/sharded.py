@@ -32,12 +32,12 @@ from dperm.engine.declared import DeclaredRows
 from dperm.engine.drawn import Batches, DivisibleOrder, DivisibleSample, Order, OrderOfShards, Sample
 from dperm.engine.executors import Executor
 from dperm.engine.held import check_labels, check_targets
-from dperm.engine.person_ids import DIGEST, comparable
 from dperm.engine.registry import register_engine
 from dperm.engine.shards import Encoder, ShardSource
 from dperm.engine.stored import check_sizes
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss
+from dperm.person_ids import DIGEST
 from dperm.row_map import RowMap
 
 
@@ -316,11 +316,11 @@ def encoded_in(source: ShardSource, encode: Encoder) -> NDArray[Any]:
     return np.concatenate(list(found)) if shards else np.empty(0)
 
 
-def persons_in(source: ShardSource) -> NDArray[np.bytes_]:
+def persons_in(source: ShardSource) -> NDArray[np.void]:
     """What stands for the person of each row of all shards."""
     shards = [shard for shard, n in enumerate(source.sizes) if n]
     found = gathered(source.executor(), PersonDigests(source=source), shards)
-    return comparable(np.concatenate([np.empty(0, DIGEST), *found]))
+    return np.concatenate([np.empty(0, DIGEST), *found])
 
 
 def _with_empty(sizes: Sequence[int], n_rows: int) -> tuple[int, ...]:

@@ -64,16 +64,16 @@ class SparkShards(ShardSource):
         return X, None if self._y is None else table.column(self._y).to_numpy()
 
     def labels(self, shard: int) -> Any:
-        return self._column(shard, self._y)
+        return self._read(shard, self._y).to_numpy()
 
     def persons(self, shard: int) -> Any:
-        return super().persons(shard) if self.person is None else self._column(shard, self.person)
+        return super().persons(shard) if self.person is None else self._read(shard, self.person)
 
-    def _column(self, shard: int, name: str | None) -> Any:
+    def _read(self, shard: int, name: str | None) -> Any:
         import pyarrow.parquet as pq
 
         path, filesystem = _opened(self._files[shard])
-        return pq.ParquetFile(path, filesystem=filesystem).read(columns=[name]).column(0).to_numpy()
+        return pq.ParquetFile(path, filesystem=filesystem).read(columns=[name]).column(0)
 
     def executor(self) -> Executor:
         from dperm.engine.spark_executor import SparkExecutor

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +16,7 @@ from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss, Weighted
 from dperm.losses.weighted import targets_alone, weighted_targets, weights_alone
 from dperm.mechanisms import Plan
+from dperm.person_ids import UNREADABLE, numbered
 from dperm.persons import PersonLoss, Persons, rows_kept
 from dperm.problem import Problem
 
@@ -48,45 +48,45 @@ _SUM_NEEDS_BOUND = (
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GroupedRows:
-    """The person of every row, numbered by their first rows, and how many rows each has before it."""
+    """The person of every row, numbered by their first rows, and how many rows each has before it.
 
-    person: Integers
+    Where an id cannot be read, persons are counted, all such ids as one, and nothing else is told: that an id is bad is
+    known from the rows, so it is refused when they are read, after a charge.
+    """
+
+    numbers: Integers
     before: Integers
     in_shards: bool = False
+    readable: bool = True
 
     @classmethod
     def of(cls, groups: Any) -> GroupedRows:
-        """From ids of any one kind; none may be missing."""
-        ids = np.asarray(groups)
-        if ids.ndim != 1:
-            raise InvalidInput(f"groups must hold one id for each row; its shape is {ids.shape}.")
-        if _missing(ids):
-            raise InvalidInput(
-                "groups has rows without an id. Give every row the id of its person; a row of an unknown person may "
-                "have an id of its own."
-            )
-        found = None
-        with suppress(TypeError):
-            found = np.unique(ids, return_index=True, return_inverse=True)
-        if found is None:
-            raise InvalidInput("groups holds ids of several kinds; make all of them text, or all numbers.")
-        _, first, place = found
-        rank = np.empty(len(first), np.int64)
-        rank[np.argsort(first)] = np.arange(len(first))
-        person = rank[place.reshape(-1)]
+        """From ids, or what stands for them in shards: ``dperm.person_ids``. Their form is checked, not each of them."""
+        found = numbered(groups)
+        person = found.person
         order = np.argsort(person, kind="stable")
-        starts = np.searchsorted(person[order], np.arange(len(first)))
+        starts = np.searchsorted(person[order], np.arange(len(found.names)))
         before = np.empty(len(person), np.int64)
         before[order] = np.arange(len(person)) - starts[person[order]]
-        return cls(person=person, before=before)
+        return cls(numbers=person, before=before, readable=found.readable)
 
     @property
     def n_persons(self) -> int:
-        return int(self.person.max()) + 1 if self.person.size else 0
+        return int(self.numbers.max()) + 1 if self.numbers.size else 0
+
+    @property
+    def person(self) -> Integers:
+        """The number of the person of each row, once it is known that every id could be read."""
+        self._check_ids()
+        return self.numbers
+
+    def _check_ids(self) -> None:
+        if not self.readable:
+            raise InvalidInput(UNREADABLE[0].upper() + UNREADABLE[1:])
 
     def check_rows(self, n_rows: int) -> None:
-        if len(self.person) != n_rows:
-            raise InvalidInput(f"groups has {len(self.person):,} ids for {n_rows:,} rows.")
+        if len(self.numbers) != n_rows:
+            raise InvalidInput(f"groups has {len(self.numbers):,} ids for {n_rows:,} rows.")
 
     def check_plan(self, plan: Plan) -> None:
         """Refuse, before anything is spent, what cannot be done with rows where they are."""
@@ -95,6 +95,7 @@ class GroupedRows:
 
     def kept(self, most: int) -> NDArray[np.bool_]:
         """The first rows of every person, at most so many: a rule that looks at nobody else."""
+        self._check_ids()
         return np.asarray(self.before < most)
 
     def shares(self) -> Integers:
@@ -184,13 +185,3 @@ def of_persons(
         weights = weights / np.bincount(person)[person]
     members = Members(person, problem.n_rows, problem.loss.heaviest)
     return rows, weighted_targets(targets_alone(targets), weights), members
-
-
-def _missing(ids: NDArray[Any]) -> bool:
-    if ids.dtype.kind == "f":
-        return bool(np.isnan(ids).any())
-    if ids.dtype.kind in "mM":
-        return bool(np.isnat(ids).any())
-    if ids.dtype.kind == "O":
-        return any(one is None or one != one for one in ids.tolist())
-    return False
