@@ -170,9 +170,7 @@ class Bench:
         self.cell, self.folder = cell, folder
         self.by_person = cell.unit in PERSONS
         self.unit = "person" if self.by_person else "row"
-        self.ledger = Ledger.create(
-            folder / "budget.db", *CAP_NUMBERS, neighbours=cell.relation, unit=self.unit
-        )
+        self.ledger = self._opened(folder)
         self.rows = rows_of(cell.rows, cell.task, self.by_person)
         in_shards = cell.rows == "shards"
         self.y: Any = None if in_shards else LABEL if cell.task == CLASSIFY else VALUE
@@ -200,15 +198,22 @@ class Bench:
         return model.fit(self.rows, self.y, **self.weights, **self.groups)
 
     def fitted(self) -> Any:
-        """The model of this choice of rows and settings, paid for by the ledger; fitted once for all acts."""
+        """The model of this choice of rows and settings, paid for by a ledger; fitted once for all acts."""
         known = (*self.cell[:4], self.cell.task)
         if known not in _FITTED:
+            self.ledger = self._opened(Path(mkdtemp(prefix="dperm-matrix-")))
             model = self.fit()
-            _FITTED[known] = model, self.ledger.path.read_bytes()
-        kept, paid = _FITTED[known]
-        self.ledger.path.write_bytes(paid)
-        self.ledger = Ledger(self.ledger.path, expect=kept)
-        return copy.deepcopy(kept).set_params(ledger=self.ledger)
+            _FITTED[known] = copy.deepcopy(model), self.ledger.path, self.ledger.path.read_bytes()
+        kept, path, paid = _FITTED[known]
+        path.write_bytes(paid)
+        self.ledger = Ledger(path, expect=kept)
+        return copy.deepcopy(kept)
+
+    def _opened(self, folder: Path) -> Ledger:
+        relation = self.cell.relation
+        return Ledger.create(
+            folder / "budget.db", CAP.epsilon, CAP.delta, neighbours=relation, unit=self.unit
+        )
 
     def saved(self, model: Any) -> Path:
         path = self.folder / "model.json"
@@ -216,8 +221,7 @@ class Bench:
         return path
 
 
-CAP_NUMBERS = (CAP.epsilon, CAP.delta)
-_FITTED: dict[tuple[str, ...], tuple[Any, bytes]] = {}
+_FITTED: dict[tuple[str, ...], tuple[Any, Path, bytes]] = {}
 
 
 def fit(bench: Bench) -> list[Spent]:
@@ -304,7 +308,7 @@ def verify(bench: Bench) -> list[Spent]:
 
 def report(bench: Bench) -> list[Spent]:
     path = bench.saved(bench.fitted())
-    release = read_release(path, ledger=bench.folder / "budget.db")
+    release = read_release(path, ledger=bench.ledger.path)
     text = page(release)
     assert release.unit == bench.unit
     assert f"one {bench.unit}" in text
@@ -316,7 +320,7 @@ def ledger(bench: Bench) -> list[Spent]:
     model = bench.fitted()
     path = bench.saved(bench.fit())
     try:
-        model.set_params(epsilon=60.0).fit(bench.rows, bench.y, **bench.weights, **bench.groups)
+        model.set_params(epsilon=45.0).fit(bench.rows, bench.y, **bench.weights, **bench.groups)
     except BudgetExceeded:
         pass
     else:
@@ -363,15 +367,18 @@ def outcome(cell: Cell, folder: Path) -> str | None:
         bench = Bench(cell, folder)
         before = {path.name for path in folder.iterdir() if path.name.endswith(".json")}
         releases = _releases_before(cell)
+        said, spent = None, []
         try:
             spent = ACTS[cell.act](bench)
         except DpermError as error:
+            said = str(error)
+        if said is not None:
             counted = [entry for entry in bench.ledger.entries() if entry.counts]
-            assert len(counted) <= releases, f"refused after a charge: {error}"
+            assert len(counted) <= releases, f"refused after a charge: {said}"
             written = {path.name for path in folder.iterdir() if path.name.endswith(".json")}
             assert written == before, f"refused, and {written} was written"
-            assert len(str(error)) > 30, "a refusal without a reason"
-            return str(error)
+            assert len(said) > 30, "a refusal without a reason"
+            return said
         for release in spent:
             if release.file is not None:
                 check_file(release.file, release.budget, bench)

@@ -55,6 +55,12 @@ class FolderShards(ShardSource):
         places = self._array(shard, LABELS)
         if places is None or self.classes is None:
             return places
+        if len(places) and not (
+            places.dtype.kind == "i" and 0 <= places.min() <= places.max() < len(self.classes)
+        ):
+            raise InvalidInput(
+                "a shard holds labels that its manifest does not tell of; write the shards anew."
+            )
         return np.asarray(np.asarray(self.classes)[places])
 
     def persons(self, shard: int) -> NDArray[Any]:

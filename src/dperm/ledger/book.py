@@ -27,7 +27,7 @@ _KEYS = {
     "settle": ("event", "time", "charge", "status"),
     "note": ("event", "time", "charge", "file", "sha256"),
 }
-_IN_SOME = ("kind", "unit")  # keys of charges that newer versions write
+_IN_SOME = {"kind", "unit"}  # keys of charges that newer versions write
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,9 @@ class Book:
 
     def take(self, event: str, head: str) -> None:
         try:
-            self._take(_with_its_keys(parse(event.encode())), head)
+            told = _with_its_keys(parse(event.encode()))
+            _require((told["event"] == "create") is not bool(self.heads))  # first, and never again
+            self._take(told, head)
         except ValueError:
             raise Damaged(f"event {len(self.heads) + 1} is none that a ledger writes") from None
         self.head = head
@@ -106,7 +108,7 @@ class Book:
                 "neighbours": str(relation),
                 "adaptive_costs": bool(adaptive),
                 "strict": bool(strict),
-            } if not self.heads:
+            }:
                 self.id, self.neighbours = name, Neighbours.parse(relation)
                 self.adaptive_costs, self.strict = adaptive, strict
             case {"event": "cap", "dataset": str(name), "epsilon": float(epsilon), "delta": float(delta)}:
@@ -275,8 +277,8 @@ def _text(value: object) -> str:
 
 def _with_its_keys(event: Any) -> Any:
     """An event that has the keys of its kind, no others, and no truth value in place of a number."""
-    kind = event.get("event") if isinstance(event, dict) else None
-    keys = _KEYS.get(kind, ()) if isinstance(kind, str) else ()
-    _require(set(keys) <= set(event) <= {*keys, *(_IN_SOME if kind == "charge" else ())})
+    _require(isinstance(event, dict) and isinstance(event.get("event"), str) and event["event"] in _KEYS)
+    keys, kind = {*_KEYS[event["event"]]}, event["event"]
+    _require(keys <= set(event) <= (keys | _IN_SOME if kind == "charge" else keys))
     _require(matches(event["time"], str) and not isinstance(event.get("charge"), bool))
     return event
