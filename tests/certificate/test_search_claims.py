@@ -57,6 +57,15 @@ def test_it_claims_nothing_by_itself_and_names_the_whole(winner):
     assert "epsilon = 3" in str(verdict)
 
 
+def test_a_loaded_one_says_the_same(tmp_path):
+    search = searched()
+    search.best_estimator_.save(tmp_path / "m.json")
+    loaded = dperm.load_model(tmp_path / "m.json")
+    assert loaded.privacy_.budget == search.privacy_.budget == WHOLE
+    assert loaded.privacy_.epsilon == search.privacy_.epsilon == 3.0
+    assert loaded.privacy_.guarantee is None  # which a file of one fit cannot show
+
+
 def test_its_own_budget_cannot_be_claimed(winner):
     verdict = verify(claiming(winner))
     assert not verdict.accepted

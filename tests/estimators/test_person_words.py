@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dperm import PrivacyWarning, PrivateLogisticRegression, UtilityWarning
-from dperm.errors import Unsupported
+from dperm.errors import InvalidInput
 
 rng = np.random.default_rng(2)
 X = rng.uniform(-0.5, 0.5, size=(120, 3))
@@ -81,7 +81,7 @@ def test_cautions_count_persons():
 
 
 def test_a_threshold_on_counts_of_rows_is_refused():
-    with pytest.raises(Unsupported, match="this model was trained by person"):
+    with pytest.raises(InvalidInput, match="this model was trained by person"):
         fitted().tune_threshold(X, Y, epsilon=0.5, delta=1e-7)
 
 

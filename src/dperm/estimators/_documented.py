@@ -124,7 +124,8 @@ ATTRIBUTES: Entries = {
     "classes_": ("ndarray of shape (n_classes,)", ""),
     "threshold_": (
         "Threshold or None",
-        "Where ``tune_threshold`` put the line between two classes, and what that cost; None for a margin of 0.",
+        "Where ``tune_threshold`` put the line between two classes, and what that cost; None for a margin of 0. "
+        "``privacy_.thresholds`` has all that were tuned.",
     ),
     "n_features_in_": ("int", ""),
     "feature_names_in_": ("ndarray of str, when X has column names", ""),

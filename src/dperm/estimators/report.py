@@ -83,7 +83,7 @@ class PrivacyReport:
             accounting=mechanism["asked"]["settings"]["accounting"],
             accountant=statement["accountant"],
             settings=mechanism["used"],
-            budget=statement["budget"],
+            budget=statement.get("search", statement["budget"]),
             neighbours=statement["relation"],
             unit=statement["unit"],
             n_rows=problem["n_rows"],
