@@ -8,14 +8,14 @@ from certified_models import CASES, FOLLOW_WEIGHTS, NO_GUARANTEE, document_of, s
 
 from dperm import PrivateLinearRegression, PrivateLogisticRegression
 from dperm.certificate import verify
-from dperm.certificate.accountant import gaussian_delta, zcdp_price
+from dperm.certificate.accountant import gaussian_delta, gaussian_excess, gaussian_price, zcdp_price
+from dperm.strict_json import digest
 from dperm.certificate.loss_distribution import composed_price, fixed_size_losses, poisson_losses
 from dperm.certificate.routes import ROUTES, route_of
 from dperm.certificate.verdict import SECOND
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.privacy import GaussianProfile, poisson_epsilon, rho_to_epsilon
 from dperm.privacy.fixed_size import fixed_size_epsilon
-from dperm.strict_json import digest
 
 
 def test_every_mechanism_with_a_guarantee_has_a_second_route():
@@ -74,6 +74,13 @@ def test_quadrature_against_the_closed_form(epsilon, mu):
     assert found <= closed
     if closed > 1e-250:
         assert found >= closed * (1 - 3e-9)
+
+
+@pytest.mark.parametrize("mu", [1e2, 1e7, 1e9, 1e12, 1e20, 1e100])
+def test_noise_that_vanishes_costs_everything(mu):
+    assert float(gaussian_delta(1.0, mu)) == pytest.approx(1.0, rel=1e-12)
+    assert float(gaussian_excess(1.0, mu)) == pytest.approx(mu**2 / 2 - 1.0, rel=1e-9)
+    assert not gaussian_price(mu, "").meets(1.0, 1e-6)
 
 
 def test_prices_against_the_library_s():

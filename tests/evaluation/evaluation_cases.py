@@ -6,13 +6,16 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.metrics import roc_auc_score
 
-from dperm.estimators.margin_bins import DEFAULTS, default_bins
+from dperm.estimators.margin_bins import DEFAULTS, Scale, default_bins
+from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.class_figures import class_figures
 from dperm.evaluation.classifying import Judged, class_constraints, class_counts, class_design, loss_cap
 from dperm.evaluation.estimates import Estimates
+from dperm.evaluation.owners import Owners
 from dperm.evaluation.planning import Plan
 from dperm.evaluation.regressing import no_constraints, regression_counts, regression_design
 from dperm.evaluation.regression_figures import regression_figures
+from dperm.evaluation.scales import AGAINST, CONFIDENCE, SCORES, ScoreBins, odds_of
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 
@@ -21,16 +24,21 @@ PEOPLE = 200_000
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """People with a label and the log odds that a model gives them, not quite calibrated."""
+    """People with a label and the log odds that a model gives them, not quite calibrated.
+
+    ``parted`` is how far off the public scale of the bins is: by so many spreads, and in units of so many.
+    """
 
     rows: Judged
+    parted: tuple[float, float] = (0.0, 1.0)
 
     @classmethod
-    def drawn(cls, centre=-0.5, spread=1.5, seed=0):
+    def drawn(cls, centre=-0.5, spread=1.5, seed=0, shrunk=1.0, parted=(0.0, 1.0)):
+        """A model that shrinks gives only so much of the log odds."""
         rng = np.random.default_rng(seed)
         odds = rng.normal(centre, spread, PEOPLE)
         labels = (rng.random(PEOPLE) < expit(0.8 * odds + 0.2)).astype(np.int64)
-        return cls(Judged(labels, odds, True))
+        return cls(Judged(labels, shrunk * odds, True), parted)
 
     @classmethod
     def of_four(cls, seed=0):
@@ -61,23 +69,36 @@ class Scored:
             "auc": roc_auc_score(rows.labels, rows.log_odds),
         }
 
+    @property
+    def scales(self):
+        """As a model would tell them that knows the people well, but for what is ``parted``."""
+        off, units = self.parted
+
+        def scale(scores, line=None):
+            spread = float(np.std(scores))
+            return Scale(float(np.mean(scores)) + off * spread, units * spread, line)
+
+        if self.rows.binary:
+            return {SCORES: scale(self.rows.log_odds, 0.0)}
+        chances = self.rows.log_chances
+        against = {f"{AGAINST} {k}": scale(odds_of(column)) for k, column in enumerate(chances.T)}
+        return against | {CONFIDENCE: scale(odds_of(chances.max(axis=1)))}
+
     def plan(self, budget, neighbours, n):
         design = class_design(self.n_classes, DEFAULTS[0], True)
-        plan = Plan(design=design, budget=budget, neighbours=neighbours, bins=DEFAULTS[0])
-        bins = default_bins(plan.noise.scale, n)
-        return Plan(
-            design=class_design(self.n_classes, bins, True), budget=budget, neighbours=neighbours, bins=bins
-        )
+        plan = Plan(design=design, budget=budget, neighbours=neighbours)
+        bins = ScoreBins(default_bins(plan.noise.scale, n), self.scales)
+        design = class_design(self.n_classes, bins.count, True)
+        return Plan(design=design, budget=budget, neighbours=neighbours, bins=bins)
 
-    def vector(self, plan, sample):
+    def vector(self, plan, sample, owners=None):
         rows = Judged(self.rows.labels[sample], self.rows.log_odds[sample], True)
-        return plan.design.vector(class_counts(plan.design, rows, self.n_classes, plan.bins))
+        return plan.design.vector(class_counts(plan.design, rows, self.n_classes, plan.bins, owners))
 
     def figures(self, plan, released, scale, n_rows):
         constraints = class_constraints(plan.design, self.n_classes, plan.bins, n_rows)
-        return class_figures(
-            Estimates.of(plan.design, released, scale, constraints), self.n_classes, plan.bins
-        )
+        counts = Estimates.of(plan.design, released, scale, constraints)
+        return class_figures(counts, self.n_classes, plan.bins.count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +114,18 @@ class Measured:
         rng = np.random.default_rng(seed)
         predicted = rng.normal(0.1, 0.4, PEOPLE)
         return cls(predicted, predicted + rng.normal(0, error, PEOPLE), error_bound)
+
+    @classmethod
+    def skewed(cls, kind, seed=0):
+        """Most targets near the lower end of their range, some far above, and predictions that know little of which."""
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=PEOPLE)
+        targets, predicted, highest = {
+            "lognormal": lambda: (np.exp(0.6 * x + 0.8 * rng.normal(size=PEOPLE)), 1.4 * np.exp(x / 2), 40.0),
+            "exponential": lambda: (rng.exponential(np.exp(0.4 * x)), np.exp(0.4 * x), 20.0),
+            "rare": lambda: (1 + 9 * (rng.random(PEOPLE) < 0.01) * rng.random(PEOPLE) + 0.1 * x, 1 + 0.1 * x, 10.0),
+        }[kind]()
+        return cls(2 * predicted / highest - 1, 2 * targets / highest - 1)
 
     @property
     def truth(self):
@@ -110,10 +143,9 @@ class Measured:
     def plan(self, budget, neighbours, n):
         return Plan(design=regression_design(neighbours), budget=budget, neighbours=neighbours)
 
-    def vector(self, plan, sample):
-        counts = regression_counts(
-            plan.design, self.predicted[sample], self.targets[sample], (-1.0, 1.0), self.error_bound
-        )
+    def vector(self, plan, sample, owners=None):
+        rows = self.predicted[sample], self.targets[sample]
+        counts = regression_counts(plan.design, *rows, (-1.0, 1.0), self.error_bound, owners)
         return plan.design.vector(counts)
 
     def figures(self, plan, released, scale, n_rows):
@@ -121,21 +153,31 @@ class Measured:
         return regression_figures(counts, n_rows, 2.0, self.error_bound)
 
 
-def coverage(people, epsilon, runs, neighbours="replace-one", n=5000, noise_known=True, seed=0):
+def coverage(people, epsilon, runs, neighbours="replace-one", n=5000, noise_known=True, seed=0, rows_each=1, by_row=False):
     """How often the intervals of ``runs`` evaluations hold the truth, and how often there was none.
 
-    Without ``noise_known`` they are those of somebody who takes the noisy counts for exact ones.
+    Without ``noise_known`` they are those of somebody who takes the noisy counts for exact ones. With several
+    ``rows_each`` there are n persons whose rows are all alike; ``by_row`` is the evaluation of somebody who takes these
+    rows for so many persons.
     """
     relation, rng = Neighbours.parse(neighbours), np.random.default_rng(seed)
-    plan = people.plan(Budget(epsilon, 1e-6), relation, n)
-    n_rows = n if relation is Neighbours.REPLACE_ONE else None
+    owners, counted = owners_of(n, rows_each, by_row)
+    plan = people.plan(Budget(epsilon, 1e-6), relation, counted)
+    n_rows = counted if relation is Neighbours.REPLACE_ONE else None
     truth, gate = people.truth, Gate.seeded(seed)
     held, none = dict.fromkeys(truth, 0), dict.fromkeys(truth, 0)
     for _ in range(runs):
-        vector = people.vector(plan, rng.integers(0, PEOPLE, n))
+        sample = np.repeat(rng.integers(0, PEOPLE, n), rows_each)
+        vector = people.vector(plan, sample, owners)
         released = gate.lanes(1).release_one(vector, plan.noise, "simulated")
         found = people.figures(plan, released, plan.noise.scale if noise_known else 1e-9, n_rows)
         for name, true in truth.items():
             none[name] += not found[name].known
             held[name] += found[name].known and found[name].low <= true <= found[name].high
     return {name: held[name] / max(1, runs - none[name]) for name in truth}, none
+
+
+def owners_of(n, rows_each, by_row):
+    if rows_each == 1 or by_row:
+        return None, n * rows_each
+    return Owners.of_persons(GroupedRows.of(np.repeat(np.arange(n), rows_each))), n

@@ -67,16 +67,16 @@ def _mean_above(epsilon: Vector, mu: Vector, worth: Callable[[Vector, Vector], V
     size = mu[there]
     t = epsilon[there] / size - size / 2
     # Beyond t > 0 the integrand falls like exp(-t s - s**2 / 2), of which 80 e-foldings are enough; for t far below
-    # 0 the density left of -12 is below exp(-72).
-    reach = np.where(t > 0, -t + np.sqrt(t * t + 160.0), _REACH + np.minimum(-t, 1e8))
-    start = np.where(t < -_REACH, -t - _REACH, 0.0)
+    # 0 the density left of -12 is below exp(-72). Noise and excess are kept apart from there on: as a sum with t, which
+    # has no end as the noise falls to 0, one of them would be lost to rounding.
+    first = np.maximum(t, -_REACH)
+    span = np.where(t > 0, -t + np.sqrt(t * t + 160.0), _REACH - first)
     total = np.zeros_like(t)
     panels = 8
     for panel in range(panels):
-        low = start + (reach - start) * panel / panels
-        width = (reach - start) / panels
-        s = low[..., None] + width[..., None] * (_NODES + 1) / 2
-        x = t[..., None] + s
+        width = span / panels
+        beyond = width[..., None] * (panel + (_NODES + 1) / 2)
+        x, s = first[..., None] + beyond, (first - t)[..., None] + beyond
         values = np.exp(-x * x / 2) * worth(size[..., None], s)
         total = total + (values @ _WEIGHTS) * width / 2
     return np.asarray(total / math.sqrt(2 * math.pi))

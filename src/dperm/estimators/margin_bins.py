@@ -15,8 +15,8 @@ Vector = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 FEWEST, MOST = 2, 256
-DEFAULTS = (64, 32, 16, 12)
-NOISY = 0.01
+DEFAULTS = (64, 12)
+"""The most and the fewest bins that are chosen where nothing is said."""
 LEAST_SPREAD = 1e-300
 
 
@@ -80,23 +80,22 @@ def edges_of(model: Any, bins: int) -> Vector:
     return margin_scale(model).edges(bins)
 
 
-def margin_scale(model: Any, line: float | None = None) -> Scale:
+def margin_scale(model: Any) -> Scale:
     """Of the margins of a model with one output."""
-    centre, spread = margins_about(model, model.coef_[:1])
-    return Scale(float(centre[0]), float(spread[0]), line)
+    centre, weights = margins_about(model)
+    return Scale(float(centre[0]), max(float(np.linalg.norm(weights[0])), LEAST_SPREAD))
 
 
-def margins_about(model: Any, weights: Vector) -> tuple[Vector, Vector]:
-    """The margins at the centre of the rows, and a length by which <x, w> may differ from it for each row of weights.
+def margins_about(model: Any) -> tuple[Vector, Vector]:
+    """The margins at the centre of the rows, and weights whose lengths tell how far margins may be from it.
 
     A row of features is at most ``x_norm`` long, so that margins are spread over about the length of the weights times
     it, over the root of the number of features.
     """
-    row_map = model.row_map_
-    centre = np.zeros(len(model.coef_)) if row_map.centre is None else model.coef_ @ row_map.centre
+    row_map, weights = model.row_map_, np.asarray(model.coef_, np.float64)
+    centre = 0.0 if row_map.centre is None else weights @ row_map.centre
     seen = weights if row_map.scale is None else weights * row_map.scale
-    spread = np.linalg.norm(seen, axis=1) * row_map.x_norm / math.sqrt(seen.shape[1])
-    return np.asarray(model.intercept_ + centre, np.float64), np.clip(spread, LEAST_SPREAD, 1e300)
+    return np.asarray(model.intercept_ + centre), seen * (row_map.x_norm / math.sqrt(seen.shape[1]))
 
 
 def check_bins(bins: int) -> int:
@@ -106,8 +105,10 @@ def check_bins(bins: int) -> int:
 
 
 def default_bins(noise_scale: float, n_rows: int) -> int:
-    """Fewer where the noise of a cell is large against the public number of rows, so that sums of cells drown less."""
-    for bins in DEFAULTS[:-1]:
-        if math.sqrt(bins) * noise_scale <= NOISY * n_rows:
-            return bins
-    return DEFAULTS[-1]
+    """By the noise of a cell and the public number of rows.
+
+    The variance that noise gives an area grows with the number of bins b, and what is unknown of the order inside of
+    bins falls with b**3. About the root of rows over noise has the least of both (docs/proofs/evaluation.md).
+    """
+    most, fewest = DEFAULTS
+    return min(max(round(math.sqrt(n_rows / noise_scale)), fewest), most)

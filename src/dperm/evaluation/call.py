@@ -137,8 +137,9 @@ def evaluate(
     purse = Purse.checked(ledger, dataset, random_state)
     grouped = grouped_rows(X, groups, purse, "persons" in subject.model.privacy_.statement)
     told, public = public_rows(X, budget, relation, max_rows, purse, grouped)
+    scales = {} if subject.task == "regression" else scales_of(subject)
     plan, gate = (
-        plan_for(subject, scales_of(subject), budget, relation, public, bins, error_bound),
+        plan_for(subject, scales, budget, relation, public, bins, error_bound),
         Gate.from_random_state(random_state),
     )
 

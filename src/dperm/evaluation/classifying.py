@@ -8,12 +8,21 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, log_softmax, logit
+from scipy.special import log_expit, log_softmax
 
 from dperm.evaluation.design import Design, Histogram, Integers, Part, Shares
 from dperm.evaluation.estimates import Constraints
 from dperm.evaluation.owners import Owners
-from dperm.evaluation.scales import AGAINST, CONFIDENCE, MOST_AGAINST, SCORES, ScoreBins, line_of, scores_of
+from dperm.evaluation.scales import (
+    AGAINST,
+    CONFIDENCE,
+    MOST_AGAINST,
+    SCORES,
+    ScoreBins,
+    line_of,
+    odds_of,
+    scores_of,
+)
 from dperm.evaluation.subject import Subject
 
 Vector = NDArray[np.float64]
@@ -108,10 +117,12 @@ def class_counts(
         chances = rows.log_chances
         for k in range(n_classes):
             name = f"{AGAINST} {k}"
-            cells[name] = (rows.labels == k) * bins.count + bins.place(name, _odds(chances[:, k]))
+            cells[name] = (rows.labels == k) * bins.count + bins.place(name, odds_of(chances[:, k]))
     if design.has(CONFIDENCE):
         top = rows.log_chances.max(axis=1, initial=-np.inf)
-        cells[CONFIDENCE] = (rows.labels == rows.predicted) * bins.count + bins.place(CONFIDENCE, _odds(top))
+        cells[CONFIDENCE] = (rows.labels == rows.predicted) * bins.count + bins.place(
+            CONFIDENCE, odds_of(top)
+        )
     counts = {}
     for part in design.parts:
         if isinstance(part, Histogram):
@@ -158,9 +169,3 @@ def _row(design: Design, terms: Mapping[str, Vector]) -> Vector:
     for name, values in terms.items():
         row[design.place(name)] = values
     return row
-
-
-def _odds(log_chance: Vector) -> Vector:
-    """Log odds of chances that may be 1 as far as floats tell."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(logit(np.minimum(np.exp(log_chance), expit(36.0))))

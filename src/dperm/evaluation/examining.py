@@ -25,7 +25,6 @@ from dperm.privacy import Budget
 REMADE = "made again"
 """The route of what follows from released numbers and public facts: it is computed once more, by the library."""
 CLOSE = 1e-6  # rounding may differ between machines
-_FIGURE = {"estimate", "low", "high", "noise"}
 
 Stated = Mapping[str, Any]
 
@@ -108,34 +107,35 @@ def _follow(document: Stated, kind: Kind, budget: Budget) -> str:
     with np.errstate(all="ignore"):
         made = kind.made(document, plan)
     for name, follows in made.items():
-        if not _alike(document[name], follows):
+        if not alike(document[name], follows):
             raise InvalidInput(f"{name} does not follow from the numbers that were released.")
     return f"{', '.join(made)} follow from the released numbers"
 
 
-def _alike(stated: Any, follows: Any) -> bool:
-    """Equal, but for the last digits of numbers."""
+def alike(stated: Any, follows: Any) -> bool:
+    """Equal, but for the last digits of numbers: those of one object to a part of the largest of them."""
     if isinstance(follows, Mapping):
         if not isinstance(stated, Mapping) or stated.keys() != follows.keys():
             return False
-        if stated.keys() == _FIGURE:
-            return _close(list(stated.values()), [follows[name] for name in stated])
-        return all(_alike(stated[name], value) for name, value in follows.items())
+        numbers = [name for name, value in follows.items() if isinstance(value, float)]
+        rest = follows.keys() - set(numbers)
+        return _close([stated[name] for name in numbers], [follows[name] for name in numbers]) and all(
+            alike(stated[name], follows[name]) for name in rest
+        )
     if isinstance(follows, Sequence) and not isinstance(follows, str):
         same = isinstance(stated, Sequence) and len(stated) == len(follows)
-        return same and all(map(_alike, stated, follows))
+        return same and all(map(alike, stated, follows))
     if isinstance(follows, float):
         return _close([stated], [follows])
     return type(stated) is type(follows) and bool(stated == follows)
 
 
-def _close(stated: Sequence[Any], follows: Sequence[Any]) -> bool:
-    """Numbers of one figure, to a part of the largest of them; what is unknown is unknown in both."""
-    if any((one is None) is not (other is None) for one, other in zip(stated, follows, strict=True)):
-        return False
-    pairs = [(one, other) for one, other in zip(stated, follows, strict=True) if other is not None]
-    reach = CLOSE * max((abs(other) for _, other in pairs), default=0.0)
-    return all(abs(one - other) <= reach for one, other in pairs)
+def _close(stated: Sequence[Any], follows: Sequence[float]) -> bool:
+    reach = CLOSE * max(map(abs, follows), default=0.0)
+    return all(
+        isinstance(one, float | int) and not isinstance(one, bool) and abs(one - other) <= reach
+        for one, other in zip(stated, follows, strict=True)
+    )
 
 
 def _verdict(

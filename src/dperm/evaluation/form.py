@@ -158,7 +158,7 @@ def checked_document(document: object, form: str, version: int, keys: Sequence[s
     """An object of this format and version with exactly these keys, whose digest is its own."""
     if not isinstance(document, dict) or document.get("format") != form:
         raise InvalidInput(f'a JSON object with "format": "{form}" was expected.')
-    if document.get("version") != version:
+    if type(document.get("version")) is not int or document["version"] != version:
         raise InvalidInput(f"this library reads version {version} of the format; the file has another.")
     held = check_object("the file", document, keys)
     if held["digest"] != digest({key: value for key, value in held.items() if key != "digest"}):

@@ -72,7 +72,7 @@ def ratio(
     within: tuple[float, float] = UNIT,
     unseen: float = 0.0,
 ) -> Figure:
-    """The figure top / bottom. ``within`` are the ends of what it can be; ``unseen`` is one more variance of the top."""
+    """The figure top / bottom. ``within`` are the ends of what it can be, ``unseen`` a variance of the top."""
     if bottom <= CLEAR * math.sqrt(max(0.0, noise.bottom)):
         return UNKNOWN
     raw = top / bottom

@@ -14,7 +14,7 @@ from dperm.evaluation.regressing import MOMENTS, ROWS, WEIGHTS
 
 Vector = NDArray[np.float64]
 
-# What fourth moments are taken to be where noise drowns them: as of Gaussian errors and of targets with light tails.
+# What fourth moments are taken to be, at least, where noise drowns them: as of Gaussian errors and of light tails.
 ERROR_KURTOSIS, TARGET_KURTOSIS = 3.0, 2.4
 WIDEST = 2.0
 
@@ -57,6 +57,10 @@ class Sums:
             else self.value(**terms)
         )
 
+    def no_less(self, **terms: float) -> float:
+        """A sum with half a deviation of its noise: one that is taken for too small makes intervals too short."""
+        return self.value(**terms) + math.sqrt(float(self.noise(self.vector(**terms))[0, 0])) / 2
+
 
 _KEYS = {
     "t": "t",
@@ -79,10 +83,12 @@ def regression_figures(
     sums = Sums(counts, n_rows)
     if sums.n <= 0:
         return dict.fromkeys(("r2", "rmse", "mae"), UNKNOWN)
-    mean_square = max(sums.value(e2=1.0), 0.0) / sums.n
-    fourth = sums.likely(ERROR_KURTOSIS * mean_square**2 * sums.n, e4=1.0)
-    square = _mean(sums, sums.vector(e2=1.0), max(0.0, fourth))
-    size = _mean(sums, sums.vector(size=1.0), max(0.0, sums.value(e2=1.0)))
+    squares = max(sums.value(e2=1.0), 0.0)
+    mean_square = squares / sums.n
+    likely = sums.likely(ERROR_KURTOSIS * mean_square**2 * sums.n, e4=1.0)
+    fourth = min(max(likely, sums.no_less(e4=1.0), 0.0), squares)
+    square = _mean(sums, sums.vector(e2=1.0), fourth)
+    size = _mean(sums, sums.vector(size=1.0), squares)
     return {
         "r2": _r2(sums, mean_square, fourth, (2 * longest / length) ** 2),
         "rmse": _root(square, longest),
@@ -91,12 +97,17 @@ def regression_figures(
 
 
 def _mean(sums: Sums, vector: Vector, squares: float) -> Figure:
+    """Of numbers that are not negative; ``squares`` is the sum of their squares, which is taken to grow with the mean.
+
+    So it does where a few large numbers make most of both, and the interval then reaches further up than down.
+    """
     total = float(vector @ sums.counts.mean)
     noise = sums.noise(vector, sums.vector(n=1.0))
     if total <= 0:
         return UNKNOWN
     variance = Variance(float(noise[0, 0]), float(noise[0, 1]), float(noise[1, 1]))
-    return ratio(total, sums.n, variance, Variance(max(squares, total**2 / sums.n), total, sums.n))
+    spread = max(squares, total**2 / sums.n) * sums.n / total
+    return ratio(total, sums.n, variance, Variance(0.0, -spread / 2, -sums.n))
 
 
 def _r2(sums: Sums, mean_square: float, fourth: float, unit: float) -> Figure:

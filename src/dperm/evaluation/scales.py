@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp
+from scipy.special import expit, log_expit, log_softmax, logit, logsumexp, ndtri, softmax
 
 from dperm.estimators.margin_bins import LEAST_SPREAD, Places, Scale, margin_scale, margins_about
 from dperm.evaluation.subject import Subject
@@ -22,6 +23,8 @@ MARGIN_STRETCH = 3.0
 """Margins without a link, such as those of an SVM, are taken for log odds once they are this much longer."""
 
 _FAR = 1e6  # a margin that overflowed is cut, so that what follows is a number whatever the row
+
+_NORMAL = ndtri((np.arange(401) + 0.5) / 401)
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,6 @@ class ScoreBins:
         ]
 
 
-def stated_scales(stated: Sequence[Mapping[str, Any]]) -> dict[str, Scale]:
-    """From what a file lists."""
-    return {one["name"]: Scale(float(one["centre"]), float(one["spread"]), one["line"]) for one in stated}
-
-
 def scores_of(subject: Subject, margins: Vector) -> Vector:
     """Margins as log odds, up to a constant of each row where there are several."""
     odds = subject.loss.log_odds(margins) if subject.has_probabilities else MARGIN_STRETCH * margins
@@ -64,37 +62,63 @@ def line_of(subject: Subject) -> float:
 
 
 def scales_of(subject: Subject) -> dict[str, Scale]:
-    """The scales of all scores that are binned, from coefficients, intercept and row map.
-
-    Of several classes the log odds of one against the rest are spread as its margin is that of the others, as they
-    weigh at the centre of the rows, taken off.
-    """
-    model = subject.model
-    if subject.task == "regression":
-        return {}
+    """The scales of all scores that are binned, from coefficients, intercept and row map."""
     if subject.task == "binary":
-        margins = margin_scale(model)
+        margins = margin_scale(subject.model)
         points = np.array([margins.centre - margins.spread, margins.centre, margins.centre + margins.spread])
         low, centre, high = scores_of(subject, points)
-        return {SCORES: Scale(float(centre), _spread(high - low), line_of(subject))}
-    centre, spread = margins_about(model, model.coef_)
-    low, high = (scores_of(subject, centre + sign * spread) for sign in (-1, 1))
-    odds, weights = scores_of(subject, centre), model.coef_ * ((high - low) / (2 * spread))[:, None]
-    against = {}
-    for k in range(len(odds)):
-        others = np.delete(np.arange(len(odds)), k)
-        rest = float(logsumexp(odds[others]))
-        moved = weights[k] - np.exp(odds[others] - rest) @ weights[others]
-        (length,) = margins_about(model, moved[None])[1]
-        against[f"{AGAINST} {k}"] = Scale(float(odds[k]) - rest, _spread(2 * length))
-    found = against if len(odds) <= MOST_AGAINST else {}
+        return {SCORES: _mixed(float(centre), float(high - low) / 2, line_of(subject))}
+    odds = scores_of(subject, _likely_margins(subject.model))
+    found = {}
+    if odds.shape[1] <= MOST_AGAINST:
+        against = (odds[:, k] - logsumexp(np.delete(odds, k, axis=1), axis=1) for k in range(odds.shape[1]))
+        found = {f"{AGAINST} {k}": _mixed(*_about(scores)) for k, scores in enumerate(against)}
     if subject.has_probabilities:
-        centre, spread = (
-            max(getattr(one, name) for one in against.values()) for name in ("centre", "spread")
-        )
-        found = found | {CONFIDENCE: Scale(centre, spread)}
+        centre, spread = _about(odds_of(log_softmax(odds, axis=1).max(axis=1)))
+        found[CONFIDENCE] = Scale(centre, _length(spread))
     return found
 
 
-def _spread(both_sides: float) -> float:
-    return min(max(float(both_sides) / 2, LEAST_SPREAD), _FAR)
+def odds_of(log_chances: Vector) -> Vector:
+    """Log odds of chances that may be 1 as far as floats tell."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(logit(np.minimum(np.exp(log_chances), expit(36.0))))
+
+
+def _likely_margins(model: Any) -> Vector:
+    """Margins of several outputs that have the mean and the spread of those of rows, as the public model tells them.
+
+    A row of features is at most ``x_norm`` long, and taken to be spread evenly over all directions: margins then have a
+    known covariance. Two points on each of its axes have the same.
+    """
+    centre, weights = margins_about(model)
+    axes, lengths, _ = np.linalg.svd(weights, full_matrices=False)
+    steps = math.sqrt(len(lengths)) * (axes * lengths).T
+    return np.concatenate([centre + steps, centre - steps])
+
+
+def _about(scores: Vector) -> tuple[float, float]:
+    return float(scores.mean()), float(scores.std())
+
+
+def _mixed(centre: float, spread: float, line: float | None = None) -> Scale:
+    """Of log odds that lie so: the scale of those at which both labels occur, which are what an area depends on.
+
+    A score weighs by the chance of the one label times that of the other. The log odds are believed for the centre, and
+    half of them for the spread, as models tend to be too sure; where they are wrong intervals are wider.
+    """
+    scores = centre + spread * _NORMAL
+    (middle, _), (_, wide) = (
+        _moments(scores, log_expit(part) + log_expit(-part)) for part in (scores, scores / 2)
+    )
+    return Scale(middle, _length(wide), line)
+
+
+def _moments(scores: Vector, log_weights: Vector) -> tuple[float, float]:
+    weights = softmax(log_weights)
+    middle = float(weights @ scores)
+    return middle, math.sqrt(weights @ (scores - middle) ** 2)
+
+
+def _length(spread: float) -> float:
+    return min(max(float(spread), LEAST_SPREAD), _FAR)

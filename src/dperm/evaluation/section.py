@@ -132,8 +132,8 @@ def _confusion(found: Found) -> str:
         for label, line in zip(found.classes, found.confusion, strict=True)
     )
     return (
-        f"<h3>Confusion matrix, in % of the {found.unit}s</h3><div class=e-wide><table class=e-cells><thead><tr><th>true</th>"
-        f"{head}</tr></thead><tbody>{lines}</tbody></table></div><h3>By class, in %</h3>{table}"
+        f"<h3>Confusion matrix, in % of the {found.unit}s</h3><div class=e-wide><table class=e-cells><thead><tr>"
+        f"<th>true</th>{head}</tr></thead><tbody>{lines}</tbody></table></div><h3>By class, in %</h3>{table}"
     )
 
 

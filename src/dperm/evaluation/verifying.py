@@ -12,7 +12,7 @@ import numpy as np
 from dperm.certificate.document import plain
 from dperm.certificate.evaluation import MOST_ROWS, Counted, check_scales, class_parts, regression_parts
 from dperm.errors import InvalidInput
-from dperm.estimators.margin_bins import check_bins
+from dperm.estimators.margin_bins import Scale, check_bins
 from dperm.evaluation.examining import Kind
 from dperm.evaluation.figures import figures
 from dperm.evaluation.form import checked, made_of
@@ -20,7 +20,7 @@ from dperm.evaluation.found import LOCAL_NOTE, Found
 from dperm.evaluation.notes import notes_of
 from dperm.evaluation.paying import ONCE
 from dperm.evaluation.planning import Plan, plan_for
-from dperm.evaluation.scales import ScoreBins, scales_of, stated_scales
+from dperm.evaluation.scales import ScoreBins, scales_of
 from dperm.evaluation.subject import Subject, Task
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
@@ -59,7 +59,7 @@ def model_facts(subject: Subject) -> dict[str, Any]:
         "classes": plain("classes", subject.classes),
         "y_range": list(subject.y_range) if subject.task == "regression" else None,
         "probabilities": subject.has_probabilities,
-        "scales": ScoreBins(0, scales_of(subject)).to_list(),
+        "scales": [] if subject.task == "regression" else ScoreBins(0, scales_of(subject)).to_list(),
     }
 
 
@@ -86,7 +86,11 @@ def _plan(document: Mapping[str, Any], budget: Budget, neighbours: Neighbours) -
     release = document["release"]
     public = document["rows"] if neighbours is Neighbours.REPLACE_ONE else document["max_rows"]
     asked = None if release["default_bins"] else release["bins"]
-    scales, bound = stated_scales(release["scales"]), release["error_bound"]
+    scales = {
+        one["name"]: Scale(float(one["centre"]), float(one["spread"]), one["line"])
+        for one in release["scales"]
+    }
+    bound = release["error_bound"]
     plan = plan_for(StatedModel.of(document), scales, budget, neighbours, public, asked, bound)
     if plan.bins is not None and plan.bins.count != release["bins"]:
         raise InvalidInput(f"release, bins are not the {plan.bins.count} that the public rule gives.")

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from dperm.certificate.replanning import first_difference
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.evaluation import Evaluation, evaluation_section, read_evaluation
+from dperm.evaluation.examining import alike
 from dperm.evaluation.subject import subject_of
 from dperm.evaluation.verifying import model_facts, stated_facts
 
@@ -44,9 +44,9 @@ def check_about(
         )
     stated = stated_facts(evaluation.to_dict())
     held = model_facts(subject_of(estimator))
-    difference = first_difference(stated, {key: held[key] for key in stated})
-    if difference is not None:
+    others = [key for key, value in stated.items() if not alike(value, held[key])]
+    if others:
         raise InvalidInput(
-            f"the evaluation says of {name} what is not true of it ({difference}). If the threshold was tuned since, "
+            f"the evaluation says of {name} what is not true of it ({others[0]}). If the threshold was tuned since, "
             "evaluate the model again, or leave --evaluation out."
         )
