@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar
 
 UNIT_ROUNDOFF = 2.0**-53  # of float64, in which everything outside the engines is computed
+
+
+def rounded_up(value: Fraction) -> float:
+    """The smallest float that is at least this number."""
+    nearest = float(value)
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,13 +29,13 @@ NO_IDS = frozenset(
 """Texts that stand for a missing id, with or without blanks around them."""
 
 UNREADABLE = (
-    "there are rows without the id of a person, or with one that is neither text nor a whole number (a float only below "
-    "2**53, beyond which floats merge numbers). Give every row the id of its person, as text or as an integer; a row of "
-    "an unknown person may have an id of its own."
+    "there are rows without the id of a person, or with one that is neither text nor a whole number (a float only "
+    "below 2**53, beyond which floats merge numbers). Give every row the id of its person, as text or as an integer; a "
+    "row of an unknown person may have an id of its own."
 )
 _FORM = (
-    "ids of persons must be text or whole numbers, one for each row, in a list, an array or a column; got {}. Make them "
-    "text or integers where they still are as they were written: floats of less than 64 bits have merged some."
+    "ids of persons must be text or whole numbers, one for each row, in a list, an array or a column; got {}. Make "
+    "them text or integers where they still are as they were written: floats of less than 64 bits have merged some."
 )
 _UNREAD = bytes(DIGEST.itemsize)
 _MOST_DIGITS = 1000
@@ -83,7 +83,7 @@ def numbered(ids: Any) -> NumberedIds:
 
 
 def digests(ids: Any, *, tolerant: bool = False) -> NDArray[np.void]:
-    """What stands for each id in few bytes. ``tolerant``: of unreadable ones it tells that later readers refuse them."""
+    """What stands for each id in few bytes. ``tolerant``: unreadable ones are marked, for who reads them to refuse."""
     found = numbered(ids)
     if not (found.readable or tolerant):
         raise InvalidInput(UNREADABLE)

@@ -1,6 +1,5 @@
 """Fitted models of every mechanism, as the parsed files that ``save_model`` writes."""
 
-import functools
 import json
 import tempfile
 from pathlib import Path
@@ -36,6 +35,7 @@ from dperm.losses import SoftClippedLogistic, SoftClippedSquared
 from dperm.mechanisms import mechanism_names
 from dperm.models import save_model
 from dperm.strict_json import digest
+from noise_stream import kept
 
 N, P = 400, 3
 STRONG = 0.05  # so that a perturbed objective of so few rows is private for any loss
@@ -253,7 +253,7 @@ FOLLOW_WEIGHTS = (  # sensitivities that nobody can compute from the file
 )
 
 
-@functools.cache
+@kept
 def _text(case):
     kind, parameters = CASES[case]
     rng = np.random.default_rng(1)

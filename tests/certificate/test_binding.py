@@ -1,7 +1,6 @@
 """What fit released, what is stated of it, and what the file holds beside it belong together."""
 
 import copy
-import functools
 import json
 
 import numpy as np
@@ -15,6 +14,7 @@ from dperm.cli.app import run
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.models import load_model, read_document, read_model, save_model
+from noise_stream import kept
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(300, 3)) / 3, columns=["a", "kind=x", "kind=y"])
@@ -55,7 +55,7 @@ def chosen_privately():
     return search.fit(X, Y).best_estimator_
 
 
-@functools.cache
+@kept
 def once(fitted):
     return fitted()
 

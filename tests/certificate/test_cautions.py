@@ -184,6 +184,7 @@ def test_fit_says_it_in_one_line_and_in_the_report(folder, capsys):
     assert "CAUTION" not in shown.out
 
 
+@pytest.mark.system_noise(failing=0)
 def test_the_command_itself_shows_no_python_warning(folder):
     program = "from dperm.cli import main; main()"
     command = [sys.executable, "-c", program, *FIT, "--delta", "0.1", "people.csv"]

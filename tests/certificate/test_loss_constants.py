@@ -21,7 +21,7 @@ from dperm.losses import (
 
 USABLE = [kind for kind in registered_losses() if kind.is_model]
 NUMBERS = np.geomspace(1e-3, 1e3, 13)
-SHARES = (1e-3, 0.1, 0.35, 0.5, 0.7, 0.9, 0.999)
+SHARES = (1e-3, 0.1, 0.35, 0.5, 0.7, 0.9, 0.999, 1 - 1e-10)
 MANY = {
     HuberHinge: [(width,) for width in NUMBERS],
     ClippedSquared: [(bound,) for bound in NUMBERS],

@@ -20,6 +20,10 @@ def test_a_model_of_persons_is_confirmed_for_persons(case):
     verdict = verify(document, unit="person")
     assert verdict.ok, verdict.failures
     assert verify(document_of("output"), unit="person").ok is False
+    hidden = (
+        document["certificate"]["relation"] == "add-remove"
+    )  # to take away one of several rows removes nobody
+    assert verify(document, unit="row").ok is not hidden
 
 
 def test_a_model_of_rows_cannot_be_passed_off_as_one_of_persons():

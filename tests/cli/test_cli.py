@@ -466,6 +466,7 @@ def python(code, **settings):
     )
 
 
+@pytest.mark.system_noise(failing=0)
 @pytest.mark.parametrize("missing", ["click", "rich"])
 def test_without_the_extra_the_command_says_what_to_install(missing):
     done = python(f"import sys; sys.modules['{missing}'] = None; from dperm.cli import main; main()")
@@ -473,6 +474,7 @@ def test_without_the_extra_the_command_says_what_to_install(missing):
     assert f"needs {missing}. Install it with: pip install 'dperm[cli]'" in done.stderr
 
 
+@pytest.mark.system_noise(failing=0)
 def test_the_installed_entry_point_passes_exit_codes_on(folder):
     line = "import sys; sys.argv = ['dperm', {}]; from dperm.cli import main; main()"
     assert python(line.format("'--version'")).stdout == f"dperm, version {__version__}\n"
@@ -482,6 +484,7 @@ def test_the_installed_entry_point_passes_exit_codes_on(folder):
     assert refused.stderr == "dperm: none.json: No such file or directory\n"
 
 
+@pytest.mark.system_noise(failing=0)
 def test_a_terminal_without_greek_letters_is_served():
     line = "['dperm', 'account', '--n', '5000', '--epsilon', '1', '--delta', '1e-6']"
     code = f"import sys; sys.argv = {line}; from dperm.cli import main; main()"
@@ -490,6 +493,7 @@ def test_a_terminal_without_greek_letters_is_served():
     assert "? = 1, ? = 1e-06" in done.stdout
 
 
+@pytest.mark.system_noise(failing=0)
 def test_a_reader_that_leaves_early_is_no_error_message(dperm, folder):
     assert dperm(FIT)[0] == 0
     write_csv(folder / "long.csv", records(20_000))

@@ -1,6 +1,7 @@
 """Persons on the command line: the schema's ``person`` or ``--person`` makes the guarantee one for persons."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,14 +82,20 @@ def test_settings_of_persons_and_their_capacity(dperm):
     assert "declared as a feature" in err
 
 
-def test_a_missing_id_is_refused_before_the_charge(dperm, tmp_path):
+def test_a_missing_id_is_found_after_the_charge(dperm, tmp_path):
     text = (tmp_path / "visits.csv").read_text()
     (tmp_path / "visits.csv").write_text(text.replace("p17,", ",", 1))
     ledger = Ledger(tmp_path / "study.ledger", epsilon=3.0, delta=1e-5, create=True)
     code, _, err = dperm(f"fit visits.csv --schema visits.toml --ledger study.ledger {FIT}")
     assert code != 0
     assert "rows without the id of a person" in err
-    assert ledger.entries() == []
+    assert [entry.status for entry in ledger.entries()] == ["void"]
+    strict = Ledger.create(tmp_path / "strict.ledger", epsilon=3.0, delta=1e-5, strict=True)
+    code, _, err = dperm(f"fit visits.csv --schema visits.toml --ledger strict.ledger {FIT}")
+    assert code != 0
+    assert "The charge is spent and nothing was released" in err
+    assert "id of a person" not in err
+    assert [entry.status for entry in strict.entries()] == ["spent"]
 
 
 def test_ids_alone_are_read_before_the_charge(dperm, tmp_path):
@@ -125,10 +132,37 @@ def test_an_evaluation_counts_a_person_once(dperm):
     assert json.loads(out)["rows"] == N
 
 
-def test_a_comparison_refuses_persons(dperm):
-    code, _, err = dperm("compare visits.csv --schema visits.toml --epsilon 1")
+def test_rows_of_a_model_of_persons_are_counted_when_asked_for(dperm):
+    dperm(f"fit visits.csv --schema visits.toml {FIT}")
+    for command in ("evaluate", "means"):
+        code, out, _ = dperm(f"{command} model.json visits.csv --epsilon 1 --delta 1e-6 --unit row --json")
+        assert code == 0
+        assert json.loads(out)["rows"] == N
+    dperm(f"fit visits.csv --schema rows.toml --person patient {FIT} --force")
+    model = json.loads(Path("model.json").read_text())
+    assert model["schema"]["person"] == "patient"
+    assert dperm("evaluate model.json visits.csv --epsilon 1 --unit household")[0] == 2
+    assert dperm("verify model.json --unit person")[0] == 0
+    code, out, _ = dperm("verify model.json --unit row")
+    assert code == 0
+    assert "for one person, replace-one" in out
+    dperm(f"fit visits.csv --schema visits.toml --neighbours add-remove --max-rows 400 {FIT} --force")
+    code, out, _ = dperm("verify model.json --unit row")
+    assert code == 1
+    assert "it protects one person under add-remove, and one row was asked for" in out
+
+
+@pytest.mark.parametrize("how", ["--schema visits.toml", "--schema rows.toml --person patient"])
+def test_a_comparison_is_by_person(dperm, how):
+    asked = "--epsilon 1 --mechanism output --loss logistic --folds 2 --repeats 1"
+    code, out, _ = dperm(f"compare visits.csv {how} {asked} --json")
+    assert code == 0
+    told = json.loads(out)
+    assert (told["unit"], told["n_rows"]) == ("person", PERSONS)
+    assert str(N) not in json.dumps({name: told[name] for name in ("n_rows", "max_rows", "delta")})
+    code, _, err = dperm("compare made-topics --person patient --epsilon 1")
     assert code != 0
-    assert "leave person out of it" in err
+    assert "leave out --person" in err
 
 
 def test_a_plan_counts_persons(dperm):

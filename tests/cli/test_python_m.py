@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from dperm import __version__
 
 
@@ -12,11 +14,13 @@ def module(*words):
     )
 
 
+@pytest.mark.system_noise(failing=0)
 def test_it_is_called_dperm_and_does_the_same():
     assert module("--version").stdout == f"dperm, version {__version__}\n"
     assert "Usage: dperm account" in module("account", "--help").stdout
 
 
+@pytest.mark.system_noise(failing=0)
 def test_exit_codes_are_passed_on():
     refused = module("verify", "no_such_file.json")
     assert (refused.returncode, refused.stdout) == (1, "")
@@ -24,6 +28,7 @@ def test_exit_codes_are_passed_on():
     assert module("verfy").returncode == 2
 
 
+@pytest.mark.system_noise(failing=0)
 def test_to_import_it_runs_nothing():
     done = subprocess.run(
         [sys.executable, "-c", "import dperm.__main__"], capture_output=True, text=True, check=True

@@ -17,6 +17,7 @@ PAGES = [
 ]
 
 
+@pytest.mark.system_noise(failing=0)
 @pytest.mark.parametrize("name", PAGES)
 def test_the_code_of_a_page_prints_what_it_shows(name, tmp_path, monkeypatch):
     if name == "spark":

@@ -91,6 +91,7 @@ def run(script, *arguments):
     return done.stdout, done.stderr
 
 
+@pytest.mark.system_noise(failing=0)
 def test_a_killed_worker_changes_no_bit(tmp_path):
     """Of two worker processes one is killed in the middle of a fit; the seeded weights are those of one process."""
     script = tmp_path / "killed.py"
@@ -171,6 +172,7 @@ def test_fits_without_a_cluster_run_here():
     np.testing.assert_allclose(spread.coef_, dense.coef_, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.system_noise(failing=0)
 def test_logs_of_workers_hold_no_record(tmp_path):
     """A block that cannot be opened: neither the error nor what Dask writes down holds a number of it."""
     script = tmp_path / "logs.py"

@@ -61,6 +61,7 @@ def python(code, **environment):
     return run.stdout.split()
 
 
+@pytest.mark.system_noise(failing=0)
 @pytest.mark.parametrize(("models", "kernel"), [(1, "one_model"), (2, "slopes_of_models")])
 def test_the_second_process_compiles_nothing(tmp_path, models, kernel):
     use = USE.format(loss="Logistic", models=models, kernel=kernel)
@@ -68,6 +69,7 @@ def test_the_second_process_compiles_nothing(tmp_path, models, kernel):
     assert python(use, NUMBA_CACHE_DIR=str(tmp_path)) == ["1", "0", "1", "0"]
 
 
+@pytest.mark.system_noise(failing=0)
 def test_each_loss_is_compiled_for_itself(tmp_path):
     for loss in ("Logistic", "HuberHinge"):
         code = USE.format(loss=loss, models=1, kernel="one_model")
@@ -77,6 +79,7 @@ def test_each_loss_is_compiled_for_itself(tmp_path):
         assert python(code, NUMBA_CACHE_DIR=str(tmp_path))[:2] == ["1", "0"]
 
 
+@pytest.mark.system_noise(failing=0)
 def test_a_changed_formula_is_compiled_anew_and_a_lost_one_harms_nobody(tmp_path):
     """Without this a library's old formula would go on running after its file was corrected."""
     path = os.pathsep.join([str(tmp_path), *sys.path])
@@ -89,6 +92,7 @@ def test_a_changed_formula_is_compiled_anew_and_a_lost_one_harms_nobody(tmp_path
     assert python(use, **setting) == ["0", "1", "1", "0"]
 
 
+@pytest.mark.system_noise(failing=0)
 def test_importing_the_package_does_not_import_the_compiler():
     code = "import sys, dperm.engine; print('numba' in sys.modules, 'dperm.engine.table' in sys.modules)"
     assert python(code) == ["False", "True"]

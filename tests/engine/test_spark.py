@@ -150,6 +150,7 @@ spark.stop()
 """
 
 
+@pytest.mark.system_noise(failing=0)
 def test_spark_connect(tmp_path):
     pytest.importorskip("grpc", reason="Spark Connect needs grpc")
     script = tmp_path / "connect.py"

@@ -272,6 +272,7 @@ def test_a_private_search_inside_an_ensemble_says_so():
 # Workers of joblib.
 
 
+@pytest.mark.system_noise(failing=0)
 def test_a_worker_process_says_that_its_caller_cannot_be_seen():
     meta = OneVsRestClassifier(model(classes=None), n_jobs=2)
     with joblib.parallel_config("loky"), warnings.catch_warnings():
@@ -285,6 +286,7 @@ def test_a_worker_process_says_that_its_caller_cannot_be_seen():
         assert "in a parallel worker, by sklearn.multiclass._fit_binary, whose caller cannot be seen" in line
 
 
+@pytest.mark.system_noise(failing=0)
 def test_a_worker_thread_warns_too():
     meta = BaggingClassifier(model(), n_estimators=2, n_jobs=2)
     with (
@@ -300,6 +302,7 @@ def fit_one(y):
     return model().fit(X, y)
 
 
+@pytest.mark.system_noise(failing=0)
 def test_a_function_of_ones_own_in_a_worker_counts_and_one_after_another_does_not():
     with pytest.warns(PrivacyWarning, match="fit_one"):
         models = joblib.Parallel(2, backend="threading")(joblib.delayed(fit_one)(TWO) for _ in range(2))
@@ -311,6 +314,7 @@ def test_a_function_of_ones_own_in_a_worker_counts_and_one_after_another_does_no
     assert all(unmet(one.privacy_) == [] for one in models)  # as in any loop
 
 
+@pytest.mark.system_noise(failing=0)
 def test_parts_of_a_cross_validation_in_workers_do_not_warn():
     with joblib.parallel_config("threading"):
         found = cross_validate(model(), X, TWO, cv=2, n_jobs=2, return_estimator=True)

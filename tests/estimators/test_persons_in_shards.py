@@ -161,7 +161,14 @@ def test_an_id_is_the_same_person_as_text_and_as_a_number():
     assert len({bytes(one) for one in digests(numbers)}) == 3
     holds_lists = np.empty(2, object)
     holds_lists[:] = [[1], [2]]
-    for none in ([True, False], np.array(["2020-01-01"], "M8[D]"), [[1, 2]], [float("inf")], [0.5], holds_lists):
+    for none in (
+        [True, False],
+        np.array(["2020-01-01"], "M8[D]"),
+        [[1, 2]],
+        [float("inf")],
+        [0.5],
+        holds_lists,
+    ):
         with pytest.raises(InvalidInput):
             digests(none)
 

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.pipeline import Pipeline
 
-from dperm import Budget, PrivateLogisticRegression, PrivateSearchCV, evaluate
+from dperm import Budget, Ledger, PrivateLogisticRegression, PublicEncoder, evaluate
 from dperm.engine.shards import ArrayShards
-from dperm.errors import InvalidInput, PrivacyWarning, Unsupported
+from dperm.errors import InvalidInput, Unsupported
 
 N = 800
 RNG = np.random.default_rng(2)
@@ -21,7 +22,8 @@ def model():
 
 
 def released(model, rows, y, groups, **more):
-    found = evaluate(model, rows, y, BUDGET, groups=groups, random_state=5, **more)
+    unit = "row" if groups is None else "person"
+    found = evaluate(model, rows, y, BUDGET, groups=groups, unit=unit, random_state=5, **more)
     return np.array(found.release["numbers"]), found.release["sensitivity"]
 
 
@@ -51,9 +53,34 @@ def test_persons_are_counted_and_the_page_says_so(model):
     assert abs(found.metrics["accuracy"].estimate - alone) < 0.2
 
 
-def test_a_model_of_persons_warns_where_rows_are_counted(model):
-    with pytest.warns(PrivacyWarning, match="trained by person, and this release is private for single rows"):
-        evaluate(model, X, Y, BUDGET)
+def test_a_model_of_persons_is_not_evaluated_by_rows_without_saying_so(model, tmp_path):
+    ledger = Ledger.create(tmp_path / "b.db", epsilon=3.0, delta=1e-5)
+    with pytest.raises(InvalidInput, match="would be private for single rows"):
+        evaluate(model, X, Y, BUDGET, ledger=ledger)
+    with pytest.raises(InvalidInput, match="leave out groups"):
+        evaluate(model, X, Y, BUDGET, groups=IDS, unit="row")
+    with pytest.raises(InvalidInput, match="unit='person' needs groups"):
+        evaluate(model, X, Y, BUDGET, unit="person")
+    with pytest.raises(InvalidInput, match="unit must be 'row' or 'person'"):
+        evaluate(model, X, Y, BUDGET, unit="household")
+    assert ledger.entries() == []
+    assert evaluate(model, X, Y, BUDGET, unit="row", ledger=ledger).rows == N
+    assert evaluate(model, X, Y, BUDGET, unit="person", groups=IDS).rows == len(set(IDS))
+    assert [entry.unit for entry in ledger.entries()] == ["row"]
+
+
+def test_a_schema_with_persons_is_a_model_of_persons():
+    """Whatever it was trained by: the schema before it says that a person may have several rows."""
+    declared = {
+        "person": "who",
+        "target": {"name": "y", "classes": [0, 1]},
+        "features": {"a": {"range": [-0.5, 0.5]}, "b": {"range": [-0.5, 0.5]}},
+    }
+    rows = {"a": X[:, 0], "b": X[:, 1]}
+    last = PrivateLogisticRegression(classes=[0, 1]).fit(PublicEncoder(declared).fit_transform(rows), Y)
+    pipe = Pipeline([("encode", PublicEncoder(declared).fit(rows)), ("model", last)])
+    with pytest.raises(InvalidInput, match="would be private for single rows"):
+        evaluate(pipe, rows, Y, BUDGET)
 
 
 @pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning")
@@ -64,18 +91,6 @@ def test_what_has_no_guarantee_for_persons_is_refused(model):
         evaluate(model, X, Y, local=True, groups=IDS)
     for shards, groups in ((ArrayShards(X, [N], Y, IDS), None), (ArrayShards(X, [N], Y), IDS)):
         with pytest.raises(Unsupported):
-            evaluate(model, shards, None, BUDGET, groups=groups)
+            evaluate(model, shards, None, BUDGET, groups=groups, unit=None if groups is not None else "row")
     with pytest.raises(Unsupported, match="trained by person"):
         model.tune_threshold(X, Y, epsilon=1.0)
-
-
-def test_a_search_refuses_persons():
-    estimator = PrivateLogisticRegression(classes=[0, 1], mechanism="output")
-    search = PrivateSearchCV(estimator, {"l2": [1e-2, 1e-1]}, epsilon=1.0, delta=1e-6)
-    with pytest.raises(Unsupported, match="no guarantee for a person with several"):
-        search.fit(X, Y, groups=IDS)
-    with pytest.raises(TypeError, match="sample_weight"):
-        search.fit(X, Y, sample_weight=np.ones(N))
-    estimator.set_params(max_rows_per_person=1)
-    with pytest.raises(Unsupported, match="no guarantee for a person with several"):
-        search.fit(X, Y)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dperm
-from dperm.errors import InvalidInput, PrivacyWarning, Unsupported
+from dperm.errors import InvalidInput, Unsupported
 
 RNG = np.random.default_rng(4)
 X = RNG.uniform(-0.5, 0.5, (2000, 2))
@@ -29,9 +29,10 @@ def test_the_first_row_of_each_person_counts():
     assert not any("for a person" in note for note in some.notes)
 
 
-def test_a_model_of_persons_warns_without_ids():
-    with pytest.warns(PrivacyWarning, match="private for single rows"):
+def test_a_model_of_persons_is_refused_without_ids_unless_rows_are_meant():
+    with pytest.raises(InvalidInput, match="would be private for single rows"):
         dperm.mean_predictions(BY_PERSON, X, BUDGET)
+    assert dperm.mean_predictions(BY_PERSON, X, BUDGET, unit="row").rows == 2000
 
 
 def test_ids_must_fit():

@@ -108,6 +108,7 @@ def kill_after(folder, n_batches, delay):
     return reported
 
 
+@pytest.mark.system_noise(failing=0)
 def test_a_comparison_killed_again_and_again_loses_a_batch_at_most(uninterrupted, tmp_path):
     chance = random.Random()
     before = 0
@@ -126,6 +127,7 @@ def test_a_comparison_killed_again_and_again_loses_a_batch_at_most(uninterrupted
     assert same(pq.read_table(stored), uninterrupted)
 
 
+@pytest.mark.system_noise(failing=0)
 def test_a_kill_in_the_middle_of_writing_leaves_no_part(uninterrupted, tmp_path):
     with start(tmp_path, die_at=3) as child:
         reported = child.stdout.read().split()

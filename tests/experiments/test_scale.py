@@ -113,6 +113,7 @@ print(during / 2**26, (memory.peak() - before) / 2**26)
 """
 
 
+@pytest.mark.system_noise(failing=0)
 def test_a_peak_is_counted_until_it_is_forgotten():
     """In a small process of its own: of a large one the system may take other memory back meanwhile."""
     told = subprocess.run([sys.executable, "-c", PEAKS], capture_output=True, text=True, check=True)
@@ -133,6 +134,7 @@ def test_a_cell_is_too_large_by_public_sizes_alone():
 # One process for each cell
 
 
+@pytest.mark.system_noise(failing=0)
 def test_the_process_of_a_cell_answers_in_one_line():
     done = subprocess.run(child.command(cell(), None, 0), capture_output=True, text=True, check=True)
     answer = json.loads(done.stdout)

@@ -26,6 +26,8 @@ from sklearn.utils import check_array
 
 from dperm.errors import BudgetExceeded, InvalidInput
 
+pytestmark = pytest.mark.system_noise(failing=0)  # in processes of their own
+
 ROOT = Path(__file__).resolve().parents[2]
 SLOW = ("rows", "settings")  # a fit each: fewer of them
 

@@ -1,5 +1,7 @@
 """Couplings of slope and curvature: true and attained. Links: exact, and stable far out."""
 
+import math
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -18,6 +20,7 @@ from dperm.losses import (
     Softmax,
     registered_losses,
 )
+from dperm.losses.weighted import Weighted
 
 SHARES = (0.05, 0.335, 0.5, 0.7, 0.95)
 COUPLED = [
@@ -50,6 +53,28 @@ def ratios(loss):
 def test_couplings_hold_and_no_smaller_one_does(loss):
     found = ratios(loss).max()
     assert 0.9999 * loss.coupling < found <= loss.coupling * (1 + 1e-9)
+
+
+NEAR_ENDS = (*SHARES, 1e-6, 1 / 3, 0.999, 1 - 1e-10, math.nextafter(1.0, 0.0))
+
+
+def test_couplings_are_the_exact_ones_rounded_up():
+    """To the next float, also where 1 - q or 1 - q c is a small difference. Rounded to nearest, half are too small."""
+    nearest = 0
+    for clip, knee in product(NEAR_ENDS, NEAR_ENDS):
+        c, q = Fraction(clip), Fraction(knee)
+        for loss, exact in (
+            (SoftClippedLogistic(clip, knee), c * (1 - q * c) / (1 - q)),
+            (SoftClippedSquared(3.0, knee), 1 / (1 - q * q)),
+            (Weighted(SoftClippedSquared(3.0, knee), 0.3), Fraction(0.3) / (1 - q * q)),
+        ):
+            assert exact <= Fraction(loss.coupling)
+            below = math.nextafter(loss.coupling, 0.0)
+            if isinstance(loss, Weighted):  # rounded up twice
+                below = math.nextafter(math.nextafter(below, 0.0), 0.0)
+            assert Fraction(below) < exact
+            nearest += Fraction(float(exact)) < exact
+    assert nearest > 100
 
 
 def test_losses_whose_curvature_jumps_have_none():

@@ -216,6 +216,28 @@ def test_an_earlier_release_on_which_the_rows_depend_is_covered(loss, neighbours
     assert sharp > 1.3
 
 
+def test_more_noise_costs_no_more_though_the_formula_may_rise():
+    """The bulge grows as the noise does, so a bound at more noise can exceed the one at less; the exact cost does not."""
+    epsilons = np.array([0.0139, 0.0344, 0.0781, 0.3])
+    rises = 0
+    for loss, Lambda, scale in (
+        (Logistic(), 11.86, 4.04),
+        (Logistic(), 5.53, 2.93),
+        (SoftClippedLogistic(0.35, 0.7), 2.06, 0.5),
+    ):
+        problem = make(loss, Lambda, ADD_REMOVE)
+        stated, more = (delta_bounds(objective_profile(problem, c * scale), epsilons) for c in (1.0, 1.5))
+        rises += (more > 1.5 * stated).any()
+        for background in BACKGROUNDS:
+            for D, E in line_pairs(ADD_REMOVE, loss.labels, background):
+                for factor in (1.0 + 1e-5, 1.5, 20.0):
+                    exact = exact_deltas(D, E, loss, Lambda, factor * scale, epsilons)
+                    assert worst_ratio(exact, stated) <= 1
+        least = exact_deltas(rows((1, 1)), rows(), loss, Lambda, scale / 2, epsilons)
+        assert worst_ratio(least, stated) > 1  # less noise than is stated
+    assert rises == 3
+
+
 def test_composition_is_the_same_in_any_order_and_at_once():
     for loss in (SoftClippedLogistic(), SoftClippedSquared()):
         for neighbours in RELATIONS:

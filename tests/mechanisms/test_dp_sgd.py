@@ -1,7 +1,5 @@
 """DP-SGD and its Poisson batches: what is drawn is what is priced."""
 
-import os
-
 import numpy as np
 import pytest
 from gradient_cases import (
@@ -28,7 +26,7 @@ from dperm.mechanisms.gradient.dp_sgd import DPSGD
 from dperm.mechanisms.gradient.psgd import PSGD
 from dperm.neighbours import Neighbours
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
-from dperm.privacy import Budget, Gate, SystemEntropy
+from dperm.privacy import Budget, Gate, SystemEntropy, entropy
 
 
 def drawn(mechanism, steps, seed=3, n=N):
@@ -159,8 +157,8 @@ def test_rows_join_on_their_own_with_the_declared_probability(gate):
 
 def test_a_secure_source_asks_the_operating_system_every_time(monkeypatch):
     asked = []
-    real = os.urandom
-    monkeypatch.setattr(os, "urandom", lambda n: asked.append(n) or real(n))
+    real = entropy.os.urandom
+    monkeypatch.setattr(entropy.os, "urandom", lambda n: asked.append(n) or real(n))
     gate = Gate.system()
     one, two = (PoissonSampling(0.5).batch(gate).positions(200) for _ in range(2))
     assert asked == [1600, 1600]

@@ -3,7 +3,6 @@
 Each fails if the error is made here. The proofs in docs/proofs say why each of them is one.
 """
 
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,7 @@ from dperm.losses import HuberHinge, Linear, Logistic
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Job, Output, OutputGD
 from dperm.neighbours import Neighbours
 from dperm.planning.schedule import Schedule, branch_sensitivities
-from dperm.privacy import Gate, SystemEntropy
+from dperm.privacy import Gate, SystemEntropy, entropy
 from dperm.problem import Problem
 
 N, P = 103, 3
@@ -232,13 +231,13 @@ def test_no_numpy_randomness_enters_a_private_run(mechanism: RSGD, monkeypatch: 
     for name in ("default_rng", "seed", "normal", "standard_normal", "permutation", "shuffle", "RandomState"):
         monkeypatch.setattr(np.random, name, forbidden)
     asked: list[int] = []
-    real = os.urandom
+    real = entropy.os.urandom
 
     def counted(n: int) -> bytes:
         asked.append(n)
         return real(n)
 
-    monkeypatch.setattr(os, "urandom", counted)
+    monkeypatch.setattr(entropy.os, "urandom", counted)
     plan = mechanism.plan(PROBLEM, BUDGET)
     outcomes = [mechanism.run([Job(plan=plan)], table(), Gate.system())[0] for _ in range(2)]
     assert np.abs(outcomes[0].weights - outcomes[1].weights).min() > 0

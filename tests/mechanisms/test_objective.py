@@ -343,6 +343,26 @@ def test_the_sharper_price_of_a_coupled_loss_is_used_after_a_release_too(loss):
         assert plan.profile.delta(0.1) <= 1e-8 < 0.9 * by_vertices.delta(0.1)
 
 
+def test_a_scale_is_found_for_the_profile_that_it_is_checked_by():
+    """Three releases at the smallest epsilon: rounded in another order, a parameter is off by a step, and delta by more
+    than the search leaves."""
+    rng = np.random.default_rng(3)
+    losses = [Logistic(), SoftClippedSquared(3.0, 0.7), SoftClippedLogistic(), HuberHinge(0.5), Softmax(3)]
+    for k in range(150):
+        budget = Budget(0.001, float(10 ** rng.uniform(-10, -4)))
+        mechanism = Objective(standardise=bool(k % 2))
+        problem = make_problem(
+            losses[k % (5 if k % 2 else 2)],  # the others have no intervals
+            x_norm=float(np.exp(rng.uniform(-3, 3))),
+            n_rows=int(10 ** rng.uniform(2, 7)),
+            n_features=int(rng.integers(1, 200)),
+            neighbours=(ADD_REMOVE, REPLACE_ONE)[k // 2 % 2],
+        )
+        plan = mechanism.plan(mechanism.regularised(problem, budget), budget, inference=k % 2 == 0)
+        assert plan.not_certified is None
+        assert 0 <= budget.delta - plan.profile.delta(budget.epsilon) < 1e-6 * budget.delta
+
+
 def test_standardising_leaves_less_for_the_objective():
     problem, budget = make_problem(n_rows=20_000), Budget(0.5, 1e-6)
     plain, standardised = (Objective(standardise=c).plan(problem, budget).noise.scale for c in (False, True))

@@ -561,7 +561,7 @@ def test_calibration_refuses_what_noise_cannot_reach():
     with pytest.raises(NotCertified, match="Raise l2"):
         calibrate_objective(make(HuberHinge(0.5), 0.5), Budget(0.5, 1e-8))
     with pytest.raises(NotCertified, match="other releases"):
-        calibrate_objective(make(Logistic(), 50.0), Budget(0.5, 1e-8), mu_other=1.0)
+        calibrate_objective(make(Logistic(), 50.0), Budget(0.5, 1e-8), 1.0)
     flat = replace(make(Linear(), 1.0), l2=0.0)
     for refused in (
         lambda: strength(flat),

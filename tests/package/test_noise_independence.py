@@ -33,7 +33,7 @@ pytestmark = [
 ]
 sampler = importlib.import_module("dperm.privacy.discrete_gaussian")
 
-TINY = 1e-9
+TINY = 1e-12
 ROWS, FEATURES, STREAMS = 24, 400, 6
 X, Y = np.zeros((ROWS, FEATURES)), np.resize([0, 1], ROWS)
 MODEL = PrivateLogisticRegression(mechanism=Output(), l2=1.0, fit_intercept=False, classes=[0, 1])
@@ -206,6 +206,7 @@ def test_jobs_of_one_run(mechanism, masked, source):
 # Threads.
 
 
+@pytest.mark.system_noise(failing=1e-10)
 def test_threads_of_a_batch(monkeypatch):
     monkeypatch.setattr(sampler, "_FEWEST_FOR_A_THREAD", 1)  # so that there are threads at all
     monkeypatch.setattr(sampler, "available_processors", lambda: 3)
@@ -214,6 +215,7 @@ def test_threads_of_a_batch(monkeypatch):
         check(released.T, gate.source.name)
 
 
+@pytest.mark.system_noise(failing=1e-10)
 @every_source
 def test_releases_in_many_threads(source):
     with ThreadPoolExecutor(STREAMS) as threads:
@@ -227,6 +229,7 @@ def test_releases_in_many_threads(source):
 # Processes.
 
 
+@pytest.mark.system_noise(failing=1e-10)
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 @every_source
 def test_fits_side_by_side_in_joblib(backend, source):
@@ -258,6 +261,7 @@ draw(own)
 """
 
 
+@pytest.mark.system_noise(failing=1e-10)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 @every_source
 def test_separate_and_forked_processes(source):

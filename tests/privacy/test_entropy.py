@@ -1,4 +1,3 @@
-import os
 from collections import Counter
 from itertools import permutations
 
@@ -40,7 +39,7 @@ def test_a_shuffle_that_swaps_with_any_place_is_caught():
 
 def test_equal_keys_are_drawn_again(monkeypatch):
     answers = [bytes(8 * 5), bytes([7] * 40), bytes(range(40))]
-    monkeypatch.setattr(os, "urandom", lambda size: answers.pop(0)[:size])
+    monkeypatch.setattr("dperm.privacy.entropy.os.urandom", lambda size: answers.pop(0)[:size])
     assert sorted(SystemEntropy().permutation(5)) == [0, 1, 2, 3, 4]
     assert answers == []
 
@@ -53,6 +52,7 @@ def test_a_permutation_holds_every_row_once(entropy, n):
     assert np.array_equal(np.sort(order), np.arange(n))
 
 
+@pytest.mark.system_noise(failing=1e-100)
 def test_the_system_never_repeats_itself():
     assert not np.array_equal(SystemEntropy().permutation(100), SystemEntropy().permutation(100))
     entropy = SystemEntropy()

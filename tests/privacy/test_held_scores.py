@@ -55,6 +55,20 @@ def test_the_law_is_that_of_the_exponential_mechanism(spread, entropy):
         assert not fits(counts, 6000 * np.roll(chances(scores), 37))
 
 
+@pytest.mark.parametrize(("epsilon", "steps"), [(1.0, 3), (0.4, 6)])
+def test_a_scale_between_two_steps_is_rounded_up(epsilon, steps):
+    """Of 2.5 or 5.0 units, and a little: with two steps, or with five, the best would be chosen too often."""
+    choice = NoisyMin(sensitivity=1.0, epsilon=epsilon)
+    unit = Fraction(4, 5) if epsilon == 1.0 else Fraction(1)
+    values = np.arange(16, dtype=np.int64)
+    given = HeldScores(values, np.zeros(1, np.uint8), 16, unit, choice)
+    assert float(unit) * (steps - 1) < choice.scale < float(unit) * steps
+    entropy = SeededEntropy(11)
+    counts = np.bincount([given.draw(choice, entropy) for _ in range(6000)], minlength=32)
+    assert fits(counts, 6000 * chances(values, steps))
+    assert not fits(counts, 6000 * chances(values, steps - 1))
+
+
 def test_weights_that_are_not_rounded_up_change_the_law(monkeypatch):
     """The control for the last coin: without it, proposals by coarse weights are another choice."""
     scores = 3.0 * np.arange(33)
@@ -143,6 +157,7 @@ def test_it_is_chosen_at_the_gate_and_written_down():
     np.testing.assert_allclose(np.asarray(given), np.concatenate([scores, -scores]))
 
 
+@pytest.mark.system_noise(failing=1e-10)
 def test_opendp_can_choose(monkeypatch):
     monkeypatch.setenv("DPERM_SAMPLER", "opendp")
     given, values, _ = held(np.zeros(40))

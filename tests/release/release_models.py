@@ -1,6 +1,5 @@
 """Small fitted models of every kind, and what a deployment file may say about them."""
 
-import functools
 import tempfile
 import warnings
 from pathlib import Path
@@ -20,6 +19,7 @@ from dperm import (
 )
 from dperm.datasets import Schema
 from dperm.errors import PrivacyWarning
+from noise_stream import kept
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
 N = 400
@@ -213,7 +213,7 @@ PERSONS = ("persons", "removable persons")
 _FOLDER = tempfile.TemporaryDirectory()
 
 
-@functools.cache
+@kept
 def model_file(name):
     """The file of a model, made once; beside it what it was made with."""
     folder = Path(_FOLDER.name) / name.replace(" ", "-")

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from dperm.errors import InvalidInput
 
+_UP = 1 + 1e-15  # more than a handful of roundings, none of which meets a difference of nearly equal numbers
+
 
 class Constants(NamedTuple):
     """Of a loss in its margin: largest slope and curvature, and whether the slope keeps its sign.
@@ -41,11 +43,13 @@ class _Known:
 def _soft_clipped_logistic(clip: float, knee: float) -> Constants:
     _check_shares(clip, knee)
     slope = clip * knee
-    rate = slope * (1 - slope) / (clip - slope)
+    left = clip * (1 - knee)  # of the slope, beyond the knee
+    rate = slope * (1 - slope) / left
     knot, at_zero = math.log((1 - slope) / slope), math.log(2)
     if knot > 0:  # from where the logistic loss ends, back to zero
-        at_zero = -math.log(1 - slope) + clip * knot - (clip - slope) * (1 - math.exp(-rate * knot)) / rate
-    return Constants(clip, _logistic_curvature(slope), True, rate * clip / knee, at_zero)
+        at_zero = -math.log(1 - slope) + clip * knot - left * (1 - math.exp(-rate * knot)) / rate
+    coupling = clip * (1 - clip + left) / (1 - knee) * _UP
+    return Constants(clip, _logistic_curvature(slope), True, coupling, at_zero)
 
 
 def _hard_clipped_logistic(clip: float) -> Constants:
@@ -61,7 +65,7 @@ def _huber_hinge(width: float) -> Constants:
 
 def _soft_clipped_squared(bound: float, knee: float) -> Constants:
     _check_shares(knee)
-    return Constants(float(bound), 1.0, False, 1 / ((1 - knee) * (1 + knee)))
+    return Constants(float(bound), 1.0, False, 1 / ((1 - knee) * (1 + knee)) * _UP)
 
 
 def _logistic_curvature(slope: float) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dperm.certificate.accountant import Price
 from dperm.certificate.statement import UNITS
 from dperm.errors import InvalidInput
+from dperm.neighbours import Neighbours
 from dperm.strict_json import is_finite_float, matches
 
 STRUCTURE, FORMULA, SECOND, REPLANNED = (
@@ -47,14 +48,20 @@ class Requirements:
         if self.unit is not None and self.unit not in UNITS:
             raise InvalidInput(f"unit must be one of {', '.join(UNITS)}; got {self.unit!r}.")
 
-    def objections(self, guarantee: Mapping[str, float], unit: str) -> tuple[str, ...]:
-        """What of it a guarantee does not meet."""
+    def objections(self, guarantee: Mapping[str, float], unit: str, relation: str) -> tuple[str, ...]:
+        """What of it a guarantee does not meet.
+
+        One row of a person that is replaced is a person that is replaced. One row of several that is taken away takes
+        nobody away: under add-remove a guarantee for persons is none for rows (docs/proofs/ledger.md, section 3).
+        """
         found = []
         for name, most in (("epsilon", self.max_epsilon), ("delta", self.max_delta)):
             if most is not None and not guarantee[name] <= most:
                 found.append(f"{name} = {guarantee[name]:g} is above the {most:g} allowed")
-        if self.unit is not None and unit != UNITS[self.unit]:
-            found.append(f"it protects {unit}, and {UNITS[self.unit]} was asked for")
+        implied = (unit, self.unit) == (UNITS["person"], "row") and relation == Neighbours.REPLACE_ONE.value
+        if self.unit is not None and unit != UNITS[self.unit] and not implied:
+            why = f" under {relation}" if unit == UNITS["person"] else ""
+            found.append(f"it protects {unit}{why}, and {UNITS[self.unit]} was asked for")
         return tuple(found)
 
 
@@ -108,7 +115,9 @@ class Verdict:
             return self.failures
         if self.claim is None:
             return (f"no guarantee is claimed: {self.reason}",)
-        return (*self.unmet, *self.unproven) or self.requirements.objections(self.claim, self.unit)
+        return (*self.unmet, *self.unproven) or self.requirements.objections(
+            self.claim, self.unit, self.relation
+        )
 
     @property
     def ok(self) -> bool:

@@ -33,7 +33,7 @@ from dperm.cli.options import (
     task_options,
 )
 from dperm.cli.output import console, print_json
-from dperm.cli.persons import refuse_persons
+from dperm.cli.persons import person_option
 from dperm.cli.progress import Counter, shown
 from dperm.cli.sparse_data import hash_option, is_sparse_data, load_sparse_data
 from dperm.errors import InvalidInput, NotCertified
@@ -62,6 +62,7 @@ metric_option = click.option(
 @schema_option
 @spline_option
 @hash_option
+@person_option
 @click.option(
     "--loss",
     "losses",
@@ -154,6 +155,7 @@ def compare(
     schema_path: str | None,
     spline: int | None,
     n_hashed: int | None,
+    person: str | None,
     losses: tuple[str, ...],
     mechanisms: tuple[str, ...],
     searches: tuple[str, ...],
@@ -179,6 +181,8 @@ def compare(
     made-topics) or a LIBSVM file (.svm), which --hash brings to fewer columns. Writes
     results.parquet, one row per model, and a figure per loss: accuracy, area under the ROC curve (of several classes,
     the mean over each against the rest) and log loss; of numbers R², root mean squared and mean absolute error.
+    Where the schema or --person names persons, folds hold persons, models are trained by person, one at a time, and a
+    row counts by its share of the person.
     Finished batches are kept: the same command goes on where it was stopped. `dperm plot DIR` draws the figures again.
 
     \b
@@ -198,14 +202,15 @@ def compare(
     check_capacity(neighbours, max_rows)
     entrants = parse_entrants(mechanisms or _all_mechanisms(), searches, oracles)
     if is_sparse_data(data):
+        if person is not None:
+            raise InvalidInput("sparse rows and texts come without ids of persons; leave out --person.")
         records = load_sparse_data(data, n_hashed, schema=schema_path, target=target, spline=spline)
     elif n_hashed is not None:
         raise InvalidInput(
             "--hash is for sparse rows and texts; a schema hashes a column by hashed = COLUMNS."
         )
     else:
-        records = load(data, schema_path, target, spline)
-        refuse_persons(records.schema, "compare trains and judges row by row")
+        records = load(data, schema_path, target, spline, person)
     if published_split and records.held_out is None:
         raise InvalidInput(
             f"{records.name} was published without a split into parts; leave out --published-split."
@@ -225,10 +230,11 @@ def compare(
                 loss=loss,
                 mechanisms=entrants,
                 epsilons=epsilons or EPSILONS,
-                delta=default_delta(max_rows or len(records.y)) if delta is None else delta,
+                delta=default_delta(max_rows or records.n_units) if delta is None else delta,
                 folds=folds,
                 repeats=repeats,
                 held_out=records.held_out if published_split else None,
+                groups=records.groups,
                 y_range=y_range,
                 l2=l2,
                 neighbours=neighbours,

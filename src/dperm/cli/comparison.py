@@ -28,7 +28,7 @@ def show(tables: Sequence[pa.Table], metrics: Sequence[str] = ()) -> None:
         study, found = Study.of(results), curves(results)
         split = "published split" if study.folds == 1 else f"{study.folds} folds"
         screen.print(
-            f"{study.dataset}: {study.n_rows:,} rows, {study.n_features} features; {study.loss} loss, "
+            f"{study.dataset}: {study.n_rows:,} {study.unit}s, {study.n_features} features; {study.loss} loss, "
             f"l2 = {l2_in_words(study.l2)}, δ = {study.delta:g}, {study.relation}, {split} × {study.repeats}\n"
         )
         for place, metric in enumerate(metrics or known_metrics(found, USUAL_TABLES)):

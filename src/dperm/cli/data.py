@@ -26,7 +26,7 @@ from dperm.datasets import (
 )
 from dperm.datasets.columns import check_columns
 from dperm.datasets.expansion import Feature
-from dperm.datasets.person_column import person_column
+from dperm.datasets.person_column import checked_column, person_column
 from dperm.datasets.retarget import predicting
 from dperm.errors import InvalidInput
 from dperm.person_ids import NumberedIds
@@ -43,15 +43,28 @@ class Data:
     X: Any
     y: NDArray[Any]
     held_out: NDArray[np.bool_] | None = None
+    groups: NumberedIds | None = None
+
+    @property
+    def n_units(self) -> int:
+        """How many rows there are, or persons where the schema names them."""
+        return int(self.X.shape[0]) if self.groups is None else len(self.groups.names)
 
     @property
     def summary(self) -> str:
-        return f"{self.name}: {self.X.shape[0]:,} rows, {self.X.shape[1]} features"
+        unit = "rows" if self.groups is None else "persons"
+        return f"{self.name}: {self.n_units:,} {unit}, {self.X.shape[1]} features"
 
 
-def load(data: str, schema_path: str | None, target: str | None, spline: int | None = None) -> Data:
-    """Read and encode DATA; ``target`` and ``spline`` replace what the schema says of them."""
-    schema = declared(data, schema_path, target, spline)
+def load(
+    data: str,
+    schema_path: str | None,
+    target: str | None,
+    spline: int | None = None,
+    person: str | None = None,
+) -> Data:
+    """Read and encode DATA; ``target``, ``spline`` and ``person`` replace what the schema says of them."""
+    schema = declared(data, schema_path, target, spline, person)
     table = read_records(data, schema)
     check_target(table.column_names, data, schema_path, target)
     published = is_named(data) and "split" in table.column_names
@@ -61,6 +74,7 @@ def load(data: str, schema_path: str | None, target: str | None, spline: int | N
         X=encode_rows(table, schema),
         y=encode_target(table, schema),
         held_out=table["split"].to_numpy() == "test" if published else None,
+        groups=None if schema.person is None else checked_column(table, schema.person),
     )
 
 

@@ -20,6 +20,7 @@ from dperm.cli.options import (
     purse_options,
 )
 from dperm.cli.output import check_free, hand_out
+from dperm.cli.persons import counted_by, unit_option
 from dperm.errors import InvalidInput
 from dperm.privacy import Budget
 
@@ -56,6 +57,7 @@ _LOCAL_ALONE = "--local shows exact figures and spends nothing: leave out {}."
     show_default="the length of the target's range",
     help="Regression: larger errors count as this one, with less noise. Known without the rows.",
 )
+@unit_option
 @neighbours_option("What is hidden: the content of a test row, or also whether it is there.")
 @max_rows_option
 @purse_options
@@ -78,6 +80,7 @@ def evaluate(
     local: bool,
     bins: int | None,
     error_bound: float | None,
+    unit: str | None,
     neighbours: str,
     max_rows: int | None,
     ledger_path: str | None,
@@ -130,7 +133,7 @@ def evaluate(
         budget.check_gaussian()
     if dataset_name is not None and ledger_path is None:
         raise click.UsageError("--dataset-name is about the ledger; give --ledger too.")
-    rows = Announced(data, schema, max_rows)
+    rows = Announced(data, counted_by(schema, unit), max_rows)
     found = judge(
         estimator,
         rows.X,
@@ -141,6 +144,7 @@ def evaluate(
         ledger=None if ledger_path is None else Ledger(ledger_path),
         dataset=dataset_name,
         groups=rows.groups,
+        unit=unit,
         bins=bins,
         error_bound=error_bound,
         local=local,

@@ -21,6 +21,7 @@ from dperm.cli.options import (
     purse_options,
 )
 from dperm.cli.output import check_free, hand_out
+from dperm.cli.persons import counted_by, unit_option
 from dperm.cli.suggest import did_you_mean
 from dperm.errors import InvalidInput
 from dperm.privacy import Budget
@@ -64,6 +65,7 @@ from dperm.privacy import Budget
 )
 @click.option("--epsilon", type=float, required=True, help="Privacy budget ε of the means.")
 @click.option("--delta", type=float, show_default="that of the model", help="Privacy budget δ of the means.")
+@unit_option
 @neighbours_option("What is hidden: the content of a row, or also whether it is there.")
 @max_rows_option
 @purse_options
@@ -88,6 +90,7 @@ def means(
     bounds: tuple[float, float] | None,
     epsilon: float,
     delta: float | None,
+    unit: str | None,
     neighbours: str,
     max_rows: int | None,
     ledger_path: str | None,
@@ -133,7 +136,8 @@ def means(
     budget = Budget(epsilon, estimator.privacy_.budget["delta"] if delta is None else delta)
     budget.check_gaussian()
     groups = None if by is None else grouping(schema, by, values)
-    rows = Announced(data, schema, max_rows, labelled=False, beside=None if groups is None else groups.beside)
+    beside = None if groups is None else groups.beside
+    rows = Announced(data, counted_by(schema, unit), max_rows, labelled=False, beside=beside)
     column = None if groups is None else rows.made_of_records(groups.of_records, groups.name)
     found = mean_predictions(
         estimator,
@@ -145,6 +149,7 @@ def means(
         label=None if label is None else _class_named(label, list(schema.classes)),
         bounds=bounds,
         groups=rows.groups,
+        unit=unit,
         neighbours=neighbours,
         max_rows=max_rows,
         ledger=None if ledger_path is None else Ledger(ledger_path),

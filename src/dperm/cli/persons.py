@@ -1,12 +1,12 @@
 """Persons on the command line: whose rows they are, and how the rows of one count."""
 
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from dperm.cli.options import Command, OneOf, bar
 from dperm.datasets import Schema
-from dperm.errors import Unsupported
 from dperm.persons import PersonLoss
 
 
@@ -45,11 +45,24 @@ persons_option = click.option(
 )
 
 
+unit_option = click.option(
+    "--unit",
+    type=click.Choice(("row", "person")),
+    show_default="a person where the schema names persons, else a row",
+    help="Whom the guarantee is for. For a model of persons 'row' says that single rows are meant.",
+)
+
+
 def person_options(command: Command) -> Command:
     """Whose rows they are, and how those of one person count."""
     for option in (max_rows_per_person_option, person_loss_option, person_option):
         command = option(command)
     return command
+
+
+def counted_by(schema: Schema, unit: str | None) -> Schema:
+    """The schema of rows to be counted: where rows are meant, one that names no persons."""
+    return replace(schema, person=None) if unit == "row" else schema
 
 
 def about_persons(schema: Schema, loss: str | None, most: int | None) -> dict[str, Any]:
@@ -72,12 +85,3 @@ def units(
     if n_rows is not None or max_rows is not None:
         raise click.UsageError("--persons stands in place of --n and of --max-rows; leave these out.")
     return (None, n_persons) if hidden else (n_persons, None)
-
-
-def refuse_persons(schema: Schema | None, what: str) -> None:
-    """Refuse a table of persons where rows would count as if each were a person of its own."""
-    if schema is not None and schema.person is not None:
-        raise Unsupported(
-            f"{what}, and the schema says that one person may have several rows: leave person out of it and give one "
-            "row of each person."
-        )

@@ -61,7 +61,7 @@ class GroupedRows:
 
     @classmethod
     def of(cls, groups: Any) -> GroupedRows:
-        """From ids, or what stands for them in shards: ``dperm.person_ids``. Their form is checked, not each of them."""
+        """From ids, or what stands for them in shards (``dperm.person_ids``). Their form is checked; each is not yet."""
         found = numbered(groups)
         person = found.person
         order = np.argsort(person, kind="stable")
@@ -77,10 +77,10 @@ class GroupedRows:
     @property
     def person(self) -> Integers:
         """The number of the person of each row, once it is known that every id could be read."""
-        self._check_ids()
+        self.check_ids()
         return self.numbers
 
-    def _check_ids(self) -> None:
+    def check_ids(self) -> None:
         if not self.readable:
             raise InvalidInput(UNREADABLE[0].upper() + UNREADABLE[1:])
 
@@ -95,7 +95,7 @@ class GroupedRows:
 
     def kept(self, most: int) -> NDArray[np.bool_]:
         """The first rows of every person, at most so many: a rule that looks at nobody else."""
-        self._check_ids()
+        self.check_ids()
         return np.asarray(self.before < most)
 
     def shares(self) -> Integers:

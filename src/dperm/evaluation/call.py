@@ -77,6 +77,7 @@ def evaluate(
     error_bound: float | None = None,
     random_state: Any = None,
     groups: Any = None,
+    unit: str | None = None,
     local: bool = False,
 ) -> Evaluation:
     """Judge a fitted model on private test rows, with one release of noisy counts that costs ``budget``.
@@ -104,6 +105,9 @@ def evaluate(
     groups : array-like of shape (n_samples,), optional
         The id of the person of each row. Every person then counts once, each of k rows as 1/k, the guarantee is for a
         person with all rows, and ``max_rows`` bounds the persons.
+    unit : {"row", "person"}, optional
+        Whom the guarantee is for: a person where there are ``groups``, otherwise a row. A model of persons is refused
+        without ``groups`` unless "row" is said.
     local : bool
         Exact figures without noise, for the owner of the rows alone. Not private, not to be published; no budget.
 
@@ -135,7 +139,7 @@ def evaluate(
     if not isinstance(budget, Budget):
         raise InvalidInput(NEITHER[0].upper() + NEITHER[1:])
     purse = Purse.checked(ledger, dataset, random_state)
-    grouped = grouped_rows(X, groups, purse, "persons" in subject.model.privacy_.statement)
+    grouped = grouped_rows(X, groups, purse, subject.of_persons, unit)
     told, public = public_rows(X, budget, relation, max_rows, purse, grouped)
     scales = {} if subject.task == "regression" else scales_of(subject)
     plan, gate = (

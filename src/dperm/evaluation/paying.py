@@ -17,6 +17,7 @@ from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.design import MOST_ROWS
 from dperm.evaluation.planning import Plan
 from dperm.ledger import Ledger
+from dperm.ledger.units import PERSON, ROW, parse_unit
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 
@@ -26,8 +27,9 @@ Rows = TypeVar("Rows")
 ONCE = "Every person counts once, each of k rows as 1/k."
 BY_PERSON = "Every person counts once, each of k rows as 1/k: the guarantee is for a person with all rows."
 _BY_ROW = (
-    "The model was trained by person, and this release is private for single rows: a person with k of them is "
-    "protected k times less. Give groups, the id of the person of each row."
+    "the model is one of persons, who may have several rows, and this release would be private for single rows: a "
+    "person with k of them is protected k times less. Give groups, the id of the person of each row; or say that rows "
+    "are meant, unit='row' (on the command line --unit row)."
 )
 
 
@@ -78,10 +80,21 @@ class Purse:
         )
 
 
-def grouped_rows(X: Any, groups: Any, purse: Purse, trained_by_person: bool) -> GroupedRows | None:
-    """Which rows belong to which person, where ``groups`` says so; a warning where only the training knew."""
-    if groups is None and trained_by_person:
-        warnings.warn(_BY_ROW, PrivacyWarning, stacklevel=3)
+def check_unit(unit: Any, groups: Any, of_persons: bool) -> None:
+    """Refuse to protect rows where the model is one of persons, unless it was said that rows are meant."""
+    if unit is not None:
+        parse_unit(unit)
+    if unit == PERSON and groups is None:
+        raise InvalidInput("unit='person' needs groups, the id of the person of each row.")
+    if unit == ROW and groups is not None:
+        raise InvalidInput("unit='row' counts every row on its own: leave out groups.")
+    if of_persons and groups is None and unit is None:
+        raise InvalidInput(_BY_ROW)
+
+
+def grouped_rows(X: Any, groups: Any, purse: Purse, of_persons: bool, unit: Any = None) -> GroupedRows | None:
+    """Which rows belong to which person, where ``groups`` says so; refused where only the model knew."""
+    check_unit(unit, groups, of_persons)
     return persons_of(X, groups, purse.ledger is not None)
 
 

@@ -50,6 +50,13 @@ class Subject:
         return str(self.model.certificate_["model"]["sha256"])
 
     @property
+    def of_persons(self) -> bool:
+        """Whether the model was trained by person, or the schema before it names persons."""
+        schemas = (step.declared for step in self.steps if isinstance(step, PublicEncoder))
+        stated = "persons" in self.model.privacy_.statement
+        return stated or any(schema.person is not None for schema in schemas)
+
+    @property
     def task(self) -> Task:
         if not isinstance(self.model, PrivateClassifier):
             return "regression"

@@ -30,15 +30,32 @@ Entropy = SystemEntropy | SeededEntropy
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rows:
-    """The rows, dense or sparse, their encoded targets and, where there is one, the published test part."""
+    """The rows, dense or sparse, their encoded targets and, where told, the test part and whose rows they are.
+
+    ``persons`` numbers the persons by their first rows. The units of the study are then persons, and no longer rows.
+    """
 
     X: Any
     targets: NDArray[np.float64]
     held_out: NDArray[np.bool_] | None = None
+    persons: NDArray[np.int64] | None = None
 
     @cached_property
     def digest(self) -> str:
-        return digest_rows(self.X, self.targets, self.held_out)
+        return digest_rows(self.X, self.targets, self.held_out, self.persons)
+
+    def count(self, some: NDArray[np.bool_]) -> int:
+        """How many units there are among some rows."""
+        return int(some.sum()) if self.persons is None else len(np.unique(self.persons[some]))
+
+    @cached_property
+    def n_units(self) -> int:
+        return self.count(np.ones(len(self.targets), bool))
+
+    @cached_property
+    def shares(self) -> NDArray[np.float64] | None:
+        """What each row counts of its person; None where rows are on their own."""
+        return None if self.persons is None else 1 / np.bincount(self.persons)[self.persons]
 
     def first(self, n: int) -> "Rows":
         """A few rows, every other one held out where a part is."""
@@ -47,6 +64,7 @@ class Rows:
             X=self.X[:n],
             targets=self.targets[:n],
             held_out=None if self.held_out is None else np.arange(n) % 2 == 1,
+            persons=None if self.persons is None else np.arange(n),
         )
 
 
@@ -61,7 +79,8 @@ class Batch:
     @cached_property
     def mask(self) -> NDArray[np.bool_]:
         if self.rows.held_out is None:
-            return splits.training_mask(self.spec.dataset, self.repeats, self.spec.n_rows, self.spec.folds)
+            units = splits.training_mask(self.spec.dataset, self.repeats, self.spec.n_rows, self.spec.folds)
+            return units if self.rows.persons is None else units[self.rows.persons]
         return np.repeat(~self.rows.held_out[:, None], len(self.repeats), axis=1)
 
     @cached_property
@@ -95,7 +114,7 @@ class Batch:
         """What the models of this batch are worth, in the order of the mask."""
         spec = self.spec
         unit = None if spec.y_range is None else (spec.y_range[1] - spec.y_range[0]) / 2
-        return judge(models, self.rows.X, self.rows.targets, self.mask, loss_of(spec), unit)
+        return judge(models, self.rows.X, self.rows.targets, self.mask, loss_of(spec), unit, self.rows.shares)
 
 
 def sharing(contender: Contender, columns: int) -> list[list[int]]:

@@ -12,6 +12,7 @@ from dperm.engine import Table, engine_for
 from dperm.engine.sparse_rows import as_csr, is_sparse
 from dperm.errors import InvalidInput
 from dperm.estimators.labels import encode_labels, encode_numbers
+from dperm.estimators.persons import GroupedRows
 from dperm.experiments.batches import Rows
 from dperm.experiments.grid import budgets_of, problems_of
 from dperm.experiments.runner import Progress, run
@@ -35,6 +36,7 @@ def compare(
     folds: int = 5,
     repeats: int = 4,
     held_out: ArrayLike | None = None,
+    groups: Any = None,
     y_range: tuple[float, float] | None = None,
     l2: L2 = AUTO,
     x_norm: float = 1.0,
@@ -71,6 +73,9 @@ def compare(
     held_out : array of bool of shape (n,), optional
         Rows of a published test part. Every repeat then trains on the other rows and is judged on these, and
         ``folds`` is not used.
+    groups : array-like of shape (n,), optional
+        The id of the person of each row. Folds then hold persons with all rows, every model is trained by person, one
+        at a time, and rows count by their share of the person, in training and in testing.
     y_range : (low, high), optional
         Makes y a target of numbers. It is public; numbers beyond it are moved to its ends, in training and in testing.
     l2 : float or "auto"
@@ -78,7 +83,8 @@ def compare(
     x_norm : float
     neighbours : {"replace-one", "add-remove"}
     max_rows : int, optional
-        For add-remove: the capacity that every model is planned for. By default its number of training rows.
+        For add-remove: the capacity that every model is planned for. By default its number of training rows, or of
+        persons with ``groups``.
     seed : int or None
         Noise and secret orders follow the seed, the mechanism's name and settings and the batch; the two
         accountings of a mechanism thus differ in their noise scale alone, and no contender changes another.
@@ -112,6 +118,7 @@ def compare(
         folds=folds,
         repeats=repeats,
         held_out=held_out,
+        groups=groups,
         y_range=y_range,
         l2=l2,
         x_norm=x_norm,
@@ -134,6 +141,7 @@ def specify(
     folds: int = 5,
     repeats: int = 4,
     held_out: ArrayLike | None = None,
+    groups: Any = None,
     y_range: tuple[float, float] | None = None,
     l2: L2 = AUTO,
     x_norm: float = 1.0,
@@ -148,21 +156,23 @@ def specify(
             f"X must be a matrix with one row per label; got shapes {matrix.shape} and {targets.shape}."
         )
     name = fitting_loss(loss, n_classes or None)
-    if held_out is None and not 2 <= folds <= len(targets):
-        raise InvalidInput(f"folds must lie between 2 and the number of rows, {len(targets)}; got {folds}.")
+    tested = None if held_out is None else _check_part(held_out, len(targets))
+    rows = Rows(X=matrix, targets=targets, held_out=tested, persons=_persons(groups, len(targets), tested))
+    unit = "row" if rows.persons is None else "person"
+    if held_out is None and not 2 <= folds <= rows.n_units:
+        raise InvalidInput(
+            f"folds must lie between 2 and the number of {unit}s, {rows.n_units}; got {folds}."
+        )
     if repeats < 1:
         raise InvalidInput(f"repeats must be at least 1; got {repeats}.")
     if max_rows is not None and Neighbours.parse(neighbours) is Neighbours.REPLACE_ONE:
         raise InvalidInput("max_rows belongs to neighbours='add-remove'.")
     if not epsilons or not mechanisms:
         raise InvalidInput("at least one mechanism and one epsilon are needed.")
-    rows = Rows(
-        X=matrix, targets=targets, held_out=None if held_out is None else _check_part(held_out, len(targets))
-    )
     spec = Spec(
         dataset=dataset,
         rows=rows.digest,
-        n_rows=len(targets),
+        n_rows=rows.n_units,
         n_features=matrix.shape[1],
         n_classes=n_classes,
         loss=form_of(name, n_classes),
@@ -178,8 +188,10 @@ def specify(
         seed=None if seed is None else int(seed),
         epsilons=tuple(dict.fromkeys(float(epsilon) for epsilon in epsilons)),
         contenders=contenders_of(mechanisms),
+        unit=unit,
     )
-    problems_of(spec, rows.held_out)  # refuse wrong numbers before any work
+    if rows.persons is None:
+        problems_of(spec, rows.held_out)  # refuse wrong numbers before any work
     budgets_of(spec)
     return spec, rows
 
@@ -214,6 +226,20 @@ def _moved(y: ArrayLike, y_range: tuple[float, float]) -> NDArray[np.float64]:
     if not np.isfinite(values).all():
         raise InvalidInput("y must hold finite numbers where y_range is given.")
     return encode_numbers(values, low, high)
+
+
+def _persons(groups: Any, n_rows: int, tested: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
+    """The person of each row, where there are ids; nobody may train and be tested on."""
+    if groups is None:
+        return None
+    grouped = GroupedRows.of(groups)
+    grouped.check_rows(n_rows)
+    person = grouped.person
+    if tested is not None and np.isin(person[tested], person[~tested]).any():
+        raise InvalidInput(
+            "the published split has rows of one person in both parts; leave it out, for folds."
+        )
+    return person
 
 
 def _check_part(held_out: ArrayLike, n_rows: int) -> NDArray[np.bool_]:

@@ -136,7 +136,7 @@ def _study(results: pa.Table) -> dict[str, Any]:
 def _facts(study: Study) -> list[tuple[str, str]]:
     split = "the published parts" if study.folds == 1 else f"{study.folds} folds"
     return [
-        ("Rows", f"{study.n_rows:,}"),
+        (f"{study.unit.capitalize()}s", f"{study.n_rows:,}"),
         ("Features", f"{study.n_features:,}"),
         ("Target", _target(study)),
         ("Loss", study.loss),

@@ -48,18 +48,24 @@ def judge(
     mask: NDArray[np.bool_],
     loss: Loss,
     unit: float | None = None,
+    shares: NDArray[np.float64] | None = None,
 ) -> list[Judgement]:
     """Each model on its rows: column k of the mask is True for those that model k trained on.
 
-    ``unit`` is given for numbers: what 1 stands for in the units of the target.
+    ``unit`` is given for numbers: what 1 stands for in the units of the target. ``shares`` are given for rows of
+    persons: what each row counts.
     """
     found: dict[int, Judgement] = {}
     for k, margins in _margins(models, X):
         training, penalty = mask[:, k], models[k].l2 / 2 * float(np.sum(models[k].weights ** 2))
         tested = margins[~training], targets[~training]
+        inside, outside = (None, None) if shares is None else (shares[training], shares[~training])
+        losses = loss.value(margins[training], targets[training])
         found[k] = Judgement(
-            held_out=scores(*tested, models[k].loss) if unit is None else number_scores(*tested, unit),
-            objective=float(loss.value(margins[training], targets[training]).mean()) + penalty,
+            held_out=scores(*tested, models[k].loss, outside)
+            if unit is None
+            else number_scores(*tested, unit, outside),
+            objective=float(np.average(losses, weights=inside)) + penalty,
         )
     return [found[k] for k in range(len(models))]
 

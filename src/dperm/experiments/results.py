@@ -77,9 +77,10 @@ class Skipped:
 class Study:
     """What was compared; it travels with the table of results as metadata.
 
-    ``n_classes`` is 0 for a target of numbers, which then has a ``y_range``. ``folds`` is 1 when the rows were split
-    once, into published parts for training and testing. ``contenders`` has a dict with label, tuning, mechanism and
-    candidates (their settings) for each; ``versions`` and ``machine`` tell where the results were computed.
+    ``n_rows`` counts persons where these are the ``unit``. ``n_classes`` is 0 for a target of numbers, which then has a
+    ``y_range``. ``folds`` is 1 when the rows were split once, into published parts for training and testing.
+    ``contenders`` has a dict with label, tuning, mechanism and candidates (their settings) for each; ``versions`` and
+    ``machine`` tell where the results were computed.
     """
 
     dataset: str
@@ -96,6 +97,7 @@ class Study:
     y_range: tuple[float, float] | None = None
     neighbours: str = "replace-one"
     max_rows: int | None = None
+    unit: str = "row"
     epsilons: tuple[float, ...] = ()
     identity: str = ""
     contenders: tuple[Mapping[str, Any], ...] = ()
@@ -106,7 +108,9 @@ class Study:
     @property
     def relation(self) -> str:
         """The relation in words, with the capacity where one was declared."""
-        return self.neighbours + ("" if self.max_rows is None else f", at most {self.max_rows:,} rows")
+        return self.neighbours + (
+            "" if self.max_rows is None else f", at most {self.max_rows:,} {self.unit}s"
+        )
 
     @classmethod
     def of(cls, results: pa.Table) -> "Study":

@@ -13,6 +13,7 @@ from dperm.errors import DpermError
 from dperm.experiments.batches import Batch, Entropy, Rows, sharing, train
 from dperm.experiments.grid import PlanGrid, budgets_of, loss_of, plan_grid, problems_of
 from dperm.experiments.results import Skipped, Study, make_results
+from dperm.experiments.single import train_by_person
 from dperm.experiments.spec import Contender, Spec, plain_value, stream_code
 from dperm.experiments.splits import group_repeats
 from dperm.experiments.store import PART_COLUMNS, Part, Store, merged
@@ -86,7 +87,7 @@ class _Trainer:
         self.contender, self.spec, self.rows = contender, spec, rows
         self.grids: list[PlanGrid] = []
         self.skipped: list[Skipped] = []
-        if contender.tuning == "search":
+        if contender.tuning == "search" or spec.unit == "person":
             return
         problems, budgets = problems_of(spec, rows.held_out), budgets_of(spec)
         for mechanism in contender.candidates:
@@ -100,7 +101,7 @@ class _Trainer:
         one_split = few.held_out is not None
         spec = replace(
             self.spec,
-            n_rows=few.X.shape[0],
+            n_rows=few.n_units,
             max_rows=None,
             folds=min(2, self.spec.folds),
             repeats=min(2, self.spec.repeats) if one_split else 1,
@@ -116,6 +117,9 @@ class _Trainer:
         if contender.tuning == "search":
             stream = _stream(spec.seed, contender.candidates[0], group)
             return Part.make(*train_by_search(contender, batch, spec.epsilons, stream))
+        if spec.unit == "person":
+            stream = _stream(spec.seed, contender.candidates[0], group)
+            return Part.make(*train_by_person(contender, batch, spec.epsilons, stream))
         rows, skipped = [], list(self.skipped)
         columns = len(batch.n_training) * loss_of(spec).outputs
         for together in sharing(contender, columns):
@@ -162,6 +166,7 @@ def _assemble(store: Store, n_groups: int) -> pa.Table:
         y_range=spec.y_range,
         neighbours=spec.neighbours,
         max_rows=spec.max_rows,
+        unit=spec.unit,
         epsilons=spec.epsilons,
         identity=spec.identity,
         contenders=tuple(_described(contender) for contender in spec.contenders),

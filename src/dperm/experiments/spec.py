@@ -99,7 +99,8 @@ class Spec:
     """All that decides the results. Equal specs have equal identities; any other field gives another one.
 
     ``rows`` is the digest of the rows, the targets and the published test part. ``n_classes`` is 0 for numbers, whose
-    declared ``y_range`` stands for -1 to 1. ``folds`` is 1 with a published split. ``version`` is that of the library;
+    declared ``y_range`` stands for -1 to 1. ``n_rows`` and ``max_rows`` count persons where these are the ``unit``.
+    ``folds`` is 1 with a published split. ``version`` is that of the library;
     a mechanism from elsewhere counts with the text of its module.
     """
 
@@ -122,11 +123,14 @@ class Spec:
     contenders: tuple[Contender, ...]
     y_range: tuple[float, float] | None = None
     version: str = __version__
+    unit: str = "row"
 
     @cached_property
     def document(self) -> dict[str, Any]:
         """The spec in values that JSON knows."""
         plain = {f.name: plain_value(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        if self.unit == "row":
+            del plain["unit"]  # what was finished before there were persons stays so
         return {"format": _FORMAT, "widest_batch": splits.WIDEST_BATCH, **plain}
 
     @cached_property
@@ -179,7 +183,12 @@ def _code(kind: type[Mechanism]) -> str:
     return name
 
 
-def digest_rows(X: Any, targets: NDArray[Any], held_out: NDArray[np.bool_] | None) -> str:
+def digest_rows(
+    X: Any,
+    targets: NDArray[Any],
+    held_out: NDArray[np.bool_] | None,
+    persons: NDArray[np.int64] | None = None,
+) -> str:
     """SHA-256 of shapes, types and values; of sparse and coded rows those of what holds them."""
     digest = hashlib.sha256()
     held: tuple[Any, ...] = (X,)
@@ -188,7 +197,8 @@ def digest_rows(X: Any, targets: NDArray[Any], held_out: NDArray[np.bool_] | Non
     elif isinstance(X, CodedTable):
         digest.update(f"{X.layout}{X.shape}".encode())
         held = X.rows(0, len(X))
-    for values in (*held, targets, np.zeros(0, bool) if held_out is None else held_out):
+    ids = () if persons is None else (persons,)
+    for values in (*held, targets, np.zeros(0, bool) if held_out is None else held_out, *ids):
         digest.update(f"{values.dtype.str}{values.shape}".encode())
         for first in range(0, len(values), _BLOCK):
             digest.update(np.ascontiguousarray(values[first : first + _BLOCK]).data)

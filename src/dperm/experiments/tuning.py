@@ -1,7 +1,6 @@
 """How settings are chosen beyond the public rule: privately and paid for, or on the test rows (not private)."""
 
 import itertools
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -9,20 +8,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dperm.certificate.statement import loss_of as stated_loss
 from dperm.errors import DpermError, InvalidInput
-from dperm.estimators.base import PrivateLinearModel
-from dperm.estimators.linear import PrivateLinearRegression
-from dperm.estimators.linear_classifier import PrivateLinearClassifier
 from dperm.experiments.batches import Batch, Entropy, rows_of
-from dperm.experiments.grid import loss_of, skip
+from dperm.experiments.grid import skip
 from dperm.experiments.judging import Model
 from dperm.experiments.metrics import SCORES
-from dperm.experiments.quiet import measured_only
 from dperm.experiments.results import Skipped, label
+from dperm.experiments.single import estimator_of, model_of, stream_of, timed_fit
 from dperm.experiments.spec import Contender, canonical_json
 from dperm.mechanisms import Mechanism, resolve
-from dperm.privacy import SeededEntropy
 
 
 def oracle(mechanism: str | Mechanism, *, label: str | None = None, **grid: Iterable[Any]) -> Contender:
@@ -103,42 +97,18 @@ def train_by_search(
 def _search(contender: Contender, batch: Batch, training: Any, epsilon: float, entropy: Entropy) -> Model:
     from dperm.estimators.search import PrivateSearchCV
 
-    spec = batch.spec
-    settings: dict[str, Any] = {
-        "loss": loss_of(spec),
-        "epsilon": epsilon,
-        "delta": spec.delta,
-        "l2": spec.l2,
-        "x_norm": spec.x_norm,
-        "neighbours": spec.neighbours,
-        "max_rows": (spec.max_rows or int(training.sum())) if spec.neighbours == "add-remove" else None,
-    }
-    if spec.y_range is None:
-        labels = np.unique(batch.rows.targets).tolist()
-        estimator: PrivateLinearModel = PrivateLinearClassifier(classes=labels, **settings)
-    else:
-        estimator = PrivateLinearRegression(y_range=(-1.0, 1.0), **settings)
     model = PrivateSearchCV(
-        estimator,
+        estimator_of(batch, training, epsilon),
         {"mechanism": list(contender.candidates)},
         epsilon=epsilon,
-        delta=spec.delta,
-        random_state=entropy.generator if isinstance(entropy, SeededEntropy) else None,
+        delta=batch.spec.delta,
+        random_state=stream_of(entropy),
     )
-    X, targets = batch.rows.X[training], batch.rows.targets[training]
-    with measured_only():
-        started = time.perf_counter()
-        model.fit(X, targets)
-        seconds = time.perf_counter() - started
-    best = model.best_estimator_
-    weights = best.row_map_.weights(np.atleast_2d(best.coef_).T, np.atleast_1d(best.intercept_))
+    seconds = timed_fit(model, batch, training)
     chosen: Mechanism = model.best_params_["mechanism"]
-    return Model(
-        weights=weights[:, 0] if weights.shape[1] == 1 else weights,
-        row_map=best.row_map_,
-        loss=stated_loss(best.privacy_.statement["problem"]),
+    return model_of(
+        model.best_estimator_,
         settings=canonical_json({**model.privacy_.settings, "chosen": chosen.settings}),
         noise_scale=model.privacy_.noise_scale,
         seconds=seconds,
-        l2=best.privacy_.l2,
     )

@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, Self
 
 import numpy as np
 
+from dperm.arithmetic import rounded_up
 from dperm.errors import InvalidInput
 from dperm.losses.base import Array, Loss
 from dperm.losses.kernel import Kernel, exponential
@@ -67,7 +69,8 @@ class SoftClippedLogistic(Loss):
 
     @property
     def coupling(self) -> float:
-        return self.clip * (1 - self._bend) / (1 - self.knee)
+        clip, knee = Fraction(float(self.clip)), Fraction(float(self.knee))
+        return rounded_up(clip * (1 - knee * clip) / (1 - knee))
 
     @property
     def parameters(self) -> tuple[float, ...]:

@@ -1,10 +1,12 @@
 """Squared loss whose slope saturates: bounded influence without the corner of Huber's loss."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, Self
 
 import numpy as np
 
+from dperm.arithmetic import rounded_up
 from dperm.errors import InvalidInput
 from dperm.losses.base import Array, Labels, Loss
 from dperm.losses.kernel import Kernel, exponential
@@ -60,7 +62,7 @@ class SoftClippedSquared(Loss):
 
     @property
     def coupling(self) -> float:
-        return 1 / (1 - self.knee**2)
+        return rounded_up(1 / (1 - Fraction(float(self.knee)) ** 2))
 
     @property
     def parameters(self) -> tuple[float, ...]:

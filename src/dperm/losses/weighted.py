@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dperm.arithmetic import rounded_up
 from dperm.errors import InvalidInput
 from dperm.losses.base import Array, Loss
 
@@ -73,7 +75,8 @@ class Weighted(Loss):
 
     @property
     def coupling(self) -> float | None:
-        return None if self.base.coupling is None else self.bound * self.base.coupling
+        coupling = self.base.coupling
+        return None if coupling is None else rounded_up(Fraction(float(self.bound)) * Fraction(coupling))
 
     @property
     def at_zero(self) -> float | None:

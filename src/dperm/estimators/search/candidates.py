@@ -96,7 +96,7 @@ def priced_candidate(
             )
         budget = Budget(epsilon, selection.budget.delta)
         model = configured(estimator, params, task, budget, task.n_training)
-        return Candidate(params=params, estimator=model, plan=model.plan(task.n_training, task.n_features))
+        return Candidate(params=params, estimator=model, plan=task.plan(model, task.n_training))
 
     def excess(inverse: float) -> float:
         return selection.excess(admissible(at(1 / inverse).plan))

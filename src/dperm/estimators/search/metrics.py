@@ -15,9 +15,11 @@ from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.margin_bins import bins_of
+from dperm.estimators.persons import SHARE_BITS
 from dperm.neighbours import Neighbours
 
 Vector = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 MOST_LOG_LOSS = 5.0  # of one row: its label had a probability of e^-5, or less
 BINS = 32
@@ -29,7 +31,8 @@ class Metric(ABC):
     Guarantee
     ---------
     ``sums`` of two tables that differ in one row are at most ``apart`` away from each other, in the Euclidean norm.
-    What a row adds depends on that row and on the model. A row that is not there adds nothing.
+    What a row adds depends on that row and on the model. A row that is not there adds nothing. With the ``shares`` of
+    rows in their persons the same holds of one person with all rows: sums are of whole 2**-30ths, at most 1 of each.
     """
 
     classifies: ClassVar[bool] = True
@@ -43,7 +46,9 @@ class Metric(ABC):
         return 1.0
 
     @abstractmethod
-    def sums(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Vector: ...
+    def sums(
+        self, model: Any, rows: NDArray[Any], targets: NDArray[Any], shares: Integers | None = None
+    ) -> Vector: ...
 
     @abstractmethod
     def value(self, noisy: Vector, noise: float) -> float:
@@ -53,12 +58,33 @@ class Metric(ABC):
 class _Mean(Metric):
     """The mean of a number from 0 to 1 for each row."""
 
+    @abstractmethod
+    def numbers(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Vector: ...
+
+    def sums(
+        self, model: Any, rows: NDArray[Any], targets: NDArray[Any], shares: Integers | None = None
+    ) -> Vector:
+        found = self.numbers(model, rows, targets)
+        if shares is None:
+            return np.array([math.fsum(found)])
+        return np.array([np.floor(found * shares).astype(np.int64).sum() / 2**SHARE_BITS])
+
     def value(self, noisy: Vector, noise: float) -> float:
         return float(noisy[0])
 
 
 class _Counts(Metric):
     """Every row is counted in one of ``parts`` cells."""
+
+    @abstractmethod
+    def cells(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Integers: ...
+
+    def sums(
+        self, model: Any, rows: NDArray[Any], targets: NDArray[Any], shares: Integers | None = None
+    ) -> Vector:
+        counts = np.zeros(self.parts, np.int64)
+        np.add.at(counts, self.cells(model, rows, targets), 1 if shares is None else shares)
+        return np.asarray(counts if shares is None else counts / 2**SHARE_BITS, np.float64)
 
     def apart(self, neighbours: Neighbours) -> float:
         """A row that is replaced leaves one cell and comes to another."""
@@ -68,8 +94,8 @@ class _Counts(Metric):
 class Accuracy(_Mean):
     """Share of the rows that are predicted right."""
 
-    def sums(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Vector:
-        return np.array([float(np.count_nonzero(model._labels(_margins(model, rows)) == targets))])
+    def numbers(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Vector:
+        return np.asarray(model._labels(_margins(model, rows)) == targets, np.float64)
 
 
 class BalancedAccuracy(_Counts):
@@ -79,9 +105,9 @@ class BalancedAccuracy(_Counts):
         self._classes = n_classes or 2
         self.parts = 2 * self._classes
 
-    def sums(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Vector:
+    def cells(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Integers:
         right = model._labels(_margins(model, rows)) == targets
-        return np.bincount(places(model, targets) + self._classes * right, minlength=self.parts).astype(float)
+        return np.asarray(places(model, targets) + self._classes * right)
 
     def value(self, noisy: Vector, noise: float) -> float:
         wrong, right = noisy.reshape(2, self._classes)
@@ -102,9 +128,8 @@ class RankedPairs(_Counts):
                 "scoring='roc_auc' is for two classes; use 'balanced_accuracy' or 'neg_log_loss'."
             )
 
-    def sums(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Vector:
-        cells = bins_of(model, _margins(model, rows), BINS) + BINS * places(model, targets)
-        return np.bincount(cells, minlength=self.parts).astype(float)
+    def cells(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Integers:
+        return np.asarray(bins_of(model, _margins(model, rows), BINS) + BINS * places(model, targets))
 
     def value(self, noisy: Vector, noise: float) -> float:
         negative, positive = noisy.reshape(2, BINS)
@@ -121,10 +146,10 @@ class LogLoss(_Mean):
         if not hasattr(model, "predict_log_proba"):
             raise Unsupported("scoring='neg_log_loss' needs probabilities, which this loss does not give.")
 
-    def sums(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Vector:
+    def numbers(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Vector:
         told = model._log_chances(_margins(model, rows))[np.arange(len(targets)), places(model, targets)]
         losses = np.clip(np.nan_to_num(-told, nan=MOST_LOG_LOSS), 0.0, MOST_LOG_LOSS)
-        return np.array([math.fsum(1 - losses / MOST_LOG_LOSS)])
+        return np.asarray(1 - losses / MOST_LOG_LOSS)
 
     def value(self, noisy: Vector, noise: float) -> float:
         return MOST_LOG_LOSS * (float(noisy[0]) - 1)
@@ -142,11 +167,11 @@ class Closeness(_Mean):
         self._low, self._high = (float(end) for end in model.y_range)
         self._shares = shares
 
-    def sums(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Vector:
+    def numbers(self, model: Any, rows: NDArray[Any], targets: NDArray[Any]) -> Vector:
         low, high = self._low, self._high
         predicted = np.clip(np.nan_to_num(_margins(model, rows), nan=low), low, high)
         errors = np.abs(predicted - np.clip(targets, low, high)) / (high - low)
-        return np.array([math.fsum(1 - errors**self.power)])
+        return np.asarray(1 - errors**self.power)
 
     def value(self, noisy: Vector, noise: float) -> float:
         share = float(noisy[0])

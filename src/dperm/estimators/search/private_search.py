@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +22,7 @@ from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.classifier import PrivateClassifier
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.linear import PrivateLinearRegression
+from dperm.estimators.persons import GroupedRows, grouped_rows
 from dperm.estimators.report import PrivacyReport
 from dperm.estimators.search.candidates import configured, priced_candidate, settings_of
 from dperm.estimators.search.on_public_rows import best_on_public_rows, rows_of
@@ -46,11 +48,13 @@ from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, entropy_from
 from dperm.privacy.cost import Cost
 
-_BY_ROWS = (
-    "a search parts and counts rows, so it has no guarantee for a person with several of them: choose the settings on "
-    "public rows and fit once with groups=, or give one row of each person and no groups."
+Read = tuple[NDArray[Any], NDArray[Any]]
+Result = TypeVar("Result")
+
+_NEEDS_MAX_ROWS = (
+    "neighbours='add-remove' needs max_rows, a public number of rows, or with groups of persons, that the table never "
+    "exceeds."
 )
-_NEEDS_MAX_ROWS = "neighbours='add-remove' needs max_rows, a public number that the table never exceeds."
 
 
 class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -84,9 +88,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     refit_share : float, default=None
         Share of epsilon and delta kept back to fit the chosen settings on all rows. None releases the best
         candidate itself, which has seen the training rows.
-    public_data : tuple (X, y), default=None
+    public_data : tuple (X, y) or (X, y, groups), default=None
         Public rows. Settings are then chosen on them by cross-validation, which costs nothing, and one fit on the
-        private rows takes the whole budget.
+        private rows takes the whole budget. Where ``fit`` gets groups, public rows without ids are a person each.
     cv : int or splitter, default=5
         Cross-validation on ``public_data``. Not used otherwise: every fold would have to be paid for.
     random_state : int, Generator or RandomState, default=None
@@ -163,23 +167,30 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.ledger = ledger
         self.dataset = dataset
 
-    def fit(self, X: ArrayLike, y: ArrayLike, **unfit: Any) -> PrivateSearchCV:
+    def fit(self, X: ArrayLike, y: ArrayLike, *, groups: Any = None, **unfit: Any) -> PrivateSearchCV:
         """Plan from public facts, then search on the rows and release the best candidate.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+        groups : array-like of shape (n_samples,), optional
+            The id of the person of each row. The guarantee is then for a person with all rows: persons are parted into
+            those that train and those that validate, and ``max_rows`` bounds their number.
         **unfit
-            ``groups`` and ``sample_weight`` are refused: a search parts and counts rows, each of another person.
+            ``sample_weight`` is refused: a score would have to count rows by it.
         """
-        _refuse(unfit)
+        for name in unfit:
+            raise TypeError(
+                f"fit() of a search got an unexpected keyword argument {name!r}; it takes X, y, groups."
+            )
         grid = self._grid()
         entropy = entropy_from(self.random_state)
-        task = self._task(X, y)
+        task, grouped = self._task(X, y, groups)
+        ids = {} if grouped is None else {"groups": grouped.numbers}
         metric = metric_for(self.scoring, self.estimator, None if task.classes is None else len(task.classes))
         if self.public_data is not None:
-            return self._fit_after_public(grid, task, X, y, entropy)
+            return self._fit_after_public(grid, task, X, y, grouped, entropy)
         whole = Budget(self.epsilon, self.delta)
         search_budget, refit_budget = shares(whole, self.refit_share)
         selection = selection_plan(search_budget, self.runs, self.mean_candidates)
@@ -187,33 +198,29 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         noise = score_noise(metric, task.n_validation, selection.mu, task.neighbours)
         self._warn(candidates[0].plan, task, whole)
 
-        def train(
-            data: tuple[NDArray[Any], NDArray[Any]],
-        ) -> tuple[Mapping[str, Any], PrivateLinearModel, float | None]:
-            best, model, score = best_of(candidates, selection, metric, noise, task, *data, entropy)
+        def train(data: Read) -> tuple[Mapping[str, Any], PrivateLinearModel, float | None]:
+            best, model, score = best_of(candidates, selection, metric, noise, task, *data, entropy, grouped)
             params = (best or candidates[0]).params
             if refit_budget is not None:
                 model = configured(self.estimator, params, task, refit_budget, task.n_rows)
-                model.set_params(random_state=stream(entropy)).fit(*data)
+                model.set_params(random_state=stream(entropy)).fit(*data, **ids)
             elif model is None:
                 model = constant_model(candidates[0], task, entropy)
             return params, model, score
 
-        cost = Cost.point(whole.epsilon, whole.delta)
-        entry, (params, model, score) = paid(
-            self, lambda: cost, task.neighbours, NAME, lambda: self._read(X, y, task), train, kind="search"
-        )
+        cost, read = Cost.point(whole.epsilon, whole.delta), partial(self._read, X, y, task, grouped)
+        entry, (params, model, score) = self._paid(lambda: cost, task, read, train)
         settings = {
             "candidates": len(grid),
             "runs": f"{selection.runs.name}, {selection.runs.mean:g} on average",
             "candidate_mu": selection.mu,
-            "training_rows": task.n_training,
-            "validation_rows": task.n_validation,
+            f"training_{task.unit}s": task.n_training,
+            f"validation_{task.unit}s": task.n_validation,
             "scoring": self.scoring,
             "score_noise": noise.scale,
             "refit_share": self.refit_share,
         }
-        plan = _plan_of(model, task)
+        plan = task.plan(model, model.privacy_.n_rows)  # as many as it was told of
         targets = self.estimator._targets(plan.problem.loss)
         report = search_report(model, plan, targets, task, whole, params, settings)
         return self._store(model, params, score, report, entry)
@@ -272,8 +279,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 "a search gives no intervals: they would not know that the model was chosen. Leave inference at False, "
                 "and fit the settings that you want intervals for by themselves."
             )
-        if self.estimator.max_rows_per_person is not None:
-            raise Unsupported(_BY_ROWS)
         if isinstance(self.estimator, PrivateLinearRegression):
             self.estimator._scale()  # a range that is missing is told of before anything is spent
         return settings_of(self.estimator, self.param_grid)
@@ -281,30 +286,43 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _classifies(self) -> bool:
         return isinstance(self.estimator, PrivateClassifier)
 
-    def _task(self, X: ArrayLike, y: ArrayLike) -> Task:
+    def _task(self, X: ArrayLike, y: ArrayLike, groups: Any) -> tuple[Task, GroupedRows | None]:
         """The public facts, found without a look at a value; only ``classes=None`` without a ledger looks at y."""
         paying = self.ledger is not None
         neighbours = Neighbours.parse(self.estimator.neighbours)
         n_rows, n_features = self.estimator._table_shape(X, y, paying)
+        with unquoted():
+            grouped = grouped_rows(groups, X, n_rows, paying)
+        n_rows = n_rows if grouped is None else grouped.n_persons
         if neighbours is Neighbours.ADD_REMOVE:
             if self.estimator.max_rows is None:
                 raise InvalidInput(_NEEDS_MAX_ROWS)
             n_rows = self.estimator.max_rows
-        return Task(
+        task = Task(
             n_rows=n_rows,
             n_training=training_rows(self.validation, n_rows),
             n_features=n_features,
             classes=self.estimator._label_set(y, paying) if self._classifies() else None,
             neighbours=neighbours,
+            by_person=grouped is not None,
         )
+        return task, grouped
 
-    def _read(self, X: ArrayLike, y: ArrayLike, task: Task) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _paid(
+        self, cost: Callable[[], Cost], task: Task, read: Callable[[], Read], train: Callable[[Read], Result]
+    ) -> tuple[str | None, Result]:
+        return paid(self, cost, task.neighbours, NAME, read, train, kind="search", unit=task.unit)
+
+    def _read(self, X: ArrayLike, y: ArrayLike, task: Task, grouped: GroupedRows | None) -> Read:
         """Rows and targets, once their form is known to be that of the task."""
         form = {"ensure_min_samples": self.estimator._fewest_rows()}
         rows, targets = checked_rows(self, X, y, y_numeric=not self._classifies(), **form)
-        n_told = task.n_rows if task.neighbours is Neighbours.REPLACE_ONE else None
-        check_shape(rows, n_told, task.n_features)
-        if rows.shape[0] > task.n_rows:
+        told = task.neighbours is Neighbours.REPLACE_ONE and grouped is None
+        check_shape(rows, task.n_rows if told else None, task.n_features)
+        if grouped is not None:
+            grouped.check_rows(rows.shape[0])
+            grouped.check_ids()
+        if (rows.shape[0] if grouped is None else grouped.n_persons) > task.n_rows:
             raise InvalidInput(_NEEDS_MAX_ROWS)
         if task.classes is not None:
             with unquoted():
@@ -318,26 +336,21 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         task: Task,
         X: ArrayLike,
         y: ArrayLike,
+        grouped: GroupedRows | None,
         entropy: Source,
     ) -> PrivateSearchCV:
         """Choose on the public rows, then fit once on the private ones."""
-        public, whole = rows_of(self.public_data), Budget(self.epsilon, self.delta)
+        public, whole = rows_of(self.public_data, task.by_person), Budget(self.epsilon, self.delta)
+        ids = {} if grouped is None else {"groups": grouped.numbers}
         params, score = best_on_public_rows(
             self.estimator, grid, task, whole, public, self.cv, self.scoring, entropy
         )
         model = configured(self.estimator, params, task, whole, task.n_rows)
-        plan = model.plan(task.n_rows, task.n_features)
+        plan = task.plan(model, task.n_rows)
         self._warn(plan, task, whole)
         model.set_params(random_state=stream(entropy))
-        entry, _ = paid(
-            self,
-            lambda: plan.cost,
-            task.neighbours,
-            NAME,
-            lambda: self._read(X, y, task),
-            lambda data: model.fit(*data),
-            kind="search",
-        )
+        read = partial(self._read, X, y, task, grouped)
+        entry, _ = self._paid(lambda: plan.cost, task, read, lambda data: model.fit(*data, **ids))
         targets = self.estimator._targets(plan.problem.loss)
         report = report_on_public_choice(model, plan, targets, params, public[0].shape[0])
         return self._store(model, params, score, report, entry)
@@ -345,7 +358,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _warn(self, plan: Plan, task: Task, whole: Budget) -> None:
         """Of what surrounds the search and of its public facts, once and before anything is spent."""
         around, depth = surroundings(self)
-        around.check_persons(False)
+        around.check_persons(task.by_person)
         around.warn(depth, search_cautions(plan, task, whole))
         check_purse(self)
 
@@ -370,19 +383,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
 
-def _refuse(unfit: Mapping[str, Any]) -> None:
-    """What ``fit`` of an estimator takes and a search does not."""
-    if unfit.get("groups") is not None:
-        raise Unsupported(_BY_ROWS)
-    for name in unfit.keys() - {"groups"}:
-        raise TypeError(f"fit() of a search got an unexpected keyword argument {name!r}; it takes X and y.")
-
-
 def _judging(search: PrivateSearchCV) -> Any:
     """What predicts: the best estimator, once there is one."""
     return getattr(search, "best_estimator_", search.estimator)
-
-
-def _plan_of(model: PrivateLinearModel, task: Task) -> Plan:
-    """The plan that a fitted model followed, for as many rows as it was told of."""
-    return model.plan(model.privacy_.n_rows, task.n_features)

@@ -59,13 +59,18 @@ def score_noise(metric: Metric, n_validation: int, mu: float, neighbours: Neighb
 
 
 def sums(
-    metric: Metric, model: PrivateLinearModel, rows: NDArray[Any], targets: NDArray[Any], n_validation: int
+    metric: Metric,
+    model: PrivateLinearModel,
+    rows: NDArray[Any],
+    targets: NDArray[Any],
+    n_validation: int,
+    shares: NDArray[np.int64] | None = None,
 ) -> Vector:
-    """What the metric adds up over the rows, over the public number of validation rows."""
+    """What the metric adds up over the rows, over the public number of validation rows, or of persons."""
     if rows.shape[0] == 0:
         return np.zeros(metric.parts)
     with np.errstate(all="ignore"):  # a warning would tell of a row
-        return metric.sums(model, rows, targets) / n_validation
+        return metric.sums(model, rows, targets, shares) / n_validation
 
 
 def with_noise(metric: Metric, exact: Vector, noise: GaussianNoise, gate: Gate) -> float:

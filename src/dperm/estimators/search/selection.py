@@ -14,6 +14,7 @@ from dperm.errors import InvalidInput, NotCertified
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.classifier import PrivateClassifier
 from dperm.estimators.linear import PrivateLinearRegression
+from dperm.estimators.persons import GroupedRows
 from dperm.estimators.search import scoring
 from dperm.estimators.search.candidates import Candidate
 from dperm.estimators.search.metrics import Metric
@@ -66,20 +67,26 @@ def best_of(
     rows: NDArray[Any],
     targets: NDArray[Any],
     entropy: Source,
+    grouped: GroupedRows | None = None,
 ) -> Best:
     """The best of a random number of candidates, its model and noisy score; nothing if the number is 0.
 
-    Of equal scores the first wins: candidates are drawn alike, so that is a choice at random.
+    Of equal scores the first wins: candidates are drawn alike, so that is a choice at random. With ``grouped`` persons
+    are parted, and each counts once.
     """
     gate = Gate(entropy)
-    held = task.held_out(gate, rows.shape[0])
+    held = task.held_out(gate, rows.shape[0] if grouped is None else grouped.n_persons)
+    ids, shares = {}, None
+    if grouped is not None:
+        held = held[grouped.person]
+        ids, shares = {"groups": grouped.person[~held]}, grouped.shares()[held]
     best: Best = (None, None, None)
     for _ in range(selection.runs.draw(gate)):
         candidate = candidates[gate.integer() % len(candidates)]
         model = clone(candidate.estimator).set_params(random_state=stream(entropy))
-        model.fit(rows[~held], targets[~held])
+        model.fit(rows[~held], targets[~held], **ids)
         _check_followed(model, candidate.plan)
-        exact = scoring.sums(metric, model, rows[held], targets[held], task.n_validation)
+        exact = scoring.sums(metric, model, rows[held], targets[held], task.n_validation, shares)
         noisy = scoring.with_noise(metric, exact, noise, gate)
         if best[2] is None or noisy > best[2]:
             best = candidate, model, noisy

@@ -10,26 +10,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
+from dperm.mechanisms import Plan
 from dperm.neighbours import Neighbours
 from dperm.privacy import Gate
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
-    """How many rows train and how many validate; ``n_rows`` is the capacity where the number is private."""
+    """How many rows train and how many validate; ``n_rows`` is the capacity where the number is private.
+
+    With ``by_person`` all of them are numbers of persons, and a person trains or validates with all rows.
+    """
 
     n_rows: int
     n_training: int
     n_features: int
     classes: NDArray[Any] | None
     neighbours: Neighbours
+    by_person: bool = False
+
+    @property
+    def unit(self) -> str:
+        return "person" if self.by_person else "row"
+
+    def plan(self, model: Any, n_rows: int) -> Plan:
+        """What a fit on so many rows, or persons, would do."""
+        persons = {"n_persons": n_rows} if self.by_person else {}
+        return model.plan(n_rows, self.n_features, **persons)  # type: ignore[no-any-return]
 
     @property
     def n_validation(self) -> int:
         return self.n_rows - self.n_training
 
     def held_out(self, gate: Gate, n_present: int) -> NDArray[np.bool_]:
-        """Which of the rows that are there validate.
+        """Which of the rows, or persons, that are there validate.
 
         It is drawn without a look at them; it need not be secret, but nobody needs it.
         """

@@ -53,6 +53,7 @@ def mean_predictions(
     label: Any = None,
     bounds: tuple[float, float] | None = None,
     groups: Any = None,
+    unit: str | None = None,
     neighbours: str = "replace-one",
     max_rows: int | None = None,
     ledger: Ledger | None = None,
@@ -83,6 +84,9 @@ def mean_predictions(
     groups : array-like with one id for each row, optional
         The person of each row: every person then counts once, each of k rows as 1/k in its own group, and the
         guarantee is for a person with all rows.
+    unit : {"row", "person"}, optional
+        Whom the guarantee is for: a person where there are ``groups``, otherwise a row. A model of persons is refused
+        without ``groups`` unless "row" is said.
     neighbours, max_rows
         As of the estimators: under "add-remove" the number of rows is private too and ``max_rows`` bounds it.
     ledger, dataset
@@ -115,7 +119,7 @@ def mean_predictions(
     if not isinstance(budget, Budget):
         raise InvalidInput(NEEDS_BUDGET)
     purse = Purse.checked(ledger, dataset, random_state)
-    grouped = grouped_rows(X, groups, purse, "persons" in subject.model.privacy_.statement)
+    grouped = grouped_rows(X, groups, purse, subject.of_persons, unit)
     told, _ = public_rows(X, budget, relation, max_rows, purse, grouped)
     plan = Plan(design=means_design(declared.n_cells), budget=budget, neighbours=relation)
     gate = Gate.from_random_state(random_state)

@@ -14,13 +14,11 @@ from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan
 from dperm.mechanisms.minimiser import ATTAINABLE, check_condition, minimise_surely
-from dperm.mechanisms.objective.coupled import hypot_up
 from dperm.mechanisms.objective.l2_rule import l2_of_noise
 from dperm.mechanisms.objective.profile import (
     NOISE_REACH,
-    calibrate_objective,
-    objective_profile,
     output_sensitivity,
+    perturbed_profile,
     strength,
 )
 from dperm.mechanisms.weight_noise import WeightNoise, in_objective
@@ -29,7 +27,6 @@ from dperm.privacy import (
     Budget,
     Gate,
     GaussianNoise,
-    GaussianProfile,
     grid_exponent,
     padded,
 )
@@ -129,11 +126,17 @@ class ObjectiveMechanism(Mechanism):
         spread = padded(moved, used.dimension, grid_exponent(moved, used.dimension)) / mu_out
         profile = perturbed_profile(used, scale, mu_out, mu_spent)
         if profile.delta(budget.epsilon) > budget.delta and not_certified is None:
+            tight = self.accounting == "tight"
             not_certified = (
                 f"the noise of {self.source} does not reach epsilon = {budget.epsilon:g}, delta = "
-                f"{budget.delta:g} when checked exactly; use accounting='tight'."
+                f"{budget.delta:g} when checked exactly; use "
+                + (
+                    "mechanism='objective', whose noise is the smallest that does."
+                    if tight
+                    else "accounting='tight'."
+                )
             )
-            if self.accounting == "tight":
+            if tight:
                 raise NotCertified(not_certified)
         return ObjectivePlan(
             mechanism=self,
@@ -173,16 +176,6 @@ def perturbed_minimisers(parts: Sequence[Perturbation], rows: Rows, b: Matrix) -
     reaches = np.array([part.reach for part in parts]) / n
     points = minimise_surely(rows.open(precise=True), problems, limits, b / n, reaches)
     return np.moveaxis(points, 1, -1).reshape(-1, len(parts))
-
-
-def perturbed_profile(problem: Problem, scale: float, mu_out: float, mu_spent: float) -> GaussianProfile:
-    """Price of the minimiser, of the noise on it, and of a Gaussian release that came before."""
-    return objective_profile(problem, scale).compose_gaussian(mu_out).compose_gaussian(mu_spent)
-
-
-def calibrated_scale(problem: Problem, budget: Budget, mu_out: float, mu_spent: float) -> float:
-    """Smallest noise scale of b at which ``perturbed_profile`` meets the budget."""
-    return calibrate_objective(problem, budget, hypot_up(hypot_up(0.0, mu_out), mu_spent))
 
 
 def gradient_reach(problem: Problem, noise_length: float) -> tuple[float, float]:

@@ -8,13 +8,9 @@ from typing import ClassVar
 
 from dperm.errors import NotCertified
 from dperm.losses import HuberHinge, Logistic, SoftClippedLogistic
-from dperm.mechanisms.objective.family import (
-    ObjectiveMechanism,
-    ObjectivePlan,
-    calibrated_scale,
-)
+from dperm.mechanisms.objective.family import ObjectiveMechanism, ObjectivePlan
 from dperm.mechanisms.objective.likelihood import likelihood_of_a_lone_row
-from dperm.mechanisms.objective.profile import published_profile_delta
+from dperm.mechanisms.objective.profile import calibrate_objective, published_profile_delta
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import NEWTON_JOBS, REMOVED, WorstCase
 from dperm.planning.checks import check_share
@@ -87,7 +83,7 @@ class Objective(ObjectiveMechanism):
         if self.accounting == "paper":
             scale, accountant = _published_scale(problem, budget), "the paper's profile, add-remove"
         else:
-            scale, accountant = calibrated_scale(problem, budget, mu_out, mu_spent), TIGHT
+            scale, accountant = calibrate_objective(problem, budget, mu_out, mu_spent), TIGHT
         return self._gaussian_plan(problem, problem, budget, scale, mu_out, mu_spent, accountant)
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dperm.losses import Loss
-from dperm.mechanisms.objective.family import ObjectiveMechanism, ObjectivePlan, calibrated_scale
+from dperm.mechanisms.objective.family import ObjectiveMechanism, ObjectivePlan
 from dperm.mechanisms.objective.objective import TIGHT
-from dperm.mechanisms.objective.profile import kst_scale
+from dperm.mechanisms.objective.profile import calibrate_objective, kst_scale
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import NEWTON_JOBS, REMOVED, WorstCase
 from dperm.planning.checks import check_share
@@ -62,7 +62,7 @@ class ObjectiveKST(ObjectiveMechanism):
         if self.accounting == "paper":
             scale, accountant = paper.scale, "the paper's formula, checked by the exact profile"
         else:
-            scale, accountant = calibrated_scale(used, budget, mu_out, mu_spent), TIGHT
+            scale, accountant = calibrate_objective(used, budget, mu_out, mu_spent), TIGHT
         return self._gaussian_plan(problem, used, budget, scale, mu_out, mu_spent, accountant)
 
 

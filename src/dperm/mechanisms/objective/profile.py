@@ -140,7 +140,15 @@ def objective_profile(problem: Problem, scale: float) -> GaussianProfile:
     return kind(rows.probability, rows.offset, rows.mu, tuple(segments), max(0.0, bulge), composed=0.0)
 
 
-def calibrate_objective(problem: Problem, budget: Budget, mu_other: float = 0.0) -> float:
+def perturbed_profile(problem: Problem, scale: float, *others: float) -> GaussianProfile:
+    """Price of the exact minimiser and of Gaussian releases of these parameters, before it or after it."""
+    profile = objective_profile(problem, scale)
+    for mu in others:
+        profile = profile.compose_gaussian(mu)
+    return profile
+
+
+def calibrate_objective(problem: Problem, budget: Budget, *others: float) -> float:
     """Smallest noise scale of b, to a relative 1e-10, with which minimiser and other releases meet the budget.
 
     Parameters
@@ -149,29 +157,30 @@ def calibrate_objective(problem: Problem, budget: Budget, mu_other: float = 0.0)
         With l2 > 0.
     budget : Budget
         The target for the whole mechanism.
-    mu_other : float
-        Gaussian parameter of all other releases: that of the computed minimiser, whose sensitivity is
+    others : float
+        Gaussian parameters of all other releases: that of the computed minimiser, whose sensitivity is
         ``output_sensitivity``, and those before the minimisation.
 
     Guarantee
     ---------
-    ``objective_profile(problem, scale).compose_gaussian(mu_other)`` meets the budget at the returned scale.
+    ``perturbed_profile(problem, scale, *others)`` meets the budget at the returned scale.
 
     Raises
     ------
     NotCertified
-        If no noise reaches the budget: l2 is too small or mu_other too large.
+        If no noise reaches the budget: l2 is too small or the others cost too much.
     """
 
     def profile(scale: float) -> GaussianProfile:
-        return objective_profile(problem, scale).compose_gaussian(mu_other)
+        return perturbed_profile(problem, scale, *others)
 
     start = problem.gradient_gap / gaussian_mu(budget)
     if profile(1e9 * start).delta(budget.epsilon) > budget.delta:
         raise NotCertified(
             f"No noise brings objective perturbation to epsilon = {budget.epsilon:g} and delta = "
             f"{budget.delta:g}: the Hessian alone may cost {log_determinant_bound(problem):.3g} and the "
-            f"other releases use mu = {mu_other:.3g}. Raise l2 or epsilon, or spend less on the other releases."
+            f"other releases use mu = {math.hypot(*others):.3g}. Raise l2 or epsilon, or spend less on the other "
+            "releases."
         )
     return calibrate(profile, budget, start)
 

@@ -1,0 +1,36 @@
+"""Nothing that a test draws depends on chance, on the time, or on the machine."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import noise_stream
+from noise_stream import STREAM
+
+settings.register_profile(
+    "no chance", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("no chance")
+noise_stream.install()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    with STREAM.of(collector.nodeid):  # of models that a module of tests makes when it is imported
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    marked = item.get_closest_marker("system_noise")
+    with STREAM.of_the_system() if marked else STREAM.of(f"{item.location[0]}::{item.location[2]}"):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    if fixturedef.scope == "function":
+        return (yield)
+    marked = request.node.get_closest_marker("system_noise")
+    name = f"{fixturedef.baseid}::{fixturedef.argname}[{request.param_index}]"
+    with STREAM.of_the_system() if marked else STREAM.of(name):
+        return (yield)
