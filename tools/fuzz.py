@@ -3,6 +3,10 @@
 Run from the repository root: ``python tools/fuzz.py --inputs 100000``. Prints a table of what was refused and
 accepted, and every crash with a small input that causes it; exits with 1 if there is one. ``--replay NUMBER`` runs
 one input of the same seed again and lets its error through.
+
+``python tools/fuzz.py --edits 20000`` edits every kind of file that states a claim (models, their certificates,
+evaluations, means, ledgers, manifests of shards), most of them with digests and hashes computed anew, and counts the
+edits that are accepted with a smaller claim; exits with 1 if there is one.
 """
 
 import argparse
@@ -28,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--inputs", type=int, default=100_000)
+    parser.add_argument(
+        "--edits", type=int, metavar="COUNT", help="edit files that state a claim, each so often"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     parser.add_argument("--processes", type=int, default=2)
@@ -39,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="dperm-fuzz-", dir=shared) as folder:
         choice = (chosen.targets, chosen.only)
+        if chosen.edits is not None:
+            return edit(Path(folder), chosen.only, chosen.edits, chosen.seed, chosen.processes)
         if chosen.replay is not None:
             return replay(Path(folder), choice, chosen.seed, chosen.replay)
         return fuzz(Path(folder), choice, chosen.inputs, chosen.seed, chosen.seconds, chosen.processes)
@@ -124,6 +133,42 @@ def work(log: Path, choice: Choice, numbers: range, seed: int, end: float) -> No
             facts = {"number": number, "target": target.name}
             line = {**facts, "seconds": outcome.seconds, "refused": outcome.refused, "crash": crash}
             print(json.dumps(line), file=file)
+
+
+def edit(folder: Path, only: Sequence[str] | None, edits: int, seed: int, processes: int) -> int:
+    """A table of what became of the edits of each kind of file, and those that claim less; the exit status."""
+    from claims import CRASHED, KINDS, OUTCOMES, SMALLER
+
+    kinds = [kind.name for kind in KINDS if not only or kind.name in only]
+    if len(kinds) < len(only or "x"):
+        raise SystemExit(f"the kinds of files are {', '.join(kind.name for kind in KINDS)}.")
+    started, bad, told = time.perf_counter(), 0, []
+    print(f"{'file':<12}{'edits':>9}" + "".join(f"{name:>11}" for name in OUTCOMES))
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        for name in kinds:
+            parts = [(folder, name, seed, range(first, edits, processes)) for first in range(processes)]
+            results = pool.starmap(edited, parts)
+            counts = {outcome: sum(counted[outcome] for counted, _ in results) for outcome in OUTCOMES}
+            bad += counts[SMALLER] + counts[CRASHED]
+            told += [line for _, found in results for line in found]
+            print(
+                f"{name:<12}{sum(counts.values()):>9,}"
+                + "".join(f"{count:>11,}" for count in counts.values())
+            )
+    print(f"seed {seed}, {time.perf_counter() - started:.0f} s")
+    print(*told[:40], sep="\n")
+    return int(bad > 0)
+
+
+def edited(folder: Path, name: str, seed: int, numbers: range) -> Any:
+    """One worker's share of the edits of a kind."""
+    import warnings
+
+    from claims import KINDS, tried
+
+    warnings.simplefilter("ignore")
+    (kind,) = [kind for kind in KINDS if kind.name == name]
+    return tried(kind(Path(tempfile.mkdtemp(dir=folder))), seed, numbers)
 
 
 def report(records: list[dict[str, Any]], seed: int, seconds: float) -> int:

@@ -30,11 +30,11 @@ from dperm import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
 )
-from dperm.certificate.document import digest
 from dperm.certificate.statement import file_digest
 from dperm.losses import SoftClippedLogistic, SoftClippedSquared
 from dperm.mechanisms import mechanism_names
 from dperm.models import save_model
+from dperm.strict_json import digest
 from noise_stream import kept
 
 N, P = 400, 3

@@ -15,9 +15,9 @@ from shard_cases import ROWS, SCHEMA, content, names, people, write_parquet
 
 from dperm import PrivateLogisticRegression
 from dperm.data import FolderShards, open_shards, write_shards
-from dperm.data.private_files import digest_of
 from dperm.datasets import Schema, encode, encode_target
 from dperm.errors import InvalidInput
+from dperm.strict_json import digest
 
 
 def whole(shards):
@@ -213,7 +213,7 @@ def test_a_manifest_that_was_made_up_is_refused_with_all_its_sums_right(change, 
     told = json.loads(path.read_text())
     told.pop("digest")
     change(told)
-    path.write_text(json.dumps({**told, "digest": digest_of(told)}))
+    path.write_text(json.dumps({**told, "digest": digest(told)}))
     with pytest.raises(InvalidInput):
         PrivateLogisticRegression().fit(tmp_path / "shards")
 

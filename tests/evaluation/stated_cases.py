@@ -8,7 +8,7 @@ import numpy as np
 
 import dperm
 from dperm import Budget, PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
-from dperm.certificate.document import digest
+from dperm.strict_json import digest
 
 RNG = np.random.default_rng(0)
 N = 3000

@@ -8,10 +8,10 @@ import pytest
 
 import dperm
 from dperm import Budget, Evaluation, PrivateLinearRegression, PrivateLogisticRegression
-from dperm.certificate.document import digest
 from dperm.errors import InvalidInput
 from dperm.evaluation import evaluation_section, read_evaluation
 from dperm.evaluation.text import power
+from dperm.strict_json import digest
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (4000, 2))

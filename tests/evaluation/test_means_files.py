@@ -8,8 +8,8 @@ import pytest
 
 import dperm
 from dperm import Budget, MeanPredictions, PrivateLinearRegression, PrivateLogisticRegression
-from dperm.certificate.document import digest
 from dperm.errors import InvalidInput
+from dperm.strict_json import digest
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (4000, 2))

@@ -40,7 +40,6 @@ from dperm import (
     PublicEncoder,
 )
 from dperm.certificate import verify
-from dperm.certificate.document import digest
 from dperm.certificate.statement import file_digest, model_digest
 from dperm.certificate.words import meaning
 from dperm.datasets import Schema, check_schema, encode, encode_target, feature_names, read_table
@@ -53,6 +52,7 @@ from dperm.mechanisms import mechanism_names, resolve
 from dperm.models import read_document, read_model, save_model
 from dperm.privacy.cost import Cost
 from dperm.release import Release, page
+from dperm.strict_json import digest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(dperm.__file__).parent

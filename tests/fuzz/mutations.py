@@ -205,3 +205,136 @@ def _places(document: Any) -> Any:
 
 def _inside(outer: Any, inner: Any) -> bool:
     return any(holder is inner or holder[key] is inner for holder, key in _places(outer))
+
+
+CLAIMING = (
+    *(
+        "epsilon",
+        "delta",
+        "noise_scale",
+        "sensitivity",
+        "padded_sensitivity",
+        "grid_exponent",
+        "dimension",
+        "count",
+    ),
+    *(
+        "relation",
+        "neighbours",
+        "unit",
+        "budget",
+        "guarantee",
+        "releases",
+        "rows",
+        "n_rows",
+        "max_rows",
+        "x_norm",
+    ),
+    *(
+        "l2",
+        "lipschitz",
+        "smoothness",
+        "row_norm",
+        "private",
+        "secure",
+        "source",
+        "entropy",
+        "local",
+        "reason",
+    ),
+    *(
+        "rows_per_person",
+        "person_loss",
+        "persons",
+        "bounds",
+        "around",
+        "assumptions",
+        "mu",
+        "share",
+        "thresholds",
+    ),
+    *("cost", "status", "parts", "event", "charge", "strict", "files", "bytes", "sha256", "person", "labels"),
+)
+"""Keys of what a claim rests on; a forger looks there first."""
+
+WORDS = (
+    *(
+        "one row",
+        "one person",
+        "row",
+        "person",
+        "replace-one",
+        "add-remove",
+        "mean",
+        "sum",
+        "declared",
+        "auto",
+    ),
+    *("operating system", "objective", "output", "ssp", "adassp", "dp-gd", "none", "spent", "open", "void"),
+    *("logistic", "weighted-logistic", "squared", "softmax", "fit", "search", "evaluate", "NOT MET", ""),
+)
+
+
+def forged(rng: Random, document: Any, others: list[Any]) -> Any:
+    """A copy with one to four changes of somebody who knows the format: numbers, words and parts of other files."""
+    document = copy.deepcopy(document)
+    for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4))):
+        places = list(_places(document))
+        if not places:
+            break
+        near = [place for place in places if place[1] in CLAIMING]
+        document = _forged_at(
+            rng, document, *rng.choice(near if near and rng.random() < 0.5 else places), others
+        )
+    return document
+
+
+def _forged_at(rng: Random, document: Any, holder: Any, key: Any, others: list[Any]) -> Any:
+    value = holder[key]
+    match rng.randrange(8):
+        case 0:
+            del holder[key]
+        case 1:
+            found = [
+                h[k] for h, k in _places(rng.choice(others)) if k == key
+            ]  # the same part of another file
+            holder[key] = copy.deepcopy(rng.choice(found)) if found else value
+        case 2:
+            return _everywhere(document, value, _other_value(rng, value, document))
+        case 3 if isinstance(value, list) and value:
+            value.insert(rng.randrange(len(value) + 1), copy.deepcopy(rng.choice(value)))
+        case 4:
+            other, place = rng.choice([*_places(document)])
+            if not (_inside(value, other) or _inside(other[place], holder)):
+                holder[key], other[place] = other[place], value
+        case _:
+            holder[key] = _other_value(rng, value, document)
+    return document
+
+
+def _other_value(rng: Random, value: Any, document: Any) -> Any:
+    """Something of the same kind, mostly."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        factor = rng.choice((0.0, 0.1, 0.5, 0.9, 0.999, 1 - 1e-7, 1 + 1e-7, 1.001, 1.1, 2, 10, 1e6, 1e-6, -1))
+        seen = [h[k] for h, k in _places(document) if type(h[k]) is type(value)]
+        moved = value * factor
+        return rng.choice(
+            (moved, int(moved) if isinstance(value, int) else moved, rng.choice(seen), value + 1)
+        )
+    if isinstance(value, str):
+        seen = [h[k] for h, k in _places(document) if isinstance(h[k], str)]
+        return rng.choice((rng.choice(WORDS), rng.choice(seen), value[:-1], value + "x"))
+    if value is None:
+        return document_value(rng)
+    return rng.choice((None, [], {}, [value]))
+
+
+def _everywhere(document: Any, value: Any, other: Any) -> Any:
+    """A copy in which a value stands no more: a number that a file tells in several places."""
+    if isinstance(document, dict):
+        return {key: _everywhere(inner, value, other) for key, inner in document.items()}
+    if isinstance(document, list):
+        return [_everywhere(inner, value, other) for inner in document]
+    return copy.deepcopy(other) if type(document) is type(value) and document == value else document

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from dperm import PublicEncoder, load_model, save_model, verify
-from dperm.certificate.document import digest
 from dperm.certificate.statement import file_digest, model_digest
 from dperm.errors import InvalidInput
 from dperm.models import read_document, read_model
 from dperm.row_map import RowMap
+from dperm.strict_json import digest
 
 FILES = Path(__file__).parent / "files"
 PLAIN = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dperm.certificate import older
-from dperm.certificate.document import describe_loss, is_label
+from dperm.certificate.document import describe_loss
 from dperm.certificate.statement import loss_of, problem_of
 from dperm.errors import InvalidInput
 from dperm.losses import (
@@ -25,6 +25,7 @@ from dperm.mechanisms import Auto
 from dperm.mechanisms.auto import loss_for
 from dperm.persons import PersonLoss, rows_kept
 from dperm.privacy import Budget
+from dperm.strict_json import is_label
 
 
 @dataclass(frozen=True)

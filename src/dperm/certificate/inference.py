@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dperm.certificate.document import is_finite_float
 from dperm.errors import InvalidInput
 from dperm.mechanisms.inference import Curvature, curvature_told, numbers_told
+from dperm.strict_json import is_finite_float
 
 NAME = "inference"  # of the part in a certificate, and of the numbers in a file
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dperm.arithmetic import FLOAT64, FLOAT64_UNTIL_4, Arithmetic
-from dperm.certificate.document import check_object, is_finite_float
 from dperm.errors import InvalidInput
+from dperm.strict_json import check_object, is_finite_float
 
 VERSIONS = (2, 3)
 SAME_WORDS = (4,)  # it differs from the version of today by its allowances for rounding alone

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dperm.certificate.document import check_object, is_finite_float
 from dperm.certificate.older import VERSIONS, WITHOUT_MAP
 from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
+from dperm.strict_json import check_object, is_finite_float
 
 KEYS = ("x_norm", "intercept", "centre", "scale", "linear", "released")
 CLOSE = 1e-9

@@ -13,7 +13,7 @@ import numpy as np
 from dperm import __version__
 from dperm.certificate import forms, older
 from dperm.certificate.cautions import cautions
-from dperm.certificate.document import check_citation, check_object, describe, digest, matches, plain
+from dperm.certificate.document import check_citation, describe, plain
 from dperm.errors import InvalidInput
 from dperm.losses import Loss, Weighted, rebuild_loss
 from dperm.mechanisms import Outcome, Plan
@@ -21,6 +21,7 @@ from dperm.neighbours import Neighbours
 from dperm.persons import PersonLoss, Persons
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
+from dperm.strict_json import check_object, digest, matches, typed
 
 FORMAT = "dperm certificate"
 VERSION = 5
@@ -255,9 +256,9 @@ def unbind(bound: Mapping[str, Any]) -> dict[str, Any]:
 def check_statement(value: object) -> dict[str, Any]:
     """A bound statement, of an older version in the words of today; anything that is none is refused."""
     statement, extra = _parted(older.statement_today(value))
-    statement = _typed("the certificate", statement, forms.Bound)
+    statement = typed("the certificate", statement, forms.Bound)
     for name, part in extra.items():
-        _typed(f"certificate, {name}", part, OPTIONAL[name])
+        typed(f"certificate, {name}", part, OPTIONAL[name])
     if statement["format"] != FORMAT or statement["version"] not in (
         VERSION,
         *older.SAME_WORDS,
@@ -265,8 +266,8 @@ def check_statement(value: object) -> dict[str, Any]:
     ):
         raise InvalidInput(f'the certificate must have "format": "{FORMAT}" and "version": {VERSION}.')
     for name, part in _PARTS.items():
-        _typed(f"certificate, {name}", statement[name], part)
-    stated = _typed("certificate, mechanism", statement["mechanism"], forms.Mechanism)
+        typed(f"certificate, {name}", statement[name], part)
+    stated = typed("certificate, mechanism", statement["mechanism"], forms.Mechanism)
     for name in ("asked", "chosen"):
         described = check_object(f"certificate, mechanism, {name}", stated[name], ("name", "settings"))
         if not matches(described["name"], str) or not matches(described["settings"], Mapping[str, Any]):
@@ -274,9 +275,9 @@ def check_statement(value: object) -> dict[str, Any]:
         if not matches(described["settings"].get("accounting"), str):
             raise InvalidInput(f"certificate, mechanism, {name}: the settings must name the accounting.")
     for release in statement["releases"]:
-        _typed("certificate, a release", release, forms.Release)
+        typed("certificate, a release", release, forms.Release)
     form = forms.Range if statement["targets"].get("kind") == "range" else forms.Classes
-    targets = _typed("certificate, targets", statement["targets"], form)
+    targets = typed("certificate, targets", statement["targets"], form)
     if (targets["kind"], targets["origin"]) not in _TARGETS_ASSUMED:
         raise InvalidInput("certificate, targets: an unknown kind or origin.")
     check_object("certificate, model", statement["model"], ("sha256", "ledger_entry"))
@@ -287,7 +288,7 @@ def check_statement(value: object) -> dict[str, Any]:
     if guarantee is not None:
         check_object("certificate, guarantee", guarantee, ("epsilon", "delta"))
     if standardisation is not None:
-        _typed("certificate, standardisation", standardisation, forms.Standardisation)
+        typed("certificate, standardisation", standardisation, forms.Standardisation)
     if (guarantee is None) == (statement["reason"] is None):
         raise InvalidInput("certificate: there must be either a guarantee or a reason why there is none.")
     if guarantee is not None and guarantee != statement["budget"]:
@@ -348,21 +349,3 @@ def _runs(values: Sequence[float]) -> list[list[float]]:
     starts = np.flatnonzero(np.append(True, array[1:] != array[:-1]))
     counts = np.diff(np.append(starts, len(array)))
     return [[float(array[start]), int(count)] for start, count in zip(starts, counts, strict=True)]
-
-
-def _typed(where: str, value: object, form: type) -> dict[str, Any]:
-    hints = get_type_hints(form)
-    fields = check_object(where, value, hints)
-    for key, hint in hints.items():
-        if not _fits(fields[key], hint):
-            raise InvalidInput(f"{where}, {key}: the value is of a wrong type.")
-    return fields
-
-
-def _fits(value: object, hint: Any) -> bool:
-    """As ``matches``; what is typed further elsewhere need only be an object, or a list of objects."""
-    if hint in (dict[str, Any], dict[str, Any] | None):
-        return isinstance(value, dict) or (value is None and hint != dict[str, Any])
-    if hint == list[dict[str, Any]]:
-        return isinstance(value, list) and all(isinstance(item, dict) for item in value)
-    return matches(value, hint)

@@ -9,13 +9,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, get_type_hints
 
 from dperm.certificate.accountant import Price, gaussian_price
-from dperm.certificate.document import check_citation, matches
+from dperm.certificate.document import check_citation
 from dperm.certificate.facts import padded
 from dperm.certificate.statement import UNITS
 from dperm.errors import InvalidInput
 from dperm.planning.gaussian import gaussian_noise
 from dperm.privacy import Budget, gaussian_mu
 from dperm.privacy.entropy import SystemEntropy
+from dperm.strict_json import matches
 
 BINS = (64, 32, 16)
 OBJECTIVES = ("balanced_accuracy", "f1", "accuracy")

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dperm.certificate.accountant import Price
-from dperm.certificate.document import is_finite_float, matches
 from dperm.certificate.statement import UNITS
 from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
+from dperm.strict_json import is_finite_float, matches
 
 STRUCTURE, FORMULA, SECOND, REPLANNED = (
     "structure",

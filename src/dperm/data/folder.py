@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dperm.data.kinds import LABELS, PERSONS
 from dperm.data.manifest import Manifest
 from dperm.engine.shards import ShardSource
+from dperm.errors import InvalidInput
 
 MAPPED_BYTES = 512 * 2**20
 """Bytes of shards that may stay mapped between passes."""
@@ -54,6 +55,12 @@ class FolderShards(ShardSource):
         places = self._array(shard, LABELS)
         if places is None or self.classes is None:
             return places
+        if len(places) and not (
+            places.dtype.kind == "i" and 0 <= places.min() <= places.max() < len(self.classes)
+        ):
+            raise InvalidInput(
+                "a shard holds labels that its manifest does not tell of; write the shards anew."
+            )
         return np.asarray(np.asarray(self.classes)[places])
 
     def persons(self, shard: int) -> NDArray[Any]:
@@ -78,7 +85,11 @@ class FolderShards(ShardSource):
         array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
         maps = [reference for reference in _MAPS.get((self.key, shard), []) if reference() is not None]
         _MAPS[self.key, shard] = [*maps, weakref.ref(array._mmap)]
-        return np.asarray(array) if name in (LABELS, PERSONS) else array
+        if name not in (LABELS, PERSONS):
+            return array
+        if array.shape != (self.sizes[shard],):
+            raise InvalidInput("a shard has not as many labels or persons as rows; write the shards anew.")
+        return np.asarray(array)
 
     def __repr__(self) -> str:
         return f"FolderShards({str(self.folder)!r})"

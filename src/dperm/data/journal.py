@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import IO, Any
 
 from dperm.data.manifest import MANIFEST, Shard
-from dperm.data.private_files import UNFINISHED, canonical, sync_folder
+from dperm.data.private_files import UNFINISHED, sync_folder
 from dperm.errors import InvalidInput
+from dperm.strict_json import canonical, parse
 
 JOURNAL = "journal.jsonl"
 
@@ -32,9 +32,9 @@ class Journal:
         known = _lines(self._path)
         held = [line for line in known[1:] if "rows" in line]
         if known and known[0] == self._about and self._about["identity"] is not None:
-            for line in held:
-                shard = Shard.from_dict(line)
-                if not _whole(shard, self._folder):
+            for number, line in enumerate(held):
+                shard = _whole(line, number, self._folder)
+                if shard is None:
                     break
                 self.shards.append(shard)
         self.started_anew = len(held) > len(self.shards)
@@ -92,12 +92,14 @@ def check_usable(folder: Path) -> None:
         )
 
 
-def _whole(shard: Shard, folder: Path) -> bool:
+def _whole(line: object, number: int, folder: Path) -> Shard | None:
+    """The shard that a line tells of, if every byte of it is there."""
     try:
+        shard = Shard.from_dict(line, number)
         shard.check(folder, content=True)
     except InvalidInput:
-        return False
-    return True
+        return None
+    return shard
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -116,7 +118,7 @@ def _told(line: bytes) -> dict[str, Any] | None:
     if not line.endswith(b"\n"):
         return None
     try:
-        told = json.loads(line)
-    except ValueError:
+        told = parse(line)
+    except InvalidInput:
         return None
     return told if isinstance(told, dict) else None

@@ -15,6 +15,7 @@ from dperm.datasets.codes import can_code
 from dperm.datasets.person_column import checked_column
 from dperm.errors import InvalidInput
 from dperm.person_ids import DIGEST, digests
+from dperm.strict_json import digest, is_label, typed
 
 Arrays = dict[str, NDArray[Any]]
 LABELS, PERSONS = "labels", "persons"
@@ -213,22 +214,39 @@ def kind_by(schema: Schema) -> SchemaKind:
     return CodedKind(schema) if can_code(schema) else SchemaKind(schema)
 
 
-def kind_of(stated: Mapping[str, Any]) -> Kind:
+class _Dense:
+    kind: str
+    features: int
+    classes: list[Any] | None
+    names: list[str] | None
+    labels: bool
+
+
+class _DenseOfPersons(_Dense):
+    person: str
+
+
+def kind_of(stated: object) -> Kind:
     """The kind that a manifest states."""
     kind: Kind
-    if stated.get("kind") in (CodedKind.name, SchemaKind.name):
+    if not isinstance(stated, dict):
+        raise InvalidInput("rows_as must say in what form rows are kept.")
+    if stated.get("kind") in (CodedKind.name, SchemaKind.name) and isinstance(stated.get("schema"), dict):
         kind = kind_by(Schema.from_dict(stated["schema"], origin="the schema of the shards"))
     elif stated.get("kind") == DenseKind.name:
+        held = typed("rows_as", stated, _DenseOfPersons if "person" in stated else _Dense)
+        if not 1 <= held["features"] <= 2**31:
+            raise InvalidInput("rows_as, features must be at least 1.")
         kind = DenseKind(
-            int(stated["features"]),
-            classes=stated["classes"],
-            names=stated["names"],
-            has_labels=bool(stated["labels"]),
-            person=stated.get("person"),
+            held["features"],
+            classes=held["classes"],
+            names=held["names"],
+            has_labels=held["labels"],
+            person=held.get("person"),
         )
     else:
         raise InvalidInput("the shards are of a kind that this version does not know.")
-    if kind.stated() != dict(stated):
+    if digest(kind.stated()) != digest(stated):  # 1 and true are equal, and not the same
         raise InvalidInput("the shards were written by a version that packs rows otherwise; write them anew.")
     return kind
 
@@ -241,6 +259,6 @@ def _checked_numbers(X: NDArray[Any], n_rows: int, n_features: int) -> NDArray[A
 
 def _plain(label: Any) -> Any:
     value = label.item() if isinstance(label, np.generic) else label
-    if not isinstance(value, str | bool | int | float):
-        raise InvalidInput("classes must be text, truth values or numbers.")
+    if not is_label(value):
+        raise InvalidInput("classes must be text, truth values or finite numbers.")
     return value

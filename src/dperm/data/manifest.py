@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dperm.data.kinds import Kind, kind_of
-from dperm.data.private_files import content_of, digest_of, new_file
+from dperm.data.kinds import LABELS, PERSONS, Kind, kind_of
+from dperm.data.private_files import content_of, new_file
 from dperm.errors import InvalidInput
+from dperm.strict_json import check_object, digest, matches, read_file
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "dperm shards", 1
+MAX_BYTES = 64 << 20
+_KEYS = ("format", "version", "rows_as", "shards", "digest")
+_FILE = re.compile(r"shard-([0-9]{5,})\.([A-Za-z]+)\.npy")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,19 +34,26 @@ class Shard:
         return {"rows": self.rows, "files": {name: dict(told) for name, told in self.files.items()}}
 
     @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> Shard:
-        """A shard whose files can only lie in the folder itself."""
-        rows, files = stated["rows"], stated["files"]
-        if not isinstance(rows, int) or rows < 0 or not isinstance(files, Mapping):
-            raise ValueError
-        for name, told in files.items():
-            if (
-                Path(name).name != name
-                or not isinstance(told["bytes"], int)
-                or not isinstance(told["sha256"], str)
-            ):
-                raise ValueError
-        return cls(rows=rows, files=files)
+    def from_dict(cls, stated: object, number: int) -> Shard:
+        """The shard with this number, whose files can only lie in the folder itself and belong to no other one."""
+        held = check_object("a shard", stated, ("rows", "files"))
+        if not (matches(held["rows"], int) and held["rows"] >= 0 and isinstance(held["files"], dict)):
+            raise InvalidInput("a shard has a number of rows, and files.")
+        for name, told in held["files"].items():
+            found = _FILE.fullmatch(name)
+            if found is None or int(found[1]) != number:
+                raise InvalidInput("a shard names a file that is not its own.")
+            check_object("a file of a shard", told, ("bytes", "sha256"))
+            if not (matches(told["bytes"], int) and told["bytes"] >= 0 and matches(told["sha256"], str)):
+                raise InvalidInput("a file of a shard has a size and a checksum.")
+            if _SHA256.fullmatch(told["sha256"]) is None:
+                raise InvalidInput("a checksum has 64 hexadecimal digits.")
+        return cls(rows=held["rows"], files=held["files"])
+
+    @property
+    def arrays(self) -> set[str]:
+        """The names of the arrays that there is a file of."""
+        return {name.split(".")[1] for name in self.files}
 
     def path(self, folder: Path, array: str) -> Path | None:
         """The file of one array; an array without columns has none."""
@@ -79,7 +92,7 @@ class Manifest:
     @property
     def digest(self) -> str:
         """Names the content: the sum of everything that is stated, the sums of the files among it."""
-        return digest_of(self._stated())
+        return digest(self._stated())
 
     def _stated(self) -> dict[str, Any]:
         return {
@@ -103,41 +116,30 @@ class Manifest:
                 f"{folder.name}: this folder holds no finished shards. Write them with dperm convert; if that was "
                 "interrupted, run it again."
             )
-        told = _document(folder / MANIFEST)
-        shards = None if told is None else _shards(told.get("shards"))
-        if told is None or told.get("format") != FORMAT or shards is None:
-            raise InvalidInput(f"{folder.name}: {MANIFEST} is not a manifest of shards.")
-        if told.get("version") != VERSION:
-            raise InvalidInput(f"{folder.name}: the shards were written by another version; write them anew.")
-        stated = told.get("rows_as")
-        if digest_of({key: value for key, value in told.items() if key != "digest"}) != told.get("digest"):
-            raise InvalidInput(f"{folder.name}: {MANIFEST} was changed since it was written.")
-        found = cls(kind=_kind(stated), shards=shards)
+        found = read_file(folder / MANIFEST, cls._checked, "manifest of shards", MAX_BYTES)
         for shard in found.shards:
             shard.check(folder, content)
         return found
 
-
-def _document(path: Path) -> dict[str, Any] | None:
-    try:
-        told = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        return None
-    return told if isinstance(told, dict) else None
-
-
-def _kind(stated: Any) -> Kind:
-    try:
-        return kind_of(stated)
-    except (KeyError, TypeError, AttributeError):
-        pass
-    raise InvalidInput(f"{MANIFEST} does not say in what form rows are kept.")
-
-
-def _shards(told: Any) -> tuple[Shard, ...] | None:
-    if not isinstance(told, Sequence):
-        return None
-    try:
-        return tuple(Shard.from_dict(stated) for stated in told)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
+    @classmethod
+    def _checked(cls, document: object) -> Manifest:
+        """What JSON held, once its keys, types and digest are those of a manifest."""
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise InvalidInput(f'a JSON object with "format": "{FORMAT}" was expected.')
+        version = document.get("version")
+        if version != VERSION or isinstance(version, bool):
+            raise InvalidInput("the shards were written by another version; write them anew.")
+        held = check_object("the manifest", document, _KEYS)
+        if not isinstance(held["shards"], list):
+            raise InvalidInput("shards must be a list.")
+        if digest({key: value for key, value in held.items() if key != "digest"}) != held["digest"]:
+            raise InvalidInput("it was changed since it was written.")
+        shards = tuple(Shard.from_dict(stated, number) for number, stated in enumerate(held["shards"]))
+        kind = kind_of(held["rows_as"])
+        beside = {LABELS} if kind.has_labels else set()
+        beside |= set() if kind.person is None else {PERSONS}
+        if any(shard.arrays & {LABELS, PERSONS} != beside for shard in shards):
+            raise InvalidInput(
+                "labels or persons lie beside some rows and are not told of, or the other way round."
+            )
+        return cls(kind=kind, shards=shards)

@@ -1,7 +1,6 @@
 """Files that only their owner reads, each whole or not there, and what their bytes add up to."""
 
 import hashlib
-import json
 import os
 import secrets
 from collections.abc import Callable, Iterator
@@ -94,11 +93,3 @@ def content_of(path: Path) -> str:
         while block := file.read(_AT_ONCE):
             total.update(block)
     return total.hexdigest()
-
-
-def canonical(document: Any) -> bytes:
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
-
-
-def digest_of(document: Any) -> str:
-    return hashlib.sha256(canonical(document)).hexdigest()

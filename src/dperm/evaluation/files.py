@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
-from dperm.certificate.document import parse
-from dperm.errors import InvalidInput
 from dperm.models.atomic import atomic_path
+from dperm.strict_json import read_file
 
 MAX_BYTES = 16 << 20
 Result = TypeVar("Result")
@@ -26,12 +24,4 @@ def read_document(
     path: str | os.PathLike[str], made: Callable[[object], Result], what: str, most: int = MAX_BYTES
 ) -> Result:
     """What ``made`` makes of the JSON in a file of at most ``most`` bytes; ``what`` says what was expected of it."""
-    path = Path(path)
-    with path.open("rb") as file:
-        raw = file.read(most + 1)
-    try:
-        if len(raw) > most:
-            raise InvalidInput(f"the file is larger than {most >> 20} MiB.")
-        return made(parse(raw))
-    except InvalidInput as error:
-        raise InvalidInput(f"{path.name} is not a usable {what}: {error}") from None
+    return read_file(path, made, what, most)

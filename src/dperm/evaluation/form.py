@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from dperm.certificate.document import check_object, digest, matches, plain
+from dperm.certificate.document import plain
 from dperm.errors import InvalidInput
 from dperm.evaluation.curves import Group, RocPoint
 from dperm.evaluation.found import TITLES, Found
 from dperm.evaluation.intervals import LEVEL, Figure
+from dperm.strict_json import check_object, digest, matches
 
 FORMAT: str = "dperm evaluation"
 VERSION = 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -14,10 +13,21 @@ from dperm.ledger.units import PERSON, ROW, refusal
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import EPSILON_RANGE, Budget
 from dperm.privacy.cost import Cost, compose
+from dperm.strict_json import matches, parse
 
 OPEN, SPENT, VOID = "open", "spent", "void"
 FIT, SEARCH, EVALUATE, OTHER = "fit", "search", "evaluate", "other"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_KEYS = {
+    "create": ("event", "time", "id", "neighbours", "adaptive_costs", "strict"),
+    "cap": ("event", "time", "dataset", "epsilon", "delta"),
+    "unit": ("event", "time", "dataset", "unit"),
+    "partitions": ("event", "time", "dataset", "names", "fixed_membership"),
+    "charge": ("event", "time", "dataset", "partition", "label", "mechanism", "cost", "status"),
+    "settle": ("event", "time", "charge", "status"),
+    "note": ("event", "time", "charge", "file", "sha256"),
+}
+_IN_SOME = {"kind", "unit"}  # keys of charges that newer versions write
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +92,10 @@ class Book:
 
     def take(self, event: str, head: str) -> None:
         try:
-            self._take(json.loads(event, parse_constant=_no_constant), head)
-        except (ValueError, RecursionError):
+            told = _with_its_keys(parse(event.encode()))
+            _require((told["event"] == "create") is not bool(self.heads))  # first, and never again
+            self._take(told, head)
+        except ValueError:
             raise Damaged(f"event {len(self.heads) + 1} is none that a ledger writes") from None
         self.head = head
         self.heads.setdefault(head, None)
@@ -96,7 +108,7 @@ class Book:
                 "neighbours": str(relation),
                 "adaptive_costs": bool(adaptive),
                 "strict": bool(strict),
-            } if not self.heads:
+            }:
                 self.id, self.neighbours = name, Neighbours.parse(relation)
                 self.adaptive_costs, self.strict = adaptive, strict
             case {"event": "cap", "dataset": str(name), "epsilon": float(epsilon), "delta": float(delta)}:
@@ -131,6 +143,8 @@ class Book:
                 _require(name in self.caps and (part is None or part in self.parts.get(name, ())))
                 unit = _text(event.get("unit", ROW))
                 _require(unit in (ROW, PERSON) and refusal(unit, self.unit(name), self.neighbours) is None)
+                price = Cost.from_dict(cost)
+                _require(price.why_unbounded is None and (price.only_gaussian or not self.adaptive_costs))
                 entry = Entry(
                     id=len(self.entries) + 1,
                     time=time,
@@ -139,7 +153,7 @@ class Book:
                     kind=_text(event.get("kind", kind_by_its_words(label, mechanism))),
                     label=label,
                     mechanism=mechanism,
-                    cost=Cost.from_dict(cost),
+                    cost=price,
                     status=status,
                     head=head,
                     unit=unit,
@@ -261,5 +275,10 @@ def _text(value: object) -> str:
     return value
 
 
-def _no_constant(text: str) -> float:
-    raise ValueError(text)
+def _with_its_keys(event: Any) -> Any:
+    """An event that has the keys of its kind, no others, and no truth value in place of a number."""
+    _require(isinstance(event, dict) and isinstance(event.get("event"), str) and event["event"] in _KEYS)
+    keys, kind = {*_KEYS[event["event"]]}, event["event"]
+    _require(keys <= set(event) <= (keys | _IN_SOME if kind == "charge" else keys))
+    _require(matches(event["time"], str) and not isinstance(event.get("charge"), bool))
+    return event

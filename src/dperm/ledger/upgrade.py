@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from dperm.ledger.book import OPEN, VOID, Book
 from dperm.ledger.chain import Damaged
 from dperm.ledger.pages import chained
 from dperm.ledger.store import SCHEMA, SCHEMA_VERSION, append, transaction
+from dperm.strict_json import parse
 
 OLD_VERSION = 1
 OLD_SCHEMA = (
@@ -33,7 +33,7 @@ def upgrade_file(path: Path) -> int:
     with transaction(path, OLD_VERSION, OLD_SCHEMA) as connection:
         try:
             links = chained(_events(connection))
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise Damaged("its tables hold what no ledger writes") from None
         book = Book(links)
         for table in ("facts", "datasets", "partitions", "charges"):
@@ -54,13 +54,13 @@ def _events(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
         "time": made,
         "id": facts["id"],
         "neighbours": facts["neighbours"],
-        "adaptive_costs": json.loads(facts["adaptive_costs"]),
+        "adaptive_costs": parse(facts["adaptive_costs"].encode()),
         "strict": False,
     }
     datasets = connection.execute("SELECT name, epsilon, delta FROM datasets ORDER BY rowid").fetchall()
     for name, epsilon, delta in datasets:
         yield {"event": "cap", "time": made, "dataset": name, "epsilon": epsilon, "delta": delta}
-    fixed = json.loads(facts["fixed_membership"])
+    fixed = parse(facts["fixed_membership"].encode())
     for dataset, _, _ in datasets:
         rows = connection.execute("SELECT name FROM partitions WHERE dataset = ? ORDER BY rowid", (dataset,))
         names = [name for (name,) in rows]
@@ -73,7 +73,7 @@ def _events(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
         if number != place:
             raise Damaged("a charge is missing")
         charge = {**dict(zip(keys, values, strict=True)), "event": "charge"}
-        charge["cost"] = json.loads(charge["cost"])
+        charge["cost"] = parse(charge["cost"].encode())
         if charge["status"] != VOID:
             yield charge
             continue

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.certificate import check_statement
-from dperm.certificate.document import is_finite_float, matches
 from dperm.certificate.inference import curvature_in
 from dperm.certificate.released_map import row_map_in
 from dperm.certificate.statement import check_digests
@@ -23,6 +22,7 @@ from dperm.models.kinds import KINDS, parameters_of
 from dperm.models.labels import labels_of
 from dperm.models.pipelines import check_steps
 from dperm.models.schemas import schema_of
+from dperm.strict_json import is_finite_float, matches
 
 
 def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:

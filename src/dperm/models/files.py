@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dperm import __version__
-from dperm.certificate.document import parse, plain
+from dperm.certificate.document import plain
 from dperm.certificate.statement import file_digest, model_digest, released_as
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
@@ -27,6 +27,7 @@ from dperm.models.labels import type_of
 from dperm.models.noting import note_file
 from dperm.models.pipelines import joined, parted
 from dperm.models.schemas import stored_schema
+from dperm.strict_json import read_file
 
 PathLike = str | os.PathLike[str]
 
@@ -141,15 +142,7 @@ def parts_of(
 
 def read_document(path: PathLike) -> dict[str, Any]:
     """The parsed file, of which nothing but format, version and keys has been checked."""
-    path = Path(path)
-    with path.open("rb") as file:
-        raw = file.read(MAX_BYTES + 1)
-    try:
-        if len(raw) > MAX_BYTES:
-            raise InvalidInput(f"the file is larger than {MAX_BYTES >> 20} MiB, the limit for a model.")
-        return checked(parse(raw))
-    except InvalidInput as error:
-        raise InvalidInput(f"{path.name} is not a usable model file: {error}") from None
+    return read_file(path, checked, "model file", MAX_BYTES)
 
 
 def _read(path: PathLike) -> tuple[dict[str, Any], tuple[PrivateLinearModel, Schema | None]]:

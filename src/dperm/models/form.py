@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dperm.certificate.document import check_object
 from dperm.errors import InvalidInput
+from dperm.strict_json import check_object
 
 FORMAT = "dperm model"
 MAX_BYTES = 64 << 20

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_type_hints
 
-from dperm.certificate.document import (
-    check_object,
-    is_finite_float,
-    is_label,
-    matches,
-    mechanism_of,
-    plain,
-)
+from dperm.certificate.document import mechanism_of, plain
 from dperm.certificate.estimators import WHERE_SET
 from dperm.certificate.older import mechanism_then, mechanism_today
 from dperm.certificate.statement import DECLARED
@@ -27,6 +20,7 @@ from dperm.losses import Loss, rebuild_loss, resolve_loss
 from dperm.mechanisms import Mechanism, resolve
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import parse_l2
+from dperm.strict_json import check_object, is_finite_float, is_label, matches
 
 KINDS: dict[str, type[PrivateLinearModel]] = {
     kind.__name__: kind

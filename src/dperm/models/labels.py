@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.certificate.document import is_label
 from dperm.errors import InvalidInput
+from dperm.strict_json import is_label
 
 _TYPES = ["str", "object", "bool", "float32", "float64"]
 _TYPES += [f"{sign}{bits}" for sign in ("int", "uint") for bits in (8, 16, 32, 64)]

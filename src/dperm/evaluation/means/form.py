@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dperm.certificate.document import check_object, digest, plain
+from dperm.certificate.document import plain
 from dperm.errors import InvalidInput
 from dperm.evaluation.form import (
     RELEASE,
@@ -20,6 +20,7 @@ from dperm.evaluation.intervals import LEVEL
 from dperm.evaluation.means.declared import declared_groups
 from dperm.evaluation.means.figures import Mean
 from dperm.evaluation.means.found import FoundMeans
+from dperm.strict_json import check_object, digest
 
 FORMAT: str = "dperm mean predictions"
 VERSION = 2
