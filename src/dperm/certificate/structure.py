@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dperm.certificate.document import describe, is_label, mechanism_of
+from dperm.certificate.document import describe, mechanism_of
 from dperm.certificate.estimators import check_loss, check_persons
 from dperm.certificate.older import VERSIONS, mechanism_today
 from dperm.certificate.statement import (
@@ -24,6 +24,7 @@ from dperm.errors import InvalidInput
 from dperm.mechanisms import resolve
 from dperm.planning.penalty import AUTO
 from dperm.privacy.entropy import SystemEntropy
+from dperm.strict_json import is_label
 
 LARGEST_COUNT = 10_000_000
 _ON_PUBLIC = re.compile(

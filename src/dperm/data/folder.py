@@ -86,7 +86,7 @@ class FolderShards(ShardSource):
         maps = [reference for reference in _MAPS.get((self.key, shard), []) if reference() is not None]
         _MAPS[self.key, shard] = [*maps, weakref.ref(array._mmap)]
         if name not in (LABELS, PERSONS):
-            return array
+            return np.asanyarray(array)
         if array.shape != (self.sizes[shard],):
             raise InvalidInput("a shard has not as many labels or persons as rows; write the shards anew.")
         return np.asarray(array)
