@@ -6,7 +6,7 @@ import mmap
 import os
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,7 @@ class FolderShards(ShardSource):
         maps = [reference for reference in _MAPS.get((self.key, shard), []) if reference() is not None]
         _MAPS[self.key, shard] = [*maps, weakref.ref(array._mmap)]
         if name not in (LABELS, PERSONS):
-            return np.asanyarray(array)
+            return cast("NDArray[Any]", array)
         if array.shape != (self.sizes[shard],):
             raise InvalidInput("a shard has not as many labels or persons as rows; write the shards anew.")
         return np.asarray(array)
