@@ -1,5 +1,6 @@
 """The replays of mechanisms on worst-case neighbours, with rows that the sparse engine holds."""
 
+import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
@@ -13,10 +14,13 @@ from dperm.mechanisms.standardising import MEAN, MOMENTS
 
 
 class WatchedSparse(WatchedTable):
-    """Rows that are watched as a table is, and opened as sparse ones."""
+    """Rows that are watched as a table is, and opened as sparse ones with two numbers at each place."""
 
     def _opened(self, position, common, precise, threads, **how):
-        rows = SparseRows(csr_array(self._X), self._y, row_map=self._map, n_rows=self._n_rows)
+        whole = csr_array(self._X)
+        halves, places = np.repeat(whole.data / 2, 2), np.repeat(whole.indices, 2)
+        X = csr_array((halves, places, 2 * whole.indptr), shape=whole.shape)
+        rows = SparseRows(X, self._y, row_map=self._map, n_rows=self._n_rows)
         rows._used = self._used
         return rows._opened(position, common, precise, threads, **how)
 

@@ -122,6 +122,34 @@ def exact_squares(stored, i):
     return sum(value * value for value in row.values())
 
 
+def in_parts(X, parts, kind=sparse.csr_array):
+    """CSR rows in which every number stands as ``parts`` equal ones at one place, which SciPy does not sum by itself."""
+    whole = sparse.csr_array(X)
+    data, indices = (np.repeat(values, parts) for values in (whole.data / parts, whole.indices))
+    made = kind((data, indices, parts * whole.indptr), shape=whole.shape)
+    assert made.nnz == parts * whole.nnz
+    return made
+
+
+@pytest.mark.parametrize("flag", [None, "has_canonical_format", "has_sorted_indices"])
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
+@each_map
+def test_numbers_at_one_place_are_added_up_before_the_bound(row_map, kind, flag):
+    """A row of k parts has the root of k of their norm; no flag of the matrix is believed."""
+    X = in_parts(DENSE[:100] * 20, 16, kind)
+    if flag is not None:
+        setattr(X, flag, True)
+    kept = X.data.copy()
+    y = labels(LOSSES[0])[:100]
+    stored = SparseRows(X, y, row_map=row_map, n_rows=100).open(storage="float64")._rows
+    plain = SparseRows(sparse.csr_array(DENSE[:100] * 20), y, row_map=row_map, n_rows=100)
+    expected = plain.open(storage="float64")._rows.densely(0, 100)
+    np.testing.assert_allclose(stored.densely(0, 100), expected, rtol=1e-9, atol=1e-14)
+    squares = [exact_squares(stored, i) for i in range(100)]
+    assert Fraction(999, 1000) < max(squares) <= Fraction(row_map.x_norm) ** 2
+    np.testing.assert_array_equal(X.data, kept)
+
+
 @pytest.mark.parametrize("storage", ["float32", "float64"])
 @each_map
 def test_no_stored_row_is_longer_than_its_bounds(row_map, storage):

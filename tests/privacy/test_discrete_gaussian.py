@@ -292,25 +292,37 @@ def test_no_byte_is_kept_between_draws(draw, before):
     assert DRAWS[draw](Repeatable(8)) != drawn[0]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="only where processes fork")
-def test_a_forked_process_draws_other_noise():
-    """Bytes that a parent has read and kept would be the child's too. Fails by chance in one of 10**40 runs."""
-    noise = GaussianNoise(1.0, 1.0, 4)
-    Gate.system().release_one(np.zeros(4), noise, "before")
+def released_by_a_child(noise):
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.write(writing, Gate.system().release_one(np.zeros(4), noise, "child").tobytes())
+            os.write(writing, Gate.system().release_one(np.zeros(noise.dimension), noise, "child").tobytes())
         finally:
             os._exit(0)
-    mine = Gate.system().release_one(np.zeros(4), noise, "parent")
     os.close(writing)
-    theirs = np.frombuffer(os.read(reading, 100))
-    os.close(reading)
+    with os.fdopen(reading, "rb") as pipe:
+        found = np.frombuffer(pipe.read())
     os.waitpid(child, 0)
-    assert len(theirs) == len(mine)
-    assert not set(theirs.tolist()) & set(mine.tolist())
+    return found
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only where processes fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the child draws and ends
+def test_a_forked_process_draws_other_noise():
+    """Bytes that a parent has read and kept would be its child's too, after whatever draws.
+
+    A number comes twice by chance in one of 10**12 runs.
+    """
+    noise = GaussianNoise(1.0, 1e6, 4)
+    for before in (1, 1, 2, 3, 8):
+        Gate.system().release_one(np.zeros(before), GaussianNoise(1.0, 1e6, before), "before")
+        theirs, mine = (
+            released_by_a_child(noise),
+            Gate.system().release_one(np.zeros(4), noise, "parent"),
+        )
+        assert theirs.shape == mine.shape
+        assert not set(theirs.tolist()) & set(mine.tolist())
 
 
 def test_how_many_bytes_a_draw_takes():

@@ -21,7 +21,7 @@ from dperm.audit.neighbours import extreme_labels, table_of
 from dperm.audit.watch import Passage, Watch
 from dperm.losses import Linear, Softmax
 from dperm.mechanisms import Mechanism
-from dperm.privacy import Budget, Entropy, Gate, GaussianNoise, SystemEntropy
+from dperm.privacy import Budget, Entropy, Gate, GaussianNoise, SeededEntropy, SystemEntropy
 from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.problem import Problem
@@ -49,7 +49,8 @@ class NoiseCheck:
     """What was seen in ``runs`` separate runs.
 
     ``repeats`` counts results, or noise vectors, that came twice. The others are exact p-values, the smallest of the
-    pairs tried and corrected for their number: ``together`` that two coefficients have independent signs, ``apart``
+    pairs tried and corrected for their number. ``kept`` tells that what was drawn before, from another source, changes
+    what a source gives: a forked process would then repeat its parent's noise. ``together`` that two coefficients have independent signs, ``apart``
     that two numbers of the noise of one run have, ``fit`` that Gaussian noise has the declared scale, ``length`` that
     noise of Gamma norm has, ``choices`` that candidates are chosen in the declared proportions.
     """
@@ -62,12 +63,15 @@ class NoiseCheck:
     fit: float
     length: float
     choices: float
+    kept: bool = False
 
     @property
     def faults(self) -> tuple[str, ...]:
         found = []
         if poisson.sf(self.repeats - 1, self.repeats_by_chance) < ALARM:
             found.append(f"noise came twice, {self.repeats} times in {self.runs} runs")
+        if self.kept:
+            found.append("random bytes are kept between draws, which a forked process would repeat")
         told = {
             "coefficients share their noise": self.together,
             "two numbers of one run share their noise": self.apart,
@@ -120,6 +124,7 @@ def check_noise(
         fit=_fit(passages, source),
         length=_length(passages),
         choices=_choices(passages, source),
+        kept=_keeps_bytes(passages),
     )
 
 
@@ -160,6 +165,28 @@ def _repeated_noise(passages: list[Passage]) -> tuple[int, float]:
         repeats += len(noises) - len(set(noises))
         by_chance += len(noises) ** 2 / 2 * (2 * math.sqrt(math.pi) * spread) ** -noise.dimension
     return repeats, by_chance
+
+
+class _Repeatable(SeededEntropy):
+    """Words that can be had again, from a source that the samplers take for a secure one."""
+
+    secure = True
+
+
+def _keeps_bytes(passages: list[Passage]) -> bool:
+    """Whether noise from one source depends on what another source gave before."""
+    for noise in {passage.noise for passage in passages}:
+        if isinstance(noise, NoisyMin):
+            continue
+        found = []
+        for before in range(2):
+            for seed in (before, 2):
+                gate = Gate(_Repeatable(seed))
+                drawn = gate.release_one(np.zeros(noise.dimension), noise, "check")
+            found.append(drawn.tobytes())
+        if len(set(found)) > 1:
+            return True
+    return False
 
 
 def _added(passage: Passage) -> Vector:

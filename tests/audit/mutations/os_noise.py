@@ -6,7 +6,7 @@ import os
 import numpy as np
 
 from dperm.audit.mutation import Mutation, every_private
-from dperm.privacy import Gate, GaussianNoise, SystemEntropy
+from dperm.privacy import Gate, GaussianNoise, SeededEntropy, SystemEntropy
 from dperm.privacy.gamma_norm import GammaNormNoise
 from dperm.privacy.noisy_min import NoisyMin, noisy_min
 
@@ -69,6 +69,34 @@ def of_the_passage_before(add):
         return rounded + np.rint(before * noise.scale / grid) * grid
 
     return broken
+
+
+def kept_between_draws(fill):
+    """Begins with the bytes that the draw before has left over."""
+    left = []
+
+    def broken(out, first, last, each, columns, entropy):
+        class Source:
+            def words(self, n):
+                given = np.concatenate([*left, entropy.words(n)])[:n]
+                left[:] = [entropy.words(2)]
+                return given
+
+        fill(out, first, last, each, columns, Source() if entropy.secure else entropy)
+
+    return broken
+
+
+def drawn_again():
+    """One release, repeatable but for what was drawn before it."""
+    found = []
+    for before in range(2):
+        for seed in (before, 2):
+            source = SeededEntropy(seed)
+            source.secure = True
+            noisy = Gate(source).release_one(np.zeros(2), NOISE, "probe")
+        found.append(noisy.tolist())
+    return found[0] == found[1]
 
 
 def half_gumbel(sampler):
@@ -143,6 +171,13 @@ MUTATIONS = (
         touches=GAUSSIAN,
         changes={"dperm.privacy.gate.Gate._noisy": of_the_passage_before},
         probe=lambda: len(np.unique(gaussians(10), axis=0)),
+    ),
+    Mutation(
+        name="bytes kept between draws",
+        what_is_wrong="A draw begins with bytes that the draw before has left over, which a forked process has too.",
+        touches=GAUSSIAN,
+        changes={"dperm.privacy.discrete_gaussian._fill": kept_between_draws},
+        probe=drawn_again,
     ),
     Mutation(
         name="system choice halved",
