@@ -268,3 +268,19 @@ def test_labels_of_any_type_keep_their_weights(labels, tmp_path):
     assert loaded.class_weight == weights
     assert dperm.verify(tmp_path / "model.json").accepted
     assert np.array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_moments_by_person_take_weights_of_at_most_one_alone(tmp_path):
+    """docs/proofs/weights.md: a mean of rows' moments times numbers from 0 to 1 moves no further than a row's."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(400, 3)) / 3
+    y, weights, persons = X[:, 0], rng.random(400), np.repeat(np.arange(100), 4)
+    model = PrivateLinearRegression(mechanism="adassp", y_range=(-1, 1), sample_weight_bound=1.0)
+    model.fit(X, y, sample_weight=weights, groups=persons)
+    path = tmp_path / "model.json"
+    model.save(path)
+    assert dperm.verify(path).ok
+    with pytest.raises(Unsupported, match="count every row once"):
+        model.fit(X, y, sample_weight=weights)
+    with pytest.raises(Unsupported, match="count every row once"):
+        model.set_params(sample_weight_bound=2.0).fit(X, y, sample_weight=weights, groups=persons)

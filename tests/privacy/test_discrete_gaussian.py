@@ -270,7 +270,9 @@ def held_choice(entropy):
 
 DRAWS = {
     "a Gaussian": lambda source: discrete_gaussian(1, [2**40], source).tolist(),
-    "a release": lambda source: Gate(source).release_one(np.zeros(3), GaussianNoise(1.0, 1.0, 3), "r").tolist(),
+    "a release": lambda source: (
+        Gate(source).release_one(np.zeros(3), GaussianNoise(1.0, 1.0, 3), "r").tolist()
+    ),
     "a choice": lambda source: [
         Gate(source).choose(np.zeros(1000), NoisyMin(sensitivity=1.0, epsilon=1.0), "c")
     ],

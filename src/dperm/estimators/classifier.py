@@ -221,7 +221,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Margins: of two classes one per row, positive for ``classes_[1]``; otherwise one column per class.
 
-        Rows are mapped as in training (``row_map_``): one longer than ``x_norm`` is scaled down to it.
+        With ``row_map_.linear``, as by default, that is ``X @ coef_.T + intercept_`` for rows of any length. Otherwise
+        rows are mapped as in training: one longer than ``x_norm`` is scaled down to it.
         """
         margins = self._margins(X)
         return margins[:, 0] if margins.shape[1] == 1 else margins

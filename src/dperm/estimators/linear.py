@@ -217,7 +217,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """The linear function of each row, not cut off at ``y_range``.
 
-        Rows are mapped as in training (``row_map_``): one longer than ``x_norm`` is scaled down to it.
+        With ``row_map_.linear``, as by default, that is ``X @ coef_.T + intercept_`` for rows of any length. Otherwise
+        rows are mapped as in training: one longer than ``x_norm`` is scaled down to it.
         """
         return self._margins(X)
 
