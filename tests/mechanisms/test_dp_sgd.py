@@ -1,6 +1,5 @@
 """DP-SGD and its Poisson batches: what is drawn is what is priced."""
 
-
 import numpy as np
 import pytest
 from gradient_cases import (
