@@ -193,6 +193,7 @@ def test_what_would_take_too_long_is_not_begun():
     assert measuring.too_long(cell(n=10**6, p=5), before, 100.0) is None
 
 
+@pytest.mark.system_noise(failing=0)
 def test_a_stopped_study_goes_on_and_is_written_down(tmp_path, monkeypatch):
     monkeypatch.setattr(item, "QUICK", (TINY,))
     monkeypatch.setenv("COLUMNS", "200")
@@ -232,6 +233,7 @@ def test_files_of_shards_are_gone_when_the_study_ends(tmp_path, monkeypatch):
     assert {answer["entries"] for answer in answers} == {300 * rows.record_entries(12)}
 
 
+@pytest.mark.system_noise(failing=0)
 @pytest.mark.engines
 @pytest.mark.parametrize("engine", cells.PACKAGES)
 def test_other_engines_fit_the_same_rows(engine, tmp_path, monkeypatch):

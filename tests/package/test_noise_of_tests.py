@@ -83,7 +83,7 @@ def test_what_the_stream_does_not_reach_is_refused(monkeypatch):
     with pytest.raises(AssertionError, match="system_noise"):
         opendp_noise.opendp_gaussian(np.zeros(1), GaussianNoise(1.0, 1.0, 1))
     with pytest.raises(AssertionError, match="system_noise"):
-        subprocess.run([sys.executable, "--version"], check=True)
+        subprocess.run([sys.executable, "-m", "dperm", "--version"], check=True)
     monkeypatch.setattr(os, "getpid", lambda: 0)  # as in a process that was forked
     with pytest.raises(AssertionError, match="system_noise"):
         SystemEntropy().words(1)
