@@ -3,15 +3,15 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-slow test-engines coverage check lint types docs graph bench tables figures names locked lock clean
+.PHONY: demo test test-slow test-engines audit coverage check lint types docs graph bench tables figures names locked lock clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dperm compare adult --loss logistic --delta 1e-8 --repeats 2 --out demo --metric accuracy --metric log_loss \
 		$(foreach name,auto objective ssp dp-gd dp-sgd output rsgd-ar rsgd-ar:paper none majority,--mechanism $(name))
 
 # One thread of linear algebra in each of two processes: more of them wait for each other on two cores.
-test coverage: export OMP_NUM_THREADS = 1
-test coverage: export OPENBLAS_NUM_THREADS = 1
+test test-slow coverage: export OMP_NUM_THREADS = 1
+test test-slow coverage: export OPENBLAS_NUM_THREADS = 1
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest --numprocesses 2
@@ -22,7 +22,13 @@ test-engines: $(VENV)/.installed
 	$(BIN)/python -m pytest -m 'not slow' tests/engine
 
 test-slow: $(VENV)/.installed
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest --numprocesses 2 -m slow
+
+# Every claim, that for persons too, and whether the audit notices mistakes that are put into the library.
+audit: $(VENV)/.installed
+	$(BIN)/dperm audit --all
+	$(BIN)/dperm audit --persons
+	$(BIN)/dperm audit --self-test
 
 # The floor stands in pyproject.toml.
 coverage: $(VENV)/.installed

@@ -37,14 +37,14 @@ class Problem:
     persons: Persons | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("l2", self.l2), ("intercept", self.intercept)):
-            if not 0 <= value <= LARGEST:
-                raise InvalidInput(f"{name} must be a finite number of at least 0; got {value!r}.")
         if not 1 / LARGEST <= self.x_norm <= LARGEST:
             raise InvalidInput(
                 f"x_norm must be a positive number of ordinary size; got {self.x_norm!r}. Choose it from what is "
                 "publicly known of the features; rows beyond it are scaled down."
             )
+        for name, value in (("l2", self.l2), ("intercept", self.intercept)):
+            if not 0 <= value <= LARGEST:
+                raise InvalidInput(f"{name} must be a number from 0 to {LARGEST:g}; got {value!r}.")
         for name, count in (("n_rows", self.n_rows), ("n_features", self.n_features)):
             if count < 1:
                 raise InvalidInput(f"{name} must be at least 1; got {count}.")

@@ -1,4 +1,4 @@
-"""Every mutation takes effect while it is applied and leaves nothing behind; the whole self-test is slow."""
+"""Every mutation takes effect while it is applied and leaves nothing behind; `make audit` runs the whole self-test."""
 
 import json
 from pathlib import Path
@@ -140,6 +140,7 @@ def test_a_trial_tells_apart_what_is_noticed_and_what_is_not(folder):
     assert found["harmless"].verdict == found[None].verdict == INCONCLUSIVE
 
 
+@pytest.mark.system_noise(failing=1e-9)
 def test_the_command_fails_and_says_what_was_missed(folder, monkeypatch):
     monkeypatch.setattr(dperm.audit.self_test, "_in_fresh_process", trial)
     asked = [
@@ -159,6 +160,7 @@ def test_the_command_fails_and_says_what_was_missed(folder, monkeypatch):
     assert "harmless: frank-wolfe: MISSED" in shown.stderr
 
 
+@pytest.mark.system_noise(failing=1e-9)
 def test_the_command_succeeds_when_all_is_caught_in_processes_of_their_own(tmp_path):
     (tmp_path / "one.py").write_text(HARMLESS + "MUTATIONS = MUTATIONS[1:2]\n")
     asked = ["frank-wolfe", "--mutations", str(tmp_path), "--runs", str(RUNS), "--json"]
@@ -167,9 +169,3 @@ def test_the_command_succeeds_when_all_is_caught_in_processes_of_their_own(tmp_p
     found = json.loads(ran.stdout)["trials"]
     assert [(each["mutation"], each["passed"]) for each in found] == [(None, True), ("halved", True)]
     assert dperm.mechanisms.gradient.frank_wolfe.corner_sensitivity.__name__ == "corner_sensitivity"
-
-
-@pytest.mark.slow
-def test_every_mutation_is_caught_and_every_mechanism_stands():
-    failed = [each for each in self_test() if not each.passed]
-    assert not failed

@@ -9,13 +9,13 @@ from certified_models import CASES, FOLLOW_WEIGHTS, NO_GUARANTEE, document_of, s
 from dperm import PrivateLinearRegression, PrivateLogisticRegression
 from dperm.certificate import verify
 from dperm.certificate.accountant import gaussian_delta, gaussian_excess, gaussian_price, zcdp_price
-from dperm.strict_json import digest
 from dperm.certificate.loss_distribution import composed_price, fixed_size_losses, poisson_losses
 from dperm.certificate.routes import ROUTES, route_of
 from dperm.certificate.verdict import SECOND
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.privacy import GaussianProfile, poisson_epsilon, rho_to_epsilon
 from dperm.privacy.fixed_size import fixed_size_epsilon
+from dperm.strict_json import digest
 
 
 def test_every_mechanism_with_a_guarantee_has_a_second_route():

@@ -18,9 +18,10 @@ import pandas as pd  # noqa: E402
 from kind_spark import session  # noqa: E402
 
 from dperm import Ledger, PrivateLogisticRegression  # noqa: E402
-from dperm.engine import LocalExecutor, Placed, SparkExecutor, source_of, spark_shards  # noqa: E402
+from dperm.engine import LocalExecutor, Placed, SparkExecutor, persons_in, source_of, spark_shards  # noqa: E402
 from dperm.engine.shards import ArrayShards  # noqa: E402
 from dperm.errors import InvalidInput  # noqa: E402
+from dperm.estimators.persons import GroupedRows  # noqa: E402
 from dperm.mechanisms import DPSGD  # noqa: E402
 
 SETTINGS = {"classes": ["no", "yes"], "epsilon": 4.0, "delta": 1e-6, "random_state": 7}
@@ -87,6 +88,31 @@ def test_the_column_of_persons_is_no_feature_and_the_unit_is_a_person():
         assert named.privacy_.statement["persons"] == found.privacy_.statement["persons"]
     with pytest.raises(InvalidInput, match="groups names no column"):
         PrivateLogisticRegression(**SETTINGS).fit(rows, "label", groups="person")
+
+
+def test_ids_are_told_apart_as_in_memory(tmp_path):
+    """A column of integers with a gap is not read as floats, which would merge those beyond 2**53."""
+    big = 2**60
+    for kind, ids, readable in (
+        ("long", [big, big + 1, None, 7, big, None], False),
+        ("string", ["007", "7", "007", "x", "7", "X"], True),
+        ("decimal(20,0)", [big, big + 1, 7, 7, big, 8], True),
+        ("double", [7.0, 8.0, 7.0, 0.5, 9.0, 8.0], False),
+    ):
+        told = session().createDataFrame(
+            [(0.1 * k, k % 2, None if one is None else str(one)) for k, one in enumerate(ids)],
+            "a double, label int, text string",
+        )
+        rows = told.selectExpr("a", "label", f"cast(text as {kind}) as id").coalesce(1)
+        shards = spark_shards(rows, "label", person="id")
+        places = np.argsort(np.concatenate([shards.load(s)[0][:, 0] for s in range(len(shards.sizes))]))
+        found, known = GroupedRows.of(persons_in(shards)), GroupedRows.of(ids)
+        shards.close()
+        assert found.readable is known.readable is readable
+        np.testing.assert_array_equal(found.numbers[places], known.numbers)
+    narrow = told.selectExpr("a", "label", "cast(text as float) as id")
+    with pytest.raises(InvalidInput, match="got float"):
+        persons_in(spark_shards(narrow, "label", person="id"))
 
 
 def test_a_frame_is_written_once_fitted_and_deleted(tmp_path):

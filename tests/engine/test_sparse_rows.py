@@ -123,7 +123,7 @@ def exact_squares(stored, i):
 
 
 def in_parts(X, parts, kind=sparse.csr_array):
-    """CSR rows in which every number stands as ``parts`` equal ones at one place, which SciPy does not sum by itself."""
+    """CSR rows with every number as ``parts`` equal ones at one place, which SciPy does not sum by itself."""
     whole = sparse.csr_array(X)
     data, indices = (np.repeat(values, parts) for values in (whole.data / parts, whole.indices))
     made = kind((data, indices, parts * whole.indptr), shape=whole.shape)

@@ -8,7 +8,6 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
-from sklearn.utils.estimator_checks import check_estimator
 
 from dperm import RSGDAR, NoPrivacy, Output
 from dperm.errors import DpermError, InvalidInput, Unsupported
@@ -25,16 +24,6 @@ def wages():
     X = rng.normal(size=(6000, 4)) * 0.3
     X /= np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
     return X, 30 + 15 * X @ [1.0, -0.6, 0.3, 0.0] + rng.normal(size=6000)
-
-
-@pytest.mark.parametrize("mechanism", ["auto", "adassp"])
-def test_scikit_learn_conformance(mechanism):
-    results = check_estimator(
-        PrivateLinearRegression(mechanism=mechanism, y_range=(-1, 1)), on_fail=None, on_skip=None
-    )
-    failed = [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")]
-    assert failed == []
-    assert sum(r["status"] == "passed" for r in results) >= 40
 
 
 def test_the_default_mechanism_is_auto():

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import check_estimator
 
 from dperm import (
     NoPrivacy,
@@ -24,12 +23,6 @@ X = np.random.default_rng(0).normal(size=(300, 3)) / 3
 TWO = (X[:, 0] > 0).astype(int)
 THREE = np.digitize(X[:, 0], [-0.2, 0.2])
 EXACT = {"mechanism": NoPrivacy(tolerance=1e-10)}
-
-
-def test_scikit_learn_conformance():
-    results = check_estimator(PrivateLinearClassifier(), on_fail=None, on_skip=None)
-    assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
-    assert sum(r["status"] == "passed" for r in results) >= 40
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ def model(**settings):
     return PrivateLogisticRegression(mechanism="output", epsilon=5.0, **{"classes": [0, 1], **settings})
 
 
-def regression():
-    return PrivateLinearRegression(mechanism="output", epsilon=5.0, y_range=(-1, 1))
+def regression(**settings):
+    return PrivateLinearRegression(mechanism="output", epsilon=5.0, y_range=(-1, 1), **settings)
 
 
 PER_CLASS = "one model per class, each of which spends the whole budget"
@@ -66,8 +66,8 @@ METAS = [
     (ClassifierChain(model(), cv=None), BOTH, PER_TARGET),
     (MultiOutputRegressor(regression()), np.column_stack([NUMBERS, NUMBERS]), PER_TARGET),
     (RegressorChain(regression()), np.column_stack([NUMBERS, NUMBERS]), PER_TARGET),
-    (BaggingClassifier(model(), n_estimators=2), TWO, DRAWN),
-    (BaggingRegressor(regression(), n_estimators=2), NUMBERS, DRAWN),
+    (BaggingClassifier(model(sample_weight_bound=3.0), n_estimators=2), TWO, DRAWN),
+    (BaggingRegressor(regression(sample_weight_bound=3.0), n_estimators=2), NUMBERS, DRAWN),
     (VotingClassifier([("a", model()), ("b", LogisticRegression())]), TWO, SEVERAL),
     (VotingRegressor([("a", regression()), ("b", regression())]), NUMBERS, SEVERAL),
     (StackingClassifier([("a", model())], final_estimator=LogisticRegression(), cv=2), TWO, SEVERAL),
@@ -288,7 +288,7 @@ def test_a_worker_process_says_that_its_caller_cannot_be_seen():
 
 @pytest.mark.system_noise(failing=0)
 def test_a_worker_thread_warns_too():
-    meta = BaggingClassifier(model(), n_estimators=2, n_jobs=2)
+    meta = BaggingClassifier(model(sample_weight_bound=3.0), n_estimators=2, n_jobs=2)
     with (
         joblib.parallel_config("threading"),
         pytest.warns(PrivacyWarning, match="parallel worker, called by"),

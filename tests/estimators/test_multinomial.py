@@ -87,21 +87,22 @@ def test_two_classes_keep_a_loss_of_one_margin_and_its_shapes(blobs):
 def test_a_declared_class_that_does_not_occur_gets_a_row(blobs):
     X, y = blobs
     model = PrivateLogisticRegression(mechanism="none", classes=[0, 1, 9, 2, 3]).fit(X, y)
-    assert model.classes_.tolist() == [0, 1, 9, 2, 3]
+    assert model.classes_.tolist() == [0, 1, 2, 3, 9]
+    assert model.class_order_.tolist() == [0, 1, 9, 2, 3]
     assert model.coef_.shape == (5, FEATURES)
-    assert (model.predict_proba(X)[:, 2] < 0.2).all()
+    assert (model.predict_proba(X)[:, 4] < 0.2).all()
     assert model.score(X, y) > 0.9
     assert any("chosen without looking" in a for a in model.privacy_.assumptions)
     three = PrivateLogisticRegression(mechanism="none", classes=[0, 1, 2]).fit(X[y < 2], y[y < 2])
     assert three.privacy_.loss == "softmax"
 
 
-def test_classes_keep_their_declared_order_and_type(blobs):
+def test_classes_keep_their_type(blobs):
     X, y = blobs
     names = np.array(["south", "east", "north", "west"])
     model = PrivateLogisticRegression(mechanism="none", classes=list(names)).fit(X, names[y])
     plain = PrivateLogisticRegression(mechanism="none").fit(X, y)
-    np.testing.assert_allclose(model.coef_, plain.coef_, atol=1e-6)
+    np.testing.assert_allclose(model.coef_, plain.coef_[np.argsort(names)], atol=1e-6)
     np.testing.assert_array_equal(model.predict(X), names[plain.predict(X)])
 
 
@@ -141,7 +142,7 @@ def test_a_support_vector_classifier_stays_binary(blobs):
         ([0, 1, 1, 2], "at least two different labels"),
         ([[0, 1], [2, 3]], "at least two different labels"),
         ([0, 1, 2], "outside classes"),
-        (["0", "1", "2", "3"], "outside classes"),
+        (["0", "1", "2", "3"], "text that reads as numbers"),
     ],
 )
 def test_bad_declarations_are_refused(blobs, classes, says):
@@ -171,7 +172,7 @@ def test_a_saved_model_is_read_back_exactly(blobs, saved):
 
 HOSTILE = {
     "a class too few": lambda d: d["classes"].pop(),
-    "a class twice": lambda d: d["classes"].__setitem__(0, 0),
+    "a class twice": lambda d: d["classes"].__setitem__(0, 1),
     "one class": lambda d: d.update(classes=[3]),
     "a row too few": lambda d: d["coefficients"].pop(),
     "a short row": lambda d: d["coefficients"][1].pop(),

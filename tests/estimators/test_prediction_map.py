@@ -55,6 +55,26 @@ def test_short_rows_get_the_linear_function_and_long_ones_that_of_the_row_as_tra
     assert (model.row_map_.x_norm, model.row_map_.centre) == (model.x_norm, None)
 
 
+@pytest.mark.parametrize(
+    ("model", "targets"),
+    [
+        (PrivateLogisticRegression(classes=[0, 1]), LABELS),
+        (PrivateLogisticRegression(classes=[0, 1, 2]), np.digitize(X[:, 0], [-0.2, 0.2])),
+        (PrivateLinearSVC(classes=[0, 1]), LABELS),
+        (PrivateLinearRegression(y_range=(-1, 1)), LABELS),
+    ],
+    ids=["binary", "three classes", "svm", "regression"],
+)
+def test_by_default_rows_of_any_length_get_the_linear_function(model, targets):
+    """As the docstrings of predict and decision_function say; with bounded rows it would differ."""
+    model.fit(X, targets)
+    assert model.row_map_.linear
+    expected = np.squeeze(LONG @ model.coef_.T + model.intercept_)
+    np.testing.assert_allclose(margins(model, LONG), expected, rtol=1e-12)
+    cut = np.squeeze(bounded(LONG, 1.0) @ model.coef_.T + model.intercept_)
+    assert np.abs(cut - expected).max() > 1e-3
+
+
 def test_raw_ages_are_predicted_as_well_as_they_were_learned():
     """A column that nobody scaled: training saw bounded rows, and so does prediction."""
     rng = np.random.default_rng(1)

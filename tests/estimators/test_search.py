@@ -52,7 +52,7 @@ def seen(monkeypatch):
     trained = []
     exact = scoring.sums
 
-    def sums(metric, model, rows, targets, n_validation):
+    def sums(metric, model, rows, targets, n_validation, shares=None):
         value = exact(metric, model, rows, targets, n_validation)
         trained.append({"model": model, "rows": rows, "targets": targets, "score": value[0]})
         return value
@@ -184,7 +184,7 @@ def test_the_score_moves_by_its_sensitivity_and_no_more(rows):
 def test_candidates_have_noise_of_their_own(rows, entropy, seen, monkeypatch):
     X, y = rows[0][:60], rows[1][:60]
     one = searcher(grid={"l2": [1.0]}, mean_candidates=60.0, runs="poisson", epsilon=20.0)
-    task = one._task(X, y)
+    task, _ = one._task(X, y, None)
     plan = selection.selection_plan(Budget(20.0, 1e-6), "poisson", 60.0)
     candidates = [priced_candidate(one.estimator, {"l2": 1.0}, task, plan)]
     noise = scoring.score_noise(ACCURACY, task.n_validation, plan.mu, task.neighbours)

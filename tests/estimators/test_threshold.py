@@ -209,6 +209,22 @@ def test_refusals(rare, model):
         three.tune_threshold(X, (X[:, 0] > 0).astype(int), epsilon=0.3)
 
 
+def test_rows_in_shards_are_counted_or_refused_before_anything_is_spent(rare, tmp_path):
+    dask = pytest.importorskip("dask.dataframe", reason="dask is not installed")
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    X, y = rare[0][:2000], rare[1][:2000]
+    frame = pandas.DataFrame(X, columns=list("abcde"))
+    shards = dask.from_pandas(frame.assign(y=y), npartitions=3)
+    settings = {"classes": ["no", "yes"], "mechanism": "output"}
+    model = PrivateLogisticRegression(**settings).fit(frame, y).tune_threshold(shards, "y", epsilon=1.0)
+    assert model.threshold_.n_rows == 2000
+    ledger = Ledger.create(tmp_path / "b.db", epsilon=3.0, delta=1e-5, neighbours="add-remove", strict=True)
+    model = PrivateLogisticRegression(**settings, neighbours="add-remove", max_rows=3000).fit(frame, y)
+    with pytest.raises(Unsupported, match="the rounding of a row depends on its place"):
+        model.tune_threshold(shards, "y", epsilon=1.0, ledger=ledger)
+    assert ledger.entries() == []
+
+
 def test_evaluation_and_price_know_the_threshold(rare, model, tmp_path):
     X, y = rare
     model.tune_threshold(X[TRAIN], y[TRAIN], epsilon=0.5, objective="recall>=0.9").save(

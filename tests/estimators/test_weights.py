@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.validation import has_fit_parameter
 
 import dperm
 from dperm import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, balanced_weights
@@ -128,8 +127,6 @@ def test_introspection_sees_the_settings_alone(Estimator):
     names = set(inspect.signature(Estimator).parameters)
     assert names == set(Estimator().get_params())
     assert {"epsilon", "delta", "l2", "sample_weight_bound"} <= names
-    # Boosting and its like weigh rows by other rows; they look here, and are refused.
-    assert not has_fit_parameter(Estimator(), "sample_weight")
     model = Estimator(l2=0.5)
     for copied in (clone(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert copied.get_params() == model.get_params()
@@ -268,3 +265,19 @@ def test_labels_of_any_type_keep_their_weights(labels, tmp_path):
     assert loaded.class_weight == weights
     assert dperm.verify(tmp_path / "model.json").accepted
     assert np.array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_moments_by_person_take_weights_of_at_most_one_alone(tmp_path):
+    """docs/proofs/weights.md: a mean of rows' moments times numbers from 0 to 1 moves no further than a row's."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(400, 3)) / 3
+    y, weights, persons = X[:, 0], rng.random(400), np.repeat(np.arange(100), 4)
+    model = PrivateLinearRegression(mechanism="adassp", y_range=(-1, 1), sample_weight_bound=1.0)
+    model.fit(X, y, sample_weight=weights, groups=persons)
+    path = tmp_path / "model.json"
+    model.save(path)
+    assert dperm.verify(path).ok
+    with pytest.raises(Unsupported, match="count every row once"):
+        model.fit(X, y, sample_weight=weights)
+    with pytest.raises(Unsupported, match="count every row once"):
+        model.set_params(sample_weight_bound=2.0).fit(X, y, sample_weight=weights, groups=persons)

@@ -123,7 +123,11 @@ class Measured:
         targets, predicted, highest = {
             "lognormal": lambda: (np.exp(0.6 * x + 0.8 * rng.normal(size=PEOPLE)), 1.4 * np.exp(x / 2), 40.0),
             "exponential": lambda: (rng.exponential(np.exp(0.4 * x)), np.exp(0.4 * x), 20.0),
-            "rare": lambda: (1 + 9 * (rng.random(PEOPLE) < 0.01) * rng.random(PEOPLE) + 0.1 * x, 1 + 0.1 * x, 10.0),
+            "rare": lambda: (
+                1 + 9 * (rng.random(PEOPLE) < 0.01) * rng.random(PEOPLE) + 0.1 * x,
+                1 + 0.1 * x,
+                10.0,
+            ),
         }[kind]()
         return cls(2 * predicted / highest - 1, 2 * targets / highest - 1)
 
@@ -153,7 +157,17 @@ class Measured:
         return regression_figures(counts, n_rows, 2.0, self.error_bound)
 
 
-def coverage(people, epsilon, runs, neighbours="replace-one", n=5000, noise_known=True, seed=0, rows_each=1, by_row=False):
+def coverage(
+    people,
+    epsilon,
+    runs,
+    neighbours="replace-one",
+    n=5000,
+    noise_known=True,
+    seed=0,
+    rows_each=1,
+    by_row=False,
+):
     """How often the intervals of ``runs`` evaluations hold the truth, and how often there was none.
 
     Without ``noise_known`` they are those of somebody who takes the noisy counts for exact ones. With several
@@ -181,3 +195,15 @@ def owners_of(n, rows_each, by_row):
     if rows_each == 1 or by_row:
         return None, n * rows_each
     return Owners.of_persons(GroupedRows.of(np.repeat(np.arange(n), rows_each))), n
+
+
+def all_of_persons(X, y, rng, n_persons=30):
+    """Rows of some persons with one to 40 each, all alike for some of them, long or not; in any order."""
+    rows, targets, ids = [], [], []
+    for person, count in enumerate(rng.integers(1, 41, n_persons)):
+        places = rng.integers(0, len(y), count) if person % 2 else np.full(count, rng.integers(0, len(y)))
+        rows.append(X[places] * (1e3 if person % 3 == 0 else 1.0))
+        targets.append(y[places])
+        ids.append(np.full(count, person))
+    order = rng.permutation(sum(map(len, ids)))
+    return tuple(np.concatenate(parts)[order] for parts in (rows, targets, ids))

@@ -142,7 +142,7 @@ def test_an_empty_purse_reads_nothing(tmp_path):
 def test_a_strict_ledger_says_one_thing_whatever_was_wrong(tmp_path):
     ledger = Ledger.create(tmp_path / "l.db", epsilon=5, delta=1e-5, strict=True)
     said = set()
-    for y in (np.full(N, 7), Y[N:-1]):
+    for y in (np.full(N, 7), np.full(N, "x")):
         with pytest.raises(InvalidInput) as caught:
             dperm.evaluate(BINARY, TEST, y, Budget(1.0, 1e-6), ledger=ledger)
         said.add(str(caught.value))
@@ -272,3 +272,13 @@ def test_fewer_bins_where_noise_is_large():
     bins = [dperm.evaluate(BINARY, TEST, Y[N:], Budget(eps, 1e-6)).release["bins"] for eps in (0.1, 10.0)]
     assert bins == [12, 64]
     assert dperm.evaluate(BINARY, TEST, Y[N:], BUDGET, bins=50).release["bins"] == 50
+
+
+def test_the_default_number_of_bins_does_not_tell_how_many_rows_there_are_where_that_is_private():
+    hidden = {"neighbours": "add-remove", "max_rows": 40_000}
+    found = [dperm.evaluate(BINARY, TEST[:n], Y[N : N + n], BUDGET, **hidden).release for n in (500, N)]
+    assert found[0]["bins"] == found[1]["bins"]
+    assert len(found[0]["numbers"]) == len(found[1]["numbers"])
+    assert found[0]["scales"] == found[1]["scales"]
+    told = [dperm.evaluate(BINARY, TEST[:n], Y[N : N + n], BUDGET).release["bins"] for n in (500, N)]
+    assert told[0] != told[1]  # where it is public, it is used

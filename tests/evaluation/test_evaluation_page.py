@@ -8,12 +8,13 @@ import pytest
 from evaluation_cases import Scored
 from sklearn.metrics import roc_auc_score
 
-from dperm.evaluation.bins import DEFAULTS, default_bins, place
+from dperm.estimators.margin_bins import DEFAULTS, default_bins
 from dperm.evaluation.classifying import CONFUSION, LOSSES, class_constraints, class_design, loss_cap
 from dperm.evaluation.estimates import Estimates
 from dperm.evaluation.intervals import Z
 from dperm.evaluation.planning import Plan
 from dperm.evaluation.ratios import area_kernel
+from dperm.evaluation.scales import SCORES, ScoreBins
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 
@@ -27,8 +28,8 @@ def noise_of(n, epsilon):
         budget=Budget(epsilon, 1e-6),
         neighbours=Neighbours.REPLACE_ONE,
     )
-    bins = default_bins(plan.noise.scale, n)
-    design = class_design(2, bins, True)
+    bins = ScoreBins(default_bins(plan.noise.scale, n), Scored.drawn().scales)
+    design = class_design(2, bins.count, True)
     counts = Estimates.of(
         design, np.zeros(design.size), plan.noise.scale, class_constraints(design, 2, bins, n)
     )
@@ -49,13 +50,12 @@ def test_the_noise_is_as_printed(row):
 
 @pytest.mark.parametrize(("centre", "spread"), [(0.0, 1.5), (-1.6, 1.8), (-2.5, 1.0), (0.0, 0.5)])
 def test_binning_hardly_moves_the_area(centre, spread):
-    rows = Scored.drawn(centre, spread).rows
+    people = Scored.drawn(centre, spread)
+    rows = people.rows
     true, found = roc_auc_score(rows.labels, rows.log_odds), {}
     for bins in (16, 32):
-        kernel = area_kernel(bins)
-        negative, positive = (
-            np.bincount(place(rows.log_odds[rows.labels == label], bins), minlength=bins) for label in (0, 1)
-        )
+        kernel, places = area_kernel(bins), ScoreBins(bins, people.scales).place(SCORES, rows.log_odds)
+        negative, positive = (np.bincount(places[rows.labels == label], minlength=bins) for label in (0, 1))
         found[bins] = negative @ kernel @ positive / negative.sum() / positive.sum() - true
     ties = np.triu(np.ones((32, 32)), 1) + np.eye(32) / 2
     uncorrected = negative @ ties @ positive / negative.sum() / positive.sum() - true

@@ -14,7 +14,7 @@ from dperm.evaluation import audit, call, evaluate
 from dperm.evaluation.audit import worst_cases
 from dperm.evaluation.classifying import class_design
 from dperm.evaluation.design import STEP, Design, Histogram, Shares
-from dperm.evaluation.regressing import WEIGHTS, Moments, regression_design
+from dperm.evaluation.regressing import FINE, WEIGHTS, Moments, regression_design
 from dperm.neighbours import Neighbours
 
 BUDGET = Budget(1.0, 1e-6)
@@ -60,12 +60,12 @@ def classes_of(kind):
     return MODELS[kind].classes_
 
 
-def released(monkeypatch, kind, X, y, neighbours):
+def released(monkeypatch, kind, X, y, neighbours, **more):
     """What meets the noise, by the very road of a user's call."""
     gate = SilentGate()
     monkeypatch.setattr(call, "Gate", type("Door", (), {"from_random_state": staticmethod(lambda _: gate)}))
     hidden = {"neighbours": "add-remove", "max_rows": 100} if neighbours is Neighbours.ADD_REMOVE else {}
-    found = evaluate(MODELS[kind], X, y, BUDGET, **hidden)
+    found = evaluate(MODELS[kind], X, y, BUDGET, **hidden, **more)
     return gate.exact[0], found.release["sensitivity"]
 
 
@@ -91,6 +91,28 @@ def test_neighbours_replayed(monkeypatch, kind, neighbours):
             assert again == stated
             farthest = max(farthest, float(np.linalg.norm(vector - whole)))
     assert 0.5 * stated < farthest <= stated * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_an_error_beyond_the_bound_counts_as_the_bound(monkeypatch, neighbours):
+    """However wrong, a row moves the sums no further than one whose error is the bound."""
+    rows, targets = np.zeros((4, 3)), np.zeros(4)
+    stated, found = [], []
+    for last in (0.0, 0.5, 1e6):
+        targets[-1] = MODELS["regression"].predict(rows[:1])[0] + last
+        vector, sensitivity = released(monkeypatch, "regression", rows, targets, neighbours, error_bound=0.25)
+        found.append(vector)
+        stated.append(sensitivity)
+    assert len(set(stated)) == 1
+    first = int(neighbours is Neighbours.ADD_REMOVE) + list(WEIGHTS).index("|e|")
+    errors = [
+        vector[first : first + 3] for vector in found
+    ]  # |e|, e2 and e4 of the error in units of the bound
+    np.testing.assert_array_equal(errors[1], errors[2])
+    np.testing.assert_allclose(
+        errors[1] - errors[0], [WEIGHTS[name] for name in ("|e|", "e2", "e4")], atol=1e-5
+    )
+    assert max(np.linalg.norm(found[0] - other) for other in found[1:]) <= stated[0] * (1 + 1e-12)
 
 
 def test_a_replay_notices_a_row_that_counts_twice(monkeypatch):
@@ -148,7 +170,7 @@ def moment_vectors(t, e):
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_a_search_over_pairs_reaches_the_bound_on_moments_and_never_exceeds_it(neighbours):
-    bound = math.sqrt(Moments().squared_gap(neighbours)) - STEP * math.hypot(*WEIGHTS.values())
+    bound = math.sqrt(Moments().squared_gap(neighbours)) - (STEP + FINE) * math.hypot(*WEIGHTS.values())
     grid = np.linspace(-1, 1, 41)
     rows = moment_vectors(*(part.ravel() for part in np.meshgrid(grid, np.linspace(0, 1, 21))))
     if neighbours is Neighbours.ADD_REMOVE:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
+from dperm.estimators.labels import label_set
 from dperm.models import read_model, save_model
 from dperm.neighbours import Neighbours
 from dperm.privacy.cost import Cost
@@ -142,7 +143,7 @@ labels = st.one_of(
 @given(weights, st.floats(-1e300, 1e300), labels, schemas())
 def test_a_model(coefficients, intercept, classes, schema):
     CLASSIFIER.coef_, CLASSIFIER.intercept_ = np.array([coefficients]), np.array([intercept])
-    CLASSIFIER.classes_ = np.array(classes)
+    CLASSIFIER._know(label_set(classes))
     REGRESSION.coef_, REGRESSION.intercept_ = np.array(coefficients), intercept
     schema = schema if schema.n_columns == 2 else None
     for model in (CLASSIFIER, REGRESSION):
@@ -158,7 +159,7 @@ def test_a_model(coefficients, intercept, classes, schema):
         assert again.certificate_ == model.certificate_
         if model is CLASSIFIER:
             assert again.classes_.dtype == model.classes_.dtype
-            assert again.classes_.tolist() == model.classes_.tolist() == classes
+            assert again.classes_.tolist() == model.classes_.tolist() == sorted(classes)
 
 
 relations = st.sampled_from([relation.value for relation in Neighbours])

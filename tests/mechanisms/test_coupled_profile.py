@@ -217,7 +217,7 @@ def test_an_earlier_release_on_which_the_rows_depend_is_covered(loss, neighbours
 
 
 def test_more_noise_costs_no_more_though_the_formula_may_rise():
-    """The bulge grows as the noise does, so a bound at more noise can exceed the one at less; the exact cost does not."""
+    """The bulge grows as the noise does, so a bound at more noise can exceed one at less; the exact cost does not."""
     epsilons = np.array([0.0139, 0.0344, 0.0781, 0.3])
     rises = 0
     for loss, Lambda, scale in (

@@ -2,14 +2,16 @@
 
 import itertools
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from dperm import PrivateLinearRegression, PrivateLogisticRegression
 from dperm.errors import DpermError, InvalidInput
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax, example_losses
-from dperm.mechanisms import Mechanism, mechanism_names, resolve
+from dperm.mechanisms import Mechanism, Objective, mechanism_names, resolve
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import AUTO, parse_l2
 from dperm.privacy import Budget
@@ -34,6 +36,45 @@ def budget_for(mechanism: Mechanism, epsilon: float = 0.5) -> Budget:
 def losses_for(mechanism: Mechanism) -> list[Loss]:
     losses = [Logistic(), HuberHinge(), HuberHinge(width=1e-3), ClippedSquared(), Softmax(3)]
     return [loss for loss in losses if mechanism.misfit(task(loss=loss, l2=1.0)) is None]
+
+
+def added_by_the_determinant(
+    budget: Budget, relation: Neighbours, standardise: bool, share: float = 1.0
+) -> float:
+    """Per cent of noise in the objective at a share of the rule's l2, beyond that at 1e4 times the rule's."""
+    mechanism = Objective(standardise=standardise)
+    problem = mechanism.regularised(task(10_000, 20, neighbours=relation), budget)
+    scales = [
+        mechanism.plan(replace(problem, l2=factor * problem.l2), budget).settings["objective_noise"]
+        for factor in (share, 1e4)
+    ]
+    return 100 * (scales[0] / scales[1] - 1)
+
+
+def test_the_page_tells_what_the_log_determinant_adds_to_the_noise():
+    """The last table of docs/proofs/objective.md, section 9, number by number."""
+    page = Path(__file__).parents[2].joinpath("docs/proofs/objective.md").read_text(encoding="utf-8")
+    table = page[page.index("What the log-determinant adds") :].partition("Softmax, ")[0]
+    lines = [re.split(r" *\| *", line)[1:-1] for line in table.splitlines() if line.startswith("| ")]
+    (_, _, *epsilons), *rows = lines
+    epsilons = [float(text.strip("$").replace(r"\varepsilon = ", "")) for text in epsilons]
+    exponents = [int(re.search(r"-\d+", row[0])[0]) for row in (rows[0], rows[4])]
+    assert (len(epsilons), len(rows)) == (5, 8)
+    for k, (_, name, *printed) in enumerate(rows):
+        relation = Neighbours(name.partition(",")[0])
+        found = [
+            f"{added_by_the_determinant(Budget(e, 10.0 ** exponents[k // 4]), relation, 'stand' in name):.1f}"
+            for e in epsilons
+        ]
+        assert found == printed, (name, found)
+    half = [
+        added_by_the_determinant(Budget(e, 1e-8), relation, standardise, 0.5)
+        for e in epsilons
+        for relation in Neighbours
+        for standardise in (False, True)
+    ]
+    (low, high) = map(int, re.search(r"adds (\d+) to (\d+) %", table).groups())
+    assert (math.floor(min(half)), round(max(half))) == (low, high)
 
 
 @each_mechanism

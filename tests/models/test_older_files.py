@@ -154,3 +154,13 @@ def test_versions_of_file_and_certificate_go_together(tmp_path):
 
 def test_the_tool_of_these_tests_makes_files_that_pass():
     assert verify(resealed(read_document(FILES / "classifier-3.json"))).ok
+
+
+def test_a_file_whose_classes_are_not_sorted_is_refused(tmp_path):
+    document = read_document(FILES / "classifier-3.json")
+    document["classes"] = document["classes"][::-1]
+    path = tmp_path / "unsorted.json"
+    path.write_text(json.dumps(resealed(document)))
+    assert not verify(path).ok
+    with pytest.raises(InvalidInput, match="sorted"):
+        load_model(path)

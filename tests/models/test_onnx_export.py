@@ -209,3 +209,17 @@ def test_what_cannot_be_expressed_is_refused_and_nothing_is_written(tmp_path):
     with pytest.raises(InvalidInput, match="needs a schema"):
         export_onnx(model, tmp_path / "m.onnx", raw=True)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("declared", [["nein", "ja"], ["tief", "mitte", "hoch"]])
+def test_classes_that_are_declared_unsorted(declared, tmp_path):
+    frame = people()
+    X = encode(frame, schema(declared))
+    y = np.array(declared)[np.digitize(frame["height"], [1.6, 1.8][: len(declared) - 1])]
+    model = PrivateLogisticRegression(classes=declared, mechanism="output", epsilon=20.0).fit(X, y)
+    if len(declared) == 2:
+        model.tune_threshold(X, y, epsilon=5.0, objective="recall>=0.9")
+    export_onnx(model, tmp_path / "model.onnx")
+    found = run(tmp_path / "model.onnx", {"X": X.astype(np.float32)})
+    check(model, found, X)
+    assert (found["label"] == y).mean() > 0.5

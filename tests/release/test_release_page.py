@@ -262,7 +262,7 @@ def test_what_was_spent_before_and_after():
     spent = release.spending
     ledger = Ledger(path.parent / "budget.db")
     first, second, third = ledger.entries()
-    assert spent.charge == second.id
+    assert spent.cited == (second.id,)
     assert spent.before == pytest.approx(first.cost.epsilon(1e-5))
     assert spent.alone == pytest.approx(second.cost.epsilon(1e-5))
     assert max(spent.before, spent.alone) < spent.after < spent.before + spent.alone

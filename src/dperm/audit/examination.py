@@ -30,6 +30,7 @@ from dperm.mechanisms import Mechanism, resolve
 from dperm.planning.checks import check_count
 from dperm.privacy import Budget
 from dperm.problem import Problem
+from dperm.processors import processors_shared_by
 
 EPSILON, DELTA, CONFIDENCE, RUNS = 1.0, 1e-2, 0.999, 150_000
 TRAINING, FEWEST_TRAINING = 0.1, 1000  # runs that choose the score and its threshold; at most a third of all
@@ -184,7 +185,10 @@ def audit_all(
     if processes == 1:
         yield from (task() for task in tasks)
         return
-    with ProcessPoolExecutor(min(processes, len(tasks)), mp_context=get_context("spawn")) as pool:
+    with (
+        processors_shared_by(processes),
+        ProcessPoolExecutor(min(processes, len(tasks)), mp_context=get_context("spawn")) as pool,
+    ):
         for task in as_completed([pool.submit(task) for task in tasks]):
             yield task.result()
 

@@ -48,11 +48,12 @@ for _ in range({draws}):
 class NoiseCheck:
     """What was seen in ``runs`` separate runs.
 
-    ``repeats`` counts results, or noise vectors, that came twice. The others are exact p-values, the smallest of the
-    pairs tried and corrected for their number. ``kept`` tells that what was drawn before, from another source, changes
-    what a source gives: a forked process would then repeat its parent's noise. ``together`` that two coefficients have independent signs, ``apart``
-    that two numbers of the noise of one run have, ``fit`` that Gaussian noise has the declared scale, ``length`` that
-    noise of Gamma norm has, ``choices`` that candidates are chosen in the declared proportions.
+    ``repeats`` counts results, or noise vectors, that came twice. ``kept`` tells that what was drawn before, from
+    another source, changes what a source gives: a forked process would then repeat its parent's noise. The others are
+    exact p-values, the smallest of the pairs tried and corrected for their number: ``together`` that two coefficients
+    have independent signs, ``apart`` that two numbers of the noise of one run have, ``fit`` that Gaussian noise has the
+    declared scale, ``length`` that noise of Gamma norm has, ``choices`` that candidates are chosen in the declared
+    proportions.
     """
 
     runs: int

@@ -140,15 +140,16 @@ def replay_all(
         If a mechanism could be replayed on nothing.
     """
     for name in mechanism_names() if names is None else names:
-        cases = list(replay_cases(resolve(name), budget, thorough))
-        if not cases:
-            raise NotCertified(
-                f"mechanism {name!r} fits no problem of the replay, so nothing is known of it."
-            )
-        for k, plan in enumerate(cases):
+        known = False
+        for k, plan in enumerate(replay_cases(resolve(name), budget, thorough)):
+            known = True
             every = 1 if thorough or plan.budget == TELLING_BUDGET else 3
             for turn, (seed, pair) in enumerate(list(enumerate(pairs(plan.problem)))[k % every :: every]):
                 yield replay(plan.mechanism, plan.problem, plan.budget, pair, seed, plan, all_of_it=turn == 0)
+        if not known:
+            raise NotCertified(
+                f"mechanism {name!r} fits no problem of the replay, so nothing is known of it."
+            )
 
 
 def require_replay(names: Sequence[str] | None = None, thorough: bool = False) -> int:

@@ -45,6 +45,7 @@ KINDS = {
 
 
 WHERE_SET: dict[str, object] = {  # parameters that a file holds where they are not these
+    "positive": None,
     "class_weight": None,
     "sample_weight_bound": None,
     "person_loss": PersonLoss.MEAN.value,
@@ -61,7 +62,8 @@ def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Non
     if kind is None or kind.targets != targets["kind"]:
         raise InvalidInput("the targets are not those of the estimator.")
     parameters = document["parameters"]
-    _check_class_weight(parameters.get("class_weight"), document["classes"])
+    declared = parameters.get("classes")
+    _check_class_weight(parameters.get("class_weight"), document["classes"] if declared is None else declared)
     asked = kind.loss or parameters.get("loss", ClippedSquared.name)  # older files have no such parameter
     if isinstance(asked, str):
         loss = _of_persons(_weighted(_named(asked, parameters, targets), parameters, targets), statement)

@@ -285,7 +285,9 @@ def check_statement(value: object) -> dict[str, Any]:
     check_object("certificate, model", statement["model"], ("sha256", "ledger_entry"))
     if statement["model"]["ledger_entry"] is not None:
         check_citation("certificate, model, ledger_entry", statement["model"]["ledger_entry"])
-    libraries = check_object("certificate, libraries", statement["libraries"], ("python", "dperm", *LIBRARIES))
+    libraries = check_object(
+        "certificate, libraries", statement["libraries"], ("python", "dperm", *LIBRARIES)
+    )
     if not all(_VERSION.fullmatch(told) for told in libraries.values()):
         raise InvalidInput("certificate, libraries: versions were expected.")
     guarantee, standardisation = statement["guarantee"], statement["standardisation"]

@@ -24,6 +24,7 @@ from dperm.errors import InvalidInput
 from dperm.mechanisms import resolve
 from dperm.planning.penalty import AUTO
 from dperm.privacy.entropy import SystemEntropy
+from dperm.strict_json import is_label
 
 LARGEST_COUNT = 10_000_000
 _ON_PUBLIC = re.compile(
@@ -123,14 +124,33 @@ def check_parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) 
         classes = document.get("classes")
         if not isinstance(classes, list) or len(classes) != statement["targets"]["count"]:
             raise InvalidInput("targets, count is not the number of classes.")
-        declared = stated.get("classes")
-        if (declared is not None) != (statement["targets"]["origin"] == DECLARED):
-            raise InvalidInput("targets, origin does not agree with the parameter classes.")
-        if declared is not None and declared != classes:
-            raise InvalidInput("the parameter classes is not the list of classes.")
+        _check_classes(stated, classes, statement["targets"]["origin"] == DECLARED)
     if (stated.get("random_state") is None) != (statement["entropy"]["source"] == SystemEntropy.name):
         raise InvalidInput("entropy does not agree with the parameter random_state.")
     return "epsilon, delta, bounds, relation, mechanism and targets agree"
+
+
+def _check_classes(stated: Mapping[str, Any], classes: list[Any], are_declared: bool) -> None:
+    """The classes are those that were declared, or the codes of declared text; the positive one is among two."""
+    declared = stated.get("classes")
+    if (declared is not None) != are_declared:
+        raise InvalidInput("targets, origin does not agree with the parameter classes.")
+    if not all(map(is_label, classes)) or classes != sorted(classes):
+        raise InvalidInput("classes must be labels, sorted.")
+    if declared is not None and not _same_labels(declared, classes):
+        raise InvalidInput("the parameter classes is not the list of classes.")
+    positive = stated.get("positive")
+    if positive is not None and (len(classes) != 2 or positive not in (declared or classes)):
+        raise InvalidInput("the parameter positive is not one of two classes.")
+
+
+def _same_labels(declared: Any, classes: list[Any]) -> bool:
+    if not isinstance(declared, list) or not all(map(is_label, [*declared, *classes])):
+        return False
+    if len(declared) != len(classes) or len(set(declared)) != len(declared):
+        return False
+    coded = all(isinstance(label, str) for label in declared) and classes == list(range(len(classes)))
+    return coded or set(declared) == set(classes)
 
 
 def _check_coefficients(document: Mapping[str, Any], problem: Mapping[str, Any]) -> None:

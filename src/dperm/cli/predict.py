@@ -60,8 +60,9 @@ def predict(model: str, data: str, output_path: str | None, proba: bool, force: 
     X = encode_rows(read_records(data, schema), schema)
     columns: dict[str, list[Any]] = {"prediction": estimator.predict(X).tolist()}
     if proba:
-        for label, chances in zip(estimator.classes_, estimator.predict_proba(X).T, strict=True):
-            columns[f"probability of {label}"] = chances.tolist()
+        found = dict(zip(estimator.classes_.tolist(), estimator.predict_proba(X).T, strict=True))
+        for label in estimator.class_order_.tolist():  # as the schema has them
+            columns[f"probability of {label}"] = found[label].tolist()
     if output_path is not None:
         _write(columns, Path(output_path))
         click.echo(f"Wrote {len(X):,} predictions to {output_path}.", err=True)

@@ -47,9 +47,18 @@ PARAMETERS: Entries = {
     "classes": (
         "sequence of labels",
         """
-        The labels that may occur; of two, the positive one second. A label that does not occur gets its
-        coefficients like any other. None takes the labels from y, and the report lists that among its
-        assumptions; under add-remove and with a ledger they must be declared.
+        The labels that may occur, in the order in which tables tell of them; of two, the positive one second.
+        ``classes_`` is sorted whatever the order. A label that does not occur gets its coefficients like any other.
+        None takes the labels from y, and the report lists that among its assumptions; under add-remove and with a
+        ledger they must be declared.
+        """,
+    ),
+    "positive": (
+        "label",
+        """
+        Of two classes the one whose recall, precision, F1, ROC curve, threshold and effects are told, in evaluations,
+        summaries and ``tune_threshold``. None is the second of ``classes``, or of the sorted labels where they are
+        taken from y. Nothing is trained otherwise by it.
         """,
     ),
     "fit_intercept": (
@@ -70,9 +79,9 @@ PARAMETERS: Entries = {
     "class_weight": (
         "dict of label to number",
         """
-        Public weights of the classes, declared without the data; a class without one weighs 1. A row's loss counts by
-        the weight of its class, and the noise grows with the largest weight. ``dperm.balanced_weights`` makes them of
-        shares that are known.
+        Public weights of the classes, by label, declared without the data; a class without one weighs 1. A row's loss
+        counts by the weight of its class, and the noise grows with the largest weight. ``dperm.balanced_weights`` makes
+        them of shares that are known.
         """,
     ),
     "sample_weight_bound": (
@@ -121,7 +130,18 @@ PARAMETERS: Entries = {
 ATTRIBUTES: Entries = {
     "coef_": ("ndarray of shape (1, n_features), or (n_classes, n_features) for more than two classes", ""),
     "intercept_": ("ndarray of shape (1,) or (n_classes,)", ""),
-    "classes_": ("ndarray of shape (n_classes,)", ""),
+    "classes_": (
+        "ndarray of shape (n_classes,)",
+        """
+        Sorted, as in scikit-learn: margins are positive for ``classes_[1]`` of two, and columns of ``predict_proba``
+        and rows of ``coef_`` follow it.
+        """,
+    ),
+    "class_order_": (
+        "ndarray of shape (n_classes,)",
+        "The same in the order in which tables tell of them: as declared, of two the positive one last.",
+    ),
+    "positive_": ("label or None", "The positive one of two classes; None where there are more."),
     "threshold_": (
         "Threshold or None",
         "Where ``tune_threshold`` put the line between two classes, and what that cost; None for a margin of 0. "

@@ -49,6 +49,22 @@ def shape_of(X: Any, paying: bool) -> tuple[int, ...]:
     return np.asarray(X).shape
 
 
+def check_targets(y: Any, shape: tuple[int, ...], paying: bool) -> None:
+    """Refuse, before anything is spent, targets that tell another number than there are rows in this shape.
+
+    The name of a column, and labels that lie in shards, tell nothing.
+    """
+    if y is None or isinstance(y, str) or not shape:
+        return
+    known = hasattr(y, "shape") or isinstance(y, list | tuple) or not paying
+    told = shape_of(y, paying) if known else (len(y),) if hasattr(y, "__len__") else ()
+    if told and isinstance(told[0], int | np.integer) and told[0] != shape[0]:
+        raise InvalidInput(
+            "X and y are of inconsistent lengths: y must hold one target for each row, and it has another number of "
+            "targets."
+        )
+
+
 def _has_shape(item: Any) -> bool:
     return hasattr(item, "shape") or isinstance(item, list | tuple)
 

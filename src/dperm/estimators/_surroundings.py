@@ -19,7 +19,7 @@ from typing import Any
 
 from dperm.certificate.cautions import Caution
 from dperm.certificate.statement import FEATURES_ASSUMED, SETTINGS_ASSUMED
-from dperm.errors import InvalidInput, PrivacyWarning
+from dperm.errors import InvalidInput, PrivacyWarning, Unsupported
 from dperm.estimators.encoder import PublicEncoder
 from dperm.estimators.pipeline_check import (
     Finding,
@@ -61,6 +61,10 @@ class Surroundings:
         Whether a private search, which warns of the same by itself, is among the callers.
     of_persons : str or None
         What says that a person may have several rows: a schema before the model, or a search that was given groups.
+    boosting : str or None
+        The estimator that weighs rows by how models before this one did on all of them.
+    binary : bool
+        Whether the model is one of several, each of which tells two groups of the classes apart.
     """
 
     learned: tuple[Finding, ...] = ()
@@ -71,6 +75,22 @@ class Surroundings:
     worker: str | None = None
     announced: bool = False
     of_persons: str | None = None
+    boosting: str | None = None
+    binary: bool = False
+
+    def check_fit(self, weighted: bool, outputs: int) -> None:
+        """Refuse weights that are made of other rows, and a model of many classes where one of two is wanted."""
+        if weighted and self.boosting is not None:
+            raise Unsupported(
+                f"{self.boosting} makes the sample_weight of a row of all other rows, so no bound covers what one of "
+                "them changes. Fit one model with the whole budget, on rows as they are."
+            )
+        if self.binary and outputs > 1:
+            raise Unsupported(
+                "this model is fitted for two groups of the classes, as OneVsRestClassifier and its like do, and "
+                "classes declares more than two. Use the model by itself, which fits all classes in one budget; or "
+                "leave classes at None."
+            )
 
     def check_persons(self, by_person: bool) -> None:
         """Refuse to train row by row what was declared to be rows of persons."""
@@ -141,7 +161,7 @@ def surroundings(estimator: Any) -> tuple[Surroundings, int]:
     trusted: list[str] = []
     around: list[Finding] = []
     search, worker, last, fold, announced = None, None, "", False, False
-    of_persons = None
+    of_persons, boosting, binary = None, None, False
     depth, at_user = 0, False
     inside = [estimator]  # what is being fitted, from the inside out
     for frame in _callers():
@@ -149,6 +169,7 @@ def surroundings(estimator: Any) -> tuple[Surroundings, int]:
         at_user = at_user or module.partition(".")[0] not in _LIBRARIES
         depth += not at_user
         fold = fold or module == _EVALUATION
+        binary = binary or (module == "sklearn.multiclass" and frame.f_code.co_name == "_fit_binary")
         if module == "joblib.parallel":
             place = frame.f_code.co_qualname
             worker = (
@@ -160,6 +181,7 @@ def surroundings(estimator: Any) -> tuple[Surroundings, int]:
         if not _is_estimator(owner) or any(owner is seen for seen in inside):
             continue
         kinds = sklearn_names(owner)
+        boosting = type(owner).__name__ if "BaseWeightBoosting" in kinds else boosting
         announced = announced or is_ours(owner)
         if "Pipeline" in kinds:
             for step, part in owner.steps[: _place(owner.steps, inside)]:
@@ -185,6 +207,8 @@ def surroundings(estimator: Any) -> tuple[Surroundings, int]:
         worker=None if fold else worker,
         announced=announced,
         of_persons=of_persons,
+        boosting=boosting,
+        binary=binary,
     )
     return seen, depth
 

@@ -19,7 +19,7 @@ from dperm.codes import CodedTable
 from dperm.engine import ShardSource, SparseRows, Table, engine_for, labels_in
 from dperm.engine.sparse_rows import as_csr
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators._paying import shape_of
+from dperm.estimators._paying import check_targets, shape_of
 from dperm.estimators._rows import check_features, check_names, checked, named_like, unquoted
 from dperm.estimators._shards import are_in_shards, check_told, features_alone, in_shards
 from dperm.estimators.base import PrivateLinearModel
@@ -33,13 +33,18 @@ quoting_nothing = unquoted
 """The block in which errors about the form of rows lose what they quote of them."""
 
 
-def count_rows(X: Any, paying: bool) -> int:
-    """How many rows X tells of, before a value is looked at."""
-    with in_shards(X) as (rows, _):
+def count_rows(X: Any, paying: bool, y: Any = None) -> int:
+    """How many rows X tells of, before a value is looked at; y, if given, must tell of as many.
+
+    ``y`` may also name the column of a frame with the targets.
+    """
+    with in_shards(X, y if isinstance(y, str) else None) as (rows, _):
         check_told(rows, paying)
         with unquoted():
             kind = engine_for(rows)
-            return int((shape_of(rows, paying) if kind is Table else kind.shape_of(rows))[0])
+            shape = shape_of(rows, paying) if kind is Table else kind.shape_of(rows)
+            check_targets(y, shape, paying)
+            return int(shape[0])
 
 
 def made(values: Any) -> Any:

@@ -23,7 +23,7 @@ from dperm.certificate.inference import curvature_in
 from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
-from dperm.estimators._paying import check_purse, check_shape, paid, shape_of
+from dperm.estimators._paying import check_purse, check_shape, check_targets, paid, shape_of
 from dperm.estimators._rows import check_features, check_names, checked_features, named_like, unquoted
 from dperm.estimators._shards import check_told, features_alone, in_shards
 from dperm.estimators._shown import model_html
@@ -66,9 +66,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     _record: FitRecord
     _curvature: Curvature | None = None  # what intervals are made of, and the numbers that it was told by
     _told: list[float] | None = None
-
-    # Not in the signature of ``fit``: what looks for it there, such as boosting, would weigh rows by other rows.
-    __metadata_request__fit = {"sample_weight": None, "groups": None}  # noqa: RUF012
 
     def __init__(
         self,
@@ -209,6 +206,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             grouped.check_plan(plan)
         around, depth = surroundings(self)
         around.check_persons(grouped is not None)
+        around.check_fit(self.sample_weight_bound is not None, problem.loss.outputs)
         around.warn(depth, cautions(problem, plan.budget, plan.private))  # before anything is spent
         check_purse(self)
         told = problem.neighbours is Neighbours.REPLACE_ONE and grouped is None
@@ -256,6 +254,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         with unquoted():
             kind = engine_for(X)
             shape = shape_of(X, paying) if kind is Table else kind.shape_of(X)
+            check_targets(y, shape, paying)
             sparse = issparse(X) and kind is Table
             if y is None or sparse or len(shape) != 2 or shape[1] == 0 or shape[0] < self._fewest_rows():
                 table = X if y is None or sparse else np.broadcast_to(0.0, shape)

@@ -23,14 +23,14 @@ from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classe
 from dperm.estimators._rows import checked_rows, note_features, unquoted
 from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators.base import PrivateLinearModel, Vector
-from dperm.estimators.persons import groups_in
+from dperm.estimators.labels import LabelSet, holds_codes, is_turned, label_set, refuse_positive
 from dperm.estimators.threshold import ThresholdTuning, tuned
 from dperm.estimators.weights import (
     ClassWeight,
     check_class_weight,
+    check_sample_weight,
     encode_weighted,
     refuse_in_shards,
-    sample_weight_in,
     weighed,
     weighted,
     weights_of,
@@ -50,7 +50,7 @@ _NEEDS_CLASSES = {
     ),
     "shards": (
         "Labels that lie in shards are not read to find out which there are: declare classes=, all labels that may "
-        "occur, of two the positive one second."
+        "occur, of two the positive one second or named with positive=."
     ),
     "paid": (
         "With a ledger declare classes=, all labels that may occur: the charge comes before a row is read, and "
@@ -69,6 +69,9 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     """A linear classifier, trained with differential privacy. Subclasses say with which ``loss``."""
 
     loss: LossLike
+    classes_: NDArray[Any]
+    class_order_: NDArray[Any]
+    positive_: Any
     threshold_: Threshold | None
     _labels_are_public: bool = False
 
@@ -81,6 +84,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         l2: L2 = AUTO,
         x_norm: float = 1.0,
         classes: Sequence[Any] | None = None,
+        positive: Any = None,
         fit_intercept: bool = True,
         neighbours: str = "replace-one",
         max_rows: int | None = None,
@@ -111,6 +115,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             dataset=dataset,
         )
         self.classes = classes
+        self.positive = positive
         self.class_weight = class_weight
 
     def plan(
@@ -132,7 +137,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         count = self._count_classes(n_classes)
         return self._planned(n_rows, n_features, self._loss(self._known_weights(count), count), n_persons)
 
-    def fit(self, X: Any, y: Any = None, **weights: Any) -> PrivateClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> PrivateClassifier:
         """Plan from public facts, then train on the rows and release the weights once.
 
         Parameters
@@ -142,14 +147,15 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             Shards are a ``ShardSource``, or what one is made of: a Dask array or frame, a Spark DataFrame.
         y : array-like of shape (n_samples,), or the name of a column
             Labels, all of them in ``classes``, which are declared where the labels lie in shards.
-        **weights
-            ``sample_weight``, one number for each row, where ``sample_weight_bound`` is declared. Weights outside 0 to
-            the bound are cut off. A weight must follow from its own row. ``groups``, the id of the person of each row,
-            or the name of a column of a frame in shards: the guarantee is then for a person with all rows
-            (docs/persons.md). Shards that hold the ids need none.
+            Whole numbers stand for declared text in its sorted order, as in scikit-learn's tools that encode labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Where ``sample_weight_bound`` is declared. Weights outside 0 to the bound are cut off. A weight must follow
+            from its own row.
+        groups : array-like of shape (n_samples,), or the name of a column of a frame in shards, optional
+            The id of the person of each row: the guarantee is then for a person with all rows (docs/persons.md). Shards
+            that hold the ids need none.
         """
-        groups, weights = groups_in(weights)
-        sample_weight = sample_weight_in(weights, self.sample_weight_bound)
+        check_sample_weight(sample_weight, self.sample_weight_bound)
         with in_shards(X, y, groups) as (rows, labels):
             coefficients, intercept = self._fitted(rows, labels, sample_weight, groups)
         self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
@@ -162,8 +168,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         shape = self._table_shape(X, y, paying)
         public = X.classes if are_in_shards(y) else None
         self._labels_are_public = public is not None
-        classes = self._label_set(y, paying, public)
-        weights = weights_of(self.class_weight, classes)
+        known = self._label_set(y, paying, public)
+        classes, weights = known.classes, weights_of(self.class_weight, known.names)
         if are_in_shards(y):
             refuse_in_shards(sample_weight)
         grouped = self._grouped(groups, X, shape[0])
@@ -182,8 +188,14 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         loss = self._loss(weights, len(classes))
         plan = self._plan(n_units, shape[1], loss, by_person=grouped is not None)
         fitted = self._fit_weights(plan, read, grouped)
-        self.classes_, self.threshold_ = classes, None
+        self._know(known)
+        self.threshold_ = None
         return fitted
+
+    def _know(self, labels: LabelSet) -> None:
+        """Keep the labels of a fit, sorted and as they are told."""
+        self.classes_, self.class_order_ = labels.classes, labels.order
+        self.positive_ = labels.order[1] if len(labels) == 2 else None
 
     def tune_threshold(
         self,
@@ -198,7 +210,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         dataset: str | None = None,
         groups: Any = None,
     ) -> Self:
-        """Choose privately from which margin on ``predict`` says the second of two classes.
+        """Choose privately from which margin on ``predict`` says the positive one of two classes.
 
         One Gaussian release: the counts of the rows by label and by bin of their margin. The costs of fit and threshold
         add up if the rows are the same; rows that were not trained on judge a model better. Tuned again, the last
@@ -211,7 +223,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         epsilon, delta : float
             The budget of this choice alone, stated beside that of the fit in report, file and ``dperm.verify``.
         objective : {"balanced_accuracy", "f1", "accuracy"} or "recall>=SHARE" or "precision>=SHARE"
-            What the threshold is best for. "recall>=0.8" takes the highest at which the recall is at least 0.8.
+            What the threshold is best for, with recall and precision those of ``positive_``. "recall>=0.8" takes the
+            strictest at which the recall is at least 0.8.
         random_state, ledger, dataset
             As for the estimator.
         groups : array-like of shape (n_samples,)
@@ -229,19 +242,26 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Margins: of two classes one per row, positive for ``classes_[1]``; otherwise one column per class.
 
-        Rows are mapped as in training (``row_map_``): one longer than ``x_norm`` is scaled down to it.
+        With ``row_map_.linear``, as by default, that is ``X @ coef_.T + intercept_`` for rows of any length. Otherwise
+        rows are mapped as in training: one longer than ``x_norm`` is scaled down to it.
         """
         margins = self._margins(X)
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The label on the side of each row's margin, by ``threshold_`` if one was tuned, or of its largest one."""
+        """The label on the side of each row's margin, by ``threshold_`` if one was tuned, or of its largest one.
+
+        Of two classes a margin on the line itself is not that of ``positive_``.
+        """
         return self._labels(self.decision_function(X))
 
     def _labels(self, margins: NDArray[np.float64]) -> NDArray[Any]:
         threshold = getattr(self, "threshold_", None)
         above = 0.0 if threshold is None else threshold.margin
-        places = (margins > above).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
+        if margins.ndim == 1:
+            places = (margins >= above if is_turned(self) else margins > above).astype(int)
+        else:
+            places = margins.argmax(axis=1)
         return np.asarray(self.classes_[places])
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
@@ -293,7 +313,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     def _known_weights(self, n_classes: int) -> Sequence[float] | None:
         """Those of the classes, where nobody need know which class has which."""
         if self.classes is not None or self.class_weight is None:
-            return weights_of(self.class_weight, () if self.classes is None else self.classes)
+            return weights_of(self.class_weight, () if self.classes is None else np.unique(self.classes))
         check_class_weight(self.class_weight)
         if len(self.class_weight) > n_classes:
             raise InvalidInput(f"class_weight has {len(self.class_weight)} labels for {n_classes} classes.")
@@ -306,7 +326,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     def _count_classes(self, told: int | None) -> int:
         """The public number of classes, without a look at y."""
         if self.classes is not None:
-            declared = len(self._checked_classes(np.asarray(self.classes)))
+            declared = len(self._checked_classes(self.classes))
             if told not in (None, declared):
                 raise InvalidInput(f"classes declares {declared} classes and n_classes is {told!r}.")
             return declared
@@ -315,13 +335,15 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             return 2
         if isinstance(told, bool) or not isinstance(told, numbers.Integral) or told < 2:
             raise InvalidInput(f"n_classes must be a whole number of at least 2; got {told!r}.")
+        if told > 2:
+            refuse_positive(self.positive)
         return int(told)
 
-    def _label_set(self, y: Any, paying: bool, public: Sequence[Any] | None = None) -> NDArray[Any]:
+    def _label_set(self, y: Any, paying: bool, public: Sequence[Any] | None = None) -> LabelSet:
         """``public``: labels that something public beside the rows declares, such as the schema of a folder."""
         declared = public if self.classes is None else self.classes
         if declared is not None:
-            return self._checked_classes(np.asarray(declared))
+            return self._checked_classes(declared, coded=holds_codes(y))
         self._check_declared(paying)
         if are_in_shards(y):
             raise InvalidInput(_NEEDS_CLASSES["shards"])
@@ -341,11 +363,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         if paying:
             raise InvalidInput(_NEEDS_CLASSES["paid"])
 
-    def _checked_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
-        if labels.ndim != 1 or len(labels) < 2 or len(set(labels.tolist())) < len(labels):
-            raise InvalidInput(
-                f"classes must hold at least two different labels; got an array of shape {labels.shape}."
-            )
+    def _checked_classes(self, declared: Any, coded: bool = False) -> LabelSet:
+        labels = label_set(declared, self.positive, coded=coded)
         if len(labels) > 2 and not self.fits_many_classes:
             raise Unsupported(
                 "Only binary classification is supported. The type of the target is multiclass: "

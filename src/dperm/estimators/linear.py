@@ -21,8 +21,7 @@ from dperm.estimators._rows import checked_rows, note_features, unquoted
 from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators.base import PrivateLinearModel, Vector
 from dperm.estimators.labels import encode_numbers
-from dperm.estimators.persons import groups_in
-from dperm.estimators.weights import refuse_in_shards, sample_weight_in, weighed, weighted
+from dperm.estimators.weights import check_sample_weight, refuse_in_shards, weighed, weighted
 from dperm.ledger import Ledger
 from dperm.losses import ClippedSquared, Loss
 from dperm.mechanisms import Mechanism, Plan
@@ -80,6 +79,8 @@ _ATTRIBUTES: dict[str, Any] = {
     "coef_": ("ndarray of shape (n_features,)", ""),
     "intercept_": ("float", ""),
     "classes_": None,
+    "class_order_": None,
+    "positive_": None,
     "threshold_": None,
 }
 
@@ -167,7 +168,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         self._scale()
         return self._planned(n_rows, n_features, self._loss(), n_persons)
 
-    def fit(self, X: Any, y: Any = None, **weights: Any) -> PrivateLinearRegression:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> PrivateLinearRegression:
         """Plan from public facts, then train on the rows and release.
 
         Parameters
@@ -177,14 +180,14 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
             Shards are a ``ShardSource``, or what one is made of: a Dask array or frame, a Spark DataFrame.
         y : array-like of shape (n_samples,), or the name of a column
             Numbers; those outside ``y_range`` are cut off at its ends.
-        **weights
-            ``sample_weight``, one number for each row, where ``sample_weight_bound`` is declared. Weights outside 0 to
-            the bound are cut off. A weight must follow from its own row. ``groups``, the id of the person of each row,
-            or the name of a column of a frame in shards: the guarantee is then for a person with all rows
-            (docs/persons.md). Shards that hold the ids need none.
+        sample_weight : array-like of shape (n_samples,), optional
+            Where ``sample_weight_bound`` is declared. Weights outside 0 to the bound are cut off. A weight must follow
+            from its own row.
+        groups : array-like of shape (n_samples,), or the name of a column of a frame in shards, optional
+            The id of the person of each row: the guarantee is then for a person with all rows (docs/persons.md). Shards
+            that hold the ids need none.
         """
-        groups, weights = groups_in(weights)
-        sample_weight = sample_weight_in(weights, self.sample_weight_bound)
+        check_sample_weight(sample_weight, self.sample_weight_bound)
         middle, half = self._scale()
         encode = partial(encode_numbers, low=middle - half, high=middle + half)
         with in_shards(X, y, groups) as (rows, targets):
@@ -217,7 +220,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """The linear function of each row, not cut off at ``y_range``.
 
-        Rows are mapped as in training (``row_map_``): one longer than ``x_norm`` is scaled down to it.
+        With ``row_map_.linear``, as by default, that is ``X @ coef_.T + intercept_`` for rows of any length. Otherwise
+        rows are mapped as in training: one longer than ``x_norm`` is scaled down to it.
         """
         return self._margins(X)
 

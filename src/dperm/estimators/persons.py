@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +21,6 @@ from dperm.problem import Problem
 
 Integers = NDArray[np.int64]
 
-GROUPS = "groups"
 SHARE_BITS = 30
 _NOT_DECLARED = (
     "max_rows_per_person and person_loss are about persons: give fit the ids of the persons with groups=, one for each "
@@ -61,7 +59,7 @@ class GroupedRows:
 
     @classmethod
     def of(cls, groups: Any) -> GroupedRows:
-        """From ids, or what stands for them in shards (``dperm.person_ids``). Their form is checked; each is not yet."""
+        """From ids, or what stands for them in shards (``dperm.person_ids``). Their form is checked; each is later."""
         found = numbered(groups)
         person = found.person
         order = np.argsort(person, kind="stable")
@@ -125,11 +123,6 @@ def grouped_rows(groups: Any, rows: Any, n_rows: int, paying: bool) -> GroupedRo
     grouped = replace(GroupedRows.of(groups), in_shards=isinstance(rows, ShardSource))
     grouped.check_rows(n_rows)
     return grouped
-
-
-def groups_in(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The ``groups`` among keyword arguments of ``fit``, and the others."""
-    return given.get(GROUPS), {name: value for name, value in given.items() if name != GROUPS}
 
 
 def declared_persons(

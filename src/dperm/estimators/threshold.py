@@ -16,7 +16,7 @@ from dperm.estimators._paying import check_purse, paid
 from dperm.estimators._rows import unquoted
 from dperm.estimators._shards import in_shards
 from dperm.estimators.apart import check_place, count_rows, margins_and_targets
-from dperm.estimators.labels import encode_labels
+from dperm.estimators.labels import encode_labels, is_turned
 from dperm.estimators.margin_bins import bins_of, edges_of
 from dperm.estimators.persons import SHARE_BITS, GroupedRows
 from dperm.ledger import Ledger
@@ -38,8 +38,8 @@ _BY_ROWS = (
     "guarantee for a person to add to. Leave groups out, or fit with groups."
 )
 _SHARDS_OF_PERSONS = (
-    "a threshold is not tuned on shards that hold the ids of persons. Give the rows as an array or frame, with "
-    "groups."
+    "a threshold is not tuned on shards of rows that belong to persons. Give the rows as an array or frame; with "
+    "groups, if the model was trained by person."
 )
 
 
@@ -68,12 +68,16 @@ def tuned(
     by_person = "persons" in statement
     # Places move with the number of rows of a person, so margins must then not depend on them either.
     apart = Neighbours.ADD_REMOVE if by_person else neighbours
-    grouped = _grouped(X, groups, by_person, purse.ledger is not None)
-    with in_shards(X) as (rows, _):
+    with in_shards(X, y if isinstance(y, str) else None) as (rows, _):
+        of_persons = by_person or isinstance(groups, str)
+        if isinstance(rows, ShardSource) and (of_persons or rows.person is not None):
+            raise Unsupported(_SHARDS_OF_PERSONS)
         check_place(rows, apart)
+    grouped = _grouped(X, groups, by_person, purse.ledger is not None)
     told, unit = None, "person" if by_person else "row"
+    n_rows = count_rows(X, purse.ledger is not None, y)
     if neighbours is Neighbours.REPLACE_ONE:
-        told = count_rows(X, purse.ledger is not None) if grouped is None else grouped.n_persons
+        told = n_rows if grouped is None else grouped.n_persons
     if told == 0:
         raise InvalidInput("there are no rows to tune on.")
     n_units = statement["problem"]["n_rows"] if told is None else told
@@ -109,7 +113,7 @@ def tuned(
         unit=unit,
     )
     return Threshold(
-        margin=best_edge(edges_of(model, bins), noisy, objective, noise.scale),
+        margin=best_margin(model, bins, noisy, objective, noise.scale),
         objective=objective,
         epsilon=float(budget.epsilon),
         delta=float(budget.delta),
@@ -138,9 +142,6 @@ def shared_counts(cells: NDArray[np.int64], grouped: GroupedRows, n_cells: int, 
 
 def _grouped(X: Any, groups: Any, by_person: bool, paying: bool) -> GroupedRows | None:
     """Which rows belong to which person, where the model was trained by person; else rows are on their own."""
-    with in_shards(X) as (rows, _):
-        if isinstance(rows, ShardSource) and (rows.person is not None or isinstance(groups, str)):
-            raise Unsupported(_SHARDS_OF_PERSONS)
     if not by_person:
         if groups is not None:
             raise Unsupported(_BY_ROWS)
@@ -151,6 +152,14 @@ def _grouped(X: Any, groups: Any, by_person: bool, paying: bool) -> GroupedRows 
         grouped = GroupedRows.of(groups)
         grouped.check_rows(count_rows(X, paying))
     return grouped
+
+
+def best_margin(model: Any, bins: int, noisy: Vector, objective: str, noise: float) -> float:
+    """The edge that is best for the positive class, on the margin, which is that of ``classes_[1]``."""
+    edges = edges_of(model, bins)
+    if is_turned(model):
+        return -best_edge(-edges[::-1], noisy[::-1], objective, noise)
+    return best_edge(edges, noisy, objective, noise)
 
 
 def best_edge(edges: Vector, noisy: Vector, objective: str, noise: float) -> float:

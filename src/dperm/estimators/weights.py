@@ -20,7 +20,9 @@ ClassWeight = Mapping[Any, float] | None
 _NO_BOUND = (
     "sample_weight needs sample_weight_bound: a weight multiplies what its row can change, so the guarantee needs a "
     "bound on the weights that is declared without the data. Weights beyond it are cut off. To favour a rare class "
-    "declare class_weight instead, or move the threshold on decision_function, which costs no privacy."
+    "declare class_weight instead, or move the threshold on decision_function, which costs no privacy. "
+    "BaggingClassifier and its like pass weights of their own, how often a row was drawn: there declare a bound too. "
+    "Boosting makes weights of other rows, which no bound covers: fit one model instead."
 )
 _BALANCED = (
     'class_weight="balanced" would count the labels in y, and the counts are private. Declare the weights, '
@@ -53,13 +55,8 @@ def balanced_weights(shares: Mapping[Any, float]) -> dict[Any, float]:
     return {label: whole / (len(shares) * share) for label, share in shares.items()}
 
 
-def sample_weight_in(given: Mapping[str, Any], bound: float | None) -> Any:
-    """The ``sample_weight`` among keyword arguments of ``fit``; there may be no other than ``groups``."""
-    for name in given.keys() - {"sample_weight"}:
-        raise TypeError(
-            f"fit() got an unexpected keyword argument {name!r}; it takes X, y, sample_weight and groups."
-        )
-    weights = given.get("sample_weight")
+def check_sample_weight(weights: Any, bound: float | None) -> None:
+    """Refuse weights of rows without a declared bound on them, and a bound without weights."""
     if weights is not None and bound is None:
         raise InvalidInput(_NO_BOUND)
     if weights is None and bound is not None:
@@ -67,7 +64,6 @@ def sample_weight_in(given: Mapping[str, Any], bound: float | None) -> Any:
             "sample_weight_bound is declared and paid for, but fit got no sample_weight; give the weights, or leave "
             "the bound at None."
         )
-    return weights
 
 
 def check_class_weight(class_weight: ClassWeight) -> None:

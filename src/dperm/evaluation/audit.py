@@ -14,11 +14,15 @@ from numpy.typing import NDArray
 
 from dperm.audit.bounds import ProfileFamily, lower_bounds
 from dperm.audit.results import AttackResult, AuditResult, ControlResult, ReplaySummary
+from dperm.estimators.margin_bins import Scale
+from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.classifying import Judged, class_counts, class_design
 from dperm.evaluation.design import Design
 from dperm.evaluation.means.counting import GROUPS, Groups, means_design
+from dperm.evaluation.owners import Owners
 from dperm.evaluation.planning import Plan
 from dperm.evaluation.regressing import regression_counts, regression_design
+from dperm.evaluation.scales import AGAINST, CONFIDENCE, SCORES, ScoreBins
 from dperm.neighbours import Neighbours
 from dperm.planning.gaussian import price_of
 from dperm.privacy import Budget, Gate
@@ -28,6 +32,9 @@ Vector = NDArray[np.float64]
 CLAIM = Budget(1.0, 1e-2)
 RUNS, TRAINING, FAILURE = 20_000, 0.1, 1e-3
 BINS, SURE = 12, 1e6
+_SCALE = Scale(0.0, 1.0, 0.0)
+_BINS = ScoreBins(BINS, dict.fromkeys((SCORES, CONFIDENCE, *(f"{AGAINST} {k}" for k in range(3))), _SCALE))
+_ROWS_EACH = 3
 NAME = "evaluation"
 MOST_RUNS, CONTROL_RUNS = 50_000, 6000
 _MOVES = (
@@ -54,26 +61,34 @@ class Case:
 def worst_cases(neighbours: Neighbours, budget: Budget = CLAIM) -> list[Case]:
     """For each kind of model, neighbours that move what is released as far as its sensitivity says.
 
-    A row that is right and sure is replaced by one that is wrong and sure, or such a one comes. A row whose prediction
-    is averaged goes from one end of the range to the other, in its group or into another one, or from the middle, where
-    the spread counts most, to that of another group.
+    A row, or a person with several, that is right and sure is replaced by one that is wrong and sure, or such a one
+    comes; where errors are cut off, by one whose error is larger than the bound. A row whose prediction is averaged
+    goes from one end of the range to the other, in its group or into another one, or from the middle, where the spread
+    counts most, to that of another group.
     """
     found = []
     replaced = neighbours is Neighbours.REPLACE_ONE
-    for n_classes in (2, 3):
+    for n_classes, rows_each in ((2, 1), (3, 1), (2, _ROWS_EACH)):
         design = class_design(n_classes, BINS, has_probabilities=True)
-        right, wrong = (_sure(label, said, n_classes) for label, said in ((n_classes - 1,) * 2, (1, 0)))
+        right, wrong = (
+            _sure(label, said, n_classes, rows_each) for label, said in ((n_classes - 1,) * 2, (1, 0))
+        )
         here, there = (
-            design.vector(class_counts(design, rows, n_classes, BINS))
+            design.vector(class_counts(design, rows, n_classes, _BINS, _of_one(len(rows.labels))))
             for rows in (wrong, right if replaced else _first(right, 0))
         )
-        found.append(_case(f"{n_classes} classes", design, neighbours, budget, here, there))
+        whose = "" if rows_each == 1 else f", a person of {rows_each} rows"
+        found.append(_case(f"{n_classes} classes{whose}", design, neighbours, budget, here, there))
     design = regression_design(neighbours)
-    tables = [(np.array([-1.0]), np.array([1.0])), (np.array([-1.0]), np.array([-1.0]))]
-    if not replaced:
-        tables[1] = (np.zeros(0), np.zeros(0))
-    here, there = (design.vector(regression_counts(design, *table, (-1.0, 1.0))) for table in tables)
-    found.append(_case("regression", design, neighbours, budget, here, there))
+    for bound in (None, 0.5):
+        tables = [(np.array([-1.0]), np.array([1.0])), (np.array([-1.0]), np.array([-1.0]))]
+        if not replaced:
+            tables[1] = (np.zeros(0), np.zeros(0))
+        here, there = (
+            design.vector(regression_counts(design, *table, (-1.0, 1.0), bound)) for table in tables
+        )
+        named = "regression" if bound is None else "regression with a bound on errors"
+        found.append(_case(named, design, neighbours, budget, here, there))
     return found + [
         _case(
             name,
@@ -163,10 +178,15 @@ def _summed(*row: float) -> Vector:
     return design.vector({GROUPS: Groups(2).count(group.astype(np.int64), t)})
 
 
-def _sure(label: int, said: int, n_classes: int) -> Judged:
-    """One row of this label that is given another, or its own, without a doubt."""
-    odds = np.where(np.arange(n_classes) == said, SURE, -SURE)[None]
-    return Judged(np.array([label]), odds[:, 1] if n_classes == 2 else odds, True)
+def _sure(label: int, said: int, n_classes: int, rows: int) -> Judged:
+    """Rows of this label that are given another, or their own, without a doubt."""
+    odds = np.tile(np.where(np.arange(n_classes) == said, SURE, -SURE), (rows, 1))
+    return Judged(np.full(rows, label), odds[:, 1] if n_classes == 2 else odds, True)
+
+
+def _of_one(rows: int) -> Owners:
+    """All rows are of one person."""
+    return Owners.of_persons(GroupedRows.of(np.zeros(rows, np.int64)))
 
 
 def _first(rows: Judged, n: int) -> Judged:

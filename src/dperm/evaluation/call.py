@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dperm import __version__
 from dperm.certificate.document import plain
 from dperm.errors import InvalidInput
-from dperm.estimators.apart import made, margins_and_targets
+from dperm.estimators.apart import count_rows, made, margins_and_targets
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.margin_bins import DEFAULTS, check_bins
 from dperm.estimators.persons import GroupedRows
@@ -26,6 +26,7 @@ from dperm.evaluation.paying import (
     ONCE,
     Purse,
     check_read,
+    check_unit,
     grouped_rows,
     persons_of,
     public_rows,
@@ -87,7 +88,8 @@ def evaluate(
     model : private model, or a pipeline of a PublicEncoder and one
         Fitted on other rows than these.
     X, y
-        Test rows as ``predict`` takes them, and their true targets; labels must be among ``model.classes_``.
+        Test rows as ``predict`` takes them, and their true targets; labels must be among ``model.classes_``. Recall,
+        precision, F1 and the ROC curve are those of ``model.positive_``.
     budget : Budget
         Of the one release. Everything in the result is made of it, at no further cost.
     neighbours, max_rows
@@ -135,10 +137,13 @@ def evaluate(
     if local:
         if budget is not None or ledger is not None or dataset is not None:
             raise InvalidInput("local figures spend nothing: leave out budget, ledger and dataset.")
+        check_unit(unit, groups, subject.of_persons)
         return _exact(subject, X, y, DEFAULTS[0] if bins is None else bins, persons_of(X, groups))
     if not isinstance(budget, Budget):
         raise InvalidInput(NEITHER[0].upper() + NEITHER[1:])
     purse = Purse.checked(ledger, dataset, random_state)
+    if y is not None and not isinstance(y, str):
+        count_rows(X, ledger is not None, y)
     grouped = grouped_rows(X, groups, purse, subject.of_persons, unit)
     told, public = public_rows(X, budget, relation, max_rows, purse, grouped)
     scales = {} if subject.task == "regression" else scales_of(subject)

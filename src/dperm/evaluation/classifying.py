@@ -42,7 +42,8 @@ def loss_cap(n_classes: int) -> float:
 class Judged:
     """What is known of every row: the place of its label, the log odds of each class, and whether those have a link.
 
-    Of two classes the second is predicted above ``line``, which is 0 unless a threshold was tuned.
+    Classes are in the order in which they are told. Of two the second, the positive one, is predicted above ``line``,
+    which is 0 unless a threshold was tuned.
     """
 
     labels: Integers

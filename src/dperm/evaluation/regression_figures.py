@@ -57,9 +57,10 @@ class Sums:
             else self.value(**terms)
         )
 
-    def no_less(self, **terms: float) -> float:
-        """A sum with half a deviation of its noise: one that is taken for too small makes intervals too short."""
-        return self.value(**terms) + math.sqrt(float(self.noise(self.vector(**terms))[0, 0])) / 2
+    def believed(self, prior: float, towards: float, **terms: float) -> float:
+        """A sum with half a deviation of its noise, up or down, unless less is likely: tails may be heavy."""
+        moved = towards / 2 * math.sqrt(float(self.noise(self.vector(**terms))[0, 0]))
+        return max(0.0, self.value(**terms) + moved, self.likely(prior, **terms))
 
 
 _KEYS = {
@@ -85,8 +86,7 @@ def regression_figures(
         return dict.fromkeys(("r2", "rmse", "mae"), UNKNOWN)
     squares = max(sums.value(e2=1.0), 0.0)
     mean_square = squares / sums.n
-    likely = sums.likely(ERROR_KURTOSIS * mean_square**2 * sums.n, e4=1.0)
-    fourth = min(max(likely, sums.no_less(e4=1.0), 0.0), squares)
+    fourth = min(sums.believed(ERROR_KURTOSIS * mean_square**2 * sums.n, 1.0, e4=1.0), squares)
     square = _mean(sums, sums.vector(e2=1.0), fourth)
     size = _mean(sums, sums.vector(size=1.0), squares)
     return {
@@ -141,17 +141,18 @@ def _sampling(
 ) -> Variance:
     """Sums of squares and products of the errors' and the targets' squares."""
     likely = sums.n * mean_square * (spread + 2 * unit * mean_square)
-    both = sums.likely(likely, e2t2=1.0, e2t=-2 * centre, e2=centre**2)
-    targets = sums.likely(
+    both = sums.believed(likely, -1.0, e2t2=1.0, e2t=-2 * centre, e2=centre**2)
+    targets = sums.believed(
         TARGET_KURTOSIS * spread**2 * sums.n,
+        1.0,
         t4=1.0,
         t3=-4 * centre,
         t2=6 * centre**2,
         t=-4 * centre**3,
         n=centre**4,
     )
-    top, bottom = unit**2 * max(0.0, fourth), max(0.0, targets)
-    return Variance(top, min(max(unit * both, 0.0), math.sqrt(top * bottom)), bottom)
+    top = unit**2 * fourth
+    return Variance(top, min(unit * both, math.sqrt(top * targets)), targets)
 
 
 def _root(square: Figure, length: float) -> Figure:

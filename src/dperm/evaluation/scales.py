@@ -50,9 +50,9 @@ class ScoreBins:
 
 
 def scores_of(subject: Subject, margins: Vector) -> Vector:
-    """Margins as log odds, up to a constant of each row where there are several."""
+    """Margins as log odds of the classes as they are told, up to a constant of each row where there are several."""
     odds = subject.loss.log_odds(margins) if subject.has_probabilities else MARGIN_STRETCH * margins
-    return np.clip(np.nan_to_num(np.asarray(odds, np.float64)), -_FAR, _FAR)
+    return np.clip(np.nan_to_num(subject.told(np.asarray(odds, np.float64))), -_FAR, _FAR)
 
 
 def line_of(subject: Subject) -> float:
@@ -67,7 +67,7 @@ def scales_of(subject: Subject) -> dict[str, Scale]:
         margins = margin_scale(subject.model)
         points = np.array([margins.centre - margins.spread, margins.centre, margins.centre + margins.spread])
         low, centre, high = scores_of(subject, points)
-        return {SCORES: _mixed(float(centre), float(high - low) / 2, line_of(subject))}
+        return {SCORES: _mixed(float(centre), abs(float(high - low)) / 2, line_of(subject))}
     odds = scores_of(subject, _likely_margins(subject.model))
     found = {}
     if odds.shape[1] <= MOST_AGAINST:

@@ -17,6 +17,7 @@ from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.classifier import PrivateClassifier
 from dperm.estimators.encoder import PublicEncoder
 from dperm.estimators.hasher import PublicHasher
+from dperm.estimators.labels import as_told, told_classes
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.losses import Loss
 
@@ -64,7 +65,12 @@ class Subject:
 
     @property
     def classes(self) -> NDArray[Any]:
-        return np.asarray(getattr(self.model, "classes_", []))
+        """In the order in which they are told; of two the positive one last."""
+        return told_classes(self.model)
+
+    def told(self, scores: Vector) -> Vector:
+        """Scores in the order of ``classes``; of two the one of the positive class."""
+        return np.asarray(as_told(self.model, scores))
 
     @property
     def loss(self) -> Loss:

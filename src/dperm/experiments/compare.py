@@ -55,7 +55,7 @@ def compare(
     Parameters
     ----------
     X : array or sparse matrix of shape (n, p)
-        Rows beyond ``x_norm`` are scaled down to it, in training and in testing.
+        Rows beyond ``x_norm`` are scaled down to it in training, and in testing where a model's map is not linear.
     y : array of shape (n,)
         Labels; of two, the larger one is the positive class. With ``y_range`` numbers.
     dataset : str

@@ -189,13 +189,13 @@ class Mechanism(ABC):
     route: ClassVar[str] = ""
     """The certificate's own formulas for it (certificate/routes); without them a verifier plans again."""
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(),)
+    """What an audit tries; the first is meant to reach the claim."""
     no_intervals: ClassVar[str | None] = (
         "it releases nothing that intervals could be made of; use 'auto', 'objective', 'dp-gd' or for numbers 'adassp'"
     )
     """Why intervals cannot be had from it, None where they can (docs/proofs/intervals.md)."""
     side_by_side: ClassVar[bool] = True
     """Whether standardised jobs are faster in common passes than one after the other."""
-    """What an audit tries; the first is meant to reach the claim."""
 
     accounting: str = field(default="tight", kw_only=True)
     standardise: bool | str = field(default=False, kw_only=True)

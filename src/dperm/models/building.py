@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from dperm.datasets import Schema, feature_names
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel, restore
 from dperm.estimators.classifier import PrivateClassifier
+from dperm.estimators.labels import holds_codes, label_set
 from dperm.models.kinds import KINDS, parameters_of
 from dperm.models.labels import labels_of
 from dperm.models.pipelines import check_steps
@@ -38,8 +40,8 @@ def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:
         coefficients, intercept = _weights(document["coefficients"], document["intercept"], len(classes))
         if estimator.fit_intercept is False and intercept.any():
             raise InvalidInput("intercept must be 0 when fit_intercept is false.")
-        estimator.classes_, estimator.coef_, estimator.intercept_ = classes, coefficients, intercept
-        estimator.threshold_ = None
+        _give_labels(estimator, classes)
+        estimator.coef_, estimator.intercept_, estimator.threshold_ = coefficients, intercept, None
     else:
         if document["classes"] is not None or document["label_type"] is not None:
             raise InvalidInput(f"{kind} has no classes.")
@@ -69,6 +71,17 @@ def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:
             estimator.privacy_ = estimator.privacy_.beside(threshold.to_dict())
     check_steps(document.get("pipeline"), has_schema=schema is not None)
     return estimator, schema
+
+
+def _give_labels(estimator: PrivateClassifier, classes: NDArray[Any]) -> None:
+    """The labels of the file, told in the order that its parameters declare."""
+    declared = classes if estimator.classes is None else estimator.classes
+    known = label_set(declared, estimator.positive, coded=holds_codes(classes))
+    if known.classes.tolist() != classes.tolist():
+        raise InvalidInput("classes must be the labels that the parameter classes declares, sorted.")
+    same = known.classes.dtype.kind == classes.dtype.kind
+    order = known.order if same else known.order.astype(classes.dtype)
+    estimator._know(replace(known, classes=classes, order=order))
 
 
 def check_columns(schema: Schema, n_features: int) -> None:

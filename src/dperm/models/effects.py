@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dperm.datasets import Schema
 from dperm.datasets.effects import Effect, effects
 from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.labels import as_told, told_classes
 
 MOST_LINES = 20
 MOST_LEVELS = 6
@@ -40,11 +41,11 @@ class Line:
 
 def effect_lines(model: PrivateLinearModel, schema: Schema) -> list[Line]:
     """Every feature with every score, the widest effect first."""
-    classes = [str(label) for label in getattr(model, "classes_", [])]
+    classes = [str(label) for label in told_classes(model)]
     scores = [f" → {label}" for label in classes] if len(classes) > 2 else [""]
     lines = [
         Line(effect.name + score, effect, added)
-        for effect in effects(schema, model.coef_)
+        for effect in effects(schema, as_told(model, model.coef_.T).T)
         for score, added in zip(scores, effect.added, strict=True)
     ]
     return sorted(lines, key=lambda line: -line.span)
@@ -75,11 +76,9 @@ def effects_section(model: PrivateLinearModel, schema: Schema) -> str:
 
 
 def _head(model: PrivateLinearModel, schema: Schema) -> str:
-    classes = getattr(model, "classes_", None)
-    score = (
-        f"the predicted {schema.target.name!r}, in its units" if classes is None else "the score of a class"
-    )
-    if classes is not None and len(classes) == 2:
+    classes = told_classes(model)
+    score = "the score of a class" if len(classes) else f"the predicted {schema.target.name!r}, in its units"
+    if len(classes) == 2:
         score = f"the score of {str(classes[1])!r}"
     return f"What each feature adds to {score}, the widest effects first"
 

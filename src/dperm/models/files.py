@@ -106,7 +106,8 @@ def load_model(path: PathLike) -> Any:
 
     Files of versions 3 to 5 load too. A mechanism of versions 3 and 4 that centred rows is then one that standardises
     them, as fitting it again would. Files of version 3 hold no map of rows; rows longer than ``x_norm`` are then scaled
-    down to it as in training, which the version that wrote them did not do in prediction.
+    down to it as in training, which the version that wrote them did not do in prediction. Classes that an older file
+    holds in another order than the sorted one are sorted, and margins, coefficients and threshold with them.
 
     Assumes
     -------

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, get_type_hints
 
-from dperm.certificate.document import mechanism_of
+from dperm.certificate.document import mechanism_of, plain
 from dperm.certificate.estimators import WHERE_SET
 from dperm.certificate.older import mechanism_then, mechanism_today
+from dperm.certificate.statement import DECLARED
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.fit_record import HANDLES
+from dperm.estimators.labels import told_classes
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.linear_classifier import PrivateLinearClassifier
 from dperm.estimators.logistic import PrivateLogisticRegression
@@ -40,6 +42,9 @@ def stored_parameters(estimator: PrivateLinearModel, version: int) -> dict[str, 
         for name, value in estimator._record.parameters.items()
         if name in names and not (name in WHERE_SET and value == WHERE_SET[name])
     }
+    declared = estimator.privacy_.statement["targets"]["origin"] == DECLARED
+    if declared and parameters.get("classes", ()) is None:
+        parameters["classes"] = plain("classes", told_classes(estimator))  # by the shards
     if version < _STANDARDISING and isinstance(parameters["mechanism"], dict):
         parameters["mechanism"] = mechanism_then(parameters["mechanism"])
     return parameters

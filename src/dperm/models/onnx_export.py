@@ -15,6 +15,7 @@ from dperm.certificate.statement import loss_of
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.labels import is_turned
 from dperm.losses import Loss
 from dperm.models.atomic import atomic_path
 from dperm.models.building import check_columns
@@ -109,7 +110,9 @@ def _outputs(graph: Graph, estimator: PrivateLinearModel, margins: str) -> None:
     else:
         threshold = getattr(estimator, "threshold_", None)
         line = 0.0 if threshold is None else threshold.margin
-        above = graph.op("Less", line, graph.op("Squeeze", margins, graph.constant([1], np.int64)))
+        flat = graph.op("Squeeze", margins, graph.constant([1], np.int64))
+        turned = is_turned(estimator)  # then the positive class lies below the line
+        above = graph.op("GreaterOrEqual", flat, line) if turned else graph.op("Less", line, flat)
         place = graph.to(above, np.int64)
     labels, dtype = _labels(classes)
     graph.give("label", graph.op("Gather", graph.constant(labels, labels.dtype), place), dtype, (None,))

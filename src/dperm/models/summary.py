@@ -16,6 +16,7 @@ from dperm.datasets import Schema
 from dperm.datasets.features import Categorical, Cross
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.labels import as_told, is_turned, told_classes, turned_words
 from dperm.models.building import check_columns
 from dperm.models.deviations import AT_LEAST, EXACT, deviations
 from dperm.models.files import parts_of
@@ -25,6 +26,7 @@ from dperm.models.intervals.table import Interval
 from dperm.models.terms import CURVE, MEAN, POINT, Term, column_terms, schema_terms
 
 INTERCEPT = "intercept"
+_SCORES = (1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,14 +165,15 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
     else:
         check_columns(schema, estimator.n_features_in_)
         terms, combinations = schema_terms(schema, against)
-    coefficients, intercept = np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_)
+    coefficients = as_told(estimator, np.atleast_2d(estimator.coef_).T).T
+    intercept = as_told(estimator, np.atleast_1d(estimator.intercept_))
     several = len(coefficients) > 1
     if several:  # only differences between classes count
         coefficients, intercept = coefficients - coefficients.mean(axis=0), intercept - intercept.mean()
     changes = np.asarray(combinations @ coefficients.T)
     known = intervals_in(estimator, combinations, schema)
     found = deviations(estimator, combinations, changes, schema) if known is None else known.deviations
-    outputs = [str(label) for label in estimator.classes_] if several else [None]
+    outputs = [str(label) for label in told_classes(estimator)] if several else [None]
     last = Term(feature=INTERCEPT, kind=INTERCEPT, per="every column at 0")
     rows = [
         SummaryRow(
@@ -220,26 +223,29 @@ def _curves(rows: list[SummaryRow]) -> list[SummaryRow]:
 
 
 def _score(estimator: PrivateLinearModel, schema: Schema | None) -> str:
-    classes = getattr(estimator, "classes_", None)
-    if classes is None:
+    classes = told_classes(estimator)
+    if not len(classes):
         target = "" if schema is None else f" of {schema.target.name}"
         unit = "" if schema is None else schema.target.unit
         return f"the prediction{target}{f', in {unit}' if unit else ''}"
     if len(classes) > 2:
         return "the score of a class, against the mean of the classes"
-    return f"the score of {str(classes[1])!r}"
+    return f"the {'log odds' if _is_log_odds(estimator) else 'score'} of {str(classes[1])!r}"
+
+
+def _is_log_odds(estimator: PrivateLinearModel) -> bool:
+    loss = loss_of(estimator.privacy_.statement["problem"])
+    return loss.has_log_odds and np.allclose(loss.log_odds(np.array(_SCORES)), _SCORES)
 
 
 def _remarks(estimator: PrivateLinearModel, schema: Schema | None, against: str) -> list[str]:
     told = []
     loss = loss_of(estimator.privacy_.statement["problem"])
-    if loss.has_log_odds and loss.outputs == 1:
-        odds = loss.log_odds(np.array([1.0, 2.0, 4.0]))
-        same = np.allclose(odds, [1, 2, 4])
-        listed = "{:.2g}, {:.2g} and {:.2g}".format(*odds)
-        told.append(
-            "The score is the log odds." if same else f"Scores of 1, 2 and 4 are log odds of {listed}."
-        )
+    if is_turned(estimator):
+        told.append(turned_words(estimator))
+    if loss.has_log_odds and loss.outputs == 1 and not _is_log_odds(estimator):
+        listed = "{:.2g}, {:.2g} and {:.2g}".format(*loss.log_odds(np.array(_SCORES)))
+        told.append(f"Scores of 1, 2 and 4 are log odds of {listed}.")
     if schema is not None and any(isinstance(block, Categorical | Cross) for block in schema.blocks):
         told.append(
             "A category is told against the mean of all; one that is unknown or missing counts as that mean."

@@ -15,7 +15,8 @@ def calibrate(profile_of_scale: Callable[[float], GaussianProfile], budget: Prom
     Parameters
     ----------
     profile_of_scale : callable
-        The profile of the mechanism at a given noise scale; more noise must not cost more.
+        The profile of the mechanism at a given noise scale. Where it rises with the scale, the answer may not be
+        the smallest.
     budget : Budget
         The target, inside the range of ``Budget.check_gaussian``.
     start : float

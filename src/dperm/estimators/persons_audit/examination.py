@@ -30,6 +30,7 @@ from dperm.estimators.persons_audit.replays import (
     share_moved,
 )
 from dperm.mechanisms import Mechanism, resolve
+from dperm.processors import processors_shared_by
 
 CERTIFIED, REFUSED, NOT_CERTIFIED = "certified", "refused", "NOT CERTIFIED"
 TELLING = 0.3  # of what is declared: replays in which nothing moves so far show nothing
@@ -103,7 +104,10 @@ def audit_persons(
     if processes == 1:
         yield from (task() for task in tasks)
         return
-    with ProcessPoolExecutor(min(processes, len(tasks)), mp_context=get_context("spawn")) as pool:
+    with (
+        processors_shared_by(processes),
+        ProcessPoolExecutor(min(processes, len(tasks)), mp_context=get_context("spawn")) as pool,
+    ):
         yield from (future.result() for future in [pool.submit(task) for task in tasks])
 
 

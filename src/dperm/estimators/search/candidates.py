@@ -24,6 +24,7 @@ FIXED = (
     "epsilon",
     "delta",
     "classes",
+    "positive",
     "y_range",
     "neighbours",
     "max_rows",
@@ -77,7 +78,7 @@ def configured(
         dataset=None,
     )
     if task.classes is not None:
-        model.set_params(classes=task.classes)
+        model.set_params(classes=task.classes.declared)
     if task.neighbours is Neighbours.ADD_REMOVE:
         model.set_params(max_rows=n_rows)
     return model

@@ -324,7 +324,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if task.classes is not None:
             with unquoted():
                 check_classification_targets(targets)
-                encode_labels(targets, task.classes)
+                encode_labels(targets, task.classes.classes)
         return rows, targets
 
     def _fit_after_public(

@@ -105,7 +105,7 @@ def constant_model(candidate: Candidate, task: Task, entropy: Source) -> Private
     if isinstance(model, PrivateClassifier):
         assert task.classes is not None
         outputs = problem.loss.outputs
-        model.classes_ = task.classes
+        model._know(task.classes)
         model.coef_, model.intercept_ = np.zeros((outputs, task.n_features)), np.zeros(outputs)
     elif isinstance(model, PrivateLinearRegression):
         model.coef_, model.intercept_ = np.zeros(task.n_features), model._scale()[0]

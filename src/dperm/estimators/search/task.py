@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dperm.engine import ShardSource
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._shards import in_shards
+from dperm.estimators.labels import LabelSet
 from dperm.mechanisms import Plan
 from dperm.neighbours import Neighbours
 from dperm.privacy import Gate
@@ -28,7 +29,7 @@ class Task:
     n_rows: int
     n_training: int
     n_features: int
-    classes: NDArray[Any] | None
+    classes: LabelSet | None
     neighbours: Neighbours
     by_person: bool = False
 

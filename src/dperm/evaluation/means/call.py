@@ -77,7 +77,7 @@ def mean_predictions(
     other : str, optional
         Names a group of all rows with another value, or none. Without it such a row is an error.
     label : optional
-        The class whose probability is averaged; of two classes the second by default. Not for a regression.
+        The class whose probability is averaged; of two classes the positive one by default. Not for a regression.
     bounds : (float, float), optional
         Predictions outside count as the nearest end, and noise falls with the distance of the two; by default from 0 to
         1, or the declared range of a regression. They must be known without the rows.

@@ -53,7 +53,7 @@ class Quantity:
     def _numbers(self, margins: Vector) -> Vector:
         if self.place is None:
             return margins
-        odds = np.clip(np.nan_to_num(self.subject.loss.log_odds(margins)), -_FAR, _FAR)
+        odds = self.subject.told(np.clip(np.nan_to_num(self.subject.loss.log_odds(margins)), -_FAR, _FAR))
         if odds.ndim == 1:
             return np.asarray(expit(odds if self.place == 1 else -odds))
         # Class after class: the order in which a sum over columns is taken may depend on how many rows there are.
@@ -65,7 +65,7 @@ class Quantity:
 
 
 def quantity_of(subject: Subject, label: Any, bounds: Any) -> Quantity:
-    """``label`` is a class, of two the second unless another is given; ``bounds`` are narrower ends."""
+    """``label`` is a class, of two the positive one unless another is given; ``bounds`` are narrower ends."""
     if subject.task == "regression":
         if label is not None:
             raise InvalidInput("label names a class, and a regression has none; leave it out.")

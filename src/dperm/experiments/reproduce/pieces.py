@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
@@ -14,9 +13,7 @@ from time import perf_counter
 
 from dperm.experiments.reproduce import find_item
 from dperm.experiments.reproduce.item import Bench, Item, untold
-from dperm.processors import available_processors
-
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+from dperm.processors import processors_shared_by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +51,7 @@ def run_side_by_side(pieces: Sequence[Piece], bench: Bench, jobs: int) -> Iterat
     """
     plain = replace(bench, progress=untold)
     with (
-        _threads(max(1, available_processors() // jobs)),
+        processors_shared_by(jobs),
         ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool,
     ):
         started = [pool.submit(_run, piece, plain) for piece in pieces]
@@ -87,18 +84,3 @@ def _run(piece: Piece, bench: Bench) -> Finished:
             find_item(name).run(own)
             seconds[name] = perf_counter() - started
     return Finished(piece=piece, seconds=seconds)
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """What processes that start meanwhile may use."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, str(count)))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

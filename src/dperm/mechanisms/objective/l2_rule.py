@@ -5,7 +5,7 @@ from dperm.planning.penalty import SMALLEST
 from dperm.problem import LARGEST, Problem
 
 # Chosen by leaving one of many public tables out (docs/results/defaults.md); no guarantee rests on them.
-COUPLED = 2.0  # in units of coupling r^2 / (n epsilon) under replace-one: the log-determinant costs 1 to 5 %
+COUPLED = 2.0  # in units of coupling r^2 / (n epsilon) under replace-one
 TWO_SIDED = 8.0  # the same for a loss whose slope has both signs
 CURVED = (
     12.0  # in units of the Hessian's trace over n epsilon, for other losses: it costs about 8 % of epsilon
@@ -13,8 +13,9 @@ CURVED = (
 
 
 def l2_of_noise(problem: Problem, epsilon: float) -> float:
-    """As little as can be paid for: the log-determinant costs a few per cent, and half of that l2 much more.
+    """As little as can be paid for: half of that l2 makes the log-determinant cost much more.
 
+    It adds 0 to 9 % to the noise, more beside a standardisation; docs/proofs/objective.md, section 9, has a table.
     More l2 only moves the weights away from the rows, on nearly every table and at every epsilon that was tried.
     """
     loss, share = problem.loss, problem.neighbours.rows_changed / 2

@@ -10,6 +10,7 @@ import numpy as np
 from dperm.datasets import Schema
 from dperm.errors import Unsupported
 from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.labels import is_turned
 from dperm.models.deviations import ESTIMATED, UNKNOWN, Deviations
 from dperm.models.intervals.call import Known
 from dperm.models.intervals.ends import Ends
@@ -34,7 +35,10 @@ class Beside:
 
 
 def intervals_in(estimator: PrivateLinearModel, combinations: Any, schema: Schema | None) -> Beside | None:
-    """Of combinations of ``coef_`` and of the intercept; None for a model that released nothing to make them of."""
+    """Of combinations of what is told of a model, and of its intercept; None if it released nothing to make them of.
+
+    It is ``coef_``, or where the positive class is ``classes_[0]`` its negative.
+    """
     if estimator._curvature is None:
         return None
     try:
@@ -44,5 +48,7 @@ def intervals_in(estimator: PrivateLinearModel, combinations: Any, schema: Schem
         return Beside(ends=None, deviations=Deviations(values=None, sure=UNKNOWN, words=words))
     if found is None:
         return Beside(ends=None, deviations=Deviations(values=None, sure=UNKNOWN, words=HELP))
+    if is_turned(estimator):
+        found = found.turned
     noise = found.error * np.sqrt(found.privacy)
     return Beside(ends=found, deviations=Deviations(values=noise, sure=ESTIMATED, words=_WORDS + ASSUMED))

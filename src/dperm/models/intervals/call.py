@@ -47,6 +47,8 @@ def confidence_intervals(
 ) -> Intervals:
     """Estimates of the coefficients with standard errors and intervals (docs/intervals.md).
 
+    They are those of ``coef_``, which is for ``classes_[1]``; ``summary`` tells of ``positive_``.
+
     Parameters
     ----------
     model : private linear estimator, a Pipeline of a PublicEncoder and a model, or the path of a saved model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,11 @@ class Ends:
     low: Floats
     high: Floats
     privacy: Floats
+
+    @property
+    def turned(self) -> Ends:
+        """Of the negative of each number."""
+        return replace(self, estimate=-self.estimate, low=-self.high, high=-self.low)
 
     def scaled(self, unit: float, added: Floats) -> Ends:
         """The same in another unit, with a constant on top."""
