@@ -59,6 +59,7 @@ bench: $(VENV)/.installed
 tables: $(VENV)/.installed
 	$(BIN)/python tools/mechanism_table.py --write
 	$(BIN)/python tools/extras_table.py --write
+	$(BIN)/python tools/matrix_table.py --write
 	$(BIN)/dperm reproduce --write-docs docs
 	$(BIN)/python tools/cli_examples.py --write
 

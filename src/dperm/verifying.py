@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from dperm.certificate.verdict import Requirements, Verdict
+from dperm.certificate.examining import Examination
+from dperm.certificate.verdict import STRUCTURE, Requirements, Verdict
 from dperm.certificate.verification import verify as verify_model
 from dperm.errors import InvalidInput
 from dperm.evaluation import form as evaluations
@@ -16,6 +18,7 @@ from dperm.evaluation.means import form as means
 from dperm.evaluation.means.verifying import MEANS
 from dperm.evaluation.verifying import EVALUATION
 from dperm.models import form as models
+from dperm.models.building import build
 from dperm.models.files import read_document as read_model_document
 
 PathLike = str | os.PathLike[str]
@@ -48,8 +51,16 @@ def verify(
     document = file if isinstance(file, Mapping) else read_statement(file)
     kind = _KINDS.get(str(document.get("format")))
     if kind is None:
-        return verify_model(document, max_epsilon=max_epsilon, max_delta=max_delta, unit=unit)
+        verdict = verify_model(document, max_epsilon=max_epsilon, max_delta=max_delta, unit=unit)
+        return _if_it_loads(document, verdict) if verdict.accepted else verdict
     return examine(document, kind, Requirements(max_epsilon=max_epsilon, max_delta=max_delta, unit=unit))
+
+
+def _if_it_loads(document: Mapping[str, Any], verdict: Verdict) -> Verdict:
+    """A file whose names, labels or schema nothing could be made of is not accepted either."""
+    examination = Examination()
+    examination.run("the model itself", STRUCTURE, lambda: build({**document}) and "it loads")
+    return replace(verdict, checks=(*verdict.checks, *examination.checks))
 
 
 def read_statement(path: PathLike) -> Mapping[str, Any]:

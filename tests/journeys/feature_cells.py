@@ -7,8 +7,8 @@ turns from one into the other fails its test.
 
 from __future__ import annotations
 
-import copy
 import itertools
+import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -106,7 +106,52 @@ class Refusal:
 
 
 PERSONS = ("person mean", "person sum")
-REFUSALS: tuple[Refusal, ...] = ()
+REFUSALS = (
+    Refusal(
+        act=("search",),
+        weights=("sample",),
+        words="a search takes no sample_weight",
+        why="the scores of a search count rows, not weights. Class weights are fine.",
+    ),
+    Refusal(
+        act=("search",),
+        rows=("shards",),
+        words="parts rows at random .* which rows in shards cannot be",
+        why="a search parts the rows at random. Search on an array, or choose settings on public rows.",
+    ),
+    Refusal(
+        weights=("sample",),
+        rows=("shards",),
+        words="sample_weight needs y as an array",
+        why="shards keep labels and no weights. Give y as an array beside shards without labels.",
+    ),
+    Refusal(
+        act=("inference",),
+        unit=PERSONS,
+        words="the rows of one person are not independent of each other",
+        why="rows of one person are not independent of each other, so intervals would be too narrow.",
+    ),
+    Refusal(
+        act=("inference",),
+        weights=("class", "sample"),
+        words="rows that weigh more than others",
+        why="intervals rest on an equality that holds where all rows weigh the same.",
+    ),
+    Refusal(
+        act=("threshold",),
+        unit=PERSONS,
+        rows=("shards",),
+        words="not tuned on shards that hold the ids of persons",
+        why="ids in shards are read by `fit` alone. Give the rows as an array, with `groups`.",
+    ),
+    Refusal(
+        act=("evaluate", "means"),
+        unit=PERSONS,
+        rows=("shards",),
+        words="the model is one of persons .* Give groups",
+        why='ids in shards are read by `fit` alone. Give `groups`, or say `unit="row"` if rows are meant.',
+    ),
+)
 
 
 def refusal_of(cell: Cell) -> Refusal | None:
@@ -203,11 +248,12 @@ class Bench:
         if known not in _FITTED:
             self.ledger = self._opened(Path(mkdtemp(prefix="dperm-matrix-")))
             model = self.fit()
-            _FITTED[known] = copy.deepcopy(model), self.ledger.path, self.ledger.path.read_bytes()
+            _FITTED[known] = pickle.dumps(model), self.ledger.path, self.ledger.path.read_bytes()
         kept, path, paid = _FITTED[known]
         path.write_bytes(paid)
-        self.ledger = Ledger(path, expect=kept)
-        return copy.deepcopy(kept)
+        model = pickle.loads(kept)
+        self.ledger = Ledger(path, expect=model)
+        return model
 
     def _opened(self, folder: Path) -> Ledger:
         relation = self.cell.relation
@@ -221,7 +267,7 @@ class Bench:
         return path
 
 
-_FITTED: dict[tuple[str, ...], tuple[Any, Path, bytes]] = {}
+_FITTED: dict[tuple[str, ...], tuple[bytes, Path, bytes]] = {}
 
 
 def fit(bench: Bench) -> list[Spent]:
@@ -364,6 +410,7 @@ def outcome(cell: Cell, folder: Path) -> str | None:
     """None if the cell works, and otherwise the words by which it is refused; anything else is an error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
         bench = Bench(cell, folder)
         before = {path.name for path in folder.iterdir() if path.name.endswith(".json")}
         releases = _releases_before(cell)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -24,6 +25,7 @@ from dperm.problem import Problem
 from dperm.strict_json import check_object, digest, matches, typed
 
 FORMAT = "dperm certificate"
+_VERSION = re.compile(r"[0-9A-Za-z.+!_-]{1,64}")
 VERSION = 5
 UNITS = {"row": "one row", "person": "one person"}
 NOT_MET, CAUTION = "NOT MET", "CAUTION"  # how a line begins that voids the guarantee, or only warns
@@ -283,7 +285,11 @@ def check_statement(value: object) -> dict[str, Any]:
     check_object("certificate, model", statement["model"], ("sha256", "ledger_entry"))
     if statement["model"]["ledger_entry"] is not None:
         check_citation("certificate, model, ledger_entry", statement["model"]["ledger_entry"])
-    check_object("certificate, libraries", statement["libraries"], ("python", "dperm", *LIBRARIES))
+    libraries = check_object(
+        "certificate, libraries", statement["libraries"], ("python", "dperm", *LIBRARIES)
+    )
+    if not all(_VERSION.fullmatch(told) for told in libraries.values()):
+        raise InvalidInput("certificate, libraries: versions were expected.")
     guarantee, standardisation = statement["guarantee"], statement["standardisation"]
     if guarantee is not None:
         check_object("certificate, guarantee", guarantee, ("epsilon", "delta"))

@@ -41,7 +41,7 @@ from dperm.estimators.search.selection import (
     shares,
     stream,
 )
-from dperm.estimators.search.task import Task, training_rows
+from dperm.estimators.search.task import Task, refuse, training_rows
 from dperm.ledger import Ledger
 from dperm.mechanisms import Plan
 from dperm.neighbours import Neighbours
@@ -180,10 +180,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         **unfit
             ``sample_weight`` is refused: a score would have to count rows by it.
         """
-        for name in unfit:
-            raise TypeError(
-                f"fit() of a search got an unexpected keyword argument {name!r}; it takes X, y, groups."
-            )
+        refuse(X, unfit)
         grid = self._grid()
         entropy = entropy_from(self.random_state)
         task, grouped = self._task(X, y, groups)

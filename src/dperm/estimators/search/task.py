@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.errors import InvalidInput
+from dperm.engine import ShardSource
+from dperm.errors import InvalidInput, Unsupported
+from dperm.estimators._shards import in_shards
 from dperm.estimators.labels import LabelSet
 from dperm.mechanisms import Plan
 from dperm.neighbours import Neighbours
@@ -61,3 +64,22 @@ def training_rows(share: float, n_rows: int) -> int:
     if n_validation >= n_rows:
         raise InvalidInput(f"validation={share:g} leaves no training row of {n_rows}.")
     return n_rows - n_validation
+
+
+def refuse(X: Any, given: Mapping[str, Any]) -> None:
+    """What ``fit`` of an estimator takes and a search does not."""
+    if given.get("sample_weight") is not None:
+        raise Unsupported(
+            "a search takes no sample_weight: its scores would have to count rows by it. Fit once with weights, at "
+            "settings that were chosen otherwise."
+        )
+    for name in given.keys() - {"sample_weight"}:
+        raise TypeError(
+            f"fit() of a search got an unexpected keyword argument {name!r}; it takes X, y, groups."
+        )
+    with in_shards(X) as (rows, _):
+        if isinstance(rows, ShardSource):
+            raise Unsupported(
+                "a search parts rows at random into those that train and those that validate, which rows in shards "
+                "cannot be. Give X and y as arrays, or fit once at settings that were chosen otherwise."
+            )
