@@ -16,11 +16,10 @@ from dperm.estimators.labels import encode_labels
 from dperm.estimators.margin_bins import DEFAULTS, check_bins
 from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.classifying import Judged, class_counts, class_design, judged, loss_cap
-from dperm.evaluation.design import Integers
 from dperm.evaluation.exact import exact_class_figures, exact_regression_figures
 from dperm.evaluation.figures import figures
 from dperm.evaluation.found import LOCAL_NOTE, SEEDED_NOTE
-from dperm.evaluation.owners import Owners
+from dperm.evaluation.owners import Integers, Owners
 from dperm.evaluation.paying import (
     BY_PERSON,
     ONCE,
@@ -153,7 +152,7 @@ def evaluate(
 
     label = f"evaluation of model {subject.digest[:12]}"
     entry, released = purse.paid(plan, read, release, label, mechanism="evaluation", unit=unit_of(grouped))
-    binned = {"bins": None, "scales": []}
+    binned: dict[str, Any] = {"bins": None, "scales": []}
     if plan.bins is not None:
         binned = {"bins": plan.bins.count, "scales": plan.bins.to_list()}
     return Evaluation(
