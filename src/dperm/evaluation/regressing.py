@@ -112,4 +112,4 @@ def _fine(values: Vector) -> Integers:
 def _nearest(sums: Integers) -> Integers:
     """In steps, from sums of numbers in units of ``FINE`` times parts of an owner: the nearest whole number."""
     per_step = round(STEP / FINE) * WHOLE
-    return np.asarray((sums + per_step // 2) // per_step)
+    return np.asarray((sums + per_step // 2) // per_step, np.int64)
