@@ -85,11 +85,9 @@ class FolderShards(ShardSource):
         array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
         maps = [reference for reference in _MAPS.get((self.key, shard), []) if reference() is not None]
         _MAPS[self.key, shard] = [*maps, weakref.ref(array._mmap)]
-        if name not in (LABELS, PERSONS):
-            return array
-        if array.shape != (self.sizes[shard],):
+        if name in (LABELS, PERSONS) and array.shape != (self.sizes[shard],):
             raise InvalidInput("a shard has not as many labels or persons as rows; write the shards anew.")
-        return np.asarray(array)
+        return np.asarray(array) if name in (LABELS, PERSONS) else array
 
     def __repr__(self) -> str:
         return f"FolderShards({str(self.folder)!r})"

@@ -16,12 +16,11 @@ from dperm.estimators.labels import encode_labels
 from dperm.estimators.margin_bins import DEFAULTS, check_bins
 from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.classifying import Judged, class_counts, class_design, judged
-from dperm.evaluation.design import Integers
 from dperm.evaluation.exact import exact_class_figures, exact_regression_figures
 from dperm.evaluation.figures import figures
 from dperm.evaluation.found import LOCAL_NOTE
 from dperm.evaluation.notes import notes_of
-from dperm.evaluation.owners import Owners
+from dperm.evaluation.owners import Integers, Owners
 from dperm.evaluation.paying import (
     ONCE,
     Purse,

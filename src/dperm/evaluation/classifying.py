@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit, log_softmax
 
-from dperm.evaluation.design import Design, Histogram, Integers, Part, Shares
+from dperm.evaluation.design import Design, Histogram, Part, Shares
 from dperm.evaluation.estimates import Constraints
-from dperm.evaluation.owners import Owners
+from dperm.evaluation.owners import Integers, Owners
 from dperm.evaluation.scales import (
     AGAINST,
     CONFIDENCE,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.evaluation.design import STEP, Design, Histogram, Integers, Part
+from dperm.evaluation.design import STEP, Design, Histogram, Part
 from dperm.evaluation.estimates import Constraints
-from dperm.evaluation.owners import WHOLE, Owners
+from dperm.evaluation.owners import WHOLE, Integers, Owners
 from dperm.neighbours import Neighbours
 
 Vector = NDArray[np.float64]
@@ -59,7 +59,7 @@ class Moments:
             )
         else:
             exact = math.fsum(squares.values())
-        return (math.sqrt(exact) + (STEP + FINE) * math.hypot(*WEIGHTS.values())) ** 2
+        return float((math.sqrt(exact) + (STEP + FINE) * math.hypot(*WEIGHTS.values())) ** 2)
 
     def count(self, t: Vector, e: Vector, owners: Owners) -> Integers:
         size = np.abs(e)
@@ -112,4 +112,4 @@ def _fine(values: Vector) -> Integers:
 def _nearest(sums: Integers) -> Integers:
     """In steps, from sums of numbers in units of ``FINE`` times parts of an owner: the nearest whole number."""
     per_step = round(STEP / FINE) * WHOLE
-    return (sums + per_step // 2) // per_step
+    return np.asarray((sums + per_step // 2) // per_step)

@@ -13,7 +13,7 @@ from dperm.datasets.columns import arrow_columns, as_codes, declared_kind, kind_
 from dperm.datasets.declared import LARGEST_INTEGER, Category
 from dperm.errors import InvalidInput
 from dperm.estimators.apart import made
-from dperm.evaluation.design import Integers
+from dperm.evaluation.owners import Integers
 
 MOST_GROUPS = 4096
 ALL = "all"
