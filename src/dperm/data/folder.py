@@ -89,7 +89,7 @@ class FolderShards(ShardSource):
             return cast("NDArray[Any]", array)
         if array.shape != (self.sizes[shard],):
             raise InvalidInput("a shard has not as many labels or persons as rows; write the shards anew.")
-        return np.asarray(array)
+        return np.asarray(array) if name in (LABELS, PERSONS) else array
 
     def __repr__(self) -> str:
         return f"FolderShards({str(self.folder)!r})"
