@@ -42,7 +42,7 @@ def check(kind, count):
 
 
 def test_no_edit_lowers_a_claim(kind):
-    check(kind, 300)
+    check(kind, 100 if kind.name == "ledger" else 300)  # each edit of a ledger writes a file and opens it
 
 
 @pytest.mark.slow

@@ -148,7 +148,7 @@ REFUSALS = (
         act=("evaluate", "means"),
         unit=PERSONS,
         rows=("shards",),
-        words="the model is one of persons .* Give groups",
+        words="the model is one of persons, .* Give groups",
         why='ids in shards are read by `fit` alone. Give `groups`, or say `unit="row"` if rows are meant.',
     ),
 )
