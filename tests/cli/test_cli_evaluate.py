@@ -138,7 +138,7 @@ WRONG = {
     "add-remove without a capacity": (("--epsilon", 1, "--neighbours", "add-remove"), 2, "--max-rows"),
     "a capacity of replace-one": (("--epsilon", 1, "--max-rows", 5), 2, "add-remove"),
     "dataset without a ledger": (("--epsilon", 1, "--dataset-name", "test"), 2, "--ledger"),
-    "odd bins": (("--epsilon", 1, "--bins", 5), 1, "even"),
+    "one bin": (("--epsilon", 1, "--bins", 1), 1, "bins"),
     "epsilon of 0": (("--epsilon", 0), 1, "epsilon"),
     "delta of 0": (("--epsilon", 1, "--delta", 0), 1, "delta"),
     "no such ledger": (("--epsilon", 1, "--ledger", "nowhere.db"), 1, "nowhere.db"),

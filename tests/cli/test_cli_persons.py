@@ -125,11 +125,12 @@ def test_an_evaluation_counts_a_person_once(dperm):
     code, out, _ = dperm("evaluate model.json visits.csv --epsilon 1 --delta 1e-6 --json")
     assert code == 0
     told = json.loads(out)
-    assert told["rows"] == PERSONS
-    assert any("One row of each person counts" in note for note in told["notes"])
+    assert (told["unit"], told["rows"], told["table_rows"]) == ("person", PERSONS, None)
+    assert any("Every person counts once" in note for note in told["notes"])
     code, out, _ = dperm("evaluate model.json visits.csv --local --json")
     assert code == 0
-    assert json.loads(out)["rows"] == N
+    told = json.loads(out)
+    assert (told["unit"], told["rows"], told["table_rows"]) == ("person", PERSONS, N)
 
 
 def test_rows_of_a_model_of_persons_are_counted_when_asked_for(dperm):

@@ -127,7 +127,7 @@ def test_persons_with_many_rows_that_are_alike_are_covered_and_rows_taken_for_pe
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 @pytest.mark.parametrize("kind", [Scored, Measured])
-def test_coverage_is_near_95_percent(kind, epsilon, neighbours):
+def test_coverage_is_between_93_and_97_percent(kind, epsilon, neighbours):
     rates, none = coverage(kind.drawn(), epsilon, LONG, neighbours, seed=1)
     print(
         kind.__name__,
@@ -136,8 +136,7 @@ def test_coverage_is_near_95_percent(kind, epsilon, neighbours):
         {name: round(float(rate), 3) for name, rate in rates.items()},
         none,
     )
-    most = {"auc": 0.985, "r2": 0.985, "rmse": 0.985}
-    assert all(0.93 <= rates[name] <= most.get(name, 0.97) for name in MAIN[kind]), rates
+    assert all(0.93 <= rates[name] <= 0.97 for name in MAIN[kind]), rates
     assert max(none.values()) <= 0.01 * LONG
 
 
@@ -163,15 +162,13 @@ def test_at_least_92_percent_of_skewed_targets(kind, epsilon, n):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows_each", [2, 50])
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("kind", [Scored, Measured])
-def test_at_least_93_percent_of_persons(kind, neighbours, rows_each):
-    rates, none = coverage(kind.drawn(), 1.0, 500, neighbours, n=2000, seed=2, rows_each=rows_each)
+def test_at_least_93_percent_of_persons(kind, neighbours):
+    rates, none = coverage(kind.drawn(), 1.0, 500, neighbours, n=2000, seed=2, rows_each=50)
     print(
         kind.__name__,
         neighbours,
-        rows_each,
         {name: round(float(rate), 3) for name, rate in rates.items()},
         none,
     )

@@ -57,9 +57,10 @@ class Scale:
     def place(self, scores: Vector, bins: int) -> Places:
         """The bin of each score; one holds its upper edge, so that what is predicted negative lies below the line.
 
-        What is not a number lies at the centre.
+        What is not a number lies in the middle.
         """
-        return np.searchsorted(self.edges(bins), np.nan_to_num(scores, nan=self.centre), side="left")
+        found = np.searchsorted(self.edges(bins), scores, side="left")
+        return np.where(np.isnan(scores), bins // 2, found)
 
     def _share(self, score: float) -> float:
         away = min(max((score - self.centre) / self.spread, -1e9), 1e9)
