@@ -158,7 +158,7 @@ def test_truncated_files_are_refused(tmp_path, capsys, share):
     assert run(["report", str(path)]) == 1
     assert "not a usable model file" in capsys.readouterr().err
     assert run(["verify", str(path)]) == 1
-    assert capsys.readouterr().out.startswith("NOT OK: model.json is not a usable model file")
+    assert capsys.readouterr().out.startswith("NOT OK: model.json is not a usable file to verify")
 
 
 def not_met():
