@@ -38,6 +38,7 @@ CHANGES = {
     "files of another shard": lambda told: told["shards"][1].update(files=first_files(told)),
     "a shard twice": lambda told: told["shards"].append(told["shards"][0]),
     "the folder above": lambda told: first_files(told).update({"..": {"bytes": 4096, "sha256": "0" * 64}}),
+    "no file of the rows": lambda told: first_files(told).pop("shard-00000.codes.npy"),
     "no sum": lambda told: next(iter(first_files(told).values())).update(sha256=""),
     "a negative size": lambda told: next(iter(first_files(told).values())).update(bytes=-1),
     "persons that are not told of": lambda told: told["rows_as"]["schema"].pop("person"),

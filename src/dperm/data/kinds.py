@@ -36,6 +36,16 @@ class Kind(ABC):
     @abstractmethod
     def row_bytes(self) -> int: ...
 
+    @property
+    def files(self) -> set[str]:
+        """The arrays that a shard has a file of."""
+        beside = {LABELS: self.has_labels, PERSONS: self.person is not None}
+        return {*self._of_rows, *(name for name, held in beside.items() if held)}
+
+    @property
+    def _of_rows(self) -> set[str]:
+        return {"X"}
+
     @abstractmethod
     def stated(self) -> dict[str, Any]: ...
 
@@ -100,6 +110,11 @@ class CodedKind(SchemaKind):
     @property
     def row_bytes(self) -> int:
         return self.layout.row_bytes + self._label_type.itemsize + id_bytes(self.person)
+
+    @property
+    def _of_rows(self) -> set[str]:
+        widths = {"codes": len(self.layout.sizes), "floats": self.layout.n_floats}
+        return {name for name, width in widths.items() if width}
 
     def stated(self) -> dict[str, Any]:
         layout = self.layout

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dperm.data.kinds import LABELS, PERSONS, Kind, kind_of
+from dperm.data.kinds import Kind, kind_of
 from dperm.data.private_files import content_of, new_file
 from dperm.errors import InvalidInput
 from dperm.strict_json import check_object, digest, matches, read_file
@@ -136,10 +136,8 @@ class Manifest:
             raise InvalidInput("it was changed since it was written.")
         shards = tuple(Shard.from_dict(stated, number) for number, stated in enumerate(held["shards"]))
         kind = kind_of(held["rows_as"])
-        beside = {LABELS} if kind.has_labels else set()
-        beside |= set() if kind.person is None else {PERSONS}
-        if any(shard.arrays & {LABELS, PERSONS} != beside for shard in shards):
+        if any(shard.arrays != kind.files for shard in shards):
             raise InvalidInput(
-                "labels or persons lie beside some rows and are not told of, or the other way round."
+                "rows, labels or persons of a shard are not told of, or told of and not there."
             )
         return cls(kind=kind, shards=shards)
