@@ -82,7 +82,7 @@ class Purse:
 
 
 def check_unit(unit: Any, groups: Any, of_persons: bool, local: bool = False) -> None:
-    """Refuse to protect, or to count, rows where the model is one of persons, unless it was said that rows are meant."""
+    """Refuse to protect, or to count, rows where the model is one of persons, unless rows are said to be meant."""
     if unit is not None:
         parse_unit(unit)
     if unit == PERSON and groups is None:
