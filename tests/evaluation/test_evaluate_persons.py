@@ -209,7 +209,7 @@ def test_the_unit_is_named(model):
     assert f"exact figures on {N} rows of {persons} persons" in local._repr_html_()
     hidden = evaluate(model, X, Y, BUDGET, groups=IDS, neighbours="add-remove", max_rows=900)
     assert " persons (their number is private" in str(hidden)
-    by_rows = evaluate(model, X, Y, local=True)
+    by_rows = evaluate(model, X, Y, local=True, unit="row")
     assert f"figures on {N} rows\n" in str(by_rows)
     for found in (private, local, hidden, by_rows):
         assert type(found).from_dict(found.to_dict()).to_dict() == found.to_dict()
@@ -225,6 +225,8 @@ def test_a_model_of_persons_is_not_evaluated_by_rows_without_saying_so(model, tm
         evaluate(model, X, Y, BUDGET, unit="person")
     with pytest.raises(InvalidInput, match="unit must be 'row' or 'person'"):
         evaluate(model, X, Y, BUDGET, unit="household")
+    with pytest.raises(InvalidInput, match="count a person with k of them k times"):
+        evaluate(model, X, Y, local=True)
     assert ledger.entries() == []
     assert evaluate(model, X, Y, BUDGET, unit="row", ledger=ledger).rows == N
     assert evaluate(model, X, Y, BUDGET, unit="person", groups=IDS).rows == len(set(IDS))
@@ -253,5 +255,5 @@ def test_what_has_no_guarantee_for_persons_is_refused(model):
     for shards, groups in ((ArrayShards(X, [N], Y, IDS), None), (ArrayShards(X, [N], Y), IDS)):
         with pytest.raises(Unsupported):
             evaluate(model, shards, None, BUDGET, groups=groups, unit=None if groups is not None else "row")
-    with pytest.raises(Unsupported, match="trained by person"):
+    with pytest.raises(InvalidInput, match="trained by person"):
         model.tune_threshold(X, Y, epsilon=1.0)

@@ -136,7 +136,7 @@ def evaluate(
     if local:
         if budget is not None or ledger is not None or dataset is not None:
             raise InvalidInput("local figures spend nothing: leave out budget, ledger and dataset.")
-        check_unit(unit, groups, subject.of_persons)
+        check_unit(unit, groups, subject.of_persons, local)
         return _exact(subject, X, y, DEFAULTS[0] if bins is None else bins, persons_of(X, groups))
     if not isinstance(budget, Budget):
         raise InvalidInput(NEITHER[0].upper() + NEITHER[1:])

@@ -27,10 +27,11 @@ Rows = TypeVar("Rows")
 ONCE = "Every person counts once, each of k rows as 1/k."
 BY_PERSON = "Every person counts once, each of k rows as 1/k: the guarantee is for a person with all rows."
 _BY_ROW = (
-    "the model is one of persons, who may have several rows, and this release would be private for single rows: a "
-    "person with k of them is protected k times less. Give groups, the id of the person of each row; or say that rows "
-    "are meant, unit='row' (on the command line --unit row)."
+    "the model is one of persons, who may have several rows, and {}. Give groups, the id of the person of each row; or "
+    "say that rows are meant, unit='row' (on the command line --unit row)."
 )
+_RELEASED = "this release would be private for single rows: a person with k of them is protected k times less"
+_LOCAL = "figures of single rows would count a person with k of them k times"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +81,8 @@ class Purse:
         )
 
 
-def check_unit(unit: Any, groups: Any, of_persons: bool) -> None:
-    """Refuse to protect rows where the model is one of persons, unless it was said that rows are meant."""
+def check_unit(unit: Any, groups: Any, of_persons: bool, local: bool = False) -> None:
+    """Refuse to protect, or to count, rows where the model is one of persons, unless rows are said to be meant."""
     if unit is not None:
         parse_unit(unit)
     if unit == PERSON and groups is None:
@@ -89,7 +90,7 @@ def check_unit(unit: Any, groups: Any, of_persons: bool) -> None:
     if unit == ROW and groups is not None:
         raise InvalidInput("unit='row' counts every row on its own: leave out groups.")
     if of_persons and groups is None and unit is None:
-        raise InvalidInput(_BY_ROW)
+        raise InvalidInput(_BY_ROW.format(_LOCAL if local else _RELEASED))
 
 
 def grouped_rows(X: Any, groups: Any, purse: Purse, of_persons: bool, unit: Any = None) -> GroupedRows | None:
