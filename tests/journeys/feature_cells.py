@@ -141,7 +141,7 @@ REFUSALS = (
         act=("threshold",),
         unit=PERSONS,
         rows=("shards",),
-        words="not tuned on shards that hold the ids of persons",
+        words="not tuned on shards of rows that belong to persons",
         why="ids in shards are read by `fit` alone. Give the rows as an array, with `groups`.",
     ),
     Refusal(
@@ -150,6 +150,13 @@ REFUSALS = (
         rows=("shards",),
         words="the model is one of persons, .* Give groups",
         why='ids in shards are read by `fit` alone. Give `groups`, or say `unit="row"` if rows are meant.',
+    ),
+    Refusal(
+        act=("threshold", "evaluate", "means"),
+        relation=("add-remove",),
+        rows=("shards",),
+        words="not on shards: there the rounding of a row depends on its place",
+        why="in shards the rounding of a row depends on its place, which moves when a row comes or goes. Give an array.",
     ),
 )
 
