@@ -149,14 +149,14 @@ REFUSALS = (
         unit=PERSONS,
         rows=("shards",),
         words="the model is one of persons, .* Give groups",
-        why='ids in shards are read by `fit` alone. Give `groups`, or say `unit="row"` if rows are meant.',
+        why="ids in shards are read by `fit` alone. Give the rows as an array, with `groups`.",
     ),
     Refusal(
         act=("threshold", "evaluate", "means"),
         relation=("add-remove",),
         rows=("shards",),
         words="not on shards: there the rounding of a row depends on its place",
-        why="in shards the rounding of a row depends on its place, which moves when a row comes or goes. Give an array.",
+        why="in shards a row is rounded by its place, which moves when another comes or goes. Give an array.",
     ),
 )
 
