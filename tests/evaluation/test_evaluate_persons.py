@@ -253,7 +253,8 @@ def test_what_has_no_guarantee_for_persons_is_refused(model):
         with pytest.raises(InvalidInput, match=f"799 ids for {N} rows"):
             evaluate(model, X, Y, groups=IDS[1:], **how)
     for shards, groups in ((ArrayShards(X, [N], Y, IDS), None), (ArrayShards(X, [N], Y), IDS)):
-        with pytest.raises(Unsupported):
-            evaluate(model, shards, None, BUDGET, groups=groups, unit=None if groups is not None else "row")
+        with pytest.raises(Unsupported, match="not counted in shards"):
+            evaluate(model, shards, None, BUDGET, groups=groups)
+    assert evaluate(model, ArrayShards(X, [N], Y, IDS), None, BUDGET, unit="row").rows == N
     with pytest.raises(InvalidInput, match="trained by person"):
         model.tune_threshold(X, Y, epsilon=1.0)

@@ -138,17 +138,10 @@ REFUSALS = (
         why="intervals rest on an equality that holds where all rows weigh the same.",
     ),
     Refusal(
-        act=("threshold",),
+        act=("threshold", "evaluate", "means"),
         unit=PERSONS,
         rows=("shards",),
-        words="not tuned on shards of rows that belong to persons",
-        why="ids in shards are read by `fit` alone. Give the rows as an array, with `groups`.",
-    ),
-    Refusal(
-        act=("evaluate", "means"),
-        unit=PERSONS,
-        rows=("shards",),
-        words="the model is one of persons, .* Give groups",
+        words="rows that belong to persons are not counted in shards",
         why="ids in shards are read by `fit` alone. Give the rows as an array, with `groups`.",
     ),
     Refusal(

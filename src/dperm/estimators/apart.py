@@ -64,7 +64,6 @@ def margins_and_targets(
     """
     check_is_fitted(model)
     with in_shards(made(X), made(y)) as (rows, targets):
-        _check_persons(rows)
         margins = _margins(model, features_alone(model, rows), neighbours)
         with unquoted():
             known = labels_in(rows) if are_in_shards(targets) else targets
@@ -107,12 +106,20 @@ def _margins(model: PrivateLinearModel, X: Any, neighbours: Neighbours) -> Vecto
         return _joined(X, row_map, weights, constant)
 
 
-def _check_persons(X: Any) -> None:
-    if isinstance(X, ShardSource) and X.person is not None:
-        raise Unsupported(
-            "these shards hold rows of persons, who may have several, and rows in shards are counted one by one: there "
-            "is no guarantee for a person to be had. Give the rows as an array or frame, with groups."
-        )
+def check_counted(
+    X: Any, y: Any, neighbours: Neighbours, by_person: bool, rows_are_meant: bool = False
+) -> None:
+    """Refuse, before anything is spent, to count rows that cannot be counted where they are.
+
+    ``rows_are_meant`` lets single rows be counted where shards hold the ids of persons.
+    """
+    with in_shards(X, y if isinstance(y, str) else None) as (rows, _):
+        if isinstance(rows, ShardSource) and (by_person or (rows.person is not None and not rows_are_meant)):
+            raise Unsupported(
+                "rows that belong to persons are not counted in shards, where the rounding of a row depends on its "
+                "place. Give the rows as an array or frame; with groups, if a person is to be protected."
+            )
+        check_place(rows, neighbours)
 
 
 def check_place(X: Any, neighbours: Neighbours) -> None:

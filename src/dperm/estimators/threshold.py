@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.certificate.threshold import AT_LEAST, Threshold, bins_for, check_objective, sensitivity
-from dperm.engine import ShardSource
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._paying import check_purse, paid
 from dperm.estimators._rows import unquoted
-from dperm.estimators._shards import in_shards
-from dperm.estimators.apart import check_place, count_rows, margins_and_targets
+from dperm.estimators.apart import check_counted, count_rows, margins_and_targets
 from dperm.estimators.labels import encode_labels, is_turned
 from dperm.estimators.margin_bins import bins_of, edges_of
 from dperm.estimators.persons import SHARE_BITS, GroupedRows
@@ -36,10 +34,6 @@ _NEEDS_GROUPS = (
 _BY_ROWS = (
     "this model was trained by rows, so its guarantee is for one row, and a threshold by person beside it has no "
     "guarantee for a person to add to. Leave groups out, or fit with groups."
-)
-_SHARDS_OF_PERSONS = (
-    "a threshold is not tuned on shards of rows that belong to persons. Give the rows as an array or frame; with "
-    "groups, if the model was trained by person."
 )
 
 
@@ -68,11 +62,7 @@ def tuned(
     by_person = "persons" in statement
     # Places move with the number of rows of a person, so margins must then not depend on them either.
     apart = Neighbours.ADD_REMOVE if by_person else neighbours
-    with in_shards(X, y if isinstance(y, str) else None) as (rows, _):
-        of_persons = by_person or isinstance(groups, str)
-        if isinstance(rows, ShardSource) and (of_persons or rows.person is not None):
-            raise Unsupported(_SHARDS_OF_PERSONS)
-        check_place(rows, apart)
+    check_counted(X, y, apart, by_person or isinstance(groups, str))
     grouped = _grouped(X, groups, by_person, purse.ledger is not None)
     told, unit = None, "person" if by_person else "row"
     n_rows = count_rows(X, purse.ledger is not None, y)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dperm import __version__
 from dperm.certificate.document import plain
 from dperm.errors import InvalidInput
-from dperm.estimators.apart import count_rows, made, margins_and_targets
+from dperm.estimators.apart import made, margins_and_targets
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.margin_bins import DEFAULTS, check_bins
 from dperm.estimators.persons import GroupedRows
@@ -25,9 +25,7 @@ from dperm.evaluation.paying import (
     ONCE,
     Purse,
     check_read,
-    check_unit,
     grouped_rows,
-    persons_of,
     public_rows,
     recorded,
     telling_nothing,
@@ -136,15 +134,13 @@ def evaluate(
     if local:
         if budget is not None or ledger is not None or dataset is not None:
             raise InvalidInput("local figures spend nothing: leave out budget, ledger and dataset.")
-        check_unit(unit, groups, subject.of_persons, local)
-        return _exact(subject, X, y, DEFAULTS[0] if bins is None else bins, persons_of(X, groups))
+        grouped = grouped_rows(subject, X, y, Neighbours.REPLACE_ONE, groups, unit, None)
+        return _exact(subject, X, y, DEFAULTS[0] if bins is None else bins, grouped)
     if not isinstance(budget, Budget):
         raise InvalidInput(NEITHER[0].upper() + NEITHER[1:])
     purse = Purse.checked(ledger, dataset, random_state)
-    if y is not None and not isinstance(y, str):
-        count_rows(X, ledger is not None, y)
-    grouped = grouped_rows(X, groups, purse, subject.of_persons, unit)
-    told, public = public_rows(X, budget, relation, max_rows, purse, grouped)
+    grouped = grouped_rows(subject, X, y, relation, groups, unit, purse)
+    told, public = public_rows(X, budget, relation, max_rows, purse, grouped, y)
     scales = {} if subject.task == "regression" else scales_of(subject)
     plan, gate = (
         plan_for(subject, scales, budget, relation, public, bins, error_bound),

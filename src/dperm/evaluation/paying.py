@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, PrivacyWarning
-from dperm.estimators.apart import count_rows, quoting_nothing
+from dperm.estimators.apart import check_counted, count_rows, quoting_nothing
 from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.design import MOST_ROWS
 from dperm.evaluation.planning import Plan
+from dperm.evaluation.subject import Subject
 from dperm.ledger import Ledger
 from dperm.ledger.units import PERSON, ROW, parse_unit
 from dperm.neighbours import Neighbours
@@ -93,19 +94,26 @@ def check_unit(unit: Any, groups: Any, of_persons: bool, local: bool = False) ->
         raise InvalidInput(_BY_ROW.format(_LOCAL if local else _RELEASED))
 
 
-def grouped_rows(X: Any, groups: Any, purse: Purse, of_persons: bool, unit: Any = None) -> GroupedRows | None:
-    """Which rows belong to which person, where ``groups`` says so; refused where only the model knew."""
-    check_unit(unit, groups, of_persons)
-    return persons_of(X, groups, purse.ledger is not None)
+def grouped_rows(
+    subject: Subject, X: Any, y: Any, relation: Neighbours, groups: Any, unit: Any, purse: Purse | None
+) -> GroupedRows | None:
+    """Which rows belong to which person, where ``groups`` says so; refused where only the model knew.
 
-
-def persons_of(X: Any, groups: Any, paying: bool = False) -> GroupedRows | None:
-    """Which rows belong to which person, by their ids."""
+    Without a purse figures are local. Rows that cannot be counted where they are, or targets of another number, are
+    refused too.
+    """
+    paying = purse is not None and purse.ledger is not None
+    by_person = groups is not None or (subject.of_persons and unit != ROW)
+    if not subject.steps:  # rows of a pipeline are counted as its steps give them
+        apart = Neighbours.ADD_REMOVE if by_person else relation
+        check_counted(X, y, apart, by_person, rows_are_meant=unit == ROW or purse is None)
+    check_unit(unit, groups, subject.of_persons, local=purse is None)
+    n_rows = count_rows(X, paying, y)
     if groups is None:
         return None
     with quoting_nothing():
         grouped = GroupedRows.of(groups)
-        grouped.check_rows(count_rows(X, paying))
+        grouped.check_rows(n_rows)
     return grouped
 
 
@@ -120,12 +128,13 @@ def public_rows(
     max_rows: Any,
     purse: Purse,
     grouped: GroupedRows | None = None,
+    y: Any = None,
 ) -> tuple[int | None, int]:
     """The number of rows, or of persons, where it is public, and a public number that it does not exceed."""
     _check_capacity(relation, max_rows)
     told = None
     if relation is Neighbours.REPLACE_ONE:
-        told = count_rows(X, purse.ledger is not None) if grouped is None else grouped.n_persons
+        told = count_rows(X, purse.ledger is not None, y) if grouped is None else grouped.n_persons
     if told == 0:
         raise InvalidInput("there are no rows to evaluate on.")
     public = told if max_rows is None else max_rows

@@ -119,7 +119,7 @@ def mean_predictions(
     if not isinstance(budget, Budget):
         raise InvalidInput(NEEDS_BUDGET)
     purse = Purse.checked(ledger, dataset, random_state)
-    grouped = grouped_rows(X, groups, purse, subject.of_persons, unit)
+    grouped = grouped_rows(subject, X, None, relation, groups, unit, purse)
     told, _ = public_rows(X, budget, relation, max_rows, purse, grouped)
     plan = Plan(design=means_design(declared.n_cells), budget=budget, neighbours=relation)
     gate = Gate.from_random_state(random_state)
