@@ -22,7 +22,7 @@ def test_the_evaluation_is_audited_like_a_mechanism(capsys):
     assert audited["mechanism"] == "evaluation"
     assert audited["verdict"] == "stands"
     assert audited["ratio"] > 0.5
-    assert len(audited["attacks"]) == audited["replays"]["replays"] == 12
+    assert len(audited["attacks"]) == audited["replays"]["replays"] == 16
     assert control["caught"]
     assert sum("means" in attack["attack"] for attack in audited["attacks"]) == 6
 

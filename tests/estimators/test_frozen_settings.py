@@ -36,6 +36,7 @@ OTHERS = {
     "l2": 0.7,
     "x_norm": 0.01,
     "classes": ["no", "yes"],
+    "positive": 0,
     "fit_intercept": False,
     "max_rows": 9,
     "class_weight": {1: 50.0},

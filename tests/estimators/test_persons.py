@@ -240,7 +240,7 @@ def test_lazy_frank_wolfe_refuses():
 
 
 def test_an_unknown_keyword_is_refused():
-    with pytest.raises(TypeError, match="sample_weight and groups"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'group'"):
         model_of("output").fit(X, Y, group=IDS)
 
 

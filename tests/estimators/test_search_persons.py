@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import KFold
 
 from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
-from dperm.errors import InvalidInput
+from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.persons import GroupedRows
 from dperm.estimators.search import scoring
 from dperm.estimators.search.scoring import METRICS, metric_for
@@ -139,7 +139,7 @@ def test_one_row_each_scores_as_rows_do():
 
 
 def test_what_is_refused_and_when(tmp_path):
-    with pytest.raises(TypeError, match="sample_weight"):
+    with pytest.raises(Unsupported, match="sample_weight"):
         search_of().fit(X, Y, sample_weight=np.ones(N))
     with pytest.raises(InvalidInput, match="1,199 ids for 1,200 rows"):
         search_of().fit(X, Y, groups=IDS[1:])

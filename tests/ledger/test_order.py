@@ -124,18 +124,26 @@ def test_what_does_not_tell_its_shape_is_refused_before_the_charge(ledger):
 def test_a_wrong_shape_is_refused_before_the_charge_and_unread(path, ledger, shape):
     seen = []
     for kind in (classifier, search):
-        with pytest.raises(ValueError, match="Expected|minimum|dim 3"):
+        with pytest.raises(ValueError, match="Expected|minimum|dim 3|inconsistent lengths"):
             kind(ledger).fit(Watched(np.zeros(shape), path, seen), Watched(Y, path, seen))
     assert (seen, ledger.entries()) == ([], [])
 
 
 def test_rows_that_change_their_shape_are_refused(path, ledger):
     for kind in (classifier, search):
-        rows = Watched(X, path, [])
-        rows.shape = (100, 3)
+        rows, labels = Watched(X, path, []), Watched(Y, path, [])
+        rows.shape, labels.shape = (100, 3), (100,)
         with pytest.raises(InvalidInput, match="another shape"):
-            kind(ledger).fit(rows, Y)
+            kind(ledger).fit(rows, labels)
     assert [entry.status for entry in ledger.entries()] == ["void", "void"]
+
+
+@pytest.mark.parametrize("kind", [classifier, search, refitting, with_public_rows])
+def test_targets_of_another_number_are_refused_before_the_charge(path, strict, kind):
+    seen = []
+    with pytest.raises(InvalidInput, match="inconsistent lengths"):
+        kind(strict).fit(Watched(X, path, seen), Watched(Y[:-1], path, seen))
+    assert (seen, strict.entries()) == ([], [])
 
 
 def test_more_rows_than_max_rows_are_found_after_the_charge(tmp_path):
@@ -173,7 +181,6 @@ def test_a_seeded_fit_is_refused_and_not_charged(path, ledger, kind, seed):
 MISSING = np.where(np.arange(360).reshape(120, 3) == 5, np.nan, X)
 WRONG = [
     (MISSING, Y),
-    (X, Y[:-1]),
     (X, np.where(Y == 1, 7, 0)),
     (X.astype(complex), Y),
     (X.astype(str) + "x", Y),
