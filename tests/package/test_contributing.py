@@ -142,7 +142,6 @@ from dperm import PrivateLinearRegression, PrivateLogisticRegression, arithmetic
 from dperm.engine import engine_for, engine_names
 from dperm.mechanisms import mechanism_names, resolve
 
-pytestmark = pytest.mark.system_noise(failing=0)  # in processes of their own
 
 rng = np.random.default_rng(0)
 rows = rng.normal(size=(80, 3)) / 4
