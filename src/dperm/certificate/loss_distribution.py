@@ -7,6 +7,8 @@ error of the transform, which grows with the number of steps, is then relative t
 """
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,12 +87,11 @@ class _Sum:
 
     def __init__(self, parts: list[tuple[Losses, int]]) -> None:
         self.parts = parts
-        self.moments = [self._log_moment(tilt) for tilt in _TILTS]
+        self.moments: dict[float, float] = {}
         self.found: dict[float, tuple[Vector, Vector, Vector]] = {}
 
     def delta(self, epsilon: float) -> float:
-        exponents = [moment - tilt * epsilon for moment, tilt in zip(self.moments, _TILTS, strict=True)]
-        tilt = _TILTS[int(np.argmin(np.maximum(exponents, 2 * _NEGLIGIBLE)))]
+        tilt = _lowest(_TILTS, lambda tilt: max(self._log_moment(tilt) - tilt * epsilon, 2 * _NEGLIGIBLE))
         if tilt not in self.found:
             self.found[tilt] = self._compose(tilt)
         loss, mass, log_weight = self.found[tilt]
@@ -99,7 +100,9 @@ class _Sum:
         return min(max(found, 0.0), 1.0)
 
     def _log_moment(self, order: float) -> float:
-        return sum(count * losses.log_moment(order) for losses, count in self.parts)
+        if order not in self.moments:
+            self.moments[order] = sum(count * losses.log_moment(order) for losses, count in self.parts)
+        return self.moments[order]
 
     def _compose(self, tilt: float) -> tuple[Vector, Vector, Vector]:
         """The grid, the weighted masses on it and the logarithms of what takes the weights off again.
@@ -128,7 +131,22 @@ class _Sum:
         """Chernoff's bound: the weighted sum of the losses, times ``sign``, is larger with a chance below 1e-18."""
         here = self._log_moment(tilt)
         orders: list[float] = np.geomspace(0.05, max(500.0, 8 * tilt), 32).tolist()
-        return min((self._log_moment(tilt + sign * s) - here - _NEGLIGIBLE) / s for s in orders)
+
+        def reach(order: float) -> float:
+            return (self._log_moment(tilt + sign * order) - here - _NEGLIGIBLE) / order
+
+        return reach(_lowest(orders, reach))
+
+
+def _lowest(places: list[float], value: Callable[[float], float]) -> float:
+    """The first place of the lowest value, for values that fall and then rise; both functions here do.
+
+    A log-moment is convex in its order, so that its difference to a line is too, and its mean slope from a point below
+    it falls up to the tangent and rises from there. The first place from which the values do not fall is the answer.
+    """
+    return places[
+        bisect_left(range(len(places) - 1), True, key=lambda k: value(places[k + 1]) >= value(places[k]))
+    ]
 
 
 def _on_grid(losses: Losses, width: float) -> tuple[Vector, Vector]:
