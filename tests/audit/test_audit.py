@@ -6,6 +6,7 @@ Attacks are seeded; a false alarm has a probability of one in a million for each
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,6 +29,7 @@ from dperm.audit.examination import (
 )
 from dperm.audit.figure import draw_audit
 from dperm.audit.noise_check import check_noise, signs_agree
+from dperm.audit.replay import replay_all
 from dperm.audit.results import BROKEN, INCONCLUSIVE, STANDS, ControlResult
 from dperm.audit.worst_cases import LINEAR, attacks_on, audited_names
 from dperm.cli.audit import audit as command
@@ -79,6 +81,12 @@ class BareIntercept(OutputGD):
 def processes_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes that start dperm have a test of their own; here all noise comes from the stream of the test."""
     monkeypatch.setattr("dperm.audit.examination.noise_differs_between_processes", lambda: True)
+
+
+@pytest.fixture(autouse=True)
+def few_replays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replays of registered mechanisms have a test of their own (test_replay.py)."""
+    monkeypatch.setattr(examination, "replay_all", partial(replay_all, share=12))
 
 
 @pytest.mark.parametrize("name", audited_names())

@@ -117,8 +117,20 @@ def test_a_hidden_branch_is_bounded_by_the_attacker_who_sees_it(branches, thresh
 class Costlier(GaussianProfile):
     """A profile with a formula of its own."""
 
-    def log_delta(self, epsilon):
-        return min(0.0, super().log_delta(epsilon) + 1.0)
+    def log_deltas(self, epsilons):
+        return np.minimum(0.0, super().log_deltas(epsilons) + 1.0)
+
+
+def test_a_profile_overrides_the_one_formula_that_all_others_are_taken_from():
+    with pytest.raises(TypeError, match="must override log_deltas"):
+        type("Half", (GaussianProfile,), {"log_delta": lambda self, epsilon: -1.0})
+    own = Costlier.gaussian(0.5)
+    for epsilon in (0.0, 0.3, 2.0):
+        assert (
+            own.deltas(np.array([epsilon]))[0]
+            == own.delta(epsilon)
+            > GaussianProfile.gaussian(0.5).delta(epsilon)
+        )
 
 
 def test_a_profile_with_its_own_formula_is_not_taken_for_one_gaussian():

@@ -114,7 +114,7 @@ def compose(costs: Iterable[Cost]) -> Cost:
 def _sampled(profile: GaussianProfile, at: float) -> SampledCurve:
     top = min(profile.epsilon(TAIL), _LARGEST_EPSILON)
     epsilons = sorted({0.0, float(at), *np.linspace(0.0, max(top, at), CURVE_POINTS).tolist()})
-    deltas = np.minimum.accumulate([profile.delta(epsilon) for epsilon in epsilons])
+    deltas = np.minimum.accumulate(profile.deltas(np.array(epsilons)))
     return SampledCurve(tuple(epsilons), tuple(deltas.tolist()))
 
 

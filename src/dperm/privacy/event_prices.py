@@ -114,7 +114,7 @@ def _concentrated_deltas(rho: float, epsilon: FloatArray) -> FloatArray:
 def _profile_curve(profile: GaussianProfile) -> Curve:
     def delta(epsilon: FloatArray) -> FloatArray:
         blocks = np.array_split(epsilon, 1 + epsilon.size * profile.mu.size // _BLOCK)
-        logs = np.concatenate([profile._log_deltas(block) for block in blocks])
+        logs = np.concatenate([profile.log_deltas(block) for block in blocks])
         return np.asarray(np.exp(logs) * (1 + 1e-15))
 
     return Curve(delta, profile.epsilon(TAIL))

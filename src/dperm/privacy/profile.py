@@ -76,6 +76,12 @@ class GaussianProfile:
             value.flags.writeable = False
             object.__setattr__(self, name, value)
 
+    def __init_subclass__(cls) -> None:
+        if "log_delta" in vars(cls):
+            raise TypeError(
+                f"{cls.__name__} must override log_deltas, which log_delta and deltas are taken from."
+            )
+
     @classmethod
     def gaussian(cls, mu: float) -> "GaussianProfile":
         """One Gaussian release, or any composition of them with root-sum-square ``mu``."""
@@ -108,9 +114,10 @@ class GaussianProfile:
         epsilon = float(epsilon)
         if not 0 <= epsilon < math.inf:
             raise InvalidInput(f"epsilon must be a finite number of at least 0; got {epsilon!r}.")
-        return float(self._log_deltas(np.array([epsilon]))[0])
+        return float(self.log_deltas(np.array([epsilon]))[0])
 
-    def _log_deltas(self, epsilons: FloatArray) -> FloatArray:
+    def log_deltas(self, epsilons: FloatArray) -> FloatArray:
+        """The same for a vector of finite epsilons of at least 0."""
         # The difference is rounded down; it is exact when it is zero or when the offset is.
         left = epsilons[:, None] - self.offset
         left = np.where((self.offset > 0) & (left > 0), np.nextafter(left, 0), left)
@@ -122,10 +129,11 @@ class GaussianProfile:
 
     def delta(self, epsilon: float) -> float:
         """Smallest delta we can prove at ``epsilon``."""
-        log_delta = self.log_delta(epsilon)
-        if log_delta == -math.inf:
-            return 0.0
-        return max(math.exp(log_delta), math.nextafter(0.0, 1.0))
+        return _exp_up(self.log_delta(epsilon))
+
+    def deltas(self, epsilons: FloatArray) -> FloatArray:
+        """The same for a vector of finite epsilons of at least 0."""
+        return np.array([_exp_up(log_delta) for log_delta in self.log_deltas(epsilons).tolist()])
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon we can prove at ``delta`` (to a relative 1e-10, rounded up); may be infinite."""
@@ -165,6 +173,11 @@ def log_gaussian_delta(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
     np.copyto(log_delta, -1e299, where=far)
     np.copyto(log_delta, -np.inf, where=mu == 0)
     return np.minimum(log_delta, 0.0)
+
+
+def _exp_up(log_delta: float) -> float:
+    """The exponential, above 0 unless delta is 0."""
+    return 0.0 if log_delta == -math.inf else max(math.exp(log_delta), math.nextafter(0.0, 1.0))
 
 
 def _mills(x: FloatArray) -> FloatArray:

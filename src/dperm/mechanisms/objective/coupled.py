@@ -71,41 +71,44 @@ class CoupledProfile(GaussianProfile):
         segments = tuple(segment.scaled(factor) for segment in self.segments)
         return replace(self, mu=self.mu * factor, segments=segments, composed=self.composed * factor)
 
-    def log_delta(self, epsilon: float) -> float:
-        by_vertices = super().log_delta(epsilon)
-        by_segments = [self._segment(float(epsilon), segment) for segment in self.segments]
-        return min(by_vertices, float(np.logaddexp.reduce(by_segments)) + RELATIVE_MARGIN)
+    def log_deltas(self, epsilons: Vector) -> Vector:
+        by_segments = [self._by_segment(epsilons, segment) for segment in self.segments]
+        together = np.logaddexp.reduce(by_segments, axis=0) + RELATIVE_MARGIN
+        return np.asarray(np.minimum(super().log_deltas(epsilons), together))
 
-    def _segment(self, epsilon: float, segment: Segment) -> float:
+    def _by_segment(self, epsilons: Vector, segment: Segment) -> Vector:
         """Every gap from 0 to what is left of epsilon gives a bound; the best of ever finer grids."""
-        left = epsilon - segment.shift
-        if left < 0:
-            return 0.0
-        low, high = 0.0, math.sqrt(min(self.bulge, left))
-        found = math.inf
+        left = epsilons - segment.shift
+        largest = np.minimum(self.bulge, np.maximum(left, 0.0))
+        low, high = np.zeros_like(left), np.sqrt(largest)
+        found = np.full_like(left, math.inf)
+        each = np.arange(len(left))
         for _ in range(_LOOKS):
-            roots = np.linspace(low, high, _CANDIDATES)
-            bounds = self._with_gaps(epsilon, segment, np.minimum(roots**2, min(self.bulge, left)))
-            best = int(np.argmin(bounds))
-            found = min(found, float(bounds[best]))
-            low, high = float(roots[max(best - 1, 0)]), float(roots[min(best + 1, _CANDIDATES - 1)])
-            if low == high:
+            roots = np.linspace(low, high, _CANDIDATES, axis=1)
+            bounds = self._with_gaps(epsilons[:, None], segment, np.minimum(roots**2, largest[:, None]))
+            best = np.argmin(bounds, axis=1)
+            found = np.minimum(found, bounds[each, best])
+            low, high = (
+                roots[each, np.maximum(best - 1, 0)],
+                roots[each, np.minimum(best + 1, _CANDIDATES - 1)],
+            )
+            if (low == high).all():
                 break
-        return found
+        return np.where(left < 0, 0.0, found)
 
-    def _with_gaps(self, epsilon: float, segment: Segment, gaps: Vector) -> Vector:
+    def _with_gaps(self, epsilons: Vector, segment: Segment, gaps: Vector) -> Vector:
         """The start exceeds epsilon less the gap, or the ends are the only vertices that count, at this offset."""
-        left, ends, tails = self._around(epsilon, segment, gaps)
-        at_ends = np.logaddexp.reduce(log_gaussian_delta(np.maximum(left, 0.0)[:, None], ends), axis=1)
+        left, ends, tails = self._around(epsilons, segment, gaps)
+        at_ends = np.logaddexp.reduce(log_gaussian_delta(np.maximum(left, 0.0)[..., None], ends), axis=-1)
         at_start = [
-            log_tail(epsilon - segment.shift - gaps, tail) + math.log(segment.count) for tail in tails
+            log_tail(epsilons - segment.shift - gaps, tail) + math.log(segment.count) for tail in tails
         ]
         return np.asarray(np.logaddexp.reduce([np.where(left < 0, 0.0, at_ends), *at_start]))
 
-    def _around(self, epsilon: float, segment: Segment, gaps: Vector) -> tuple[Vector, Vector, list[float]]:
+    def _around(self, epsilons: Vector, segment: Segment, gaps: Vector) -> tuple[Vector, Vector, list[float]]:
         """What each gap leaves of epsilon, and the parameters of the ends and of the start, all releases together."""
         offset = (math.sqrt(self.bulge) - np.sqrt(gaps)) ** 2 + 1e-14 * self.bulge
-        left = np.where(gaps < self.bulge, np.nextafter(epsilon - offset, -math.inf), epsilon)
+        left = np.where(gaps < self.bulge, np.nextafter(epsilons - offset, -math.inf), epsilons)
         ends = np.array([hypot_up(end, self.composed) for end in segment.ends])
         tails = [hypot_up(segment.start, self.composed)]
         if segment.start > 0 and self.composed > 0:

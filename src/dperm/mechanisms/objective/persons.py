@@ -27,32 +27,33 @@ _LARGE = 20.0  # beyond it a bound by a continued fraction is as good as the dif
 class PersonsProfile(CoupledProfile):
     """As ``CoupledProfile``, with mean excesses in place of the cost of Gaussian releases; there may be no segment."""
 
-    def log_delta(self, epsilon: float) -> float:
-        left = np.nextafter(float(epsilon) - self.offset[0], -math.inf) if self.offset[0] > 0 else epsilon
-        found = 0.0 if left < 0 else float(np.logaddexp.reduce(log_mean_excess(float(left), self.mu[0])))
+    def log_deltas(self, epsilons: Vector) -> Vector:
+        left = np.nextafter(epsilons - self.offset[0], -math.inf) if self.offset[0] > 0 else epsilons
+        excess = np.logaddexp.reduce(log_mean_excess(np.maximum(left, 0.0)[:, None], self.mu[0]), axis=1)
+        found = np.where(left < 0, 0.0, excess)
         if self.segments:
-            by_segments = [self._segment(float(epsilon), segment) for segment in self.segments]
-            found = min(found, float(np.logaddexp.reduce(by_segments)))
-        return min(0.0, found + RELATIVE_MARGIN)
+            by_segments = [self._by_segment(epsilons, segment) for segment in self.segments]
+            found = np.minimum(found, np.logaddexp.reduce(by_segments, axis=0))
+        return np.minimum(0.0, found + RELATIVE_MARGIN)
 
-    def _with_gaps(self, epsilon: float, segment: Segment, gaps: Vector) -> Vector:
+    def _with_gaps(self, epsilons: Vector, segment: Segment, gaps: Vector) -> Vector:
         """As for rows; where the start is far out, the loss is above the larger end by a quarter of the bulge at most.
 
         On a segment of a loss that falls towards one end that may be the start itself, which then counts too.
         """
-        left, ends, tails = self._around(epsilon, segment, gaps)
-        at_ends = np.logaddexp.reduce(log_mean_excess(np.maximum(left, 0.0)[:, None], ends), axis=1)
+        left, ends, tails = self._around(epsilons, segment, gaps)
+        at_ends = np.logaddexp.reduce(log_mean_excess(np.maximum(left, 0.0)[..., None], ends), axis=-1)
         parts = [np.where(left < 0, 0.0, at_ends)]
         if self.bulge > 0:
             weight = math.log(segment.count * self.bulge / 4)
-            parts += [log_tail(epsilon - segment.shift - gaps, tail) + weight for tail in tails]
+            parts += [log_tail(epsilons - segment.shift - gaps, tail) + weight for tail in tails]
         if not segment.both_ends:
             start = np.array([hypot_up(segment.start, self.composed)])
-            parts.append(np.broadcast_to(log_mean_excess(np.array(epsilon), start), gaps.shape))
+            parts.append(np.broadcast_to(log_mean_excess(epsilons, start), gaps.shape))
         return np.asarray(np.logaddexp.reduce(parts))
 
 
-def log_mean_excess(t: Vector | float, mu: Vector) -> Vector:
+def log_mean_excess(t: Vector, mu: Vector) -> Vector:
     r"""Upper bound on the logarithm of :math:`\mathbb E(\ell - t)_+` for :math:`\ell \sim N(\mu^2/2, \mu^2)`, t >= 0.
 
     With :math:`\tau = t/\mu - \mu/2` and the Mills ratio M it is :math:`\mu\varphi(\tau)(1 - \tau M(\tau))`, and the
