@@ -35,40 +35,31 @@ def checks(found: list[ReplayReport]) -> set[str]:
 
 
 @pytest.mark.parametrize("control", FOR_REPLAY, ids=lambda control: control.name)
-def test_the_fault_is_found_by_its_check(control: Control) -> None:
-    assert control.check in checks(reports(control, control.mechanism))
-
-
-@pytest.mark.parametrize(
-    "control", [c for c in FOR_REPLAY if c.check in ("distance", "price")], ids=lambda control: control.name
-)
-def test_a_fault_in_the_distance_or_the_price_alone_shows_nowhere_else(control: Control) -> None:
-    assert checks(reports(control, control.mechanism)) <= {control.check, "plan"}
-
-
-@pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
-def test_no_control_is_refused(control: Control) -> None:
-    """They run as mechanisms do, several jobs at once too, so that it is the fault that is found."""
-    assert "refused" not in checks(reports(control, control.mechanism))
-
-
-@pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
-def test_what_it_was_broken_from_passes(control: Control) -> None:
+def test_a_fault_is_found_by_its_check_and_what_it_was_broken_from_passes(control: Control) -> None:
+    """Controls run as mechanisms do, several jobs at once too, so that it is the fault that is found."""
+    found = checks(reports(control, control.mechanism))
+    assert control.check in found
+    assert "refused" not in found
+    if control.check in ("distance", "price"):  # it shows nowhere else
+        assert found <= {control.check, "plan"}
     assert [str(report) for report in reports(control, control.healthy) if not report.passed] == []
 
 
+TRACES = {
+    "noise too small by the root of two": {"price"},
+    "noise from a seed of one byte": {"outcome"},
+    "all classes share their noise": {"outcome", "plan"},
+    "noisy minimum with the wrong sign": {"plan"},
+}
+
+
 @pytest.mark.parametrize("control", FOR_AUDIT, ids=lambda control: control.name)
-def test_faults_of_the_noise_keep_the_distance(control: Control) -> None:
+def test_faults_of_the_noise_keep_the_distance_and_leave_a_trace(control: Control) -> None:
     """They are for a statistical audit: values before the noise are as close as declared."""
-    assert "distance" not in checks(reports(control, control.mechanism))
-
-
-def test_most_faults_of_the_noise_leave_a_trace_all_the_same() -> None:
-    found = {control.name: checks(reports(control, control.mechanism)) for control in FOR_AUDIT}
-    assert "price" in found["noise too small by the root of two"]
-    assert "outcome" in found["noise from a seed of one byte"]
-    assert {"outcome", "plan"} <= found["all classes share their noise"]
-    assert "plan" in found["noisy minimum with the wrong sign"]
+    found = checks(reports(control, control.mechanism))
+    assert not found & {"distance", "refused"}
+    assert TRACES[control.name] <= found
+    assert [str(report) for report in reports(control, control.healthy) if not report.passed] == []
 
 
 class _TwiceReleased(OutputGD):

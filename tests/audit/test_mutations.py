@@ -1,6 +1,7 @@
 """Every mutation takes effect while it is applied and leaves nothing behind; `make audit` runs the whole self-test."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,19 @@ import dperm.audit.self_test
 import dperm.mechanisms.gradient.frank_wolfe
 import dperm.mechanisms.output.descent
 import dperm.mechanisms.output.output
+from dperm.audit import examination
 from dperm.audit.mutation import EXAMPLE, Mutation, every_private
+from dperm.audit.replay import replay_all
 from dperm.audit.results import INCONCLUSIVE
 from dperm.audit.self_test import CRASHED, REFUSED, load_mutations, self_test, trial
 from dperm.cli.audit import audit as command
 from dperm.errors import InvalidInput
 
 MUTATIONS = load_mutations()
+few_replays = partial(replay_all, share=6)
 RUNS = 2000
 HARMLESS = """
+from dperm.audit import examination
 from dperm.audit.mutation import EXAMPLE, Mutation
 
 CORNER = "dperm.mechanisms.gradient.frank_wolfe.corner_sensitivity"
@@ -129,7 +134,8 @@ def test_names_that_nobody_knows_are_refused(folder):
         next(self_test(folder, mechanisms=["none"]))
 
 
-def test_a_trial_tells_apart_what_is_noticed_and_what_is_not(folder):
+def test_a_trial_tells_apart_what_is_noticed_and_what_is_not(folder, monkeypatch):
+    monkeypatch.setattr(examination, "replay_all", few_replays)
     found = {
         name: trial(folder, name, "frank-wolfe", RUNS, 0)
         for name in (None, "harmless", "halved", "negative", "raises")
@@ -143,6 +149,7 @@ def test_a_trial_tells_apart_what_is_noticed_and_what_is_not(folder):
 @pytest.mark.system_noise(failing=1e-9)
 def test_the_command_fails_and_says_what_was_missed(folder, monkeypatch):
     monkeypatch.setattr(dperm.audit.self_test, "_in_fresh_process", trial)
+    monkeypatch.setattr(examination, "replay_all", few_replays)
     asked = [
         "frank-wolfe",
         "--self-test",

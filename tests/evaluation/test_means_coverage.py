@@ -19,8 +19,10 @@ def least(share, runs):
     return binom.ppf(1e-4, runs, share) / runs
 
 
-@pytest.mark.parametrize(("n", "epsilon"), CELLS)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "n", "epsilon"),
+    [(shape, *CELLS[k]) for i, shape in enumerate(SHAPES) for k in range(i % 2, 6, 2)],
+)
 def test_intervals_hold_the_mean_of_the_population_and_that_of_the_rows(shape, n, epsilon):
     given, people, rows, _ = coverage(shape, n, epsilon, SHORT)
     assert given > 0.95

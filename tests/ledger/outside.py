@@ -1,4 +1,4 @@
-"""What other processes do to a ledger. Run as a script with one step; prints what came of it.
+"""What other processes do to a ledger: one step each, and what came of it.
 
 A refusal of dperm is printed, as a user would see it; anything else is a failure of the test.
 """
@@ -6,12 +6,15 @@ A refusal of dperm is printed, as a user would see it; anything else is a failur
 import os
 import signal
 import sys
+from multiprocessing import get_all_start_methods, get_context
 
 import numpy as np
 
 from dperm import Ledger, PrivateLogisticRegression, PrivateSearchCV
 from dperm.errors import BudgetExceeded, DpermError
 from dperm.models import load_model, save_model
+
+IMPORTED = ["dperm.models", "dperm.estimators.classifier", "dperm.estimators.search", "dperm.engine.dense"]
 
 rng = np.random.default_rng(1)
 X = rng.normal(size=(200, 3)) / 2
@@ -67,8 +70,23 @@ def die_in_command(path, data, schema, output):
     run([*words, "--ledger", path, "--output", output])
 
 
-if __name__ == "__main__":
-    try:
-        globals()[sys.argv[1]](*sys.argv[2:])
-    except (DpermError, BudgetExceeded) as error:
-        print("refused:", error)
+def run_step(printed, step, *words):
+    with open(printed, "w") as sys.stdout:
+        try:
+            globals()[step](*words)
+        except (DpermError, BudgetExceeded) as error:
+            print("refused:", error)
+
+
+def in_another_process(printed, step, *words):
+    """The exit code of a process that does one step; what it says is printed to a file.
+
+    Where the system can, the process is a copy of one that has imported dperm and done nothing.
+    """
+    context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
+    if context.get_start_method() == "forkserver":
+        context.set_forkserver_preload(IMPORTED)
+    process = context.Process(target=run_step, args=(str(printed), step, *map(str, words)))
+    process.start()
+    process.join(600)
+    return process.exitcode

@@ -2,32 +2,26 @@
 
 import shutil
 import signal
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from outside import in_another_process
 
 from dperm import Ledger
 from dperm.cli.app import run
 
 pytestmark = pytest.mark.system_noise(failing=0)  # in processes of their own
 
-SCRIPT = Path(__file__).with_name("outside.py")
-
-
-def outside(*words):
-    done = subprocess.run(
-        [sys.executable, SCRIPT, *map(str, words)], capture_output=True, text=True, timeout=600, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
     """The steps of somebody who wants to spend 0.9 of 1.0 again and again, and what they were told."""
     folder = tmp_path_factory.mktemp("ledgers")
+
+    def outside(*words):
+        assert in_another_process(folder / "printed", *words) == 0
+        return (folder / "printed").read_text().strip()
+
     path, old, copy = folder / "budget.db", folder / "old.db", folder / "copy.db"
     first, again, second = (folder / name for name in ("first.json", "again.json", "second.json"))
     told = {"folder": folder, "create": outside("create", path)}
@@ -107,9 +101,7 @@ def test_who_dies_at_the_first_row_has_paid(tmp_path, step):
     )
     Ledger.create(path, epsilon=1.0, delta=1e-6)
     more = (data, schema, tmp_path / "model.json") if step == "die_in_command" else ()
-    words = [sys.executable, SCRIPT, step, path, *more]
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr
+    assert in_another_process(tmp_path / "printed", step, path, *more) == -signal.SIGKILL
     ledger = Ledger(path)
     assert [entry.status for entry in ledger.entries()] == ["open"]
     assert ledger.spent() == pytest.approx(0.5, rel=1e-3)

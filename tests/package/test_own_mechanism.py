@@ -28,6 +28,7 @@ def run_all(page: Path) -> None:
             printed = test_docs_code.printed_by(block, namespace, page)
 
 
+@pytest.mark.slow
 @pytest.mark.system_noise(failing=0)
 def test_the_page_runs(tmp_path, monkeypatch):
     test_docs_code.readers_files.__wrapped__(tmp_path, monkeypatch)

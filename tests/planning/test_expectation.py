@@ -15,6 +15,7 @@ def study():
     return {metric: Cells.of(metric, rows) for metric in METRICS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 def test_the_constants_are_made_from_the_study(study, metric):
     made, kept = fit_curve(study[metric]), loss_curve(metric)
@@ -24,6 +25,7 @@ def test_the_constants_are_made_from_the_study(study, metric):
     assert made.studied == kept.studied
 
 
+@pytest.mark.slow
 def test_bands_hold_for_most_tables_that_were_left_out(study):
     """The bar: 80 % of the tables for accuracy; the others are held to it as well."""
     for metric in METRICS:
@@ -33,6 +35,7 @@ def test_bands_hold_for_most_tables_that_were_left_out(study):
         assert {"cells": round(held.mean, 3), "sets": round(held.sets, 3)} == constants()["left_out"][metric]
 
 
+@pytest.mark.slow
 def test_bands_of_half_the_width_do_not_hold(study):
     for metric in METRICS:
         narrow = coverage(study[metric], width=0.5)

@@ -161,7 +161,7 @@ def _kind(plan: Plan) -> tuple[object, ...]:
     return facts.loss.name, facts.neighbours, plan.standardisation is None, plan.inference is None
 
 
-def require_replay(names: Sequence[str] | None = None, thorough: bool = False) -> int:
+def require_replay(names: Sequence[str] | None = None, thorough: bool = False, share: int = 1) -> int:
     """Replay mechanisms, all registered ones by default, and return how many replays passed.
 
     Raises
@@ -169,7 +169,7 @@ def require_replay(names: Sequence[str] | None = None, thorough: bool = False) -
     NotCertified
         If a single check failed. The message lists what was found.
     """
-    reports = list(replay_all(names, thorough=thorough))
+    reports = list(replay_all(names, thorough=thorough, share=share))
     broken = [str(report) for report in reports if not report.passed]
     if broken:
         raise NotCertified(f"{len(broken)} of {len(reports)} replays failed:\n" + "\n".join(broken))
