@@ -40,7 +40,7 @@ MUTATIONS = (
                 "dp-svrg",
             )
         ),
-        changes={"dperm.privacy.profile.GaussianProfile._log_deltas": half_delta},
+        changes={"dperm.privacy.profile.GaussianProfile.log_deltas": half_delta},
         probe=lambda: gaussian_mu(EXAMPLE_BUDGET),
     ),
     Mutation(
