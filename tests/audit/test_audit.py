@@ -135,7 +135,7 @@ def test_a_registered_mechanism_is_audited_and_stands(monkeypatch: pytest.Monkey
     register(monkeypatch, Toy)
     found = audit("toy", runs=6000, confidence=SURE)
     assert found.verdict == STANDS, found.faults
-    assert found.replays.replays > 5
+    assert found.replays.replays > 3
     assert 0.3 < found.ratio < 1.0
     assert "toy" in audited_names()
 
