@@ -113,7 +113,7 @@ class Toy(OutputGD):
 def test_a_broken_mechanism_is_caught_once_it_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry._MECHANISMS, "toy", Toy)
     assert "toy" in mechanism_names()
-    with pytest.raises(NotCertified, match=r"toy, linear loss.*outcome: the same releases led to weights"):
+    with pytest.raises(NotCertified, match=r"toy, .* loss.*outcome: the same releases led to weights"):
         require_replay(["toy"], share=4)
 
 
