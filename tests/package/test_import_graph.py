@@ -17,7 +17,6 @@ SETTINGS = """
 package = "tiny"
 layers = [["low", "beside"], ["high"]]
 longest_module = 9
-median_module = 9
 copied_nodes = 20
 own_formulas = ["tiny.high.routes"]
 """
@@ -94,7 +93,6 @@ def test_the_small_package_keeps_all_rules(tiny):
             "tiny.high.user:1 takes A from tiny.low._in",
         ),
         ("short modules", {"low.py": "\n" * 10}, "tiny.low has 10 lines, more than 9"),
-        ("short modules", dict.fromkeys(KEPT, "\n" * 9), "the median is to be below 9"),
         (
             "no logic twice",
             {"low.py": LOGIC.format(name="h", x="u", y="w")},

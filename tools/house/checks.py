@@ -3,7 +3,6 @@
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from statistics import median
 
 from house.copies import copied
 from house.modules import Module, targets
@@ -19,7 +18,6 @@ class Rules:
     layers: tuple[frozenset[str], ...]
     """Parts from the bottom to the top: a part may import itself and those of lower layers."""
     longest_module: int
-    median_module: int
     copied_nodes: int
     own_formulas: tuple[str, ...]
     """Packages that repeat what stands elsewhere on purpose, to check it."""
@@ -129,9 +127,6 @@ def long_modules(modules: Modules, rules: Rules) -> Iterator[str]:
     for module in modules.values():
         if module.lines > rules.longest_module:
             yield f"{module.name} has {module.lines} lines, more than {rules.longest_module}"
-    middle = median(module.lines for module in modules.values())
-    if middle >= rules.median_module:
-        yield f"half of the modules have {middle:g} lines or more; the median is to be below {rules.median_module}"
 
 
 def copies(modules: Modules, rules: Rules) -> Iterator[str]:
