@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from certified_models import CASES, NO_GUARANTEE, document_of, sealed
 
-from dperm import DPGD, PrivateLogisticRegression
+from dperm import PrivateLogisticRegression
 from dperm.certificate import verify
 from dperm.certificate.facts import Facts, grid_exponent
 from dperm.certificate.statement import model_digest
 from dperm.certificate.verdict import FORMULA, REPLANNED, SECOND, STRUCTURE
+from dperm.mechanisms import DPGD
 from dperm.models import read_document, save_model
 
 GUARANTEED = [case for case in CASES if case not in NO_GUARANTEE]

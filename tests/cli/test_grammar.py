@@ -2,10 +2,9 @@
 
 import pytest
 
-from dperm import DPGD, RSGD, BoltOn
 from dperm.cli.grammar import read_entrant, read_grid, read_mechanism, settings_of
 from dperm.errors import InvalidInput
-from dperm.mechanisms import mechanism_names, resolve
+from dperm.mechanisms import DPGD, RSGD, BoltOn, mechanism_names, resolve
 
 
 @pytest.mark.parametrize(

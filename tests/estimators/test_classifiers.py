@@ -12,8 +12,9 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from dperm import RSGDAR, NoPrivacy, Output, PrivateLinearSVC, PrivateLogisticRegression
+from dperm import PrivateLinearSVC, PrivateLogisticRegression
 from dperm.errors import DpermError, InvalidInput, NotCertified
+from dperm.mechanisms import RSGDAR, NoPrivacy, Output
 from dperm.problem import INTERCEPT_SCALE
 
 ESTIMATORS = [PrivateLogisticRegression, PrivateLinearSVC]

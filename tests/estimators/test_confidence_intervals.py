@@ -211,7 +211,7 @@ def test_descent_that_stopped_early_says_so():
         delta=1e-6,
         classes=[False, True],
         inference=True,
-        mechanism=dperm.DPGD(steps=3),
+        mechanism=dperm.mechanisms.DPGD(steps=3),
         random_state=0,
     ).fit(X, y)
     with pytest.raises(Unsupported, match="stopped before"):

@@ -9,9 +9,9 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-from dperm import RSGDAR, NoPrivacy, Output
 from dperm.errors import DpermError, InvalidInput, Unsupported
 from dperm.estimators.linear import PrivateLinearRegression
+from dperm.mechanisms import RSGDAR, NoPrivacy, Output
 from dperm.mechanisms.statistics.adassp import AdaSSP
 from dperm.problem import INTERCEPT_SCALE
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from dperm import RSGDAR, NoPrivacy, Output, PrivateLinearSVC, PrivateLogisticRegression
+from dperm import PrivateLinearSVC, PrivateLogisticRegression
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Softmax
+from dperm.mechanisms import RSGDAR, NoPrivacy, Output
 from dperm.models import load_model, save_model
 
 N, FEATURES, CLASSES = 6000, 5, 4

@@ -21,7 +21,7 @@ MODELS = {
     "linear": PrivateLogisticRegression(classes=[0, 1], **EASY).fit(X, Y),
     "bounded": PrivateLogisticRegression(mechanism="output", l2=0.1, classes=[0, 1], **EASY).fit(X, Y),
     "standardised": PrivateLogisticRegression(
-        mechanism=dperm.DPGD(standardise="bounded"), classes=[0, 1], **EASY
+        mechanism=dperm.mechanisms.DPGD(standardise="bounded"), classes=[0, 1], **EASY
     ).fit(X, Y),
     "softmax": PrivateLogisticRegression(classes=[0, 1, 2], **EASY).fit(X, THREE),
     "regression": PrivateLinearRegression(y_range=(-1, 1), **EASY).fit(X, X[:, 0]),

@@ -150,7 +150,7 @@ def model_texts() -> tuple[bytes, ...]:
         "bolt-on",
         "frank-wolfe",
         "none",
-        dperm.DPGD(steps=5),
+        dperm.mechanisms.DPGD(steps=5),
     ]
     cases: list[tuple[Any, Any]] = [(PrivateLogisticRegression(mechanism=name), signs) for name in logistic]
     cases += [
@@ -162,7 +162,12 @@ def model_texts() -> tuple[bytes, ...]:
             ),
             numbers,
         ),
-        (PrivateLogisticRegression(mechanism=dperm.NoisySGD(epochs=2, batch_size=20), random_state=1), signs),
+        (
+            PrivateLogisticRegression(
+                mechanism=dperm.mechanisms.NoisySGD(epochs=2, batch_size=20), random_state=1
+            ),
+            signs,
+        ),
     ]
     texts = []
     path = Path(os.devnull)

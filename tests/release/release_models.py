@@ -7,10 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dperm import (
-    DPGD,
-    FrankWolfe,
     Ledger,
-    Output,
     PrivateLinearRegression,
     PrivateLinearSVC,
     PrivateLogisticRegression,
@@ -19,6 +16,7 @@ from dperm import (
 )
 from dperm.datasets import Schema
 from dperm.errors import PrivacyWarning
+from dperm.mechanisms import DPGD, FrankWolfe, Output
 from noise_stream import kept
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
