@@ -11,10 +11,10 @@ from certified_models import document_of
 from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
 from dperm.certificate import verify
 from dperm.cli.app import run
-from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.mechanisms import Output
 from dperm.models import load_model, read_document, read_model, save_model
+from dperm.schema import Schema
 from noise_stream import kept
 
 RNG = np.random.default_rng(0)

@@ -16,11 +16,11 @@ from sklearn.pipeline import make_pipeline
 from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression, PublicEncoder
 from dperm.cli.app import run
 from dperm.data import FolderShards, converted, open_shards, write_shards
-from dperm.datasets import Schema, encode_codes, encode_target
 from dperm.engine import MappedRows, Table
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
 from dperm.row_map import RowMap
+from dperm.schema import Schema, encode_codes, encode_target
 
 MECHANISMS = ("auto", "dp-gd", "rsgd-ar", "ssp")
 FACTS = {"epsilon": 1.0, "delta": 1e-5, "random_state": 7}

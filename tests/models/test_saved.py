@@ -8,11 +8,11 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from dperm import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, __version__
-from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.mechanisms import DPGD, RSGD, RSGDAR, BoltOn, NoPrivacy
 from dperm.models import files, load_model, read_model, save_model
 from dperm.models.atomic import atomic_path
+from dperm.schema import Schema
 
 SCHEMA = Schema.from_dict(
     {

@@ -10,13 +10,13 @@ from release_models import ANSWERS, HOSTILE, MODELS, PRIVATE, SCHEMA, model_file
 from well_formed import parsed
 
 from dperm.certificate.numerals import one_in, written
-from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.ledger import Ledger
 from dperm.privacy.cost import Cost, compose
 from dperm.release import Deployment, page, read_release, text
 from dperm.release.spending import spending_of
 from dperm.release.words import composition
+from dperm.schema import Schema
 
 OLDER = Path(__file__).parents[1] / "models" / "files"
 TOLD = Deployment.from_dict(ANSWERS)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dperm.cli.data import Announced, check_target, declared, is_named
-from dperm.datasets import Schema, look_at
+from dperm.schema import Schema, look_at
 
 MANY_CELLS = 2**26
 """Cells of a file from which on it is fitted through shards, by the public numbers of its rows and columns."""

@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.cli.suggest import did_you_mean
-from dperm.datasets import Schema
-from dperm.datasets.columns import NUMBERS, TEXT, arrow_columns, kind_of
-from dperm.datasets.expansion import Feature
-from dperm.datasets.features import Categorical
-from dperm.datasets.hashed import Hashed
-from dperm.datasets.numeric import Numeric
-from dperm.datasets.places import level_codes
 from dperm.errors import InvalidInput
+from dperm.schema import Schema
+from dperm.schema.columns import NUMBERS, TEXT, arrow_columns, kind_of
+from dperm.schema.encoding import level_codes
+from dperm.schema.features import Categorical, Hashed, Numeric
+from dperm.schema.schema import Feature
 
 
 @dataclass(frozen=True)

@@ -11,25 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.cli.suggest import did_you_mean
-from dperm.datasets import (
-    CodedTable,
-    Schema,
-    dataset_names,
-    dataset_rows,
-    dataset_schema,
-    encode_rows,
-    encode_target,
-    feature_names,
-    load_dataset,
-    look_at,
-    read_table,
-)
-from dperm.datasets.columns import check_columns
-from dperm.datasets.expansion import Feature
-from dperm.datasets.person_column import checked_column, person_column
-from dperm.datasets.retarget import predicting
+from dperm.datasets import dataset_names, dataset_rows, dataset_schema, load_dataset
 from dperm.errors import InvalidInput
 from dperm.person_ids import NumberedIds
+from dperm.schema import CodedTable, Schema, encode_rows, encode_target, feature_names, look_at, read_table
+from dperm.schema.columns import check_columns
+from dperm.schema.encoding import checked_column, person_column
+from dperm.schema.schema import Feature, predicting
 
 Made = TypeVar("Made", bound=CodedTable | NDArray[Any] | NumberedIds)
 
@@ -182,8 +170,8 @@ def declared(
 ) -> Schema:
     """The schema of DATA.
 
-    ``target`` is the column to predict instead, ``spline`` replaces the hats of its numbers, and ``person`` names the
-    column with the ids of persons.
+    ``target`` is the column to predict instead, ``spline`` the number of splines of its numbers, and ``person`` names
+    the column with the ids of persons.
     """
     if schema_path is not None:
         schema = Schema.from_toml(schema_path)

@@ -139,7 +139,7 @@ spline_option = click.option(
     type=int,
     metavar="HATS",
     show_default="what the schema says; 8 each for up to 20 numbers",
-    help="Hats for every number, on its declared range; 0 for one plain column.",
+    help="Splines for every number, on its declared range; 0 for one plain column.",
 )
 LOSS_HELP = (
     f"What to minimise: {', '.join(loss_names())}. auto goes with the target: logistic for classes (softmax for more "

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from dperm.cli.options import Command, OneOf, bar
-from dperm.datasets import Schema
 from dperm.persons import PersonLoss
+from dperm.schema import Schema
 
 
 def person_losses() -> tuple[str, ...]:

@@ -34,7 +34,7 @@ DEFAULT_DELTA = 1e-6
     "--features",
     type=click.IntRange(1),
     show_default="those of --schema",
-    help="Number of columns that a model sees, with those of categories and hats.",
+    help="Number of columns that a model sees, with those of categories and splines.",
 )
 @click.option(
     "--classes", type=click.IntRange(2), show_default="those of --schema, or 2", help="Number of classes."
@@ -139,7 +139,7 @@ def _shape(
 ) -> tuple[int, int, tuple[float, float] | None]:
     """Features, classes and the range of a target that is a number, from the options or from the schema."""
     if schema_path is not None:
-        from dperm.datasets import Schema
+        from dperm.schema import Schema
 
         if any(given is not None for given in (features, classes, target_range)):
             raise click.UsageError("--schema says features, classes and range; leave out the others.")

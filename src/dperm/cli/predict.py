@@ -40,8 +40,8 @@ def predict(model: str, data: str, output_path: str | None, proba: bool, force: 
     Example:
       dperm predict model.json new_people.csv --proba --output predictions.csv
     """
-    from dperm.datasets import encode_rows
     from dperm.models import read_model
+    from dperm.schema import encode_rows
 
     if output_path is not None:
         check_free(Path(output_path), force)

@@ -56,10 +56,9 @@ def init(file: str, target: str | None, codebook: str | None, output_path: str |
       dperm schema init people.csv --target repaid \\
           --from-codebook codebook.csv --output people.toml
     """
-    from dperm.datasets.codebook import codebook_schema, read_codebook
-    from dperm.datasets.drafts import draft_schema
-    from dperm.datasets.files import column_types
     from dperm.models.atomic import atomic_path
+    from dperm.schema.drafts import codebook_schema, draft_schema, read_codebook
+    from dperm.schema.readers import column_types
 
     if output_path is not None:
         check_free(Path(output_path), force)
@@ -110,7 +109,8 @@ def check(
     from dataclasses import replace
 
     from dperm.cli.data import is_named
-    from dperm.datasets import Schema, check_schema, load_dataset, look_at, read_table
+    from dperm.datasets import load_dataset
+    from dperm.schema import Schema, check_schema, look_at, read_table
 
     declared = Schema.from_toml(schema_path)
     if target is not None:

@@ -13,9 +13,9 @@ from dperm.data.feeds import Feed
 from dperm.data.folder import FolderShards
 from dperm.data.kinds import Kind
 from dperm.data.writing import read_as, rows_of_a_shard, write_feed
-from dperm.datasets import Schema, look_at
 from dperm.engine.shards import ShardSource
 from dperm.errors import InvalidInput
+from dperm.schema import Schema, look_at
 
 
 class ConvertedShards(ShardSource):

@@ -17,8 +17,8 @@ from dperm.data.journal import Journal, check_usable
 from dperm.data.kinds import Arrays, DenseKind, Kind, kind_by
 from dperm.data.manifest import Manifest, Shard
 from dperm.data.private_files import Summed, make_private, new_file, only_writer
-from dperm.datasets import Schema
 from dperm.errors import InvalidInput
+from dperm.schema import Schema
 
 SHARD_BYTES = 32 * 2**20
 """Of a shard, about, unless its rows are said."""

@@ -45,7 +45,7 @@ from dperm.problem import Problem
 from dperm.row_map import RowMap
 
 if TYPE_CHECKING:
-    from dperm.datasets import Schema
+    from dperm.schema import Schema
 
 Vector = NDArray[np.float64]
 

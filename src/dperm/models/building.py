@@ -13,7 +13,6 @@ from dperm.certificate.inference import curvature_in
 from dperm.certificate.released_map import row_map_in
 from dperm.certificate.statement import check_digests
 from dperm.certificate.threshold import check_thresholds, thresholds_in
-from dperm.datasets import Schema, feature_names
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel, restore
 from dperm.estimators.classifier import PrivateClassifier
@@ -22,6 +21,7 @@ from dperm.models.kinds import KINDS, parameters_of
 from dperm.models.labels import labels_of
 from dperm.models.pipelines import check_steps
 from dperm.models.schemas import schema_of
+from dperm.schema import Schema, feature_names
 from dperm.strict_json import is_finite_float, matches
 
 

@@ -9,10 +9,10 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.datasets import Schema
-from dperm.datasets.effects import Effect, effects
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.labels import as_told, told_classes
+from dperm.schema import Schema
+from dperm.schema.effects import Effect, effects
 
 MOST_LINES = 20
 MOST_LEVELS = 6

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from dperm import __version__
 from dperm.certificate.document import plain
 from dperm.certificate.statement import file_digest, model_digest, released_as
-from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.fit_record import released_numbers
@@ -27,6 +26,7 @@ from dperm.models.labels import type_of
 from dperm.models.noting import note_file
 from dperm.models.pipelines import joined, parted
 from dperm.models.schemas import stored_schema
+from dperm.schema import Schema
 from dperm.strict_json import read_file
 
 PathLike = str | os.PathLike[str]

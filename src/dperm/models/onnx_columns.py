@@ -1,4 +1,4 @@
-"""A schema in ONNX: from raw columns to encoded rows, as ``dperm.datasets.encode`` makes them."""
+"""A schema in ONNX: from raw columns to encoded rows, as ``dperm.schema.encode`` makes them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from functools import reduce
 
 import numpy as np
 
-from dperm.datasets import Schema
-from dperm.datasets.dates import Date
-from dperm.datasets.expansion import Feature
-from dperm.datasets.features import Block, Categorical, Cross
-from dperm.datasets.hashed import Hashed
-from dperm.datasets.numeric import Numeric
-from dperm.datasets.schema import ROUNDING_SLACK
 from dperm.errors import Unsupported
 from dperm.models.onnx_dates import date_columns
 from dperm.models.onnx_graph import Graph
+from dperm.schema import Schema
+from dperm.schema.dates import Date
+from dperm.schema.features import Block, Categorical, Cross, Hashed, Numeric
+from dperm.schema.schema import ROUNDING_SLACK, Feature
 
 OUTPUTS = ("label", "probabilities", "scores", "variable")
 NONE = -1  # the code of a value that has no level
@@ -131,13 +128,13 @@ def _number(graph: Graph, feature: Numeric, column: str) -> str:
     parts = [graph.op("Where", missing, 0.0, moved)]
     if feature.indicator:
         parts.append(graph.op("Where", missing, 0.5, -0.5))
-    if feature.n_hats:
-        last = feature.n_hats - 1
+    if feature.n_splines:
+        last = feature.n_splines - 1
         start, end = feature.ends
         place = graph.op("Mul", graph.op("Sub", moved, start), last / (end - start))
         place = graph.op("Clip", place, 0.0, float(last))
-        far = graph.op("Abs", graph.op("Sub", place, graph.constant([range(feature.n_hats)])))
-        hats = graph.op("Sub", graph.op("Max", graph.op("Sub", 1.0, far), 0.0), 1 / feature.n_hats)
+        far = graph.op("Abs", graph.op("Sub", place, graph.constant([range(feature.n_splines)])))
+        hats = graph.op("Sub", graph.op("Max", graph.op("Sub", 1.0, far), 0.0), 1 / feature.n_splines)
         parts.append(graph.op("Where", missing, 0.0, hats))
     elif feature.bins:
         parts.append(_levels(graph, _code(graph, feature, column), len(feature.bins) + 1))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from functools import reduce
 
-from dperm.datasets.calendar import day_of
-from dperm.datasets.dates import Date
 from dperm.models.onnx_graph import Graph
+from dperm.schema.dates import Date, day_of
 
 MONDAY = 3  # 1970-01-01 was a Thursday
 FARTHEST = 1e8

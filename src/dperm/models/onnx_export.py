@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm import __version__
 from dperm.certificate.statement import loss_of
-from dperm.datasets import Schema
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.labels import is_turned
@@ -23,6 +22,7 @@ from dperm.models.files import parts_of
 from dperm.models.onnx_columns import encoded
 from dperm.models.onnx_graph import Graph
 from dperm.row_map import RowMap
+from dperm.schema import Schema
 
 
 def export_onnx(

@@ -6,10 +6,10 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.encoder import PublicEncoder
+from dperm.schema import Schema
 
 
 def parted(model: Any, schema: Schema | None) -> tuple[Any, Schema | None, list[str] | None]:

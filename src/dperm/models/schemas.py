@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dperm.datasets import Schema
+from dperm.schema import Schema
 
 
 def stored_schema(schema: Schema) -> dict[str, Any]:

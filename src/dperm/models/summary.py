@@ -12,8 +12,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.statement import loss_of
-from dperm.datasets import Schema
-from dperm.datasets.features import Categorical, Cross
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.labels import as_told, is_turned, told_classes, turned_words
@@ -24,6 +22,8 @@ from dperm.models.intervals.beside import intervals_in
 from dperm.models.intervals.call import feature_names
 from dperm.models.intervals.table import Interval
 from dperm.models.terms import CURVE, MEAN, POINT, Term, column_terms, schema_terms
+from dperm.schema import Schema
+from dperm.schema.features import Categorical, Cross
 
 INTERCEPT = "intercept"
 _SCORES = (1.0, 2.0, 4.0)

@@ -12,9 +12,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from dperm.datasets import toml
 from dperm.errors import InvalidInput
 from dperm.release.questions import OF_A_PERSON, PEOPLE, QUESTIONS, TABLES, Kind, Question
+from dperm.schema import toml
 
 LONGEST = 4000
 MOST_ITEMS = 50

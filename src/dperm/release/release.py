@@ -13,7 +13,6 @@ from typing import Any
 from dperm import __version__
 from dperm.certificate import Verdict, verify
 from dperm.certificate.words import of_persons
-from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.ledger import Ledger
@@ -23,6 +22,7 @@ from dperm.models import read_document, read_model
 from dperm.release.deployment import Deployment
 from dperm.release.judged import check_about, read_judged
 from dperm.release.spending import Spending, spending_of
+from dperm.schema import Schema
 
 PathLike = str | os.PathLike[str]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dperm.datasets.columns import arrow_columns, as_codes, declared_kind, kind_of
-from dperm.datasets.declared import LARGEST_INTEGER, Category
 from dperm.errors import InvalidInput
 from dperm.estimators.apart import made
 from dperm.evaluation.owners import Integers
+from dperm.schema.columns import arrow_columns, as_codes, declared_kind, kind_of
+from dperm.schema.values import LARGEST_INTEGER, Category
 
 MOST_GROUPS = 4096
 ALL = "all"

@@ -13,8 +13,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dperm.datasets.numeric import Numeric
-from dperm.datasets.target import Target
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.experiments.quiet import measured_only
@@ -25,6 +23,7 @@ from dperm.experiments.scores import accuracy, area
 from dperm.experiments.spec import digest_rows
 from dperm.experiments.splits import text_code
 from dperm.planning.penalty import AUTO
+from dperm.schema.features import Numeric, Target
 
 DELTA = 1e-8
 HELD_OUT = 0.2

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from sklearn.linear_model import LogisticRegression
 
-from dperm.datasets import encode, load_dataset
+from dperm.datasets import load_dataset
 from dperm.experiments.reproduce import data
 from dperm.experiments.reproduce.intervals_trials import (
     LINEAR,
@@ -23,6 +23,7 @@ from dperm.experiments.reproduce.intervals_trials import (
     targets,
     trial,
 )
+from dperm.schema import encode
 
 TRUTH = {LOGISTIC: np.array([2.0, 0.5]), LINEAR: np.array([0.5, 0.1])}
 SPREAD = 0.12  # of a number around its line, in half ranges

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dperm.analysis.curvature import Curvature, measure_curvature
-from dperm.datasets.sources import FOLDER_VARIABLE, find, read_checked
+from dperm.datasets.registry import FOLDER_VARIABLE, find, read_checked
 from dperm.errors import DataUnavailable
 from dperm.losses import ClippedSquared
 from dperm.problem import Problem

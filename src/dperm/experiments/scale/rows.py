@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dperm.datasets import CodedTable, Schema, encode_codes
 from dperm.experiments.scale.cells import CODED, DENSE, SPARSE, Shape
+from dperm.schema import CodedTable, Schema, encode_codes
 
 AT_ONCE = 250_000
 ENTRIES = 50

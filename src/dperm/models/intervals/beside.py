@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from dperm.datasets import Schema
 from dperm.errors import Unsupported
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.labels import is_turned
@@ -15,6 +14,7 @@ from dperm.models.deviations import ESTIMATED, UNKNOWN, Deviations
 from dperm.models.intervals.call import Known
 from dperm.models.intervals.ends import Ends
 from dperm.models.intervals.table import ASSUMED, HELP, Interval
+from dperm.schema import Schema
 
 LEVEL = 0.95
 _WORDS = (

@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.document import mechanism_of
 from dperm.certificate.statement import problem_of
-from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.models.building import check_columns
@@ -31,6 +30,7 @@ from dperm.models.intervals.equations import equation_of
 from dperm.models.intervals.first_order import Equation
 from dperm.models.intervals.span import spanned
 from dperm.models.intervals.table import Interval, Intervals
+from dperm.schema import Schema
 
 Floats = NDArray[np.float64]
 

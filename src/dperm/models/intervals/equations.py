@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.datasets import Schema
 from dperm.errors import Unsupported
 from dperm.mechanisms import Mechanism
 from dperm.mechanisms.gradient.dp_gd import DPGD
@@ -23,6 +22,7 @@ from dperm.models.intervals.first_order import Equation
 from dperm.models.intervals.span import spanned
 from dperm.neighbours import Neighbours
 from dperm.problem import Problem
+from dperm.schema import Schema
 
 Floats = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.datasets import Schema
 from dperm.models.population import made_up_rows
+from dperm.schema import Schema
 
 Floats = NDArray[np.float64]
 
