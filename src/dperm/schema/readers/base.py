@@ -56,6 +56,13 @@ class Reader(ABC):
         """Record batches from row ``skip`` on; a format that can read a part of a file overrides this."""
         return from_row(iter(self.read(schema).to_batches(ROWS_AT_ONCE)), skip)
 
+    @staticmethod
+    def wanted(names: Sequence[str], schema: Schema | None, only: str | None = None) -> list[str]:
+        """The columns to be read: those that the schema declares, or all, or of these one."""
+        return [
+            name for name in names if (schema is None or name in schema.column_names) and only in (None, name)
+        ]
+
     def check_names(self, names: Sequence[str]) -> None:
         """Refuse columns without a name of their own."""
         if not names or "" in names or len(set(names)) != len(names):

@@ -24,9 +24,11 @@ class ParquetReader(Reader):
         return int(self._of_file(lambda parquet: parquet.metadata.num_rows))
 
     def read(self, schema: Schema | None = None, *, as_text: bool = False, only: str | None = None) -> Any:
-        return self._of_file(
-            lambda parquet: parquet.read(columns=_declared(parquet, schema) if only is None else [only])
-        )
+        def take(parquet: Any) -> Any:
+            names = None if schema is None else self.wanted(parquet.schema_arrow.names, schema, only)
+            return parquet.read(columns=names)
+
+        return self._of_file(take)
 
     def batches(self, schema: Schema | None, skip: int, person: str | None) -> Iterator[Any]:
         """Row groups that are left out whole are not read."""
@@ -36,7 +38,7 @@ class ParquetReader(Reader):
         try:
             with pq.ParquetFile(self.file, pre_buffer=False) as parquet:
                 self.check_names(parquet.schema_arrow.names)
-                names = _declared(parquet, schema)
+                names = None if schema is None else self.wanted(parquet.schema_arrow.names, schema)
                 for group in range(parquet.num_row_groups):
                     rows = parquet.metadata.row_group(group).num_rows
                     if skip >= rows:
@@ -64,10 +66,3 @@ class ParquetReader(Reader):
 
     def _unreadable(self) -> InvalidInput:
         return InvalidInput(f"{self.file.name}: this is not a readable Parquet file.")
-
-
-def _declared(parquet: Any, schema: Schema | None) -> list[str] | None:
-    """The columns to be read: those that the schema declares, or all."""
-    if schema is None:
-        return None
-    return [name for name in parquet.schema_arrow.names if name in schema.column_names]

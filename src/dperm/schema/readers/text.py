@@ -180,7 +180,7 @@ class TextReader(Reader):
         kinds = {} if named is None else {named: pa.string()}
         if schema is not None:
             kinds |= {item.name: _arrow_type(item, as_text) for item in (schema.target, *schema.features)}
-            convert["include_columns"] = [name for name in names if name in kinds and only in (None, name)]
+            convert["include_columns"] = self.wanted(names, schema, only)
         convert["column_types"] = kinds
         return {
             "parse_options": arrow_csv.ParseOptions(delimiter=self.delimiter),
