@@ -276,7 +276,7 @@ def test_convert_fit_and_verify_from_the_command_line(place, capsys):
 def test_large_files_and_folders_of_parquet_are_fitted_through_shards(place, capsys, monkeypatch):
     assert run(["fit", "parts", "--schema", "people.toml", *FIT]) == 0
     assert "in shards" in capsys.readouterr().err
-    monkeypatch.setattr("dperm.cli.beyond.MANY_CELLS", 100)
+    monkeypatch.setattr("dperm.cli.data.MANY_CELLS", 100)
     pq.write_table(people(), "people.parquet")
     more = ["--neighbours", "add-remove", "--max-rows", "9000", "--force"]
     assert run(["fit", "people.parquet", "--schema", "people.toml", *FIT, *more]) == 0

@@ -15,8 +15,8 @@ NO_ROWS = {
     "persons.py",
     "certificate/document.py",
     "strict_json.py",  # of files that hold no rows
-    "cli/entrants.py",
-    "cli/plot.py",
+    "cli/compare.py",
+    "cli/comparison.py",
     "datasets/registry.py",  # of published data sets
     "datasets/schema.py",
     "datasets/toml.py",

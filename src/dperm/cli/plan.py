@@ -7,10 +7,16 @@ import click
 from rich import box
 from rich.table import Table
 
-from dperm.cli import completion
-from dperm.cli.options import check_capacity, json_option, max_rows_option, neighbours_option
+from dperm.cli.options import (
+    check_capacity,
+    file_option,
+    json_option,
+    max_rows_option,
+    neighbours_option,
+    persons_option,
+    units,
+)
 from dperm.cli.output import console, print_json, say, warn
-from dperm.cli.persons import persons_option, units
 from dperm.neighbours import Neighbours
 from dperm.planning.outlook import Outlook
 from dperm.planning.outlook_words import (
@@ -47,13 +53,8 @@ DEFAULT_DELTA = 1e-6
     show_default="that of --schema, or classes",
     help="For regression: declared range of the target.",
 )
-@click.option(
-    "--schema",
-    "schema_path",
-    metavar="FILE",
-    show_default="none",
-    shell_complete=completion.files,
-    help="Take features and classes, or the range of the target, from this schema.",
+@file_option(
+    "--schema", "schema_path", "Take features and classes, or the range of the target, from this schema."
 )
 @click.option("--epsilon", type=float, required=True, help="Privacy budget ε; smaller is more private.")
 @click.option("--delta", type=float, default=DEFAULT_DELTA, show_default=True, help="Privacy budget δ.")
@@ -82,7 +83,7 @@ def plan(
 ) -> None:
     """Say what the default is expected to lose to the model without noise, and what would change that.
 
-    The figures come from a study of the default on public tables: a curve over the noise level, which follows from
+    The numbers come from a study of the default on public tables: a curve over the noise level, which follows from
     rows, coefficients, ε and δ, with a band for 8 of 10 tables. They are a forecast for tables like those. dperm
     account shows the noise of one mechanism and what it leaves to an attacker.
 

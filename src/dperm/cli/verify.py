@@ -46,7 +46,7 @@ def verify(
     unit: str | None,
     as_json: bool,
 ) -> None:
-    """Recompute the guarantee that a file states by a second route, and say in the first line whether it stands.
+    """Recompute the guarantee that a file states independently, and say in the first line whether it stands.
 
     FILE is a saved model, an evaluation or mean predictions. Sensitivities follow anew from the declared constants by
     the formulas of the proofs; a second accountant, which shares no code with the first, prices the stated noise; then
