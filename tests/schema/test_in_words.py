@@ -25,8 +25,8 @@ def test_every_block_has_its_line():
     assert {block.name: block.in_words() for block in Schema.from_dict(DECLARED).blocks} == {
         "age": f"number from 17 to 90.5 years; {BEYOND}",
         "income": f"number from 0 to 99999; {BEYOND}; its logarithm is used; "
-        "missing if -1, ?, told by a column of its own",
-        "gain": f"number from 0 to 1; {BEYOND}; missing, told by a column of its own",
+        "missing if -1, ?, shown by a column of its own",
+        "gain": f"number from 0 to 1; {BEYOND}; missing, shown by a column of its own",
         "housing": "one of 3 categories: rent, own, (empty); missing if ?, counted as rent",
         "member": "one of 2 categories: false, true",
         "town": "one of 40 categories: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 28 more; missing, counted as 3",

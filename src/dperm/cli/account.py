@@ -11,7 +11,7 @@ from rich.table import Table
 from dperm.certificate.cautions import cautions
 from dperm.cli.grammar import read_mechanism
 from dperm.cli.options import (
-    check_capacity,
+    check_max_rows,
     json_option,
     loss_option,
     max_rows_per_person_option,
@@ -191,7 +191,7 @@ def account(
 
 def _rows(neighbours: str, n_rows: int | None, max_rows: int | None) -> int:
     """The public number of rows, or the bound on it where that number is private."""
-    check_capacity(neighbours, max_rows)
+    check_max_rows(neighbours, max_rows)
     if max_rows is not None:
         if n_rows is not None:
             raise click.UsageError(

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +22,7 @@ from dperm.cli.options import (
     GRAMMAR,
     LOSS_HELP,
     LossName,
-    check_capacity,
+    check_max_rows,
     data_argument,
     html_option,
     json_option,
@@ -218,7 +218,7 @@ def compare(
         raise InvalidInput(f"{out} is a file; --out takes a folder.")
     if find_spec("matplotlib") is None:
         raise InvalidInput("curves.png needs matplotlib. Install it with: pip install 'dperm[cli]'")
-    check_capacity(neighbours, max_rows)
+    check_max_rows(neighbours, max_rows)
     methods = parse_methods(mechanisms or _all_mechanisms(), searches, oracles)
     if is_sparse_data(data):
         if person is not None:
@@ -299,10 +299,11 @@ def plot(folder: str, metrics: tuple[str, ...], html: bool) -> None:
     path = Path(folder) / "results.parquet"
     if not path.is_file():
         raise InvalidInput(f"{path} is not there; run dperm compare --out {folder} first, or to its end.")
-    try:
+    tables = None
+    with suppress(pa.ArrowInvalid):
         tables = separate(pq.read_table(path))
-    except pa.ArrowInvalid:
-        raise InvalidInput(f"{path} is not a Parquet file.") from None
+    if tables is None:
+        raise InvalidInput(f"{path} is not a Parquet file.")
     show(tables, metrics)
     console().print(f"Wrote {', '.join(map(str, draw(tables, Path(folder), html, metrics)))}.")
 

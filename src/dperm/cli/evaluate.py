@@ -9,7 +9,7 @@ import click
 from dperm.cli import completion
 from dperm.cli.data import Announced, model_with_schema
 from dperm.cli.options import (
-    check_capacity,
+    check_max_rows,
     counted_by,
     data_argument,
     file_option,
@@ -109,7 +109,7 @@ def evaluate(
             epsilon=epsilon, delta=delta, ledger=ledger_path, dataset_name=dataset_name, max_rows=max_rows
         )
     else:
-        check_capacity(neighbours, max_rows)
+        check_max_rows(neighbours, max_rows)
     path = free_output(output_path, force)
     estimator, schema = model_with_schema(
         model, "Evaluate it from Python with dperm.evaluate, or save it with save_model(..., schema=...)."

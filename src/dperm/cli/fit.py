@@ -12,7 +12,7 @@ from dperm.cli.data import announce
 from dperm.cli.grammar import read_method
 from dperm.cli.options import (
     about_persons,
-    check_capacity,
+    check_max_rows,
     data_argument,
     file_option,
     force_option,
@@ -125,7 +125,7 @@ def fit(
     check_free(path, force)
     Budget(epsilon, delta)
     method = read_method(mechanism)
-    check_capacity(neighbours, max_rows)
+    check_max_rows(neighbours, max_rows)
     check_writable(path)
     if expect is not None and ledger_path is None:
         raise click.UsageError("--expect is about the ledger; give --ledger too.")

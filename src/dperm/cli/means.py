@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dperm.cli import completion
 from dperm.cli.data import Announced, model_with_schema
 from dperm.cli.options import (
-    check_capacity,
+    check_max_rows,
     counted_by,
     data_argument,
     file_option,
@@ -173,7 +173,7 @@ def means(
     from dperm.evaluation.means import mean_predictions
     from dperm.ledger import Ledger
 
-    check_capacity(neighbours, max_rows)
+    check_max_rows(neighbours, max_rows)
     if by is None and (values or other is not None):
         raise click.UsageError("--value and --other are about the groups; give --by too.")
     if dataset_name is not None and ledger_path is None:

@@ -110,7 +110,7 @@ def neighbours_option(what: str) -> Decorator:
     )
 
 
-def check_capacity(neighbours: str, max_rows: int | None) -> None:
+def check_max_rows(neighbours: str, max_rows: int | None) -> None:
     """--max-rows is given with add-remove, where the number of rows is private, and only there."""
     hidden = Neighbours.parse(neighbours) is Neighbours.ADD_REMOVE
     if hidden and max_rows is None:
@@ -248,8 +248,9 @@ def ledger_options(command: Command) -> Command:
     name = click.option(
         "--dataset-name", metavar="NAME", show_default="its default one", help="Dataset of the ledger."
     )
-    ledger = file_option("--ledger", "ledger_path", "Charge this ledger (see dperm ledger).")
-    return ledger(name(command))
+    for option in (name, file_option("--ledger", "ledger_path", "Charge this ledger (see dperm ledger).")):
+        command = option(command)
+    return command
 
 
 def person_losses() -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 
 from dperm.cli.options import (
-    check_capacity,
+    check_max_rows,
     file_option,
     json_option,
     max_rows_option,
@@ -123,7 +123,7 @@ def plan(
 
 
 def _rows(neighbours: str, n_rows: int | None, max_rows: int | None) -> int:
-    check_capacity(neighbours, max_rows)
+    check_max_rows(neighbours, max_rows)
     if n_rows is None and max_rows is None:
         raise click.UsageError("give --n, the number of rows that you have or could collect.")
     if n_rows is not None and max_rows is not None:

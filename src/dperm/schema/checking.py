@@ -37,7 +37,6 @@ from dperm.schema.findings import (
     table_findings,
 )
 from dperm.schema.schema import Feature, Schema
-from dperm.schema.values import Category
 
 _ROWS_AT_ONCE = 65_536
 _KINDS: dict[type, str] = {Numeric: "number", Date: "date", Categorical: "category", Hashed: "text"}
@@ -125,19 +124,19 @@ def _compare(item: Feature | Target, column: Any, n_rows: int) -> Compared:
     import pyarrow as pa
 
     kind = "target" if isinstance(item, Target) else _KINDS[type(item)]
-    told: dict[str, Any] = {"name": item.name, "kind": kind, "declared": item.in_words()}
+    common: dict[str, Any] = {"name": item.name, "kind": kind, "declared": item.in_words()}
     if column is None:
         return Compared(
-            check=ColumnCheck(**told, absent=True), column=None, clean=pa.chunked_array([pa.nulls(n_rows)])
+            check=ColumnCheck(**common, absent=True), column=None, clean=pa.chunked_array([pa.nulls(n_rows)])
         )
     if isinstance(item, Hashed):
-        return _compare_hashed(item, column, told)
+        return _compare_hashed(item, column, common)
     if isinstance(item, Categorical) or (isinstance(item, Target) and item.classes):
-        return _compare_levels(item, column, told)
-    return _compare_numbers(item, column, told)
+        return _compare_levels(item, column, common)
+    return _compare_numbers(item, column, common)
 
 
-def _compare_numbers(item: Numeric | Date | Target, column: Any, told: dict[str, Any]) -> Compared:
+def _compare_numbers(item: Numeric | Date | Target, column: Any, common: dict[str, Any]) -> Compared:
     import pyarrow as pa
 
     if isinstance(item, Date):
@@ -156,7 +155,7 @@ def _compare_numbers(item: Numeric | Date | Target, column: Any, told: dict[str,
     if isinstance(item, Target) and item.threshold is not None:
         codes = np.where(np.isnan(values), MISSING, (values > item.threshold).astype(np.int64))
     check = ColumnCheck(
-        **told,
+        **common,
         distinct=len(np.unique(values[~np.isnan(values)])),
         missing=int((np.isnan(values) & ~unread).sum()),
         below=int((values < low).sum()),
@@ -166,7 +165,7 @@ def _compare_numbers(item: Numeric | Date | Target, column: Any, told: dict[str,
     return Compared(check=check, column=column, clean=pa.chunked_array([clean]), codes=codes)
 
 
-def _compare_levels(item: Categorical | Target, column: Any, told: dict[str, Any]) -> Compared:
+def _compare_levels(item: Categorical | Target, column: Any, common: dict[str, Any]) -> Compared:
     import pyarrow as pa
 
     rest = isinstance(item, Target) and item.rest
@@ -184,14 +183,14 @@ def _compare_levels(item: Categorical | Target, column: Any, told: dict[str, Any
     elif kind_of(column) not in (TEXT, None):
         unread = ~column.is_null().to_numpy()
         clean = pa.chunked_array([pa.nulls(len(column), pa.string())])
-    codes = _codes(clean, values[: -1 if rest else None], marks if declared == TEXT else (), item.fold)
+    codes = as_codes("", clean, values[: -1 if rest else None], marks if declared == TEXT else (), item.fold)
     empty = (codes == UNKNOWN) & blank_cells(clean)
     codes[empty & (not rest)] = MISSING
     if rest:
         codes[codes == UNKNOWN] = len(values) - 1
     kept = clean.filter(pa.array((codes != MISSING) & ~unread))
     check = ColumnCheck(
-        **told,
+        **common,
         distinct=distinct(kept),
         missing=int(((codes == MISSING) & ~unread).sum()),
         unknown=int((codes == UNKNOWN).sum()),
@@ -200,13 +199,7 @@ def _compare_levels(item: Categorical | Target, column: Any, told: dict[str, Any
     return Compared(check=check, column=column, clean=clean, codes=codes)
 
 
-def _codes(
-    column: Any, values: Sequence[Category], marks: Sequence[str | float], fold: bool
-) -> NDArray[np.int64]:
-    return np.array(as_codes("", column, values, marks, fold))
-
-
-def _compare_hashed(item: Hashed, column: Any, told: dict[str, Any]) -> Compared:
+def _compare_hashed(item: Hashed, column: Any, common: dict[str, Any]) -> Compared:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -217,7 +210,7 @@ def _compare_hashed(item: Hashed, column: Any, told: dict[str, Any]) -> Compared
         refused = True
     missing = column.is_null().to_numpy()
     if refused:
-        check = ColumnCheck(**told, missing=int(missing.sum()), unread=int((~missing).sum()))
+        check = ColumnCheck(**common, missing=int(missing.sum()), unread=int((~missing).sum()))
         return Compared(check=check, column=column, clean=pa.chunked_array([pa.nulls(len(column))]))
     if kind_of(column) == TEXT:
         marks = pa.array(item.missing, type=column.type)
@@ -225,7 +218,7 @@ def _compare_hashed(item: Hashed, column: Any, told: dict[str, Any]) -> Compared
             missing | blank_cells(column) | pc.is_in(column, value_set=marks).fill_null(False).to_numpy()
         )
     check = ColumnCheck(
-        **told, missing=int(missing.sum()), distinct=distinct(column.filter(pa.array(~missing)))
+        **common, missing=int(missing.sum()), distinct=distinct(column.filter(pa.array(~missing)))
     )
     return Compared(check=check, column=column, clean=column)
 

@@ -229,8 +229,8 @@ _TRUTH = {"true": 1.0, "1": 1.0, "false": 0.0, "0": 0.0}
 
 def number_of(text: str) -> float | None:
     """The number that a text is read as, or None."""
-    told = text.strip()
-    return float(told) if _NUMBER.fullmatch(told) else None
+    text = text.strip()
+    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def truth_of(text: str) -> float | None:

@@ -15,6 +15,7 @@ from dperm.schema.columns import TEXT, each_text, kind_of, other_kind, read_quie
 from dperm.schema.features import Categorical, Numeric
 from dperm.schema.values import (
     check_cuts,
+    check_fields,
     check_flag,
     check_list,
     check_marks,
@@ -49,12 +50,12 @@ def day_of(text: str, form: str = "") -> float:
 
     A text like 2015-01-31 is read as ISO 8601 even where another format is given.
     """
-    told = text.strip()
+    text = text.strip()
     try:
-        if form and not _ISO.match(told):
-            moment = datetime.datetime.strptime(told, form)
+        if form and not _ISO.match(text):
+            moment = datetime.datetime.strptime(text, form)
         else:
-            moment = datetime.datetime.fromisoformat(told)
+            moment = datetime.datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         return float("nan")
     return (moment.replace(tzinfo=None) - _FIRST) / _A_DAY
@@ -118,7 +119,7 @@ _LONGEST_FORMAT = 40
 
 
 class Days(Numeric):
-    """The block of a date: the number of its day, told as a date."""
+    """The block of a date: the number of its day, shown as a date."""
 
     def label(self, value: float) -> str:
         return date_of(value)
@@ -160,20 +161,17 @@ class Date:
     bins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        set_field(self, "name", check_name(self.name))
+        check_fields(self, name=check_name)
         ends = tuple(check_day("date", day) for day in check_list("date", self.date))
         if len(ends) != 2 or not day_of(ends[0]) < day_of(ends[1]):
             raise InvalidInput(
                 f"date must be two dates [first, last], the first before the last; got {reprlib.repr(self.date)}."
             )
         set_field(self, "date", ends)
-        set_field(self, "format", check_format(self.format))
-        set_field(self, "cycles", _check_cycles(self.cycles))
-        set_field(self, "indicator", check_flag("indicator", self.indicator))
-        set_field(self, "missing", check_marks(self.missing))
+        check_fields(self, format=check_format, cycles=_check_cycles, indicator=check_flag)
+        check_fields(self, missing=check_marks, spline=check_spline)
         if not all(isinstance(mark, str) for mark in self.missing):
             raise InvalidInput("missing must hold text where dates are declared.")
-        set_field(self, "spline", check_spline("spline", self.spline))
         cuts = tuple(check_day("bins", cut) for cut in check_list("bins", self.bins))
         check_cuts("bins", [day_of(cut) for cut in cuts], self._range)
         set_field(self, "bins", cuts)
@@ -250,7 +248,7 @@ class Date:
             f"date from {self.date[0]} to {self.date[1]}",
             "dates beyond are moved to the nearer end",
             f"with its {' and '.join(self.cycles)}" if self.cycles else "",
-            missing_words(self.missing, "told by a column of its own" if self.indicator else ""),
+            missing_words(self.missing, "shown by a column of its own" if self.indicator else ""),
         )
 
 
@@ -265,9 +263,9 @@ def check_day(key: str, value: object) -> str:
     return date_of(day)
 
 
-def check_format(value: object) -> str:
+def check_format(key: str, value: object) -> str:
     """How text is read: empty, or letters that say each of day, month and year once."""
-    text = check_text("format", value)
+    text = check_text(key, value)
     if text == "":
         return text
     letters = re.findall("%(.)", text)
@@ -285,11 +283,10 @@ def check_format(value: object) -> str:
     return text
 
 
-def _check_cycles(value: object) -> tuple[str, ...]:
-    cycles = check_list("cycles", value)
-    if not all(isinstance(cycle, str) and cycle in CYCLES for cycle in cycles) or len(set(cycles)) != len(
-        cycles
-    ):
+def _check_cycles(key: str, value: object) -> tuple[str, ...]:
+    cycles = check_list(key, value)
+    known = all(isinstance(cycle, str) and cycle in CYCLES for cycle in cycles)
+    if not known or len(set(cycles)) != len(cycles):
         raise InvalidInput(
             f"cycles must list some of {', '.join(CYCLES)}, each once; got {reprlib.repr(value)}."
         )

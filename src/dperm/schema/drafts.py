@@ -18,26 +18,9 @@ from dperm.schema.dates import check_format, date_of, day_of
 from dperm.schema.readers import Reader, TextReader, reader_of
 from dperm.schema.values import TODO, folded
 
-_IDENTIFIERS = frozenset(
-    {
-        *(
-            "id",
-            "ids",
-            "uid",
-            "uuid",
-            "guid",
-            "identifier",
-            "key",
-            "mrn",
-            "ssn",
-            "nhs",
-            "nin",
-            "iban",
-            "passport",
-        ),
-        *("email", "mail", "phone", "telephone", "mobile", "fax", "address", "street"),
-        *("name", "names", "surname", "firstname", "lastname", "forename", "fullname"),
-    }
+_IDENTIFIERS = re.compile(
+    "ids?|uid|uuid|guid|identifier|key|mrn|ssn|nhs|nin|iban|passport|email|mail|phone|telephone|mobile|fax|address|"
+    "street|names?|surname|firstname|lastname|forename|fullname"
 )
 _PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
@@ -119,7 +102,7 @@ def draft_of(name: str, kind: Any = None) -> Draft:
 
 def looks_like_identifier(name: str) -> bool:
     """Whether a column tells, by its name alone, who a person is."""
-    return any(part.lower() in _IDENTIFIERS for part in _PART.findall(name))
+    return any(_IDENTIFIERS.fullmatch(part.lower()) for part in _PART.findall(name))
 
 
 def draft_text(drafts: Sequence[Draft], target: Draft | None, remarks: Sequence[str] = ()) -> str:
@@ -207,19 +190,19 @@ def read_codebook(path: str | os.PathLike[str]) -> Book:
     """
     reader = reader_of(path)
     file = reader.file
-    told = _rows(reader)
-    if not told or file.stat().st_size > _LONGEST:
+    lines = _rows(reader)
+    if not lines or file.stat().st_size > _LONGEST:
         raise InvalidInput(
             f"{file.name}: this is not a code book, a CSV file in UTF-8 of at most {_LONGEST:,} bytes."
         )
-    keys = [_KEY_OF.get(folded(cell).replace(" ", "_"), "") for cell in told[0]]
+    keys = [_KEY_OF.get(folded(cell).replace(" ", "_"), "") for cell in lines[0]]
     if "name" not in keys:
         raise InvalidInput(
             f"{file.name}: a code book needs a column called name (or variable, column, field); known beside it are "
             f"{', '.join(key for key in _ALIASES if key != 'name')}."
         )
     book: Book = {}
-    for number, cells in enumerate(told[1:], 2):
+    for number, cells in enumerate(lines[1:], 2):
         row = {key: cell.strip() for key, cell in zip(keys, cells, strict=False) if key and cell.strip()}
         if not row:
             continue
@@ -233,7 +216,7 @@ def read_codebook(path: str | os.PathLike[str]) -> Book:
                 "for them."
             )
         with _about(file, name):
-            check_format(row.get("format", ""))
+            check_format("format", row.get("format", ""))
         book[name] = row
     return book
 
@@ -241,13 +224,13 @@ def read_codebook(path: str | os.PathLike[str]) -> Book:
 @contextmanager
 def _about(file: Path, name: str) -> Iterator[None]:
     """Errors of the block, which are about the book and no row, name the file and the column."""
-    told = None
+    problem = None
     try:
         yield
     except InvalidInput as error:
-        told = str(error)
-    if told is not None:
-        raise InvalidInput(f"{file.name}: {name!r}: {told}")
+        problem = str(error)
+    if problem is not None:
+        raise InvalidInput(f"{file.name}: {name!r}: {problem}")
 
 
 def _rows(reader: Reader) -> list[list[str]] | None:
@@ -287,9 +270,9 @@ def _absent(draft: Draft) -> Draft:
 
 
 def _draft(name: str, stored: Any, row: Mapping[str, str]) -> Draft:
-    told = _KIND_OF.get(folded(row.get("type", "")).replace(" ", "_"))
+    stated = _KIND_OF.get(folded(row.get("type", "")).replace(" ", "_"))
     bounded = "min" in row or "max" in row
-    kind = told or ("category" if "categories" in row else "number" if bounded else None)
+    kind = stated or ("category" if "categories" in row else "number" if bounded else None)
     if kind is None:
         draft = draft_of(name, stored)
     elif kind == "leave out":

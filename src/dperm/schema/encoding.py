@@ -339,8 +339,8 @@ def person_column(table: Any, name: str) -> NumberedIds:
     try:
         return numbered(column)
     except InvalidInput as error:
-        told = str(error)
-    raise InvalidInput(f"Column {name!r}: {told}")
+        problem = str(error)
+    raise InvalidInput(f"Column {name!r}: {problem}")
 
 
 def checked_column(table: Any, name: str) -> NumberedIds:

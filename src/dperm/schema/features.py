@@ -18,6 +18,7 @@ from dperm.schema.values import (
     check_bounds,
     check_categories,
     check_cuts,
+    check_fields,
     check_flag,
     check_fold,
     check_marks,
@@ -61,19 +62,14 @@ class Numeric:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        set_field(self, "name", check_name(self.name))
-        set_field(self, "range", check_bounds("range", self.range))
-        set_field(self, "log", check_flag("log", self.log))
-        set_field(self, "indicator", check_flag("indicator", self.indicator))
-        set_field(self, "missing", check_marks(self.missing))
-        set_field(self, "spline", check_spline("spline", self.spline))
-        set_field(self, "unit", check_text("unit", self.unit))
+        check_fields(self, name=check_name, range=check_bounds, log=check_flag, indicator=check_flag)
+        check_fields(self, missing=check_marks, spline=check_spline, unit=check_text)
         set_field(self, "bins", check_cuts("bins", self.bins, self.range))
         low, high = self.range
         if self.log and low < 0:
             raise InvalidInput(f"log needs a range that starts at 0 or above; got a range from {low:g}.")
         if self.centre is not None:
-            set_field(self, "centre", check_number("centre", self.centre))
+            check_fields(self, centre=check_number)
             if not low <= self.centre <= high:
                 raise InvalidInput(f"centre must lie within the range; got {self.centre:g}.")
         if not (0 < self.reach < math.inf and math.isfinite(1 / self.reach)):
@@ -173,7 +169,7 @@ class Numeric:
             f"number from {low} to {high}{f' {self.unit}' if self.unit else ''}",
             "values beyond are moved to the nearer end",
             "its logarithm is used" if self.log else "",
-            missing_words(self.missing, "told by a column of its own" if self.indicator else ""),
+            missing_words(self.missing, "shown by a column of its own" if self.indicator else ""),
         )
 
 
@@ -195,9 +191,7 @@ class Hashed:
     missing: tuple[str | float, ...] = ()
 
     def __post_init__(self) -> None:
-        set_field(self, "name", check_name(self.name))
-        set_field(self, "words", check_flag("words", self.words))
-        set_field(self, "missing", check_marks(self.missing))
+        check_fields(self, name=check_name, words=check_flag, missing=check_marks)
         if (
             isinstance(self.hashed, bool)
             or not isinstance(self.hashed, int)
@@ -267,9 +261,7 @@ class Categorical:
     fold: bool = False
 
     def __post_init__(self) -> None:
-        set_field(self, "name", check_name(self.name))
-        set_field(self, "categories", check_categories("categories", self.categories))
-        set_field(self, "missing", check_marks(self.missing))
+        check_fields(self, name=check_name, categories=check_categories, missing=check_marks)
         kind = type(self.categories[0])
         if kind is bool and self.missing:
             raise InvalidInput("missing cannot be given for truth values; only null is missing there.")
@@ -378,9 +370,7 @@ class Target:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        set_field(self, "name", check_name(self.name))
-        set_field(self, "unit", check_text("unit", self.unit))
-        set_field(self, "rest", check_flag("rest", self.rest))
+        check_fields(self, name=check_name, unit=check_text, rest=check_flag)
         if (self.classes != ()) + (self.threshold is not None) + (self.range is not None) != 1:
             raise InvalidInput("exactly one of classes, threshold and range must be given.")
         if self.rest and self.classes == ():
@@ -390,12 +380,12 @@ class Target:
         if self.unit and self.range is None:
             raise InvalidInput("unit needs range, a target that is a number.")
         if self.classes != ():
-            set_field(self, "classes", check_categories("classes", self.classes))
+            check_fields(self, classes=check_categories)
             set_field(self, "fold", check_fold("classes", self.fold, self.classes))
         elif self.threshold is not None:
-            set_field(self, "threshold", check_number("threshold", self.threshold))
+            check_fields(self, threshold=check_number)
         else:
-            set_field(self, "range", check_bounds("range", self.range))
+            check_fields(self, range=check_bounds)
 
     @property
     def labels(self) -> tuple[Category, ...]:

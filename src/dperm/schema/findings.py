@@ -140,9 +140,10 @@ class SchemaCheck:
         rows: list[tuple[str, ...]] = [head]
         for column in self.columns:
             shares = (column.missing, column.below + column.above, column.unknown, column.unread)
-            told = ["no such column"] if column.absent else [share(count, self.n_rows) for count in shares]
-            told += [] if column.absent else [f"{column.distinct:,}"]
-            rows.append((_cut(column.name, 24), column.kind, *told))
+            counts = [*(share(count, self.n_rows) for count in shares), f"{column.distinct:,}"]
+            rows.append(
+                (_cut(column.name, 24), column.kind, *(["no such column"] if column.absent else counts))
+            )
         widths = [max(len(row[place]) for row in rows if len(row) > place) for place in range(2)]
         return [
             "  ".join(
@@ -157,13 +158,15 @@ class SchemaCheck:
             f"{share(self.shortened, self.n_rows)} are shortened."
         ]
         if self.classes:
-            told = (f"{_cut(label, 24)} {share(count, self.n_rows)}" for label, count in self.classes.items())
-            lines.append("Classes: " + ", ".join(told))
-        told_of = self.persons
-        if told_of is not None and not (told_of.absent or told_of.unread):
+            classes = (
+                f"{_cut(label, 24)} {share(count, self.n_rows)}" for label, count in self.classes.items()
+            )
+            lines.append("Classes: " + ", ".join(classes))
+        persons = self.persons
+        if persons is not None and not (persons.absent or persons.unread):
             lines.append(
-                f"Persons, by {_cut(told_of.name, 24)}: {told_of.n_persons:,}; the most rows of one: "
-                f"{told_of.most_rows:,}; rows without an id: {share(told_of.missing, self.n_rows)}."
+                f"Persons, by {_cut(persons.name, 24)}: {persons.n_persons:,}; the most rows of one: "
+                f"{persons.most_rows:,}; rows without an id: {share(persons.missing, self.n_rows)}."
             )
         if self.undeclared:
             lines.append(
@@ -178,7 +181,7 @@ class SchemaCheck:
 
 
 def share(count: int, total: int) -> str:
-    """A part of the rows in per cent; a few are never told as none, nor nearly all as all."""
+    """A part of the rows in per cent; a few are never shown as none, nor nearly all as all."""
     if count == 0 or total == 0:
         return "0 %"
     percent = 100 * count / total
@@ -296,19 +299,19 @@ def _unknown(item: Feature | Target, check: ColumnCheck, column: Any, n_rows: in
         return
     values = item.classes if isinstance(item, Target) else item.categories
     words = "labels are no declared class" if is_target else "values are no declared category"
-    told = f"{share(check.unknown, n_rows)} of the {words}"
+    unknown = f"{share(check.unknown, n_rows)} of the {words}"
     if declared_kind(values) == TEXT and not item.fold and kind_of(column) == TEXT:
         still = (as_codes("", column, values, fold=True) == UNKNOWN) & ~blank_cells(column)
         helped = check.unknown - int(still.sum())
         if helped > 0:
             way = f". fold = true would match {share(helped, n_rows)}: only case or blanks differ."
-            yield Finding(column=item.name, text=f"{told}{way}", wrong=True)
+            yield Finding(column=item.name, text=f"{unknown}{way}", wrong=True)
             return
     many = check.unknown > MANY * n_rows
     way = ": are they spelled as in the file?" if many else " and count as none."
     if is_target:
         way = ": are they spelled as in the file? Or leave such rows out, or give rest = true."
-    yield Finding(column=item.name, text=f"{told}{way}", wrong=is_target or many)
+    yield Finding(column=item.name, text=f"{unknown}{way}", wrong=is_target or many)
 
 
 def _unused(item: Feature, codes: NDArray[np.int64]) -> Iterator[Finding]:
@@ -344,8 +347,8 @@ def check_persons(name: str, table: Any) -> PersonCheck:
     except InvalidInput:
         return PersonCheck(name=name, unread=True)
     counts = np.bincount(found.person, minlength=len(found.names))
-    given = np.array([told is not None for told in found.names], dtype=bool)
-    spellings = {folded(told) for told in found.names if told is not None}
+    given = np.array([name is not None for name in found.names], dtype=bool)
+    spellings = {folded(name) for name in found.names if name is not None}
     return PersonCheck(
         name=name,
         n_persons=int(given.sum()),
@@ -370,8 +373,10 @@ def person_findings(check: PersonCheck, n_rows: int, names: Sequence[str]) -> It
     elif n_rows == 0:
         return
     elif check.missing:
-        told = f"{share(check.missing, n_rows)} of the rows have no id of a person, which fit refuses."
-        yield finding(f"{told} Leave them out, or give each an id of its own.")
+        yield finding(
+            f"{share(check.missing, n_rows)} of the rows have no id of a person, which fit refuses. Leave them out, "
+            "or give each an id of its own."
+        )
     if check.spelled_alike:
         yield finding(
             f"{check.spelled_alike:,} ids differ from others by case or blanks alone. A person with two ids is "

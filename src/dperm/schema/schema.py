@@ -61,8 +61,8 @@ class FileLayout:
 
 def _check_one(key: str, value: object, known: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in known:
-        told = ", ".join(repr(item) for item in known if item)
-        raise InvalidInput(f"{key} must be one of {told}; got {reprlib.repr(value)}.")
+        choices = ", ".join(repr(item) for item in known if item)
+        raise InvalidInput(f"{key} must be one of {choices}; got {reprlib.repr(value)}.")
 
 
 AS_NAMED: Final = FileLayout()
@@ -357,8 +357,8 @@ def _feature(name: object, table: object) -> Feature:
     }
     if isinstance(table, Mapping):
         check_finished(table)
-    told = [kind for key, kind in kinds.items() if isinstance(table, Mapping) and key in table]
-    if isinstance(table, Mapping) and len(told) != 1:
+    stated = [kind for key, kind in kinds.items() if isinstance(table, Mapping) and key in table]
+    if isinstance(table, Mapping) and len(stated) != 1:
         close = [
             found for key in table for found in get_close_matches(str(key)[:40], kinds, 1) if key not in kinds
         ]
@@ -366,7 +366,7 @@ def _feature(name: object, table: object) -> Feature:
         raise InvalidInput(
             f"exactly one of range (a number), date, categories and hashed (columns) must be given.{meant}"
         )
-    feature: Feature = _build(told[0] if told else Numeric, name, table)
+    feature: Feature = _build(stated[0] if stated else Numeric, name, table)
     return feature
 
 

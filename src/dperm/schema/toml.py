@@ -60,25 +60,14 @@ def value_text(value: Any) -> str:
     return f"[{', '.join(map(value_text, value))}]" if isinstance(value, list) else scalar(value)
 
 
-def write(tables: Mapping[str, Any], prefix: str = "") -> str:
+def write(table: Mapping[str, Any], header: str = "") -> str:
     """Text of nested tables, with single values before them, ending in a newline."""
-    lines = [
+    values = [
         f"{key(name)} = {value_text(value)}\n"
-        for name, value in tables.items()
+        for name, value in table.items()
         if not isinstance(value, Mapping)
     ]
-    lines.append("\n" if lines else "")
-    for name, table in tables.items():
-        if not isinstance(table, Mapping):
-            continue
-        header = prefix + key(name)
-        values = {item: value for item, value in table.items() if not isinstance(value, Mapping)}
-        if values or not table:
-            lines.append(f"[{header}]\n")
-        for name_of_value, value in values.items():
-            lines.append(f"{key(name_of_value)} = {value_text(value)}\n")
-        lines.append("\n" if values else "")
-        inner = {item: value for item, value in table.items() if isinstance(value, Mapping)}
-        if inner:
-            lines.append(write(inner, f"{header}."))
-    return "".join(lines)
+    inner = {key(name): value for name, value in table.items() if isinstance(value, Mapping)}
+    head = f"[{header}]\n" if header and (values or not table) else ""
+    tables = (write(value, f"{header}.{name}" if header else name) for name, value in inner.items())
+    return "".join([head, *values, "\n" if values else "", *tables])

@@ -3,7 +3,7 @@
 import datetime
 import math
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -69,9 +69,9 @@ def check_text(key: str, value: object) -> str:
     return value
 
 
-def check_name(value: object) -> str:
-    if check_text("name", value) == "":
-        raise InvalidInput("name must not be empty.")
+def check_name(key: str, value: object) -> str:
+    if check_text(key, value) == "":
+        raise InvalidInput(f"{key} must not be empty.")
     return str(value)
 
 
@@ -162,11 +162,11 @@ def check_cuts(key: str, value: object, bounds: tuple[float, float]) -> tuple[fl
     return cuts
 
 
-def check_marks(value: object) -> tuple[str | float, ...]:
+def check_marks(key: str, value: object) -> tuple[str | float, ...]:
     """Marks of a missing value: text, or numbers (kept as floats)."""
     return tuple(
-        check_text("missing", mark) if isinstance(mark, str) else check_number("missing", mark)
-        for mark in check_list("missing", value)
+        check_text(key, mark) if isinstance(mark, str) else check_number(key, mark)
+        for mark in check_list(key, value)
     )
 
 
@@ -178,6 +178,12 @@ def shortest(value: Any) -> Any:
 def set_field(instance: object, field: str, value: object) -> None:
     """Put a checked value into a frozen dataclass while it is being made."""
     object.__setattr__(instance, field, value)
+
+
+def check_fields(instance: object, **checks: Callable[[str, object], object]) -> None:
+    """Replace these fields of a frozen dataclass that is being made by what their checks give."""
+    for field, check in checks.items():
+        set_field(instance, field, check(field, getattr(instance, field)))
 
 
 MOST_LISTED = 12
@@ -202,5 +208,5 @@ def sentence(head: str, *details: str) -> str:
 
 def missing_words(marks: Sequence[str | float], instead: str = "") -> str:
     """What stands for a missing value, and what it counts as."""
-    told = f"missing if {listed(marks)}" if marks else "missing" if instead else ""
-    return f"{told}, {instead}" if told and instead else told
+    missing = f"missing if {listed(marks)}" if marks else "missing" if instead else ""
+    return f"{missing}, {instead}" if instead else missing

@@ -32,7 +32,7 @@ _INSTEAD = {
 class TextReader(Reader):
     """A file of text, with the layout that the schema declares."""
 
-    endings = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+    endings: ClassVar[tuple[str, ...]] = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
     magic: ClassVar = {b"\x1f\x8b": ".csv.gz"}
 
     @cached_property
