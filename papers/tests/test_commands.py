@@ -1,4 +1,4 @@
-"""``dperm reproduce`` and ``dperm curvature`` beside the library's commands, and what is said where they are missing."""
+"""``dperm reproduce`` and ``dperm curvature`` beside the other commands, and what is said where they are missing."""
 
 import json
 import re
