@@ -24,7 +24,7 @@ from dperm.engine import DaskExecutor, Engine, Executor, LocalExecutor, Placed, 
 from dperm.losses import Logistic
 from dperm.row_map import RowMap
 from dperm_papers.pages.cells import Table, cell
-from dperm_papers.pages.stopwatch import Stopwatch
+from dperm_papers.pages.runs import Stopwatch
 
 COLUMNS, SHARDS, ROUNDS = 120, 8, 15
 DASK_TARGET, SPARK_TARGET = 40.0, 500.0  # milliseconds over one process

@@ -29,7 +29,7 @@ from dperm.engine.torch_rows import TorchRows
 from dperm.losses import Logistic
 from dperm.row_map import RowMap
 from dperm_papers.pages.cells import Table, cell
-from dperm_papers.pages.stopwatch import Stopwatch
+from dperm_papers.pages.runs import Stopwatch
 
 LOSS, MODELS = Logistic(), 128
 FITS = ("fit", "GPU, s", "CPU with 2 processors, s", "times faster", "coefficients apart")

@@ -17,7 +17,7 @@ from dperm.datasets import load_dataset
 from dperm.experiments.metrics import with_error
 from dperm.experiments.quiet import measured_only
 from dperm_papers.pages.cells import Table, cell
-from dperm_papers.pages.stopwatch import Stopwatch
+from dperm_papers.pages.runs import Stopwatch
 
 SETS, EPSILONS, DELTA, SPLITS = ("bank", "adult"), (0.1, 1.0), 1e-6, 5
 SHARE = 0.2

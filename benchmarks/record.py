@@ -14,8 +14,7 @@ from benchmarks.timing import Result, Skipped
 from dperm.experiments.store import machine, versions
 from dperm_papers.pages.cells import Table, cell
 from dperm_papers.pages.files import Results
-from dperm_papers.pages.runs import Run
-from dperm_papers.pages.stopwatch import Stopwatch
+from dperm_papers.pages.runs import Run, Stopwatch
 
 HEADINGS = ("what", "threads", "ms", "against", "ms", "ratio", "at most", "")
 ALSO = ("torch", "triton", "opacus", "dask", "pyspark")

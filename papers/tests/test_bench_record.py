@@ -7,7 +7,7 @@ from benchmarks import record
 from benchmarks.timing import Result, Skipped
 
 from dperm_papers.pages.files import read
-from dperm_papers.pages.stopwatch import Stopwatch
+from dperm_papers.pages.runs import Stopwatch
 
 
 def test_ratios_are_numbers_that_a_page_can_show(tmp_path):

@@ -16,25 +16,23 @@ from dperm.planning.schedule import branch_sensitivities
 from dperm.privacy import Budget, GaussianNoise, GaussianProfile
 from dperm.privacy.printed import gaussian_steps_epsilon, yu_gd_noise
 from dperm_papers.reproduce import claims, rsgd
-from dperm_papers.reproduce.claims_code import (
+from dperm_papers.reproduce.claims_prices import (
     CANDIDATES,
     CHOICE,
     CLAIM,
-    SGD,
-    Mistake,
-    every_mistake,
-    one_byte,
-    right_sign,
-    seen,
-    wrong_sign,
-)
-from dperm_papers.reproduce.claims_printed import (
     EPSILONS,
     RELATION,
     SETTING,
+    SGD,
+    Mistake,
     Printed,
+    every_mistake,
     every_printed,
+    one_byte,
     price_replaced,
+    right_sign,
+    seen,
+    wrong_sign,
 )
 from dperm_papers.reproduce.frontier import PAPER_METHODS
 

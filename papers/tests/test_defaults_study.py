@@ -11,7 +11,7 @@ import pytest
 from dperm.cli.app import run
 from dperm.errors import InvalidInput
 from dperm.experiments.results import Study, separate
-from dperm_papers.reproduce import cached, calibration, defaults, development, find_item, regression_runs
+from dperm_papers.reproduce import cached, calibration, defaults, development, find_item
 
 N = 400
 FEATURES = '[features.a]\nrange = [0, 1]\n\n[features.b]\ncategories = ["u", "v"]\n'
@@ -106,7 +106,7 @@ def test_the_whole_study(folder, monkeypatch, capsys):
 
     monkeypatch.setattr("dperm.experiments.runner.train", fail)
     monkeypatch.setattr(calibration, "_held_out", fail)
-    monkeypatch.setattr(regression_runs, "_fit", fail)
+    monkeypatch.setattr(defaults, "_fit", fail)
     assert reproduce(folder) == 0
     assert (out / "report.md").read_text().splitlines()[6:] == text.splitlines()[6:]
     with pytest.raises(AssertionError, match="run again"):

@@ -7,7 +7,7 @@ import pytest
 
 from dperm.errors import InvalidInput
 from dperm.experiments.html import html_page
-from dperm_papers.reproduce.findings import pictures, tables, verdicts
+from dperm_papers.cli.reproduce import pictures, tables, verdicts
 from dperm_papers.reproduce.item import Check, Item, Report, Section
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"

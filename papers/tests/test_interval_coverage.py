@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dperm.models.intervals.first_order import MOST_NOISE
-from dperm_papers.reproduce.intervals_runs import TRUTH
-from dperm_papers.reproduce.intervals_trials import LINEAR, LOGISTIC, Task, arcsine, targets, trial
+from dperm_papers.reproduce.intervals_trials import LINEAR, LOGISTIC, TRUTH, Task, arcsine, targets, trial
 
 REPEATS = 250
 

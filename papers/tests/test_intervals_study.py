@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 
 from dperm.cli.app import run
-from dperm_papers.reproduce import data, find_item, intervals, intervals_runs
-from dperm_papers.reproduce.intervals_runs import Size, people
-from dperm_papers.reproduce.intervals_settings import (
+from dperm_papers.reproduce import data, find_item, intervals, intervals_trials
+from dperm_papers.reproduce.intervals import Cell, checks, sections
+from dperm_papers.reproduce.intervals_trials import (
     KINDS,
+    LINEAR,
+    LOGISTIC,
+    Size,
     chosen_level,
     coverage,
     drawn_settings,
+    people,
     rows_of,
 )
-from dperm_papers.reproduce.intervals_tables import Cell, checks, sections
-from dperm_papers.reproduce.intervals_trials import LINEAR, LOGISTIC
 
 TINY = Size(
     repeats=12,
@@ -125,7 +127,7 @@ def test_people_have_columns_that_do_not_follow_from_others(name, kind):
 def test_earnings_stand_beside_their_rows():
     """The labels of CPS say whether earnings are above 16."""
     records = data.load("cps").sample(500)
-    earnings = intervals_runs._earnings(500)
+    earnings = intervals_trials._earnings(500)
     assert ((earnings > 16) == (records.y == ">16")).all()
 
 

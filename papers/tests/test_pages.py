@@ -15,13 +15,11 @@ from dperm.experiments.compare import compare
 from dperm.experiments.results import curves
 from dperm_papers.pages.cells import Number, Table, cell, read_markdown
 from dperm_papers.pages.comparisons import over_epsilon, take_comparisons
-from dperm_papers.pages.figures import MOST_BYTES, shrunk
 from dperm_papers.pages.files import Results, holds_results, read
 from dperm_papers.pages.markers import files_in, without_markers
 from dperm_papers.pages.reports import command_of, named, slug
-from dperm_papers.pages.runs import Run, duration
-from dperm_papers.pages.stopwatch import timed
-from dperm_papers.pages.writing import filled_pages, write_docs
+from dperm_papers.pages.runs import Run, duration, timed
+from dperm_papers.pages.writing import MOST_BYTES, filled_pages, shrunk, write_docs
 from dperm_papers.reproduce import Bench, Section
 
 RUN = Run(

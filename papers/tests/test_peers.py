@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from dperm_papers.peers import rows, workers
-from dperm_papers.peers.attack import attack
 from dperm_papers.peers.catalogue import HERE, NOT_PRIVATE, OURS, PEERS, Peer, Setting
 from dperm_papers.peers.environments import NOTE, Environment, make_environment, plain_message
-from dperm_papers.peers.trials import TRIALS, Trial, try_claim
+from dperm_papers.peers.trials import TRIALS, Trial, attack, try_claim
 from dperm_papers.peers.workers import RUNNERS, Worker
 from dperm_papers.reproduce import Bench
 from dperm_papers.reproduce import peers as item

@@ -10,7 +10,7 @@ import small_tables
 from dperm.cli.app import run
 from dperm.planning.expectation import LossCurve
 from dperm_papers.reproduce import development, expected
-from dperm_papers.reproduce.expected_runs import Design, number_instead
+from dperm_papers.reproduce.expected import Design, number_instead
 
 NAMES = ("one", "two", "three", "four")
 N = 600

@@ -12,14 +12,11 @@ from dperm_papers.reproduce import (
     Bench,
     find_item,
     item_names,
-    report_drawing,
-    report_prices,
-    report_runs,
     report_simulation,
     report_tables,
 )
 from dperm_papers.reproduce import bounds_curves as bounds
-from dperm_papers.reproduce.curvature_table2 import is_close
+from dperm_papers.reproduce.curvature_tables import is_close
 from dperm_papers.reproduce.published import REPORT_CONSTANTS, REPORT_TABLES, TEST_POINTS, YU_TABLE2
 from dperm_papers.reproduce.regression_sets import MAXIMUM, RANGE, RegressionSet, load
 from records import loaded_or_skipped
@@ -114,19 +111,19 @@ def test_the_table_shows_that_no_single_convention_fits(tmp_path):
 def test_the_estimate_of_a_large_epsilon_agrees_with_the_exact_one():
     multiplier = report_simulation.noise_scale(100, 1 / 5) / report_simulation.ROW_NORM
     exact = fixed_size_epsilon(multiplier, 1, 100, 100**2, report_simulation.DELTA)
-    assert exact > report_prices.LARGE
-    estimate = report_prices.estimate_epsilon(multiplier, 1 / 100, 100**2, draws=1000)
+    assert exact > report_simulation.LARGE
+    estimate = report_simulation.estimate_epsilon(multiplier, 1 / 100, 100**2, draws=1000)
     assert estimate == pytest.approx(exact, rel=0.1)
-    half_as_many = report_prices.estimate_epsilon(multiplier, 1 / 100, 100**2 // 2, draws=1000)
+    half_as_many = report_simulation.estimate_epsilon(multiplier, 1 / 100, 100**2 // 2, draws=1000)
     assert half_as_many != pytest.approx(exact, rel=0.1)
 
 
 def test_the_papers_constant_keeps_its_promise_and_the_reports_does_not():
-    kept = report_prices.true_price(200, 32.0, 1, draws=200)
+    kept = report_simulation.true_price(200, 32.0, 1, draws=200)
     assert kept.exact
     assert kept.epsilon <= report_simulation.EPSILON
     for batch in (1, report_simulation.BATCH):
-        broken = report_prices.true_price(200, 1 / 400, batch, draws=100)
+        broken = report_simulation.true_price(200, 1 / 400, batch, draws=100)
         assert not broken.exact
         assert broken.epsilon > 100 * report_simulation.EPSILON
 
@@ -173,7 +170,7 @@ def test_the_published_ordering_of_the_constants():
 
 def test_a_line_is_where_the_score_is_zero():
     for weights in ([2.0, 1.0, -1.7], [1.0, 0.0, -0.5], [0.0, 3.0, -1.0]):
-        x, y = report_drawing._line(np.array(weights))
+        x, y = report_tables._line(np.array(weights))
         assert weights[0] * x + weights[1] * y + weights[2] == pytest.approx(0, abs=1e-12)
         assert math.hypot(x[1] - x[0], y[1] - y[0]) == pytest.approx(6)
 
@@ -181,20 +178,22 @@ def test_a_line_is_where_the_score_is_zero():
 def test_report_tables_end_to_end_with_fewer_rows(tmp_path, monkeypatch):
     from PIL import Image
 
-    small = report_runs.Size(repeats=2, constants=(1 / 400, 32.0), draws=50)
+    small = report_simulation.Size(repeats=2, constants=(1 / 400, 32.0), draws=50)
     monkeypatch.setattr(report_tables, "QUICK", small)
-    monkeypatch.setattr(report_runs, "simulate", few_steps(report_simulation.simulate))
+    monkeypatch.setattr(report_simulation, "simulate", few_steps(report_simulation.simulate))
     report = find_item("report-tables").run(bench(tmp_path, quick=True))
     assert [path.name for path in report.files] == ["results.parquet", "figure.png", "learning.gif"]
     rows = pq.read_table(report.files[0]).to_pylist()
     assert {row["method"] for row in rows} == {
         *report_simulation.METHODS,
         report_simulation.PLAIN,
-        report_runs.TRUE_LINE,
-        *report_runs.CERTIFIED.values(),
+        report_simulation.TRUE_LINE,
+        *report_simulation.CERTIFIED.values(),
     }
     exactly = [
-        row["accuracy"] for row in rows if row["method"] == report_runs.TRUE_LINE and not row["noisy_labels"]
+        row["accuracy"]
+        for row in rows
+        if row["method"] == report_simulation.TRUE_LINE and not row["noisy_labels"]
     ]
     assert exactly == [1.0] * len(exactly)
     published = {cell for section in report.sections for row in section.rows for cell in row}

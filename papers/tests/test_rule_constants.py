@@ -6,9 +6,16 @@ from dperm.losses import Logistic, SoftClippedLogistic
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.privacy import Budget
 from dperm.problem import Problem
-from dperm_papers.reproduce import constants_tables
-from dperm_papers.reproduce.candidates import CANDIDATES, Candidate
-from dperm_papers.reproduce.defaults_tables import DEFAULT, DEFAULT_PLAIN, MAJORITY, NONE, papers
+from dperm_papers.reproduce import constants
+from dperm_papers.reproduce.defaults_tables import (
+    CANDIDATES,
+    DEFAULT,
+    DEFAULT_PLAIN,
+    MAJORITY,
+    NONE,
+    Candidate,
+    papers,
+)
 from dperm_papers.reproduce.regret import Entry
 
 PROBLEM = Problem.for_table(20_000, 30, loss=Logistic(), l2=0.0, x_norm=1.0)
@@ -73,20 +80,20 @@ SETS = {"x": "binary", "y": "binary", "z, 9 rows": "binary", "other": "classes"}
 
 
 def test_the_choice_without_a_set_is_judged_against_the_best_of_all():
-    some = constants_tables.binary([*entries(), entry("other", DEFAULT, 0.1)], SETS, EPSILONS)
+    some = constants.binary([*entries(), entry("other", DEFAULT, 0.1)], SETS, EPSILONS)
     assert {epsilon for one in some for epsilon in one.means["accuracy"]} == {0.1, 1.0}
     assert {one.dataset for one in some} == {"x", "y", "z, 9 rows"}
-    assert constants_tables.possible_rules(some) == [DEFAULT, GOOD, BAD]
-    chosen = constants_tables.choices(some, [DEFAULT, GOOD, BAD])
+    assert constants.possible_rules(some) == [DEFAULT, GOOD, BAD]
+    chosen = constants.choices(some, [DEFAULT, GOOD, BAD])
     assert chosen == {"x": BAD, "y": BAD, "z, 9 rows": GOOD}  # z is left with what is best on x and y
-    means = constants_tables.chosen_means(some, chosen, "accuracy")
+    means = constants.chosen_means(some, chosen, "accuracy")
     assert means["z, 9 rows", 1.0] == 0.70
     assert means["x", 0.1] == 0.79
     assert papers(some, "accuracy")["x", 0.1] == 0.5  # no candidate counts as a paper's method
 
 
 def test_tables_and_checks():
-    short, rules, left_out = constants_tables.sections(entries(), SETS, EPSILONS)
+    short, rules, left_out = constants.sections(entries(), SETS, EPSILONS)
     accuracy = dict(zip(short.columns, short.rows[0], strict=True))
     assert accuracy["best of all entrants"] == "+4.67"  # 1, 3 and 10 points
     assert accuracy["worst set"] == "+10.00 (z)"
@@ -97,19 +104,18 @@ def test_tables_and_checks():
     assert [row[:2] for row in rules.rows] == [(DEFAULT, "4.67"), (GOOD, "7.33"), (BAD, "2.00")]
     assert left_out.rows[2][:3] == ("z", GOOD, "20.00 / 10.00")
     held = {
-        check.claim.partition(" [")[0]: check.holds
-        for check in constants_tables.checks(entries(), SETS, EPSILONS)
+        check.claim.partition(" [")[0]: check.holds for check in constants.checks(entries(), SETS, EPSILONS)
     }
     assert sorted(held.values()) == [False, False, True, True]  # accuracy is far behind, log loss is not
-    good = constants_tables.checks(entries(default=0.9), SETS, EPSILONS)
+    good = constants.checks(entries(default=0.9), SETS, EPSILONS)
     assert good[0].holds
 
 
 def test_a_candidate_that_was_refused_somewhere_is_no_rule():
     some = [one for one in entries() if (one.dataset, one.label) != ("x", GOOD)]
-    assert constants_tables.possible_rules(some) == [DEFAULT, BAD]
-    assert constants_tables.sections([entry("other", DEFAULT, 0.5)], SETS, EPSILONS) == ()
-    assert constants_tables.checks([entry("other", DEFAULT, 0.5)], SETS, EPSILONS) == ()
+    assert constants.possible_rules(some) == [DEFAULT, BAD]
+    assert constants.sections([entry("other", DEFAULT, 0.5)], SETS, EPSILONS) == ()
+    assert constants.checks([entry("other", DEFAULT, 0.5)], SETS, EPSILONS) == ()
     alone = [one for one in entries() if one.dataset == "x"]
-    assert len(constants_tables.sections(alone, SETS, EPSILONS)) == 2  # nothing to leave out
-    assert DEFAULT_PLAIN not in constants_tables.possible_rules(alone)
+    assert len(constants.sections(alone, SETS, EPSILONS)) == 2  # nothing to leave out
+    assert DEFAULT_PLAIN not in constants.possible_rules(alone)

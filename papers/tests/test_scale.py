@@ -14,7 +14,8 @@ import pytest
 from dperm.cli.app import run
 from dperm_papers.reproduce import Bench, find_item
 from dperm_papers.reproduce import scale as item
-from dperm_papers.scale import cells, child, files, measuring, memory, rows, tables
+from dperm_papers.reproduce.scale import checks, left_out, slope
+from dperm_papers.scale import cells, child, measuring, memory, rows
 from dperm_papers.scale.cells import (
     CODED,
     DENSE,
@@ -29,9 +30,7 @@ from dperm_papers.scale.cells import (
     Shape,
     Sweep,
 )
-from dperm_papers.scale.findings import checks, left_out
 from dperm_papers.scale.measuring import NotRun, Outcome, ask, measure_all
-from dperm_papers.scale.slopes import slope
 
 AUTO, THEIRS = Method("auto"), Method(LOGISTIC)
 TINY = Sweep(kind=DENSE, over="n", sizes=(300,), fixed=4, methods=(AUTO, THEIRS))
@@ -86,15 +85,15 @@ def test_scikit_learn_gets_the_records_that_coded_rows_hold():
 
 def test_pieces_on_the_disk_are_those_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(rows, "AT_ONCE", 70)
-    monkeypatch.setattr(files, "WARM_ROWS", 20)
+    monkeypatch.setattr(rows, "WARM_ROWS", 20)
     shape = Shape(kind=SHARDS, n=200, p=12)
-    files.write(shape, tmp_path, private=False, seed=0)
-    read = list(files.read_pieces(tmp_path / "rows", 12))
+    rows.write(shape, tmp_path, private=False, seed=0)
+    read = list(rows.read_pieces(tmp_path / "rows", 12))
     whole = rows.in_memory(replace(shape, kind=CODED), private=False, seed=0)
     assert len(read) == 3
     assert (np.vstack([_array(X) for X, _ in read]) == _array(whole.X)).all()
     assert (np.concatenate([y for _, y in read]) == whole.y).all()
-    assert files.bytes_of(tmp_path / "rows") < files.expected_bytes(shape) + 3 * 4 * 128 + 8 * 200
+    assert rows.bytes_of(tmp_path / "rows") < rows.expected_bytes(shape) + 3 * 4 * 128 + 8 * 200
 
 
 # Memory
@@ -221,7 +220,7 @@ def test_a_stopped_study_goes_on_and_is_written_down(tmp_path, monkeypatch):
 
 def test_files_of_shards_are_gone_when_the_study_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(measuring.tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(files, "WARM_ROWS", 200)
+    monkeypatch.setattr(rows, "WARM_ROWS", 200)
     ours, theirs = (cell(SHARDS, p=12, method=method) for method in (AUTO, Method(SGD)))
     with measuring.Files(seed=0) as written:
         answers = [child.measure(one, written.folder(one), 0) for one in (ours, theirs)]
@@ -240,7 +239,7 @@ def test_other_engines_fit_the_same_rows(engine, tmp_path, monkeypatch):
     pytest.importorskip(cells.PACKAGES[engine])
     if engine == cells.SPARK and shutil.which("java") is None:
         pytest.skip("there is no Java")
-    monkeypatch.setattr(files, "WARM_ROWS", 300)
+    monkeypatch.setattr(rows, "WARM_ROWS", 300)
     one = cell(DENSE if engine == cells.TORCH else SHARDS, p=12, method=Method("auto", engine))
     with measuring.Files(seed=0) as written:
         folder = written.folder(one) if one.shape.kind == SHARDS else None
@@ -280,7 +279,7 @@ def measured(seconds, mb, kind=DENSE, methods=(AUTO, THEIRS), theirs=2.0):
         outcomes[one] = Outcome(
             cell=one, seconds=busy, cpu_seconds=busy, memory=held, row_bytes=size, entries=size
         )
-    return tables.Measured(sweep=sweep, outcomes=outcomes)
+    return item.Measured(sweep=sweep, outcomes=outcomes)
 
 
 def verdicts(*some):
@@ -307,10 +306,10 @@ def test_tables_name_what_was_measured_and_what_was_not():
     outcomes = {**one.outcomes, gone: Outcome(cell=gone, word="> 300 s", reason="had not ended after 300 s")}
     found = {
         section.title.partition(":")[0]: section
-        for section in tables.sections([replace(one, outcomes=outcomes)])
+        for section in item.sections([replace(one, outcomes=outcomes)])
     }
     assert found["Slopes"].rows[0][:4] == ("dense by n: auto", "1.00", "1.00", "1.00")
-    assert found["Slopes"].rows[1] == (f"dense by n: {LOGISTIC}", *3 * (tables.TOO_FEW,), "")
+    assert found["Slopes"].rows[1] == (f"dense by n: {LOGISTIC}", *3 * (item.TOO_FEW,), "")
     assert found["Processor seconds by n (dense)"].rows[1][1:] == ("0.200", "2.00", "> 300 s")
     assert found["Ratio by n (dense)"].rows == (("auto", "0.500", "0.500", "not counted"),)
     assert found["Largest size"].rows[1][1] == "1,000,000"
@@ -329,5 +328,5 @@ def test_the_sweeps_have_scikit_learn_beside_the_default(sweeps):
 def test_larger_sizes_are_for_few_methods():
     sweep = replace(TINY, larger=(900,), few=(THEIRS,))
     assert [(one.shape.n, one.method) for one in sweep.cells()] == [(300, AUTO), (300, THEIRS), (900, THEIRS)]
-    found = tables.Measured(sweep=sweep, outcomes={}).outcome(AUTO, 900)
-    assert (found.seconds, found.word, found.reason) == (None, tables.NOT_RUN, "")
+    found = item.Measured(sweep=sweep, outcomes={}).outcome(AUTO, 900)
+    assert (found.seconds, found.word, found.reason) == (None, item.NOT_RUN, "")

@@ -1,7 +1,9 @@
 """``dperm reproduce``: the papers' tables and figures in one command."""
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import replace
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,10 +19,64 @@ from dperm.cli.progress import Counter, shown
 from dperm.cli.suggest import did_you_mean
 from dperm.errors import InvalidInput
 from dperm_papers.pages.reports import command_of, size_of, write_tables
-from dperm_papers.pages.runs import duration
-from dperm_papers.pages.stopwatch import Stopwatch, add_seconds, timed
+from dperm_papers.pages.runs import Stopwatch, add_seconds, duration, timed
 from dperm_papers.pages.writing import finished_in, pages_in, write_docs
 from dperm_papers.reproduce import Bench, Item, Report, Section, find_item, item_names
+
+# What an item found, as a part of its HTML page: verdicts, what was skipped and why, tables, what differs.
+
+
+def verdicts(report: Report) -> str:
+    """What holds, what does not, and what was skipped and why; every text is escaped."""
+    checks = [("yes" if check.holds else "no", check.verdict, check.claim) for check in report.checks]
+    skipped = [("skipped", "skipped", reason) for reason in report.skipped]
+    lines = [
+        f'<li><span class="verdict {kind}">{verdict}</span> <span>{escape(text)}</span></li>'
+        for kind, verdict, text in (*checks, *skipped)
+    ]
+    return _card("Verdicts", f"<ul class=verdicts>{''.join(lines)}</ul>") if lines else ""
+
+
+def tables(item: Item, report: Report) -> str:
+    """The tables of the item, and what differs from the paper."""
+    ours = _card("Tables", "".join(map(_table, report.sections)))
+    differs = "".join(f"<li>{escape(line)}</li>" for line in item.differs)
+    return ours + _card("What differs from the paper", f"<ul>{differs}</ul>" if differs else "")
+
+
+def pictures(report: Report) -> str:
+    """The figures of an item that has no curves to draw, inside of the page."""
+    if any(len(table) for table in report.results):
+        return ""
+    shown = [
+        f'<img class=picture alt="{escape(file.stem)}" src="data:image/png;base64,'
+        f'{b64encode(file.read_bytes()).decode()}">'
+        for file in report.files
+        if file.suffix == ".png"
+    ]
+    return _card("Figure", "".join(shown))
+
+
+def _html_table(section: Section) -> str:
+    head = "".join(f"<th scope=col>{escape(name)}</th>" for name in section.columns)
+    rows = "".join(
+        "<tr>" + "".join(_cell(text, place) for place, text in enumerate(row)) + "</tr>"
+        for row in section.rows
+    )
+    return (
+        f"<h3>{escape(section.title)}</h3><div class=scroll tabindex=0><table class=plain>"
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _cell(text: str, place: int) -> str:
+    return f"<th scope=row>{escape(text)}</th>" if place == 0 else f"<td>{escape(text)}</td>"
+
+
+def _card(title: str, content: str) -> str:
+    """A card of the page, none where it would be empty."""
+    return f"<section class=card><h2>{escape(title)}</h2>{content}</section>\n" if content else ""
+
 
 NOT_A_RELEASE = "All figures are evaluations on held-out rows, not private releases."
 
@@ -233,7 +289,6 @@ def _run_and_write(item: Item, bench: Bench, own: Path, html: bool, watch: Stopw
     ]
     if html:
         from dperm.experiments.html import write_html
-        from dperm_papers.reproduce.findings import pictures, tables, verdicts
 
         parts = {"above": verdicts(report) + pictures(report), "below": tables(item, report)}
         files.append(write_html(report.results, own / "report.html", title=item.title, **parts))

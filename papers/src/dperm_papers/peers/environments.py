@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dperm.models.atomic import atomic_path
 
@@ -156,3 +157,36 @@ def _python(home: Path) -> Path:
 
 def _megabytes(home: Path) -> float:
     return sum(path.lstat().st_size for path in home.rglob("*") if not path.is_dir()) / 2**20
+
+
+# A package of R: whether it can be had here. Nothing is run with it.
+
+MIRROR = "https://cloud.r-project.org"
+
+
+def try_r_package(name: str) -> Environment:
+    """Ask Debian's packages first and then CRAN, and keep nothing: what either of them answers is the result."""
+    with TemporaryDirectory() as folder:
+        attempts = (
+            _r_attempt(
+                f"Debian's r-cran-{name.lower()}",
+                ["apt-get", "--simulate", "install", f"r-cran-{name.lower()}"],
+            ),
+            _r_attempt(f"CRAN's {name}", ["Rscript", "-e", _r_install(name, Path(folder))]),
+        )
+    return Environment(name=f"{name} (R)", python=None, attempts=attempts)
+
+
+def _r_install(name: str, folder: Path) -> str:
+    where = f'"{folder.as_posix()}"'
+    load = f"library({name}, lib.loc = {where})"
+    return f'install.packages("{name}", lib = {where}, repos = "{MIRROR}"); {load}'
+
+
+def _r_attempt(what: str, command: list[str]) -> Attempt:
+    started = time.perf_counter()
+    if shutil.which(command[0]) is None:
+        message = f"there is no {command[0]} on the path"
+    else:
+        message = message_of(command, INSTALL_LIMIT_S) or "can be had, but nothing here runs it"
+    return Attempt(requirements=(what,), message=message, seconds=time.perf_counter() - started)

@@ -17,7 +17,7 @@ from typing import Any
 
 from dperm_papers.reproduce.cached import cached
 from dperm_papers.reproduce.item import Bench
-from dperm_papers.scale import child, files, memory
+from dperm_papers.scale import child, memory, rows
 from dperm_papers.scale.cells import PACKAGES, SHARDS, SPARK, Cell, Shape, Sweep
 
 LIMIT = 900.0
@@ -177,12 +177,12 @@ class Files:
         return Path(self._folders[private].name)
 
     def _written(self, shape: Shape, private: bool) -> tempfile.TemporaryDirectory[str]:
-        needs, room = files.expected_bytes(shape), shutil.disk_usage(tempfile.gettempdir()).free
+        needs, room = rows.expected_bytes(shape), shutil.disk_usage(tempfile.gettempdir()).free
         if needs > memory.SHARE * room:
             raise NotRun("too large", f"needs {needs / 1e9:.1f} GB of {room / 1e9:.1f} GB of disk")
         made = tempfile.TemporaryDirectory(prefix="dperm-scale-")
         try:
-            files.write(shape, Path(made.name), private=private, seed=self._seed)
+            rows.write(shape, Path(made.name), private=private, seed=self._seed)
         except BaseException:
             made.cleanup()
             raise
