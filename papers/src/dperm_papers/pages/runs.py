@@ -1,4 +1,4 @@
-"""Where results come from: date, command, seed, versions, machine."""
+"""Where results come from: date, command, seed, versions, machine, and how long they took."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Mistakes of published code, and formulas outside their conditions: what each claims, and what it really costs."""
+"""What published noise claims and really costs: as printed, as code had it, and outside a formula's conditions."""
 
 from __future__ import annotations
 
