@@ -35,8 +35,10 @@ class WithInstalled(Ordered):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name in ADDED_BY and name not in self.list_commands(ctx) and not ctx.resilient_parsing:
-            package = ADDED_BY[name]
-            ctx.fail(f"The command {name!r} comes with {package}. Install it with: pip install {package}.")
+            ctx.fail(
+                f"The command {name!r} comes with {ADDED_BY[name]}. Install it with: pip install {ADDED_BY[name]} "
+                "(from a checkout: pip install ./papers)."
+            )
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
