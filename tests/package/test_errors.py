@@ -19,8 +19,6 @@ NO_ROWS = {
     "schema/schema.py",
     "schema/toml.py",
     "evaluation/files.py",  # of figures
-    "experiments/pages/markers.py",  # pages of documentation
-    "experiments/pages/writing.py",
     "models/files.py",
     "release/release.py",  # files of a release
 }

@@ -15,7 +15,6 @@ from dperm.cli.account import account
 from dperm.cli.audit import audit
 from dperm.cli.compare import compare, plot
 from dperm.cli.convert import convert
-from dperm.cli.curvature import curvature
 from dperm.cli.evaluate import evaluate
 from dperm.cli.fit import fit
 from dperm.cli.groups import WithInstalled
@@ -25,7 +24,6 @@ from dperm.cli.mechanisms import mechanisms
 from dperm.cli.output import warn
 from dperm.cli.plan import plan
 from dperm.cli.report import report
-from dperm.cli.reproduce import reproduce
 from dperm.cli.saved_models import export, predict, show
 from dperm.cli.schema import schema
 from dperm.cli.verify import verify
@@ -65,14 +63,12 @@ def cli() -> None:
       dperm verify model.json
       dperm report model.json --html report.html
       dperm mechanisms
-      dperm curvature cps --l2 1e-4
     """
 
 
 for command in (
     compare,
     plot,
-    reproduce,
     plan,
     account,
     schema,
@@ -86,7 +82,6 @@ for command in (
     verify,
     report,
     mechanisms,
-    curvature,
     audit,
     ledger,
 ):
