@@ -59,7 +59,7 @@ def verify(
 def _if_it_loads(document: Mapping[str, Any], verdict: Verdict) -> Verdict:
     """A file whose names, labels or schema nothing could be made of is not accepted either."""
     examination = Examination()
-    examination.run("the model itself", STRUCTURE, lambda: build({**document}) and "it loads")
+    examination.run("the model itself", STRUCTURE, lambda: build(models.checked({**document})) and "it loads")
     return replace(verdict, checks=(*verdict.checks, *examination.checks))
 
 

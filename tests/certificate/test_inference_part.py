@@ -69,6 +69,7 @@ EDITS = {
     "release": lambda document: document["certificate"]["releases"].pop(),
     "numbers": lambda document: document.pop("inference"),
     "parameter": lambda document: document["parameters"].pop("inference"),
+    "another parameter": lambda document: document["parameters"].update(inference=False),
     "a number": lambda document: document["inference"].pop(),
     "share": lambda document: document["certificate"]["inference"].update(share=0.3),
     "weight": lambda document: document["certificate"]["inference"].update(weight=0.125),
@@ -152,4 +153,4 @@ def test_a_file_without_it_has_no_word_of_it():
     document = document_of("objective, removable")
     assert "inference" not in document
     assert "inference" not in document["certificate"]
-    assert "inference" not in document["parameters"]
+    assert document["parameters"]["inference"] is False

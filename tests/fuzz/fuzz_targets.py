@@ -432,8 +432,7 @@ class LedgerFile(Target):
         charge = {**ledger.entries()[0].to_dict(), "event": "charge", "status": "open"}
         self.events = [
             charge,
-            {"event": "cap", "dataset": "default", "epsilon": 1.5, "delta": 1e-7},
-            {"event": "unit", "dataset": "default", "unit": "person"},
+            {"event": "cap", "dataset": "default", "epsilon": 1.5, "delta": 1e-7, "unit": "row"},
             {"event": "partitions", "dataset": "default", "names": ["a", "b"], "fixed_membership": True},
             {"event": "settle", "charge": 1, "status": "void"},
         ]

@@ -118,19 +118,16 @@ def test_parts_of_a_ledger_for_persons_share_nobody(of_persons):
 # The file.
 
 
-def test_a_ledger_for_rows_is_stored_as_it_always_was(ledger):
+def test_caps_and_charges_name_their_unit(ledger):
     PrivateLogisticRegression(**MODEL, ledger=ledger).fit(X, Y)
     events = [json.loads(event) for event, _ in links(ledger.path)]
-    assert [event["event"] for event in events] == ["create", "cap", "charge", "settle"]
-    assert not any("unit" in event for event in events)
+    assert [(event["event"], event.get("unit")) for event in events] == [
+        ("create", None),
+        ("cap", "row"),
+        ("charge", "row"),
+        ("settle", None),
+    ]
     assert [entry.unit for entry in Ledger(ledger.path).entries()] == ["row"]
-
-
-def test_a_unit_is_an_event_that_a_version_without_units_refuses(of_persons):
-    """Such a version takes no event whose name it does not know, so it never counts rows there."""
-    events = [json.loads(event) for event, _ in links(of_persons.path)]
-    assert [event["event"] for event in events] == ["create", "cap", "unit"]
-    assert events[-1] | {"time": ""} == {"event": "unit", "time": "", "dataset": "default", "unit": "person"}
 
 
 def _charge_for(unit):
@@ -143,10 +140,10 @@ def _charge_for(unit):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda events: [*events, events[2]],  # twice, and after a charge
-        lambda events: [*events[:2], events[3], events[2]],
-        lambda events: [*events[:2], events[2] | {"unit": "household"}, *events[3:]],
-        lambda events: [*events[:2], events[2] | {"dataset": "unknown"}, *events[3:]],
+        lambda events: [*events[:2], events[1] | {"unit": "row"}, *events[2:]],
+        lambda events: [*events, events[1] | {"unit": "row"}],
+        lambda events: [events[0], events[1] | {"unit": "household"}, *events[2:]],
+        lambda events: [events[0], {k: v for k, v in events[1].items() if k != "unit"}, *events[2:]],
         _charge_for("row"),
         _charge_for("household"),
         _charge_for(["person"]),
@@ -160,9 +157,9 @@ def test_histories_that_no_ledger_writes_are_refused(of_persons, change):
         Ledger(of_persons.path)
 
 
-def test_a_unit_that_is_taken_out_of_the_history_is_found(of_persons):
+def test_a_unit_that_is_changed_in_the_history_is_found(of_persons):
     head = of_persons.head
-    rewrite(of_persons.path, lambda events: events[:2])
+    rewrite(of_persons.path, lambda events: [events[0], events[1] | {"unit": "row"}])
     with pytest.raises(InvalidInput, match="is not in its history"):
         Ledger(of_persons.path, expect=head)
 

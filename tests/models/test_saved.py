@@ -159,7 +159,7 @@ def test_feature_names_and_schema_travel(rows, tmp_path):
     assert copy.feature_names_in_.tolist() == list(frame.columns)
     assert copy.predict(frame).tolist() == model.predict(frame).tolist()
     document = json.loads((tmp_path / "m.json").read_text())
-    assert (document["format"], document["version"], document["library"]) == ("dperm model", 6, __version__)
+    assert (document["format"], document["version"], document["library"]) == ("dperm model", 1, __version__)
 
 
 def test_a_schema_of_another_width_is_refused(rows, tmp_path):

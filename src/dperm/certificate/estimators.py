@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dperm.certificate import older
 from dperm.certificate.document import describe_loss
 from dperm.certificate.statement import loss_of, problem_of
 from dperm.errors import InvalidInput
@@ -44,14 +43,6 @@ KINDS = {
 }
 
 
-WHERE_SET: dict[str, object] = {  # parameters that a file holds where they are not these
-    "positive": None,
-    "class_weight": None,
-    "sample_weight_bound": None,
-    "person_loss": PersonLoss.MEAN.value,
-    "max_rows_per_person": None,
-    "inference": False,
-}
 _WEIGHTS = ("class_weight", "sample_weight_bound")
 
 
@@ -64,16 +55,12 @@ def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Non
     parameters = document["parameters"]
     declared = parameters.get("classes")
     _check_class_weight(parameters.get("class_weight"), document["classes"] if declared is None else declared)
-    asked = kind.loss or parameters.get("loss", ClippedSquared.name)  # older files have no such parameter
+    asked = kind.loss or parameters["loss"]
     if isinstance(asked, str):
         loss = _of_persons(_weighted(_named(asked, parameters, targets), parameters, targets), statement)
-        chosen = (
-            statement["mechanism"]["asked"]["name"] == Auto.name
-            and statement["version"] not in older.VERSIONS
-            and "inference" not in statement
-        )
+        chosen = statement["mechanism"]["asked"]["name"] == Auto.name and "inference" not in statement
         asked = describe_loss(_by_rule(loss, statement) if chosen else loss)
-    elif "persons" in statement or parameters.keys() & _WEIGHTS:
+    elif "persons" in statement or any(parameters.get(name) is not None for name in _WEIGHTS):
         own = rebuild_loss(asked["name"], asked["parameters"], asked["outputs"])
         asked = describe_loss(_of_persons(_weighted(own, parameters, targets), statement))
     if asked != stated:
@@ -97,7 +84,7 @@ def _check_class_weight(pairs: object, classes: object) -> None:
 
 
 def _weighted(loss: Loss, parameters: Mapping[str, Any], targets: Mapping[str, Any]) -> Loss:
-    """The loss for the weights that the parameters declare; a file without them has no such parameter."""
+    """The loss for the weights that the parameters declare; a regression has no weights of classes."""
     of_classes, bound = parameters.get("class_weight"), parameters.get("sample_weight_bound")
     if of_classes is None and bound is None:
         return loss
@@ -120,10 +107,9 @@ def _of_persons(loss: Loss, statement: Mapping[str, Any]) -> Loss:
 def check_persons(parameters: Mapping[str, Any], statement: Mapping[str, Any]) -> None:
     """Refuse parameters that tell another story of persons than the statement."""
     stated = statement.get("persons")
-    loss = parameters.get("person_loss", WHERE_SET["person_loss"])
-    most = parameters.get("max_rows_per_person")
+    loss, most = parameters["person_loss"], parameters["max_rows_per_person"]
     if stated is None:
-        if loss != WHERE_SET["person_loss"] or most is not None:
+        if loss != PersonLoss.MEAN or most is not None:
             raise InvalidInput("the parameters speak of persons and the certificate of rows.")
         return
     if most is None and loss == PersonLoss.MEAN:

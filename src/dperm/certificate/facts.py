@@ -12,7 +12,7 @@ from dperm.errors import InvalidInput
 
 U = 2.0**-53
 GRID, ALLOWANCE = 1e-7, 1e-9  # docs/proofs/noise.md
-ONE_BY_ONE = 4  # up to this version plans allowed for rows that are added in one chain
+CORNER = 64.0  # margins up to here are ordinary
 _LARGEST_MARGIN_EXPONENT = 60
 
 
@@ -34,7 +34,6 @@ class Facts:
     n: int
     n_features: int
     rows: int
-    one_by_one: bool = False
     rows_per_person: int = 1
 
     @classmethod
@@ -60,7 +59,6 @@ class Facts:
             n=problem["n_rows"],
             n_features=problem["n_features"],
             rows=rows,
-            one_by_one=statement["version"] <= ONE_BY_ONE,
             rows_per_person=_rows_per_person(statement),
         )
 
@@ -104,38 +102,28 @@ class Facts:
     def adding(self, n: float) -> float:
         """The error of a sum over n rows, or over all rows of n persons, over the sum of their norms."""
         n = n * self.rows_per_person
-        return 2 * n * U if self.one_by_one else 2 * (min(n, 1024) + min(n, n / 64 + 1024)) * U
+        return 2 * (min(n, 1024) + min(n, n / 64 + 1024)) * U
 
     def sum_error(self, step: int = 0) -> float:
         """Twice the error of a gradient sum, for weights that make margins of at most the corner times 2**step."""
-        return 2 * self.n * self.gradient_error(self.n, self._corner * 2.0**step / self.r)
+        return 2 * self.n * self.gradient_error(self.n, CORNER * 2.0**step / self.r)
 
     def whole_sum_error(self, step: int = 0, clip: float | None = None, exact_margins: bool = False) -> float:
         """The same for a sum over all rows; replace-one allows for blocks of 256 rows in float32, of single rows."""
         both = self.sum_error(step)
-        if (
-            self.many_rows
-            or self.one_by_one
-            or self.rows == 1
-            or min(self.R, math.inf if clip is None else clip) < 1e-20
-        ):
+        if self.many_rows or self.rows == 1 or min(self.R, math.inf if clip is None else clip) < 1e-20:
             return both
         block = 2.01 * min(self.n, 256) ** 2 * 2.0**-24 + 4 * self.n * min(self.n, self.n / 64 + 1024) * U
         if clip is not None and clip <= self.R:
             return max(both, block * clip)
-        weights = self._corner * 2.0**step / self.r if exact_margins else 0.0
+        weights = CORNER * 2.0**step / self.r if exact_margins else 0.0
         row = self._row_error(2.0**-24, 1e-6, weights)
         return max(both, 2 * row + block * self.R)
 
     def step_at(self, weights: float) -> int | None:
         """The step that weights of this norm take; None for weights without a bound."""
-        margin = max(self._corner / 2, self.r * weights)
-        return math.frexp(margin)[1] - math.frexp(self._corner / 2)[1] if margin < 1e60 else None
-
-    @property
-    def _corner(self) -> float:
-        """Margins up to here are ordinary."""
-        return 2048.0 if self.one_by_one else 64.0
+        margin = max(CORNER / 2, self.r * weights)
+        return math.frexp(margin)[1] - math.frexp(CORNER / 2)[1] if margin < 1e60 else None
 
     def _row_error(self, margin: float, slope: float, weights: float) -> float:
         """Of one row's gradient, with these errors of a margin and of a slope."""

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dperm.certificate.older import VERSIONS, WITHOUT_MAP
 from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
 from dperm.strict_json import check_object, is_finite_float
@@ -18,25 +17,16 @@ CLOSE = 1e-9
 def check_row_map(document: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
     """Bound and intercept column are those of the problem; centre and scale follow from what was paid for.
 
-    They are computed once more, by formulas of this module, from the released numbers in the file. Of the centring of
-    older files, which are not verified, only the form is looked at.
+    They are computed once more, by formulas of this module, from the released numbers in the file.
     """
-    version = statement["version"]
-    if version in WITHOUT_MAP:
-        return "the file is of an older version, which has none"
-    stated = check_object("row_map", document["row_map"], KEYS[:4] if version in VERSIONS else KEYS)
+    stated = check_object("row_map", document["row_map"], KEYS)
     problem = statement["problem"]
     for name in ("x_norm", "intercept"):
         if not is_finite_float(stated[name]) or stated[name] != problem[name]:
             raise InvalidInput(f"row_map, {name} is not that of the problem.")
-    if version in VERSIONS and document["certificate"]["centring"] is not None:
-        for name in ("centre", "scale"):
-            if not _numbers(stated[name], problem["n_features"]):
-                raise InvalidInput(f"row_map, {name} must hold one number for each feature.")
-        return "rows are bounded as stated, and were centred"
     if statement["standardisation"] is None:
         moved = any(stated[name] is not None for name in ("centre", "scale"))
-        if moved or stated.get("linear", False) is not False or stated.get("released", []) != []:
+        if moved or stated["linear"] is not False or stated["released"] != []:
             raise InvalidInput(
                 "row_map moves or scales rows, and the certificate knows of no standardisation."
             )
@@ -46,11 +36,8 @@ def check_row_map(document: Mapping[str, Any], statement: Mapping[str, Any]) -> 
 
 
 def row_map_in(document: Mapping[str, Any], statement: Mapping[str, Any]) -> RowMap:
-    """The map of a checked file; of one without a map the bound alone, which is all that it tells of the rows."""
+    """The map of a checked file."""
     check_row_map(document, statement)
-    if statement["version"] in WITHOUT_MAP:
-        problem = statement["problem"]
-        return RowMap(x_norm=float(problem["x_norm"]), intercept=float(problem["intercept"]))
     return RowMap.from_dict(document["row_map"])
 
 

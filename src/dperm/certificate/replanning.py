@@ -8,7 +8,7 @@ from typing import Any
 
 from dperm import __version__
 from dperm.certificate.document import mechanism_of
-from dperm.certificate.statement import OPTIONAL, VERSION, planned_part, problem_of
+from dperm.certificate.statement import OPTIONAL, planned_part, problem_of
 from dperm.errors import InvalidInput
 from dperm.planning.penalty import AUTO
 from dperm.privacy import Budget
@@ -27,7 +27,6 @@ def check_plan(statement: Mapping[str, Any], asked_l2: object = None) -> str:
             raise InvalidInput(f"problem, l2 is not what l2='auto' stands for{_other_version(statement)}.")
     plan = mechanism.plan(problem, budget, **intervals)
     expected = planned_part(plan, statement["targets"], statement["around"])
-    expected["version"] = statement["version"]  # of the form; an older one says the same of the plan
     planned = (*expected, *(name for name in OPTIONAL if name != "search"))  # which a fit does not plan
     stated = {name: statement[name] for name in planned if name in statement}
     difference = first_difference(stated, expected)
@@ -42,12 +41,12 @@ def check_plan(statement: Mapping[str, Any], asked_l2: object = None) -> str:
 
 def _other_version(statement: Mapping[str, Any]) -> str:
     """Rules for settings that the user leaves open may change from version to version."""
-    written, form = statement["libraries"]["dperm"], statement["version"]
-    if written == __version__ and form == VERSION:
+    written = statement["libraries"]["dperm"]
+    if written == __version__:
         return ""
     return (
-        f"; the certificate has version {form} and was written by dperm {written}, this is version {VERSION} of dperm "
-        f"{__version__}: verify it with the version that wrote it"
+        f"; the certificate was written by dperm {written}, and this is dperm {__version__}: verify it with the "
+        "version that wrote it"
     )
 
 

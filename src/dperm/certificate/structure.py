@@ -8,17 +8,16 @@ from typing import Any
 
 from dperm.certificate.document import describe, mechanism_of
 from dperm.certificate.estimators import check_loss, check_persons
-from dperm.certificate.older import VERSIONS, mechanism_today
 from dperm.certificate.statement import (
     CHOSEN_ON_PUBLIC,
     DECLARED,
     FEATURES_ASSUMED,
     GRID_ASSUMED,
     NOT_MET,
+    RELEASED,
     SETTINGS_ASSUMED,
     UNITS,
     check_statement,
-    released_names,
 )
 from dperm.errors import InvalidInput
 from dperm.mechanisms import resolve
@@ -38,7 +37,7 @@ def check_file(document: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(document, Mapping) or not needed <= set(document):
         raise InvalidInput("a model file with a certificate was expected.")
     statement = check_statement(document["certificate"])
-    if not set(released_names(statement["version"])) <= set(document):
+    if not set(RELEASED) <= set(document):
         raise InvalidInput("the file does not hold all that its certificate is about.")
     for place in ("asked", "chosen"):
         mechanism_of(statement["mechanism"][place])
@@ -94,8 +93,6 @@ def check_parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) 
     if not isinstance(stated, Mapping):
         raise InvalidInput("parameters must be an object.")
     mechanism = stated.get("mechanism")
-    if statement["version"] in VERSIONS:
-        mechanism = mechanism_today(mechanism)
     asked = describe(resolve(mechanism) if isinstance(mechanism, str) else mechanism_of(mechanism))
     removable = statement["relation"] == "add-remove"
     expected = {
@@ -106,9 +103,8 @@ def check_parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) 
         "neighbours": statement["relation"],
         "fit_intercept": problem["intercept"] > 0,
         "max_rows": problem["n_rows"] if removable else None,
+        "inference": "inference" in statement,
     }
-    if "inference" in statement or "inference" in stated:
-        expected["inference"] = "inference" in statement
     if statement["targets"]["kind"] == "range":
         expected["y_range"] = [statement["targets"]["low"], statement["targets"]["high"]]
     for name, value in expected.items():

@@ -10,7 +10,6 @@ from dperm.certificate.constants import unproven
 from dperm.certificate.examining import Examination
 from dperm.certificate.facts import Facts
 from dperm.certificate.inference import check_told
-from dperm.certificate.older import check_not_centred
 from dperm.certificate.released_map import check_row_map
 from dperm.certificate.replanning import check_plan
 from dperm.certificate.routes.evidence import Evidence
@@ -63,9 +62,6 @@ def verify(
     if statement is None:
         return examination.verdict(requirements)
     examination.statement = statement
-    examination.run("version", STRUCTURE, lambda: check_not_centred(document["certificate"]))
-    if not examination.sound:
-        return examination.verdict(requirements)
     examination.run("digests", STRUCTURE, lambda: check_digests(document))
     examination.run("claim", STRUCTURE, lambda: check_claim(statement))
     computed = FORMULA if statement["standardisation"] is not None else STRUCTURE

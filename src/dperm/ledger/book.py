@@ -9,7 +9,7 @@ from typing import Any
 
 from dperm.errors import InvalidInput
 from dperm.ledger.chain import Anchor, Damaged
-from dperm.ledger.units import PERSON, ROW, refusal
+from dperm.ledger.units import ROW, refusal
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import EPSILON_RANGE, Budget
 from dperm.privacy.cost import Cost, compose
@@ -20,14 +20,23 @@ FIT, SEARCH, EVALUATE, OTHER = "fit", "search", "evaluate", "other"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _KEYS = {
     "create": ("event", "time", "id", "neighbours", "adaptive_costs", "strict"),
-    "cap": ("event", "time", "dataset", "epsilon", "delta"),
-    "unit": ("event", "time", "dataset", "unit"),
+    "cap": ("event", "time", "dataset", "epsilon", "delta", "unit"),
     "partitions": ("event", "time", "dataset", "names", "fixed_membership"),
-    "charge": ("event", "time", "dataset", "partition", "label", "mechanism", "cost", "status"),
+    "charge": (
+        "event",
+        "time",
+        "dataset",
+        "partition",
+        "kind",
+        "label",
+        "mechanism",
+        "cost",
+        "status",
+        "unit",
+    ),
     "settle": ("event", "time", "charge", "status"),
     "note": ("event", "time", "charge", "file", "sha256"),
 }
-_IN_SOME = {"kind", "unit"}  # keys of charges that newer versions write
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +76,9 @@ class Book:
     Guarantee
     ---------
     ``take`` refuses an event that no ledger would have written: a cap that rises, a second way to cut a dataset, parts
-    that cannot be charged side by side, a unit that is declared twice or after a charge, a charge to what was never
-    declared or for a unit that does not count there, a charge that is settled twice, or in a strict ledger made void,
-    and a note that gives a charge two digests.
+    that cannot be charged side by side, a unit that changes, a charge to what was never declared or for a unit that
+    does not count there, a charge that is settled twice, or in a strict ledger made void, and a note that gives a
+    charge two digests.
     """
 
     id: str
@@ -80,7 +89,7 @@ class Book:
     def __init__(self, links: Iterable[tuple[str, str]]) -> None:
         self.caps: dict[str, Budget] = {}
         self.parts: dict[str, list[str]] = {}
-        self.units: dict[str, str] = {}  # of datasets that are not kept for rows
+        self.units: dict[str, str] = {}
         self.fixed_membership: set[str] = set()
         self.entries: list[Entry] = []
         self.heads: dict[str, int | None] = {}  # and the charge that each belongs to
@@ -111,14 +120,17 @@ class Book:
             }:
                 self.id, self.neighbours = name, Neighbours.parse(relation)
                 self.adaptive_costs, self.strict = adaptive, strict
-            case {"event": "cap", "dataset": str(name), "epsilon": float(epsilon), "delta": float(delta)}:
+            case {
+                "event": "cap",
+                "dataset": str(name),
+                "epsilon": float(epsilon),
+                "delta": float(delta),
+                "unit": "row" | "person" as unit,
+            }:
                 cap, old = Budget(epsilon, delta), self.caps.get(name)
                 _require(old is None or (cap.epsilon <= old.epsilon and cap.delta <= old.delta))
+                _require(self.units.setdefault(name, unit) == unit)
                 self.caps[name] = cap
-            case {"event": "unit", "dataset": str(name), "unit": "person"}:
-                _require(name in self.caps and name not in self.units and name not in self.parts)
-                _require(all(entry.dataset != name for entry in self.entries))
-                self.units[name] = PERSON
             case {
                 "event": "partitions",
                 "dataset": str(name),
@@ -135,14 +147,15 @@ class Book:
                 "time": str(time),
                 "dataset": str(name),
                 "partition": None | str() as part,
+                "kind": str(kind),
                 "label": str(label),
                 "mechanism": str(mechanism),
                 "cost": cost,
                 "status": "open" | "spent" as status,
+                "unit": "row" | "person" as unit,
             }:
                 _require(name in self.caps and (part is None or part in self.parts.get(name, ())))
-                unit = _text(event.get("unit", ROW))
-                _require(unit in (ROW, PERSON) and refusal(unit, self.unit(name), self.neighbours) is None)
+                _require(refusal(unit, self.unit(name), self.neighbours) is None)
                 price = Cost.from_dict(cost)
                 _require(price.why_unbounded is None and (price.only_gaussian or not self.adaptive_costs))
                 entry = Entry(
@@ -150,7 +163,7 @@ class Book:
                     time=time,
                     dataset=name,
                     partition=part,
-                    kind=_text(event.get("kind", kind_by_its_words(label, mechanism))),
+                    kind=kind,
                     label=label,
                     mechanism=mechanism,
                     cost=price,
@@ -183,7 +196,7 @@ class Book:
     def unit(self, dataset: str) -> str:
         """Whom the cap of a dataset protects: ``row`` or ``person``."""
         self.cap(dataset)
-        return self.units.get(dataset, ROW)
+        return self.units[dataset]
 
     def check_partition(self, dataset: str, name: str) -> None:
         self.cap(dataset)
@@ -260,25 +273,9 @@ def _require(condition: bool) -> None:
         raise ValueError
 
 
-def kind_by_its_words(label: str, mechanism: str) -> str:
-    """What a charge paid for that does not say it, as those of an older dperm."""
-    if "SearchCV" in label:
-        return SEARCH
-    if mechanism == "evaluation":
-        return EVALUATE
-    return FIT if mechanism and label.startswith("Private") else OTHER
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError
-    return value
-
-
 def _with_its_keys(event: Any) -> Any:
     """An event that has the keys of its kind, no others, and no truth value in place of a number."""
     _require(isinstance(event, dict) and isinstance(event.get("event"), str) and event["event"] in _KEYS)
-    keys, kind = {*_KEYS[event["event"]]}, event["event"]
-    _require(keys <= set(event) <= (keys | _IN_SOME if kind == "charge" else keys))
+    _require(set(event) == set(_KEYS[event["event"]]))
     _require(matches(event["time"], str) and not isinstance(event.get("charge"), bool))
     return event

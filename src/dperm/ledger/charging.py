@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, Unsupported
-from dperm.ledger.book import OPEN, Entry, kind_by_its_words
+from dperm.ledger.book import EVALUATE, FIT, OPEN, OTHER, SEARCH, Entry
 from dperm.ledger.pages import Pages, check_text, now
 from dperm.ledger.units import ROW, parse_unit, refusal
 from dperm.neighbours import Neighbours
@@ -65,7 +65,6 @@ class Charge:
         """Write the charge beside all earlier ones, or refuse it and write nothing."""
         self._check_unit(pages)
         self._check_budget(pages)
-        of_persons = {} if self.unit == ROW else {"unit": self.unit}
         pages.write(
             {
                 "event": "charge",
@@ -77,7 +76,7 @@ class Charge:
                 "mechanism": self.mechanism,
                 "cost": self.cost.to_dict(),
                 "status": self.status,
-                **of_persons,
+                "unit": self.unit,
             }
         )
         return pages.book.entries[-1]
@@ -105,8 +104,16 @@ class Charge:
 
 def told_of(kind: str | None, label: str, mechanism: str, unit: str) -> dict[str, str]:
     """What a charge says of its release; the kind by the other words, where none is given."""
-    known = kind_by_its_words(str(label), str(mechanism)) if kind is None else kind
+    known = _kind_by_words(str(label), str(mechanism)) if kind is None else kind
     return {"kind": known, "label": label, "mechanism": mechanism, "unit": unit}
+
+
+def _kind_by_words(label: str, mechanism: str) -> str:
+    if "SearchCV" in label:
+        return SEARCH
+    if mechanism == "evaluation":
+        return EVALUATE
+    return FIT if mechanism and label.startswith("Private") else OTHER
 
 
 def settle(pages: Pages, number: int, status: str) -> None:

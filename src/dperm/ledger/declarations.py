@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dperm.errors import InvalidInput
 from dperm.ledger.pages import DEFAULT, Pages, cap_event, check_text, now
-from dperm.ledger.units import PERSON, parse_unit, unit_event
+from dperm.ledger.units import parse_unit
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
 
@@ -29,9 +29,7 @@ def declare_cap(pages: Pages, dataset: str, cap: Budget, unit: str | None = None
             )
         if not all(total.fits(cap) for total in pages.book.totals(dataset)):
             raise InvalidInput(f"More than {cap} has been spent on {dataset!r} already.")
-    pages.write(cap_event(dataset, cap))
-    if new and chosen == PERSON:
-        pages.write(unit_event(dataset, now()))
+    pages.write(cap_event(dataset, cap, chosen))
 
 
 def check_partitions(names: Sequence[str], neighbours: Neighbours, fixed_membership: bool, unit: str) -> None:

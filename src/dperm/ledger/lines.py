@@ -9,6 +9,8 @@ from typing import Any
 
 from dperm.ledger.book import Book, Entry
 from dperm.ledger.chain import Anchor
+from dperm.ledger.store import FORMAT
+from dperm.strict_json import header
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +54,7 @@ def lines(book: Book) -> Iterator[Line]:
 def document(book: Book, full: bool) -> dict[str, Any]:
     """Everything, ready for JSON; ``full`` adds the price of each charge as the ledger keeps it, which may be long."""
     return {
-        "format": "dperm ledger",
-        "version": 2,
+        **header(FORMAT),
         "id": book.id,
         "head": book.head,
         "neighbours": book.neighbours.value,

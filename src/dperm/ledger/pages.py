@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from sqlite3 import Connection
@@ -16,7 +16,6 @@ from dperm.errors import InvalidInput
 from dperm.ledger.book import Book
 from dperm.ledger.chain import START, Anchor, next_head
 from dperm.ledger.store import append, create, history, transaction
-from dperm.ledger.units import PERSON, unit_event
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
 
@@ -55,31 +54,24 @@ def begin(
     path: Path, cap: Budget, neighbours: Neighbours, adaptive_costs: bool, strict: bool, unit: str
 ) -> None:
     """Write a new ledger with an identity of its own."""
-    time = now()
     made = {
         "event": "create",
-        "time": time,
+        "time": now(),
         "id": secrets.token_hex(16),
         "neighbours": neighbours.value,
         "adaptive_costs": adaptive_costs,
         "strict": strict,
     }
-    protects = [unit_event(DEFAULT, time)] if unit == PERSON else []
-    create(path, chained([made, cap_event(DEFAULT, cap), *protects]))
-
-
-def chained(events: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """A whole history, from its first event on: what is stored, with the heads."""
     links, head = [], START
-    for event in events:
+    for event in (made, cap_event(DEFAULT, cap, unit)):
         text = _text(event)
         head = next_head(head, text)
         links.append((text, head))
-    return links
+    create(path, links)
 
 
-def cap_event(dataset: str, cap: Budget) -> dict[str, Any]:
-    return {"event": "cap", "time": now(), "dataset": dataset, "epsilon": cap.epsilon, "delta": cap.delta}
+def cap_event(dataset: str, cap: Budget, unit: str) -> dict[str, Any]:
+    return {"event": "cap", "time": now(), "dataset": dataset, **asdict(cap), "unit": unit}
 
 
 def check_text(name: str, text: object, empty: bool = False) -> None:

@@ -3,15 +3,16 @@
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from dperm.errors import InvalidInput
 from dperm.ledger.chain import Damaged, check_chain
+from dperm.strict_json import FORMATS
 
+FORMAT = "dperm ledger"
 APPLICATION_ID = 0x6450524D
-SCHEMA_VERSION = 2
 LOCK_SECONDS = 120.0
 
 SCHEMA = ("CREATE TABLE events (id INTEGER PRIMARY KEY, event TEXT NOT NULL, head TEXT NOT NULL)",)
@@ -38,7 +39,7 @@ def create(path: Path, links: Iterable[tuple[str, str]]) -> None:
             for statement in SCHEMA:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            connection.execute(f"PRAGMA user_version = {FORMATS[FORMAT]}")
             for event, head in links:
                 append(connection, event, head)
             connection.execute("COMMIT")
@@ -67,9 +68,7 @@ def history(connection: sqlite3.Connection) -> list[tuple[str, str]]:
 
 
 @contextmanager
-def transaction(
-    path: Path, version: int = SCHEMA_VERSION, schema: Sequence[str] = SCHEMA
-) -> Iterator[sqlite3.Connection]:
+def transaction(path: Path) -> Iterator[sqlite3.Connection]:
     """The whole file, locked against every other process; committed to disk at the end, or not at all.
 
     A connection lives for one transaction, so that it is never shared by threads or inherited by a fork, and never
@@ -83,7 +82,7 @@ def transaction(
     try:
         with closing(_connect(path)) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            _check_schema(connection, version, schema)
+            _check_schema(connection)
             try:
                 yield connection
             except BaseException:
@@ -109,17 +108,16 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _check_schema(connection: sqlite3.Connection, wanted: int, schema: Sequence[str]) -> None:
+def _check_schema(connection: sqlite3.Connection) -> None:
     """Exactly our tables and no trigger, view or index beside them: the file may come from anyone."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise Damaged("it was not written by dperm")
-    if version != wanted:
-        advice = "; dperm ledger upgrade FILE keeps all its charges" if version == 1 else ""
-        raise Damaged(f"it has version {version} of the format, and version {wanted} is needed here{advice}")
+    if version != FORMATS[FORMAT]:
+        raise Damaged(f"it has version {version} of the format, and version {FORMATS[FORMAT]} is needed here")
     found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    if sorted(str(sql) for (sql,) in found) != sorted(schema):
+    if sorted(str(sql) for (sql,) in found) != sorted(SCHEMA):
         raise Damaged("its tables are not those of a ledger")
     if connection.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
         raise Damaged("its pages are damaged")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
 
@@ -37,8 +35,3 @@ def refusal(unit: str, kept_for: str, neighbours: Neighbours) -> str | None:
     if kept_for == PERSON:
         return _ROW_FOR_PERSONS
     return None if neighbours is Neighbours.REPLACE_ONE else _PERSON_REMOVED
-
-
-def unit_event(dataset: str, time: str) -> dict[str, Any]:
-    """That a dataset is kept for persons. Versions of dperm that know rows only refuse a ledger that holds it."""
-    return {"event": "unit", "time": time, "dataset": dataset, "unit": PERSON}

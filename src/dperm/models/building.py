@@ -69,7 +69,7 @@ def build(document: dict[str, Any]) -> tuple[PrivateLinearModel, Schema | None]:
         for threshold in thresholds_in(document):
             estimator.threshold_ = threshold
             estimator.privacy_ = estimator.privacy_.beside(threshold.to_dict())
-    check_steps(document.get("pipeline"), has_schema=schema is not None)
+    check_steps(document["pipeline"], has_schema=schema is not None)
     return estimator, schema
 
 

@@ -14,20 +14,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm import __version__
 from dperm.certificate.document import plain
-from dperm.certificate.statement import file_digest, model_digest, released_as
+from dperm.certificate.statement import file_digest, model_digest, released_parts
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.fit_record import released_numbers
 from dperm.models.atomic import atomic_path
 from dperm.models.building import build, check_columns
-from dperm.models.form import FORMAT, MAX_BYTES, checked, version_for
+from dperm.models.form import FORMAT, MAX_BYTES, checked
 from dperm.models.kinds import KINDS, stored_parameters
 from dperm.models.labels import type_of
 from dperm.models.noting import note_file
 from dperm.models.pipelines import joined, parted
 from dperm.models.schemas import stored_schema
-from dperm.strict_json import read_file
+from dperm.strict_json import header, read_file
 
 PathLike = str | os.PathLike[str]
 
@@ -64,7 +64,7 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
     if schema is not None:
         check_columns(schema, estimator.n_features_in_)
     certificate, released = estimator.certificate_, released_numbers(estimator)
-    if model_digest(released, certificate["version"]) != certificate["model"]["sha256"]:
+    if model_digest(released) != certificate["model"]["sha256"]:
         raise InvalidInput(
             "coef_, intercept_, classes_, feature_names_in_ or row_map_ were changed after fit, so the certificate is "
             "not about them and nothing was saved. Save the model as fit left it, or fit again."
@@ -76,22 +76,17 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
             "last one is in force. Tune again, fit again, or put a line of your own on decision_function."
         )
     _check_storable(estimator)
-    version = version_for(certificate["version"])
     document = {
-        "format": FORMAT,
-        "version": version,
+        **header(FORMAT),
         "library": __version__,
         "estimator": name,
-        "parameters": stored_parameters(estimator, version),
+        "parameters": stored_parameters(estimator),
         "label_type": type_of(getattr(estimator, "classes_", None)),
-        **released_as(certificate["version"], released),
+        **released_parts(released),
         "certificate": certificate,
         "schema": None if schema is None else stored_schema(schema),
+        "pipeline": steps,
     }
-    if version >= 4:
-        document["pipeline"] = steps
-    elif steps is not None:
-        raise InvalidInput("a model from an older file cannot be saved in a pipeline; save it with schema=.")
     if thresholds:
         document["thresholds"] = list(thresholds)
     document["digest"] = file_digest(document)
@@ -103,11 +98,6 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
 
 def load_model(path: PathLike) -> Any:
     """Read a fitted estimator, or the pipeline that was saved; it predicts bit for bit what the saved one did.
-
-    Files of versions 3 to 5 load too. A mechanism of versions 3 and 4 that centred rows is then one that standardises
-    them, as fitting it again would. Files of version 3 hold no map of rows; rows longer than ``x_norm`` are then scaled
-    down to it as in training, which the version that wrote them did not do in prediction. Classes that an older file
-    holds in another order than the sorted one are sorted, and margins, coefficients and threshold with them.
 
     Assumes
     -------

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any, get_type_hints
 
 from dperm.certificate.document import mechanism_of, plain
-from dperm.certificate.estimators import WHERE_SET
-from dperm.certificate.older import mechanism_then, mechanism_today
 from dperm.certificate.statement import DECLARED
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
@@ -31,36 +29,24 @@ KINDS: dict[str, type[PrivateLinearModel]] = {
         PrivateLinearRegression,
     )
 }
-_STANDARDISING = 5  # the first version whose mechanisms standardise
 
 
-def stored_parameters(estimator: PrivateLinearModel, version: int) -> dict[str, Any]:
-    """The parameters of the fit as a file of this version holds them."""
-    names = _names(type(estimator), version)
-    parameters = {
-        name: value
-        for name, value in estimator._record.parameters.items()
-        if name in names and not (name in WHERE_SET and value == WHERE_SET[name])
-    }
+def stored_parameters(estimator: PrivateLinearModel) -> dict[str, Any]:
+    """The parameters of the fit as a file holds them."""
+    names = _hints(type(estimator))
+    parameters = {name: value for name, value in estimator._record.parameters.items() if name in names}
     declared = estimator.privacy_.statement["targets"]["origin"] == DECLARED
     if declared and parameters.get("classes", ()) is None:
         parameters["classes"] = plain("classes", told_classes(estimator))  # by the shards
-    if version < _STANDARDISING and isinstance(parameters["mechanism"], dict):
-        parameters["mechanism"] = mechanism_then(parameters["mechanism"])
     return parameters
 
 
 def parameters_of(kind: type[PrivateLinearModel], document: dict[str, Any]) -> dict[str, Any]:
     """The parameters in a file, each of its own type."""
     hints = _hints(kind)
-    names = _names(kind, document["version"])
-    stored = document["parameters"]
-    unset = set(WHERE_SET).intersection(names).difference(stored) if isinstance(stored, dict) else ()
-    parameters = {**check_object("parameters", stored, [name for name in names if name not in unset])}
-    if "class_weight" in parameters:
+    parameters = {**check_object("parameters", document["parameters"], hints)}
+    if parameters.get("class_weight") is not None:
         parameters["class_weight"] = _class_weight(parameters["class_weight"])
-    if document["version"] < _STANDARDISING:
-        parameters["mechanism"] = mechanism_today(parameters["mechanism"])
     parameters["mechanism"] = _mechanism(parameters["mechanism"])
     if "loss" in parameters:
         parameters["loss"] = _loss(parameters["loss"])
@@ -81,11 +67,6 @@ def parameters_of(kind: type[PrivateLinearModel], document: dict[str, Any]) -> d
 def _hints(kind: type[PrivateLinearModel]) -> dict[str, Any]:
     hints = get_type_hints(kind.__init__)
     return {name: hint for name, hint in hints.items() if name not in ("return", *HANDLES)}
-
-
-def _names(kind: type[PrivateLinearModel], version: int) -> list[str]:
-    """Before version 4 no estimator had a choice of losses."""
-    return [name for name in _hints(kind) if name != "loss" or version >= 4]
 
 
 def _mechanism(stored: object) -> str | Mechanism:

@@ -1,7 +1,4 @@
-"""The schema in a model file. It leaves nothing to a default: a number that states no hats has none.
-
-That is also how schemas were encoded before there were hats, so the files of older versions keep their meaning.
-"""
+"""The schema in a model file. It leaves nothing to a default: a number that states no hats has none."""
 
 from __future__ import annotations
 

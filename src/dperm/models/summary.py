@@ -204,7 +204,7 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
 
 
 def _plain(row: SummaryRow) -> dict[str, Any]:
-    """Without an interval where there is none, as in older files."""
+    """Without an interval where there is none."""
     told = {name: value for name, value in asdict(row).items() if name != "interval"}
     return told if row.interval is None else {**told, "interval": row.interval.to_dict()}
 
