@@ -12,7 +12,7 @@ from certified_models import CASES, NO_GUARANTEE, document_of, sealed
 
 from dperm import DPGD, PrivateLogisticRegression
 from dperm.certificate import verify
-from dperm.certificate.facts import Facts, grid_exponent
+from dperm.certificate.constants import Facts, grid_exponent
 from dperm.certificate.statement import model_digest
 from dperm.certificate.verdict import FORMULA, REPLANNED, SECOND, STRUCTURE
 from dperm.models import read_document, save_model

@@ -8,7 +8,7 @@ from certified_models import CASES, document_of, sealed
 
 from dperm import PrivateLogisticRegression
 from dperm.certificate import verify
-from dperm.certificate.facts import Facts
+from dperm.certificate.constants import Facts
 
 PERSONS = [case for case in CASES if "persons" in case]
 

@@ -246,7 +246,7 @@ def test_evaluation_and_price_know_the_threshold(rare, model, tmp_path):
 def test_an_exported_model_predicts_the_same(rare, model, tmp_path, kind):
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     pytest.importorskip("onnx", reason="onnx is not installed")
-    from dperm.models.onnx_export import export_onnx
+    from dperm.models.onnx import export_onnx
 
     X, y = rare
     if kind == "tuned":

@@ -12,7 +12,7 @@ import pytest
 from dperm import Budget, Ledger, PrivateLogisticRegression
 from dperm.cli.app import run
 from dperm.errors import InvalidInput
-from dperm.ledger.chain import START, Anchor, next_head
+from dperm.ledger.history import START, Anchor, next_head
 from dperm.models import load_model, save_model
 from dperm.privacy import gaussian_mu
 from dperm.privacy.cost import Cost

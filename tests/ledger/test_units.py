@@ -10,7 +10,7 @@ from dperm import Budget, Ledger, PrivateLogisticRegression, PrivateSearchCV
 from dperm.cli.app import run
 from dperm.errors import InvalidInput, Unsupported
 from dperm.evaluation import evaluate
-from dperm.ledger.figure import spending_figure
+from dperm.ledger.overview import spending_figure
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(90, 2)) / 2

@@ -236,13 +236,11 @@ def changed(document, place, value):
 
 HOSTILE = [
     ("format", "pickle"),
-    ("version", 1),
+    ("version", 0),
     ("version", 2),
-    ("version", 3),
-    ("version", 4),
-    ("version", 7),
+    ("version", 1.0),
     ("version", True),
-    ("version", "5"),
+    ("version", "1"),
     ("estimator", "os.system"),
     ("estimator", ["PrivateLinearSVC"]),
     ("estimator", KeyError),

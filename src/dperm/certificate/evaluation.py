@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dperm.certificate.accountant import Price, gaussian_price
-from dperm.certificate.facts import grid_exponent, padded
+from dperm.certificate.constants import grid_exponent, padded
 from dperm.certificate.statement import UNITS
 from dperm.errors import InvalidInput
 from dperm.privacy.entropy import SeededEntropy, SystemEntropy

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, get_type_hints
 
 from dperm.certificate.accountant import Price, gaussian_price
+from dperm.certificate.constants import padded
 from dperm.certificate.document import check_citation
-from dperm.certificate.facts import padded
 from dperm.certificate.statement import UNITS
 from dperm.errors import InvalidInput
 from dperm.planning.gaussian import gaussian_noise

@@ -1,13 +1,16 @@
-"""What the verification of a model file found, and whether that is enough."""
+"""Checks made one after the other, what they found, and whether that is enough."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from dperm.certificate.accountant import Price
 from dperm.certificate.statement import UNITS
-from dperm.errors import InvalidInput
+from dperm.errors import DpermError, InvalidInput
 from dperm.neighbours import Neighbours
 from dperm.strict_json import is_finite_float, matches
 
@@ -18,6 +21,7 @@ STRUCTURE, FORMULA, SECOND, REPLANNED = (
     "planned again",
 )
 """By which route a check was made."""
+_BROKEN = (ArithmeticError, ValueError, TypeError, LookupError, MemoryError, AssertionError, DpermError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,3 +152,27 @@ class Verdict:
 def _printable(line: str) -> str:
     """One line, whatever a hostile file put into it."""
     return "".join(letter if letter.isprintable() else "?" for letter in line)
+
+
+class Examination:
+    """The checks made so far."""
+
+    def __init__(self) -> None:
+        self.checks: list[Check] = []
+
+    @property
+    def sound(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+    def run(self, name: str, route: str, work: Callable[[], Any]) -> Any:
+        """Do one check: an error is a failure, a text tells what was found."""
+        value, detail, passed = None, "", True
+        try:
+            with np.errstate(divide="raise", over="raise", invalid="raise"):
+                value = work()
+            detail = value if isinstance(value, str) else "as it should be"
+        except _BROKEN as error:
+            passed = False
+            detail = str(error) or type(error).__name__
+        self.checks.append(Check(name=name, route=route, passed=passed, detail=detail))
+        return value

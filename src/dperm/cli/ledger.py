@@ -134,7 +134,7 @@ def show(
     else:
         show_ledger(document)
     if plot_path is not None:
-        from dperm.ledger.figure import spending_figure
+        from dperm.ledger.overview import spending_figure
 
         write_figure(spending_figure(found.to_dict(full=False)), Path(plot_path))
         click.echo(f"Wrote {plot_path}.", err=True)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import dperm
 from dperm.certificate import statement_of, unbind
 from dperm.certificate.cautions import cautions
-from dperm.certificate.inference import curvature_in
+from dperm.certificate.released import curvature_in
 from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown

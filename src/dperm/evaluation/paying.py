@@ -18,7 +18,7 @@ from dperm.evaluation.design import MOST_ROWS
 from dperm.evaluation.planning import Plan
 from dperm.evaluation.subject import Subject
 from dperm.ledger import Ledger
-from dperm.ledger.units import PERSON, ROW, parse_unit
+from dperm.ledger.history import PERSON, ROW, parse_unit
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 

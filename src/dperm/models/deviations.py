@@ -17,7 +17,7 @@ from dperm.errors import DpermError
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.linear import half_range
 from dperm.mechanisms.weight_noise import Inside, WeightNoise
-from dperm.models.population import curvature
+from dperm.models.synthetic_rows import curvature
 from dperm.row_map import RowMap
 
 Floats = NDArray[np.float64]

@@ -1,42 +1,114 @@
-"""What a history of events adds up to: caps, partitions, charges, and what is left."""
+"""The history of a ledger: a chain of hashes, and what its events add up to: caps, partitions, charges, what is left.
+
+Every event is stored as text beside its head, the hash of the head before it and of that text. Whoever knows one head
+therefore knows all that happened up to it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dperm.errors import InvalidInput
-from dperm.ledger.chain import Anchor, Damaged
-from dperm.ledger.units import ROW, refusal
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import EPSILON_RANGE, Budget
 from dperm.privacy.cost import Cost, compose
 from dperm.strict_json import matches, parse
 
+START = "0" * 64
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_CITATION = re.compile(r"ledger ([0-9a-f]{32}), charge ([1-9][0-9]{0,17}), head ([0-9a-f]{64})")
+ROW, PERSON = "row", "person"
+_ROW_FOR_PERSONS = (
+    "is kept for one person, and this release protects one row, so a person with several rows less. Fit with groups=, "
+    "the id of the person of each row, or keep a second ledger for rows."
+)
+_PERSON_REMOVED = (
+    "is kept for one row under add-remove, and this release protects one person. To take away one row of a person "
+    "with several changes that person and removes nobody, which the release does not promise to hide. Keep a ledger "
+    "with unit='person' for it, or one under replace-one."
+)
 OPEN, SPENT, VOID = "open", "spent", "void"
 FIT, SEARCH, EVALUATE, OTHER = "fit", "search", "evaluate", "other"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_KEYS = {
-    "create": ("event", "time", "id", "neighbours", "adaptive_costs", "strict"),
-    "cap": ("event", "time", "dataset", "epsilon", "delta", "unit"),
-    "partitions": ("event", "time", "dataset", "names", "fixed_membership"),
-    "charge": (
-        "event",
-        "time",
-        "dataset",
-        "partition",
-        "kind",
-        "label",
-        "mechanism",
-        "cost",
-        "status",
-        "unit",
-    ),
-    "settle": ("event", "time", "charge", "status"),
-    "note": ("event", "time", "charge", "file", "sha256"),
+_KEYS = {  # of each kind of event, beside "event" and "time"
+    "create": {"id", "neighbours", "adaptive_costs", "strict"},
+    "cap": {"dataset", "epsilon", "delta", "unit"},
+    "partitions": {"dataset", "names", "fixed_membership"},
+    "charge": {"dataset", "partition", "kind", "label", "mechanism", "cost", "status", "unit"},
+    "settle": {"charge", "status"},
+    "note": {"charge", "file", "sha256"},
 }
+
+
+class Damaged(Exception):
+    """A ledger's file holds what no ledger writes."""
+
+
+def next_head(head: str, event: str) -> str:
+    """The head after one more event. Heads have one length, so no two histories are hashed as the same text."""
+    return hashlib.sha256(f"{head}\n{event}".encode()).hexdigest()
+
+
+def check_chain(links: Iterable[tuple[str, str]]) -> None:
+    """Raise unless every head follows from the one before it and its event."""
+    head = START
+    for place, (event, found) in enumerate(links, 1):
+        head = next_head(head, event)
+        if found != head:
+            raise Damaged(f"its history was edited: event {place} does not have the hash stored beside it")
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A point in the history of a ledger, kept where whoever writes the ledger does not write.
+
+    A model cites the ledger, its charge and the head right after that charge. A bare head says the same without
+    naming a charge.
+    """
+
+    head: str
+    ledger: str | None = None
+    charge: int | None = None
+
+    def __str__(self) -> str:
+        return f"ledger {self.ledger}, charge {self.charge}, head {self.head}"
+
+    @classmethod
+    def of(cls, source: object) -> Anchor:
+        """The anchor in a head, in the text of a citation, or in a model that cites its charge."""
+        text = getattr(source, "ledger_entry_", source)
+        if isinstance(text, str) and _SHA256.fullmatch(text):
+            return cls(head=text)
+        found = _CITATION.fullmatch(text) if isinstance(text, str) else None
+        if found is None:
+            raise InvalidInput(
+                "a head of 64 hexadecimal digits (dperm ledger show prints it), the text 'ledger ..., charge ..., "
+                "head ...' or a model that was fitted with a ledger was expected; got "
+                f"{f'text of {len(text)} characters' if isinstance(text, str) else type(source).__name__}."
+            )
+        return cls(ledger=found[1], charge=int(found[2]), head=found[3])
+
+
+def parse_unit(unit: object) -> str:
+    """One of the two words, or an error."""
+    if unit not in (ROW, PERSON):
+        raise InvalidInput(f"unit must be 'row' or 'person'; got {unit!r}.")
+    return str(unit)
+
+
+def refusal(unit: str, kept_for: str, neighbours: Neighbours) -> str | None:
+    """Why a release that protects this unit does not count where the other is protected; None where it does.
+
+    docs/proofs/ledger.md, section 3.
+    """
+    if unit == kept_for:
+        return None
+    if kept_for == PERSON:
+        return _ROW_FOR_PERSONS
+    return None if neighbours is Neighbours.REPLACE_ONE else _PERSON_REMOVED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,6 +348,6 @@ def _require(condition: bool) -> None:
 def _with_its_keys(event: Any) -> Any:
     """An event that has the keys of its kind, no others, and no truth value in place of a number."""
     _require(isinstance(event, dict) and isinstance(event.get("event"), str) and event["event"] in _KEYS)
-    _require(set(event) == set(_KEYS[event["event"]]))
+    _require(set(event) == {"event", "time", *_KEYS[event["event"]]})
     _require(matches(event["time"], str) and not isinstance(event.get("charge"), bool))
     return event

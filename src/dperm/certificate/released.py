@@ -1,4 +1,4 @@
-"""The map of rows in a model file must be the one that its certificate is about."""
+"""The map of rows and the numbers for intervals in a model file must be those that its certificate is about."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from dperm.errors import InvalidInput
+from dperm.mechanisms.inference import Curvature, curvature_told, numbers_told
 from dperm.row_map import RowMap
 from dperm.strict_json import check_object, is_finite_float
 
 KEYS = ("x_norm", "intercept", "centre", "scale", "linear", "released")
 CLOSE = 1e-9
+NAME = "inference"  # of the part in a certificate, and of the numbers in a file
 
 
 def check_row_map(document: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
@@ -86,3 +90,39 @@ def _agree(name: str, stated: object, expected: Sequence[float]) -> None:
 
 def _numbers(values: object, count: int) -> bool:
     return isinstance(values, list) and len(values) == count and all(map(is_finite_float, values))
+
+
+def check_told(document: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
+    """As many numbers as the certificate has a release for, and none without one."""
+    curvature_in(document, statement)
+    return "none were released" if NAME not in statement else "as many as were paid for"
+
+
+def curvature_in(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Curvature | None:
+    """What intervals are made of, or None for a file without it."""
+    part, told = statement.get(NAME), document.get(NAME)
+    if (part is None) != (told is None):
+        raise InvalidInput(
+            "inference: the numbers for intervals, or the certificate's part about them, are missing."
+        )
+    if part is None:
+        return None
+    columns, weight, moments = n_columns(statement), part["weight"], part["moments"]
+    positive = part["constant"] > 0 and (weight is None or weight > 0)
+    if not positive or (moments is not None and len(moments) != 2):
+        raise InvalidInput(
+            "certificate, inference: positive factors and two noise scales of moments were expected."
+        )
+    if not (
+        isinstance(told, list)
+        and len(told) == numbers_told(part, columns)
+        and all(map(is_finite_float, told))
+    ):
+        raise InvalidInput("inference: a number for every pair of columns was expected.")
+    return curvature_told(part, columns, np.array(told))
+
+
+def n_columns(statement: Mapping[str, Any]) -> int:
+    """Features and the intercept column."""
+    problem = statement["problem"]
+    return int(problem["n_features"]) + int(problem["intercept"] > 0)
