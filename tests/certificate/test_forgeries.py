@@ -218,7 +218,7 @@ def less_noise(parameters, certificate, problem):
 
 
 def more_rows(parameters, certificate, problem):
-    problem["n_rows"] *= 2
+    problem["n_units"] *= 2
     if parameters["max_rows"]:
         parameters["max_rows"] *= 2
 

@@ -299,7 +299,7 @@ HOSTILE = [
     ("certificate/assumptions", [1]),
     ("certificate/mechanism/used", {"epochs": [1]}),
     ("certificate/mechanism/asked", {"name": "rsgd"}),
-    ("certificate/problem/n_rows", 1e6),
+    ("certificate/problem/n_units", 1e6),
     ("certificate/releases", [{}]),
     ("certificate/releases", {}),
     ("certificate/targets", {"kind": "classes"}),

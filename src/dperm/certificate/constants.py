@@ -180,7 +180,7 @@ class Facts:
         for name in ("l2", "intercept"):
             if problem[name] < 0:
                 raise InvalidInput(f"{name} must be at least 0.")
-        for name in ("x_norm", "n_rows", "n_features", "outputs"):
+        for name in ("x_norm", "n_units", "n_features", "outputs"):
             if not 0 < problem[name] <= 1e15:
                 raise InvalidInput(f"{name} must be above 0.")
         return cls(
@@ -190,7 +190,7 @@ class Facts:
             l2=float(problem["l2"]),
             x_norm=float(problem["x_norm"]),
             intercept=float(problem["intercept"]),
-            n=problem["n_rows"],
+            n=problem["n_units"],
             n_features=problem["n_features"],
             rows=rows,
             rows_per_person=_rows_per_person(statement),

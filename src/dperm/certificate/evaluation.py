@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from dperm.certificate.accountant import Price, gaussian_price
 from dperm.certificate.constants import grid_exponent, padded
-from dperm.certificate.statement import UNITS
 from dperm.errors import InvalidInput
 from dperm.privacy.entropy import SeededEntropy, SystemEntropy
+from dperm.unit import UNITS
 
 ROWS_CHANGED = {"replace-one": 2, "add-remove": 1}
 MOST_ROWS = 2**32

@@ -19,14 +19,13 @@ from dperm.errors import InvalidInput
 from dperm.losses import Loss, Weighted, rebuild_loss
 from dperm.mechanisms import Outcome, Plan
 from dperm.neighbours import Neighbours
-from dperm.persons import PersonLoss, Persons
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
 from dperm.strict_json import check_format, check_object, digest, header, matches, typed
+from dperm.unit import PersonLoss, Persons
 
 FORMAT = "dperm certificate"
 _VERSION = re.compile(r"[0-9A-Za-z.+!_-]{1,64}")
-UNITS = {"row": "one row", "person": "one person"}
 NOT_MET, CAUTION = "NOT MET", "CAUTION"  # how a line begins that voids the guarantee, or only warns
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "opendp", "dp-accounting")
 RELEASED = ("coefficients", "intercept", "classes", "feature_names", "row_map")  # what one digest is about
@@ -104,7 +103,7 @@ def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) 
     standardisation = plan.standardisation
     stated = {
         **header(FORMAT),
-        "unit": UNITS[problem.unit],
+        "unit": problem.privacy_unit.words,
         "relation": problem.neighbours.value,
         "budget": {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta},
         "problem": {
@@ -117,7 +116,7 @@ def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) 
             "x_norm": problem.x_norm,
             "intercept": problem.intercept,
             "row_norm": problem.row_norm,
-            "n_rows": problem.n_rows,
+            "n_units": problem.n_rows,
             "n_features": problem.n_features,
             "n_coefficients": problem.dimension,
         },
@@ -298,7 +297,8 @@ def problem_of(statement: Mapping[str, Any]) -> Problem:
     stated = statement["problem"]
     return Problem(
         loss=loss_of(stated),
-        **{name: stated[name] for name in ("l2", "x_norm", "n_rows", "n_features", "intercept")},
+        n_rows=stated["n_units"],
+        **{name: stated[name] for name in ("l2", "x_norm", "n_features", "intercept")},
         neighbours=Neighbours.parse(statement["relation"]),
         persons=_persons_in(statement),
     )

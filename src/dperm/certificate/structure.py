@@ -16,7 +16,6 @@ from dperm.certificate.statement import (
     NOT_MET,
     RELEASED,
     SETTINGS_ASSUMED,
-    UNITS,
     check_statement,
     loss_of,
     problem_of,
@@ -35,11 +34,11 @@ from dperm.losses import (
 from dperm.losses.weighted import BOUND_RANGE
 from dperm.mechanisms import Auto, resolve
 from dperm.mechanisms.auto import loss_for
-from dperm.persons import PersonLoss, rows_kept
 from dperm.planning.penalty import AUTO
 from dperm.privacy import Budget
 from dperm.privacy.entropy import SystemEntropy
 from dperm.strict_json import is_label
+from dperm.unit import UNITS, PersonLoss, rows_kept
 
 LARGEST_COUNT = 10_000_000
 _ON_PUBLIC = re.compile(
@@ -120,7 +119,7 @@ def check_parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) 
         "x_norm": problem["x_norm"],
         "neighbours": statement["relation"],
         "fit_intercept": problem["intercept"] > 0,
-        "max_rows": problem["n_rows"] if removable else None,
+        "max_rows": problem["n_units"] if removable else None,
         "inference": "inference" in statement,
     }
     if statement["targets"]["kind"] == "range":
@@ -259,7 +258,7 @@ def check_persons(parameters: Mapping[str, Any], statement: Mapping[str, Any]) -
             raise InvalidInput("the parameters speak of persons and the certificate of rows.")
         return
     if most is None and loss == PersonLoss.MEAN:
-        most = rows_kept(statement["problem"]["n_rows"])
+        most = rows_kept(statement["problem"]["n_units"])
     if (stated["loss"], stated["rows_per_person"]) != (loss, most):
         raise InvalidInput("person_loss or max_rows_per_person is not what the certificate states.")
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from dperm.certificate.accountant import Price
-from dperm.certificate.statement import UNITS
 from dperm.errors import DpermError, InvalidInput
-from dperm.neighbours import Neighbours
 from dperm.strict_json import is_finite_float, matches
+from dperm.unit import UNITS, PrivacyUnit
 
 STRUCTURE, FORMULA, SECOND, REPLANNED = (
     "structure",
@@ -53,17 +52,12 @@ class Requirements:
             raise InvalidInput(f"unit must be one of {', '.join(UNITS)}; got {self.unit!r}.")
 
     def objections(self, guarantee: Mapping[str, float], unit: str, relation: str) -> tuple[str, ...]:
-        """What of it a guarantee does not meet.
-
-        One row of a person that is replaced is a person that is replaced. One row of several that is taken away takes
-        nobody away: under add-remove a guarantee for persons is none for rows (docs/proofs/ledger.md, section 3).
-        """
+        """What of it a guarantee for a unit, in words, does not meet."""
         found = []
         for name, most in (("epsilon", self.max_epsilon), ("delta", self.max_delta)):
             if most is not None and not guarantee[name] <= most:
                 found.append(f"{name} = {guarantee[name]:g} is above the {most:g} allowed")
-        implied = (unit, self.unit) == (UNITS["person"], "row") and relation == Neighbours.REPLACE_ONE.value
-        if self.unit is not None and unit != UNITS[self.unit] and not implied:
+        if self.unit is not None and not PrivacyUnit.in_words(unit, relation).protects(self.unit):
             why = f" under {relation}" if unit == UNITS["person"] else ""
             found.append(f"it protects {unit}{why}, and {UNITS[self.unit]} was asked for")
         return tuple(found)

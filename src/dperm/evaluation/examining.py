@@ -12,7 +12,6 @@ import numpy as np
 from dperm.certificate.accountant import Price
 from dperm.certificate.evaluation import Counted, check_claim, check_release, release_price
 from dperm.certificate.recomputation import check_price
-from dperm.certificate.statement import UNITS
 from dperm.certificate.verdict import (
     FORMULA,
     REPLANNED,
@@ -28,6 +27,7 @@ from dperm.evaluation.planning import Plan
 from dperm.ledger.history import Anchor
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
+from dperm.unit import UNITS
 
 REMADE = "made again"
 """The route of what follows from released numbers and public facts: it is computed once more, by the library."""

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, Unsupported
-from dperm.ledger.history import EVALUATE, FIT, OPEN, OTHER, ROW, SEARCH, Entry, parse_unit, refusal
+from dperm.ledger.history import EVALUATE, FIT, OPEN, OTHER, SEARCH, Entry, refusal
 from dperm.ledger.store import DEFAULT, Pages, cap_event, check_text, now
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
 from dperm.privacy.cost import Cost
+from dperm.unit import PrivacyUnit, parse_unit
 
 _WAY_OUT = (
     "Every fit is a release, those inside GridSearchCV or cross_val_score too. To tune, use PrivateSearchCV, which "
@@ -20,26 +21,26 @@ _WAY_OUT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """A charge that is asked for."""
+    """A charge that is asked for, for a release that protects this unit."""
 
     cost: Cost
+    protects: PrivacyUnit
     dataset: str
     partition: str | None
     kind: str
     label: str
     mechanism: str
     status: str
-    unit: str = ROW
 
-    def check(self, file: str, relation: Neighbours, adaptive_costs: bool, neighbours: str | None) -> None:
+    def check(self, file: str, relation: Neighbours, adaptive_costs: bool) -> None:
         """Refuse what a ledger with these terms, fixed when its file was made, cannot count, whatever is left."""
         for name in ("kind", "label", "mechanism"):
             check_text(name, getattr(self, name), empty=True)
-        parse_unit(self.unit)
-        if neighbours is not None and Neighbours.parse(neighbours) is not relation:
+        if self.protects.relation is not relation:
             raise Unsupported(
-                f"{file} counts under {relation.value}, and this release is private under {neighbours}. Fit with "
-                f"neighbours={relation.value!r}, or keep a second ledger for the other relation."
+                f"{file} counts under {relation.value}, and this release is private under "
+                f"{self.protects.relation.value}. Fit with neighbours={relation.value!r}, or keep a second ledger for "
+                "the other relation."
             )
         if self.cost.why_unbounded is not None:
             raise NotCertified(
@@ -67,13 +68,13 @@ class Charge:
                 "mechanism": self.mechanism,
                 "cost": self.cost.to_dict(),
                 "status": self.status,
-                "unit": self.unit,
+                "unit": self.protects.unit,
             }
         )
         return pages.book.entries[-1]
 
     def _check_unit(self, pages: Pages) -> None:
-        why = refusal(self.unit, pages.book.unit(self.dataset), pages.book.neighbours)
+        why = refusal(self.protects, pages.book.unit(self.dataset))
         if why is not None:
             raise Unsupported(
                 f"Refused, and nothing was released: {self.dataset!r} in {pages.path.name} {why}"

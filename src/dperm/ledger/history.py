@@ -17,11 +17,11 @@ from dperm.neighbours import Neighbours
 from dperm.privacy.budget import EPSILON_RANGE, Budget
 from dperm.privacy.cost import Cost, compose
 from dperm.strict_json import matches, parse
+from dperm.unit import PERSON, ROW, PrivacyUnit
 
 START = "0" * 64
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _CITATION = re.compile(r"ledger ([0-9a-f]{32}), charge ([1-9][0-9]{0,17}), head ([0-9a-f]{64})")
-ROW, PERSON = "row", "person"
 _ROW_FOR_PERSONS = (
     "is kept for one person, and this release protects one row, so a person with several rows less. Fit with groups=, "
     "the id of the person of each row, or keep a second ledger for rows."
@@ -92,23 +92,11 @@ class Anchor:
         return cls(ledger=found[1], charge=int(found[2]), head=found[3])
 
 
-def parse_unit(unit: object) -> str:
-    """One of the two words, or an error."""
-    if unit not in (ROW, PERSON):
-        raise InvalidInput(f"unit must be 'row' or 'person'; got {unit!r}.")
-    return str(unit)
-
-
-def refusal(unit: str, kept_for: str, neighbours: Neighbours) -> str | None:
-    """Why a release that protects this unit does not count where the other is protected; None where it does.
-
-    docs/proofs/ledger.md, section 3.
-    """
-    if unit == kept_for:
+def refusal(release: PrivacyUnit, kept_for: str) -> str | None:
+    """Why a release that protects this unit does not count where the other is protected; None where it does."""
+    if release.protects(kept_for):
         return None
-    if kept_for == PERSON:
-        return _ROW_FOR_PERSONS
-    return None if neighbours is Neighbours.REPLACE_ONE else _PERSON_REMOVED
+    return _ROW_FOR_PERSONS if kept_for == PERSON else _PERSON_REMOVED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,7 +215,7 @@ class Book:
                 "unit": "row" | "person" as unit,
             }:
                 _require(name in self.caps and (part is None or part in self.parts.get(name, ())))
-                _require(refusal(unit, self.unit(name), self.neighbours) is None)
+                _require(refusal(PrivacyUnit(relation=self.neighbours, unit=unit), self.unit(name)) is None)
                 price = Cost.from_dict(cost)
                 _require(price.why_unbounded is None and (price.only_gaussian or not self.adaptive_costs))
                 entry = Entry(

@@ -20,12 +20,13 @@ from dperm.ledger.charges import (
     note,
     settle,
 )
-from dperm.ledger.history import OPEN, ROW, SPENT, VOID, Anchor, Entry, parse_unit
+from dperm.ledger.history import OPEN, SPENT, VOID, Anchor, Entry
 from dperm.ledger.overview import as_html, document
 from dperm.ledger.store import DEFAULT, Pages, begin, check_text, opened
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
 from dperm.privacy.cost import Cost
+from dperm.unit import ROW, PrivacyUnit, parse_unit
 
 Rows = TypeVar("Rows")
 Result = TypeVar("Result")
@@ -381,17 +382,18 @@ class Ledger:
         part = partition if self._part is None else self._part[1]
         if partition is not None and part != partition:
             raise InvalidInput(f"This handle charges the partition {part!r}, not {partition!r}.")
+        relation = self.neighbours if neighbours is None else Neighbours.parse(neighbours)
         charge = Charge(
             cost=cost,
+            protects=PrivacyUnit(relation=relation, unit=unit),
             dataset=chosen,
             partition=part,
             kind=kind_by_words(str(label), str(mechanism)) if kind is None else kind,
             label=label,
             mechanism=mechanism,
             status=status,
-            unit=unit,
         )
-        charge.check(self.path.name, self.neighbours, self.adaptive_costs, neighbours)
+        charge.check(self.path.name, self.neighbours, self.adaptive_costs)
         with self._open() as pages:
             return charge.write(pages)
 

@@ -9,9 +9,10 @@ from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from dperm.ledger.history import ROW, Anchor, Book
+from dperm.ledger.history import Anchor, Book
 from dperm.ledger.store import FORMAT
 from dperm.strict_json import header
+from dperm.unit import ROW
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -68,7 +68,7 @@ def curvature(model: PrivateLinearModel, inside: Inside, schema: Schema | None) 
         chance = expit(loss.log_odds(margins))
         ones = np.ones(len(Z))
         bends = chance * loss.curvature(margins, ones) + (1 - chance) * loss.curvature(margins, -ones)
-    count = statement["problem"]["n_rows"] * _filled(model)
+    count = statement["problem"]["n_units"] * _filled(model)
     hessian = count / len(Z) * (Z.T * bends) @ Z + inside.strength * np.eye(Z.shape[1])
     words = _ABOUT + (_COLUMNS if schema is None else _TOGETHER) + (_RESIDUALS if real else "") + "."
     return Curvature(hessian=hessian, words=words)
