@@ -39,7 +39,7 @@ _HOME = {
     "read_mean_predictions": "dperm.evaluation.means",
     "save_model": "dperm.models",
     "summary": "dperm.models.summary",
-    "verify": "dperm.verifying",
+    "verify": "dperm.verification",
 }
 
 

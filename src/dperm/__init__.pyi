@@ -55,6 +55,6 @@ from dperm.models.onnx import export_onnx as export_onnx
 from dperm.models.summary import summary as summary
 from dperm.privacy import Budget as Budget
 from dperm.row_map import RowMap as RowMap
-from dperm.verifying import verify as verify
+from dperm.verification import verify as verify
 
 __version__: str

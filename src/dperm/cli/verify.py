@@ -67,8 +67,8 @@ def verify(
     """
     from dperm.models import read_model
     from dperm.models.format import FORMAT
-    from dperm.verifying import read_statement
-    from dperm.verifying import verify as examine
+    from dperm.verification import read_statement
+    from dperm.verification import verify as examine
 
     try:
         document = read_statement(file)
