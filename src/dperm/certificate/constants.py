@@ -16,6 +16,7 @@ from dperm.errors import InvalidInput
 _UP = 1 + 1e-15  # more than a handful of roundings, none of which meets a difference of nearly equal numbers
 _WEIGHTED = "weighted-"
 U = 2.0**-53
+ROWS_CHANGED = {"replace-one": 2, "add-remove": 1}  # of rows or persons, between neighbours
 GRID, ALLOWANCE = 1e-7, 1e-9  # docs/proofs/noise.md
 CORNER = 64.0  # margins up to here are ordinary
 _LARGEST_MARGIN_EXPONENT = 60
@@ -174,7 +175,7 @@ class Facts:
     def of(cls, statement: Mapping[str, Any]) -> Facts:
         problem = statement["problem"]
         constants = loss_constants(problem)
-        rows = {"replace-one": 2, "add-remove": 1}.get(statement["relation"])
+        rows = ROWS_CHANGED.get(statement["relation"])
         if rows is None:
             raise InvalidInput("relation must be replace-one or add-remove.")
         for name in ("l2", "intercept"):

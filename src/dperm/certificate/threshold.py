@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, get_type_hints
 
 from dperm.certificate.accountant import Price, gaussian_price
-from dperm.certificate.constants import padded
+from dperm.certificate.constants import ROWS_CHANGED, padded
 from dperm.certificate.document import check_citation
 from dperm.errors import InvalidInput
 from dperm.planning.gaussian import gaussian_noise
@@ -24,7 +24,6 @@ AT_LEAST = re.compile(r"(recall|precision)>=(0\.\d{1,15}|1\.0|1)", re.ASCII)
 CLOSE = 1e-9
 _NOISY = 0.005
 _MOST = 1000
-_ROWS_CHANGED = {"replace-one": 2, "add-remove": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +124,7 @@ def _check(one: Threshold, document: Mapping[str, Any], statement: Mapping[str, 
     """Refuse what ``tune_threshold`` of this very model cannot have written."""
     if (one.neighbours, one.unit) != (statement["relation"], statement["unit"]):
         raise InvalidInput("threshold: neighbours and unit must be those of the certificate.")
-    rows = _ROWS_CHANGED.get(one.neighbours)
+    rows = ROWS_CHANGED.get(one.neighbours)
     if rows is None:
         raise InvalidInput("threshold, neighbours must be replace-one or add-remove.")
     if not 1 <= one.n_units <= 1e15 or (rows == 1 and one.n_units != statement["problem"]["n_units"]):

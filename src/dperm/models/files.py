@@ -118,7 +118,7 @@ def load_model(path: PathLike) -> Any:
         If the file is not a model that this version reads, whole and consistent.
     """
     document, (estimator, schema) = _read(path)
-    steps = document.get("pipeline")
+    steps = document["pipeline"]
     return estimator if steps is None or schema is None else joined(schema, estimator, steps)
 
 

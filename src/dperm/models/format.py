@@ -63,6 +63,7 @@ KINDS: dict[str, type[PrivateLinearModel]] = {
     )
 }
 _TYPES = ["str", "object", "bool", "float32", "float64"]
+_TYPES += [f"{sign}{bits}" for sign in ("int", "uint") for bits in (8, 16, 32, 64)]
 
 
 def checked(document: object) -> dict[str, Any]:
@@ -137,9 +138,6 @@ def _loss(stored: object) -> str | Loss:
     ):
         raise InvalidInput("the loss must have a name, parameters and a number of outputs.")
     return rebuild_loss(described["name"], described["parameters"], described["outputs"])
-
-
-_TYPES += [f"{sign}{bits}" for sign in ("int", "uint") for bits in (8, 16, 32, 64)]
 
 
 def type_of(labels: NDArray[Any] | None) -> str | None:
