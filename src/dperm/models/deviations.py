@@ -91,7 +91,7 @@ def weight_noise(model: PrivateLinearModel) -> WeightNoise | None:
         return WeightNoise(deviation=0.0, exact=True)
     try:
         return mechanism_of(stated["chosen"]).weight_noise(problem_of(statement), stated["used"], scale)
-    except (DpermError, KeyError):  # of a version that stated less
+    except (DpermError, KeyError):  # another release of the library had other settings
         return None
 
 
