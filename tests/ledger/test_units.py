@@ -11,6 +11,10 @@ from dperm.cli.app import run
 from dperm.errors import InvalidInput, Unsupported
 from dperm.evaluation import evaluate
 from dperm.ledger.overview import spending_figure
+from dperm.losses import Logistic
+from dperm.neighbours import Neighbours
+from dperm.problem import Problem
+from dperm.unit import PersonLoss, Persons, PrivacyUnit
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(90, 2)) / 2
@@ -113,6 +117,26 @@ def test_parts_of_a_ledger_for_persons_share_nobody(of_persons):
         model = PrivateLogisticRegression(**MODEL, ledger=of_persons.partition(name))
         model.fit(X[part], Y[part], groups=PATIENT[part])
     assert of_persons.spent() == pytest.approx(0.3, abs=1e-6)
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+def test_a_guarantee_for_persons_is_one_for_rows_where_one_is_replaced(relation):
+    row, person = (PrivacyUnit(relation=relation, unit=unit) for unit in ("row", "person"))
+    assert (row.protects("row"), row.protects("person")) == (True, False)
+    assert (person.protects("row"), person.protects("person")) == (relation is Neighbours.REPLACE_ONE, True)
+    assert PrivacyUnit.in_words(person.words, relation.value) == person
+    with pytest.raises(InvalidInput, match="one row or one person"):
+        PrivacyUnit.in_words("two rows", relation.value)
+
+
+def test_a_problem_knows_its_unit():
+    facts = {"loss": Logistic(), "l2": 0.1, "x_norm": 1.0, "n_rows": 50, "n_features": 2}
+    assert Problem(**facts).privacy_unit == PrivacyUnit()
+    removable = Problem(**facts, neighbours=Neighbours.ADD_REMOVE, persons=Persons(rows_per_person=3))
+    assert removable.privacy_unit == PrivacyUnit(
+        relation=Neighbours.ADD_REMOVE, unit="person", max_units=50, max_rows=3, combine=PersonLoss.MEAN
+    )
+    assert removable.unit == "person"
 
 
 # The file.
