@@ -55,7 +55,7 @@ from dperm.mechanisms import DPGD, OutputGD, Plan, resolve
 from dperm.mechanisms.objective import profile
 from dperm.mechanisms.objective.coupled import CoupledProfile
 from dperm.neighbours import Neighbours
-from dperm.persons import PersonLoss
+from dperm.unit import PersonLoss
 
 REFUSING = {"amp", "objective-pure"}
 TAKING = [name for name in audited_names() if name not in REFUSING]

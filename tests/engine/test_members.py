@@ -8,8 +8,8 @@ from dperm.engine.members import Members
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import HuberHinge, Logistic, Softmax, Weighted
 from dperm.losses.weighted import weighted_targets
-from dperm.persons import Persons
 from dperm.problem import Problem
+from dperm.unit import Persons
 
 PERSON = np.array([0, 1, 0, 2, 2, 2, 3, 0])
 RNG = np.random.default_rng(1)

@@ -69,7 +69,7 @@ def test_the_weights_are_those_of_one_array(mechanism, way):
         np.testing.assert_allclose(spread.coef_, model.coef_, rtol=1e-5, atol=1e-5)
         assert spread.privacy_.statement["persons"] == told["persons"]
         assert spread.privacy_.statement["unit"] == "one person"
-        assert spread.privacy_.statement["problem"]["n_rows"] == told["problem"]["n_rows"]
+        assert spread.privacy_.statement["problem"]["n_units"] == told["problem"]["n_units"]
 
 
 @pytest.mark.parametrize("way", ["mean", "bounded", "sum", "hidden"])

@@ -28,11 +28,11 @@ from dperm.losses.fitting import AUTO_LOSS, fitting_loss, form_for
 from dperm.mechanisms import Auto, Mechanism, Plan
 from dperm.mechanisms.auto import choose, loss_for
 from dperm.neighbours import Neighbours
-from dperm.persons import PersonLoss
 from dperm.planning.penalty import L2
 from dperm.privacy import Budget
 from dperm.privacy.budget import EPSILON_RANGE
 from dperm.problem import Problem
+from dperm.unit import PersonLoss
 
 
 @click.command(short_help="How much noise a promise costs; no data needed.")

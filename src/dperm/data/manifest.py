@@ -13,10 +13,10 @@ from typing import Any
 from dperm.data.kinds import Kind, kind_of
 from dperm.data.private_files import content_of, new_file
 from dperm.errors import InvalidInput
-from dperm.strict_json import check_object, digest, matches, read_file
+from dperm.strict_json import check_format, check_object, digest, header, matches, read_file
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION = "dperm shards", 1
+FORMAT = "dperm shards"
 MAX_BYTES = 64 << 20
 _KEYS = ("format", "version", "rows_as", "shards", "digest")
 _FILE = re.compile(r"shard-([0-9]{5,})\.([A-Za-z]+)\.npy")
@@ -96,8 +96,7 @@ class Manifest:
 
     def _stated(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
-            "version": VERSION,
+            **header(FORMAT),
             "rows_as": self.kind.stated(),
             "shards": [shard.stated() for shard in self.shards],
         }
@@ -124,12 +123,7 @@ class Manifest:
     @classmethod
     def _checked(cls, document: object) -> Manifest:
         """What JSON held, once its keys, types and digest are those of a manifest."""
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise InvalidInput(f'a JSON object with "format": "{FORMAT}" was expected.')
-        version = document.get("version")
-        if version != VERSION or isinstance(version, bool):
-            raise InvalidInput("the shards were written by another version; write them anew.")
-        held = check_object("the manifest", document, _KEYS)
+        held = check_object("the manifest", check_format(document, FORMAT), _KEYS)
         if not isinstance(held["shards"], list):
             raise InvalidInput("shards must be a list.")
         if digest({key: value for key, value in held.items() if key != "digest"}) != held["digest"]:

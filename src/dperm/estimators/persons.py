@@ -16,8 +16,8 @@ from dperm.losses import Loss, Weighted
 from dperm.losses.weighted import targets_alone, weighted_targets, weights_alone
 from dperm.mechanisms import Plan
 from dperm.person_ids import UNREADABLE, numbered
-from dperm.persons import PersonLoss, Persons, rows_kept
 from dperm.problem import Problem
+from dperm.unit import PersonLoss, Persons, rows_kept
 
 Integers = NDArray[np.int64]
 

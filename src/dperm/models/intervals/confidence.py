@@ -1,4 +1,4 @@
-"""``confidence_intervals``: what a fitted model says of its coefficients, and how surely.
+"""Confidence intervals of a model's coefficients, and those beside the rows of a summary.
 
 Nothing is read but the model: all of it is made of numbers that were released, so it costs no privacy.
 """
@@ -20,22 +20,27 @@ from sklearn.utils.validation import check_is_fitted
 from dperm.certificate.document import mechanism_of
 from dperm.certificate.statement import problem_of
 from dperm.datasets import Schema
-from dperm.errors import InvalidInput
+from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.base import PrivateLinearModel
-from dperm.models.building import check_columns
-from dperm.models.deviations import on_weights, unit_of
+from dperm.estimators.labels import is_turned
+from dperm.models.deviations import ESTIMATED, UNKNOWN, Deviations, on_weights, unit_of
 from dperm.models.files import parts_of
-from dperm.models.intervals.bending import CurvedRows
-from dperm.models.intervals.ends import Ends, ends
+from dperm.models.format import check_columns
+from dperm.models.intervals.curvature_correction import CurvedRows
 from dperm.models.intervals.equations import equation_of
-from dperm.models.intervals.first_order import Equation
-from dperm.models.intervals.span import spanned
-from dperm.models.intervals.table import Interval, Intervals
+from dperm.models.intervals.first_order import Ends, Equation, ends
+from dperm.models.intervals.table import ASSUMED, HELP, Interval, Intervals
+from dperm.models.synthetic_rows import spanned
 
 Floats = NDArray[np.float64]
 
 CONTRAST = "contrast"
 INTERCEPT = "intercept"
+LEVEL = 0.95
+_WORDS = (
+    "Estimates are corrected for the penalty. Their intervals hold both chance in the rows and the noise of privacy; "
+    "privacy is its share of the variance. "
+)
 
 
 def confidence_intervals(
@@ -173,3 +178,38 @@ def _factors(contrast: Mapping[str, float] | ArrayLike, names: Sequence[str]) ->
             f"contrast must hold {len(names)} finite numbers, not all 0, one for each feature."
         )
     return factors
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SummaryIntervals:
+    """Intervals and deviations of the rows of a summary; ``ends`` is None where all are too noisy to say."""
+
+    ends: Ends | None
+    deviations: Deviations
+
+    def interval(self, place: int) -> Interval:
+        return Interval.of(self.ends, place, "")
+
+
+def summary_intervals(
+    estimator: PrivateLinearModel, combinations: Any, schema: Schema | None
+) -> SummaryIntervals | None:
+    """Intervals of combinations of the coefficients, and of the intercept; None if the model released no curvature.
+
+    The coefficients are ``coef_``, or its negative where the positive class is ``classes_[0]``.
+    """
+    if estimator._curvature is None:
+        return None
+    try:
+        found = Known.of(estimator, schema).ends(combinations, LEVEL)
+    except Unsupported as reason:
+        words = str(reason)[:1].upper() + str(reason)[1:]
+        return SummaryIntervals(ends=None, deviations=Deviations(values=None, sure=UNKNOWN, words=words))
+    if found is None:
+        return SummaryIntervals(ends=None, deviations=Deviations(values=None, sure=UNKNOWN, words=HELP))
+    if is_turned(estimator):
+        found = found.turned
+    noise = found.error * np.sqrt(found.privacy)
+    return SummaryIntervals(
+        ends=found, deviations=Deviations(values=noise, sure=ESTIMATED, words=_WORDS + ASSUMED)
+    )

@@ -1,4 +1,4 @@
-"""The map of rows in a model file must be the one that its certificate is about."""
+"""The map of rows and the numbers for intervals in a model file must be those that its certificate is about."""
 
 from __future__ import annotations
 
@@ -6,37 +6,31 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dperm.certificate.older import VERSIONS, WITHOUT_MAP
+import numpy as np
+
 from dperm.errors import InvalidInput
+from dperm.mechanisms.inference import Curvature, curvature_told, numbers_told
 from dperm.row_map import RowMap
 from dperm.strict_json import check_object, is_finite_float
 
 KEYS = ("x_norm", "intercept", "centre", "scale", "linear", "released")
 CLOSE = 1e-9
+NAME = "inference"  # of the part in a certificate, and of the numbers in a file
 
 
 def check_row_map(document: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
     """Bound and intercept column are those of the problem; centre and scale follow from what was paid for.
 
-    They are computed once more, by formulas of this module, from the released numbers in the file. Of the centring of
-    older files, which are not verified, only the form is looked at.
+    They are computed once more, by formulas of this module, from the released numbers in the file.
     """
-    version = statement["version"]
-    if version in WITHOUT_MAP:
-        return "the file is of an older version, which has none"
-    stated = check_object("row_map", document["row_map"], KEYS[:4] if version in VERSIONS else KEYS)
+    stated = check_object("row_map", document["row_map"], KEYS)
     problem = statement["problem"]
     for name in ("x_norm", "intercept"):
         if not is_finite_float(stated[name]) or stated[name] != problem[name]:
             raise InvalidInput(f"row_map, {name} is not that of the problem.")
-    if version in VERSIONS and document["certificate"]["centring"] is not None:
-        for name in ("centre", "scale"):
-            if not _numbers(stated[name], problem["n_features"]):
-                raise InvalidInput(f"row_map, {name} must hold one number for each feature.")
-        return "rows are bounded as stated, and were centred"
     if statement["standardisation"] is None:
         moved = any(stated[name] is not None for name in ("centre", "scale"))
-        if moved or stated.get("linear", False) is not False or stated.get("released", []) != []:
+        if moved or stated["linear"] is not False or stated["released"] != []:
             raise InvalidInput(
                 "row_map moves or scales rows, and the certificate knows of no standardisation."
             )
@@ -46,11 +40,8 @@ def check_row_map(document: Mapping[str, Any], statement: Mapping[str, Any]) -> 
 
 
 def row_map_in(document: Mapping[str, Any], statement: Mapping[str, Any]) -> RowMap:
-    """The map of a checked file; of one without a map the bound alone, which is all that it tells of the rows."""
+    """The map of a checked file."""
     check_row_map(document, statement)
-    if statement["version"] in WITHOUT_MAP:
-        problem = statement["problem"]
-        return RowMap(x_norm=float(problem["x_norm"]), intercept=float(problem["intercept"]))
     return RowMap.from_dict(document["row_map"])
 
 
@@ -99,3 +90,39 @@ def _agree(name: str, stated: object, expected: Sequence[float]) -> None:
 
 def _numbers(values: object, count: int) -> bool:
     return isinstance(values, list) and len(values) == count and all(map(is_finite_float, values))
+
+
+def check_told(document: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
+    """As many numbers as the certificate has a release for, and none without one."""
+    curvature_in(document, statement)
+    return "none were released" if NAME not in statement else "as many as were paid for"
+
+
+def curvature_in(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Curvature | None:
+    """What intervals are made of, or None for a file without it."""
+    part, told = statement.get(NAME), document.get(NAME)
+    if (part is None) != (told is None):
+        raise InvalidInput(
+            "inference: the numbers for intervals, or the certificate's part about them, are missing."
+        )
+    if part is None:
+        return None
+    columns, weight, moments = n_columns(statement), part["weight"], part["moments"]
+    positive = part["constant"] > 0 and (weight is None or weight > 0)
+    if not positive or (moments is not None and len(moments) != 2):
+        raise InvalidInput(
+            "certificate, inference: positive factors and two noise scales of moments were expected."
+        )
+    if not (
+        isinstance(told, list)
+        and len(told) == numbers_told(part, columns)
+        and all(map(is_finite_float, told))
+    ):
+        raise InvalidInput("inference: a number for every pair of columns was expected.")
+    return curvature_told(part, columns, np.array(told))
+
+
+def n_columns(statement: Mapping[str, Any]) -> int:
+    """Features and the intercept column."""
+    problem = statement["problem"]
+    return int(problem["n_features"]) + int(problem["intercept"] > 0)

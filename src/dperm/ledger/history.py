@@ -1,33 +1,102 @@
-"""What a history of events adds up to: caps, partitions, charges, and what is left."""
+"""The history of a ledger: a chain of hashes, and what its events add up to: caps, partitions, charges, what is left.
+
+Every event is stored as text beside its head, the hash of the head before it and of that text. Whoever knows one head
+therefore knows all that happened up to it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dperm.errors import InvalidInput
-from dperm.ledger.chain import Anchor, Damaged
-from dperm.ledger.units import PERSON, ROW, refusal
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import EPSILON_RANGE, Budget
 from dperm.privacy.cost import Cost, compose
 from dperm.strict_json import matches, parse
+from dperm.unit import PERSON, ROW, PrivacyUnit
 
+START = "0" * 64
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_CITATION = re.compile(r"ledger ([0-9a-f]{32}), charge ([1-9][0-9]{0,17}), head ([0-9a-f]{64})")
+_ROW_FOR_PERSONS = (
+    "is kept for one person, and this release protects one row, so a person with several rows less. Fit with groups=, "
+    "the id of the person of each row, or keep a second ledger for rows."
+)
+_PERSON_REMOVED = (
+    "is kept for one row under add-remove, and this release protects one person. To take away one row of a person "
+    "with several changes that person and removes nobody, which the release does not promise to hide. Keep a ledger "
+    "with unit='person' for it, or one under replace-one."
+)
 OPEN, SPENT, VOID = "open", "spent", "void"
 FIT, SEARCH, EVALUATE, OTHER = "fit", "search", "evaluate", "other"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_KEYS = {
-    "create": ("event", "time", "id", "neighbours", "adaptive_costs", "strict"),
-    "cap": ("event", "time", "dataset", "epsilon", "delta"),
-    "unit": ("event", "time", "dataset", "unit"),
-    "partitions": ("event", "time", "dataset", "names", "fixed_membership"),
-    "charge": ("event", "time", "dataset", "partition", "label", "mechanism", "cost", "status"),
-    "settle": ("event", "time", "charge", "status"),
-    "note": ("event", "time", "charge", "file", "sha256"),
+_KEYS = {  # of each kind of event, beside "event" and "time"
+    "create": {"id", "neighbours", "adaptive_costs", "strict"},
+    "cap": {"dataset", "epsilon", "delta", "unit"},
+    "partitions": {"dataset", "names", "fixed_membership"},
+    "charge": {"dataset", "partition", "kind", "label", "mechanism", "cost", "status", "unit"},
+    "settle": {"charge", "status"},
+    "note": {"charge", "file", "sha256"},
 }
-_IN_SOME = {"kind", "unit"}  # keys of charges that newer versions write
+
+
+class Damaged(Exception):
+    """A ledger's file holds what no ledger writes."""
+
+
+def next_head(head: str, event: str) -> str:
+    """The head after one more event. Heads have one length, so no two histories are hashed as the same text."""
+    return hashlib.sha256(f"{head}\n{event}".encode()).hexdigest()
+
+
+def check_chain(links: Iterable[tuple[str, str]]) -> None:
+    """Raise unless every head follows from the one before it and its event."""
+    head = START
+    for place, (event, found) in enumerate(links, 1):
+        head = next_head(head, event)
+        if found != head:
+            raise Damaged(f"its history was edited: event {place} does not have the hash stored beside it")
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A point in the history of a ledger, kept where whoever writes the ledger does not write.
+
+    A model cites the ledger, its charge and the head right after that charge. A bare head says the same without
+    naming a charge.
+    """
+
+    head: str
+    ledger: str | None = None
+    charge: int | None = None
+
+    def __str__(self) -> str:
+        return f"ledger {self.ledger}, charge {self.charge}, head {self.head}"
+
+    @classmethod
+    def of(cls, source: object) -> Anchor:
+        """The anchor in a head, in the text of a citation, or in a model that cites its charge."""
+        text = getattr(source, "ledger_entry_", source)
+        if isinstance(text, str) and _SHA256.fullmatch(text):
+            return cls(head=text)
+        found = _CITATION.fullmatch(text) if isinstance(text, str) else None
+        if found is None:
+            raise InvalidInput(
+                "a head of 64 hexadecimal digits (dperm ledger show prints it), the text 'ledger ..., charge ..., "
+                "head ...' or a model that was fitted with a ledger was expected; got "
+                f"{f'text of {len(text)} characters' if isinstance(text, str) else type(source).__name__}."
+            )
+        return cls(ledger=found[1], charge=int(found[2]), head=found[3])
+
+
+def refusal(release: PrivacyUnit, kept_for: str) -> str | None:
+    """Why a release that protects this unit does not count where the other is protected; None where it does."""
+    if release.protects(kept_for):
+        return None
+    return _ROW_FOR_PERSONS if kept_for == PERSON else _PERSON_REMOVED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +136,9 @@ class Book:
     Guarantee
     ---------
     ``take`` refuses an event that no ledger would have written: a cap that rises, a second way to cut a dataset, parts
-    that cannot be charged side by side, a unit that is declared twice or after a charge, a charge to what was never
-    declared or for a unit that does not count there, a charge that is settled twice, or in a strict ledger made void,
-    and a note that gives a charge two digests.
+    that cannot be charged side by side, a unit that changes, a charge to what was never declared or for a unit that
+    does not count there, a charge that is settled twice, or in a strict ledger made void, and a note that gives a
+    charge two digests.
     """
 
     id: str
@@ -80,7 +149,7 @@ class Book:
     def __init__(self, links: Iterable[tuple[str, str]]) -> None:
         self.caps: dict[str, Budget] = {}
         self.parts: dict[str, list[str]] = {}
-        self.units: dict[str, str] = {}  # of datasets that are not kept for rows
+        self.units: dict[str, str] = {}
         self.fixed_membership: set[str] = set()
         self.entries: list[Entry] = []
         self.heads: dict[str, int | None] = {}  # and the charge that each belongs to
@@ -111,14 +180,17 @@ class Book:
             }:
                 self.id, self.neighbours = name, Neighbours.parse(relation)
                 self.adaptive_costs, self.strict = adaptive, strict
-            case {"event": "cap", "dataset": str(name), "epsilon": float(epsilon), "delta": float(delta)}:
+            case {
+                "event": "cap",
+                "dataset": str(name),
+                "epsilon": float(epsilon),
+                "delta": float(delta),
+                "unit": "row" | "person" as unit,
+            }:
                 cap, old = Budget(epsilon, delta), self.caps.get(name)
                 _require(old is None or (cap.epsilon <= old.epsilon and cap.delta <= old.delta))
+                _require(self.units.setdefault(name, unit) == unit)
                 self.caps[name] = cap
-            case {"event": "unit", "dataset": str(name), "unit": "person"}:
-                _require(name in self.caps and name not in self.units and name not in self.parts)
-                _require(all(entry.dataset != name for entry in self.entries))
-                self.units[name] = PERSON
             case {
                 "event": "partitions",
                 "dataset": str(name),
@@ -135,14 +207,15 @@ class Book:
                 "time": str(time),
                 "dataset": str(name),
                 "partition": None | str() as part,
+                "kind": str(kind),
                 "label": str(label),
                 "mechanism": str(mechanism),
                 "cost": cost,
                 "status": "open" | "spent" as status,
+                "unit": "row" | "person" as unit,
             }:
                 _require(name in self.caps and (part is None or part in self.parts.get(name, ())))
-                unit = _text(event.get("unit", ROW))
-                _require(unit in (ROW, PERSON) and refusal(unit, self.unit(name), self.neighbours) is None)
+                _require(refusal(PrivacyUnit(relation=self.neighbours, unit=unit), self.unit(name)) is None)
                 price = Cost.from_dict(cost)
                 _require(price.why_unbounded is None and (price.only_gaussian or not self.adaptive_costs))
                 entry = Entry(
@@ -150,7 +223,7 @@ class Book:
                     time=time,
                     dataset=name,
                     partition=part,
-                    kind=_text(event.get("kind", kind_by_its_words(label, mechanism))),
+                    kind=kind,
                     label=label,
                     mechanism=mechanism,
                     cost=price,
@@ -183,7 +256,7 @@ class Book:
     def unit(self, dataset: str) -> str:
         """Whom the cap of a dataset protects: ``row`` or ``person``."""
         self.cap(dataset)
-        return self.units.get(dataset, ROW)
+        return self.units[dataset]
 
     def check_partition(self, dataset: str, name: str) -> None:
         self.cap(dataset)
@@ -260,25 +333,9 @@ def _require(condition: bool) -> None:
         raise ValueError
 
 
-def kind_by_its_words(label: str, mechanism: str) -> str:
-    """What a charge paid for that does not say it, as those of an older dperm."""
-    if "SearchCV" in label:
-        return SEARCH
-    if mechanism == "evaluation":
-        return EVALUATE
-    return FIT if mechanism and label.startswith("Private") else OTHER
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError
-    return value
-
-
 def _with_its_keys(event: Any) -> Any:
     """An event that has the keys of its kind, no others, and no truth value in place of a number."""
     _require(isinstance(event, dict) and isinstance(event.get("event"), str) and event["event"] in _KEYS)
-    keys, kind = {*_KEYS[event["event"]]}, event["event"]
-    _require(keys <= set(event) <= (keys | _IN_SOME if kind == "charge" else keys))
+    _require(set(event) == {"event", "time", *_KEYS[event["event"]]})
     _require(matches(event["time"], str) and not isinstance(event.get("charge"), bool))
     return event

@@ -1,19 +1,90 @@
-"""The fit planned once more, by the library itself: every field that a plan decides must come out the same."""
+"""The guarantee computed anew in two ways, from what a certificate states.
+
+Independently: sensitivities by the formulas of the proofs, priced by the certificate's own accountant. And by the
+library itself, which plans the fit once more: every field that a plan decides must come out the same.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from dperm import __version__
+from dperm.certificate.accountant import Price
+from dperm.certificate.constants import Facts
 from dperm.certificate.document import mechanism_of
-from dperm.certificate.statement import OPTIONAL, VERSION, planned_part, problem_of
+from dperm.certificate.routes import Route, route_of
+from dperm.certificate.routes.evidence import Evidence
+from dperm.certificate.statement import OPTIONAL, planned_part, problem_of
 from dperm.errors import InvalidInput
+from dperm.mechanisms import resolve
 from dperm.planning.penalty import AUTO
 from dperm.privacy import Budget
 
 CLOSE = 1e-9
+
+
+class Claim(Protocol):
+    """What a price is held against."""
+
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def delta(self) -> float: ...
+
+
+def stated_route(statement: Mapping[str, Any]) -> Route | None:
+    """The route of the chosen mechanism; None for one from elsewhere, which can only be planned again."""
+    return route_of(resolve(statement["mechanism"]["chosen"]["name"]))
+
+
+def check_constants(statement: Mapping[str, Any]) -> str:
+    """The constants of loss and rows, from what was declared."""
+    facts, problem = Facts.of(statement), statement["problem"]
+    derived = {
+        "lipschitz": facts.slope,
+        "smoothness": facts.curvature,
+        "row_norm": facts.r,
+        "n_coefficients": facts.dimension,
+    }
+    for name, value in derived.items():
+        if not math.isclose(problem[name], value, rel_tol=1e-12):
+            raise InvalidInput(f"problem, {name} is stated as {problem[name]:.12g}; it is {value:.12g}.")
+    Budget(**statement["budget"])
+    return f"{problem['loss']} loss, bounds of rows and gradients, number of coefficients"
+
+
+def check_price(price: Price, claim: Claim) -> str:
+    """The price by the certificate's own accountant, against the claim."""
+    reached = price.delta(claim.epsilon)
+    if not price.meets(claim.epsilon, claim.delta):
+        raise InvalidInput(
+            f"the noise costs delta = {reached:.6g} at epsilon = {claim.epsilon:g}, above the "
+            f"{claim.delta:g} claimed ({price.how})."
+        )
+    return f"delta = {reached:.6g} at epsilon = {claim.epsilon:g} ({price.how})"
+
+
+def recomputed_price(route: Route, evidence: Evidence) -> Price:
+    """The price of the stated releases, once each of them follows from the constants."""
+    evidence.check_passages()
+    price = None if evidence.faults else route(evidence)
+    if price is None or evidence.faults:
+        raise InvalidInput("; ".join(dict.fromkeys(evidence.faults[:3])) + ".")
+    return price
+
+
+def releases_checked(evidence: Evidence) -> str:
+    """What was looked at in each release, and what could not be."""
+    count = sum(release.count for release in evidence.all_releases)
+    found = f"sensitivity, grid, padding, size and count of {count} releases"
+    left = unchecked(evidence)
+    return f"{found}; not checked: {'; '.join(left)}" if left else found
+
+
+def unchecked(evidence: Evidence) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(evidence.not_checked))
 
 
 def check_plan(statement: Mapping[str, Any], asked_l2: object = None) -> str:
@@ -27,7 +98,6 @@ def check_plan(statement: Mapping[str, Any], asked_l2: object = None) -> str:
             raise InvalidInput(f"problem, l2 is not what l2='auto' stands for{_other_version(statement)}.")
     plan = mechanism.plan(problem, budget, **intervals)
     expected = planned_part(plan, statement["targets"], statement["around"])
-    expected["version"] = statement["version"]  # of the form; an older one says the same of the plan
     planned = (*expected, *(name for name in OPTIONAL if name != "search"))  # which a fit does not plan
     stated = {name: statement[name] for name in planned if name in statement}
     difference = first_difference(stated, expected)
@@ -42,12 +112,12 @@ def check_plan(statement: Mapping[str, Any], asked_l2: object = None) -> str:
 
 def _other_version(statement: Mapping[str, Any]) -> str:
     """Rules for settings that the user leaves open may change from version to version."""
-    written, form = statement["libraries"]["dperm"], statement["version"]
-    if written == __version__ and form == VERSION:
+    written = statement["libraries"]["dperm"]
+    if written == __version__:
         return ""
     return (
-        f"; the certificate has version {form} and was written by dperm {written}, this is version {VERSION} of dperm "
-        f"{__version__}: verify it with the version that wrote it"
+        f"; the certificate was written by dperm {written}, and this is dperm {__version__}: verify it with the "
+        "version that wrote it"
     )
 
 

@@ -1,6 +1,6 @@
-"""A made-up population with the column means and moments that were released, and the curvature of a model on it.
+"""Synthetic rows with the column means and moments that a model released, or of a schema, and what they tell.
 
-It is post-processing of released numbers and costs no privacy. What the releases do not tell is filled in by the
+They are post-processing of released numbers and cost no privacy. What the releases do not tell is filled in by the
 assumption that the features of a record are independent of each other (docs/proofs/summary.md).
 """
 
@@ -23,8 +23,8 @@ from dperm.mechanisms.weight_noise import Inside
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-PEOPLE = 8192
-_SPREAD = 1e-3  # variance of a column of made-up rows of which nothing is known
+COUNT = 8192
+_SPREAD = 1e-3  # variance of a column of synthetic rows of which nothing is known
 MOST_COLUMNS = 1500
 _ABOUT = (
     "The standard deviation of the noise is at least about what is shown, by the means and moments of the columns that "
@@ -33,6 +33,7 @@ _ABOUT = (
 _TOGETHER = "for features that move together: several times, where one nearly follows from others"
 _COLUMNS = "for columns that move together, as those of one category do; a schema would tell which"
 _RESIDUALS = ", and where many residuals are cut"
+_NOTHING = 1e-9  # of the largest eigenvalue
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,7 +57,7 @@ def curvature(model: PrivateLinearModel, inside: Inside, schema: Schema | None) 
     if not (real or loss.has_log_odds):
         return None
     rng = np.random.default_rng(0)
-    X = _population(model, schema, rng)
+    X = _released_rows(model, schema, rng)
     Z = row_map.features(X)
     if row_map.intercept:
         Z = np.column_stack([Z, np.full(len(Z), row_map.intercept)])
@@ -67,7 +68,7 @@ def curvature(model: PrivateLinearModel, inside: Inside, schema: Schema | None) 
         chance = expit(loss.log_odds(margins))
         ones = np.ones(len(Z))
         bends = chance * loss.curvature(margins, ones) + (1 - chance) * loss.curvature(margins, -ones)
-    count = statement["problem"]["n_rows"] * _filled(model)
+    count = statement["problem"]["n_units"] * _filled(model)
     hessian = count / len(Z) * (Z.T * bends) @ Z + inside.strength * np.eye(Z.shape[1])
     words = _ABOUT + (_COLUMNS if schema is None else _TOGETHER) + (_RESIDUALS if real else "") + "."
     return Curvature(hessian=hessian, words=words)
@@ -91,7 +92,7 @@ def _moments(model: PrivateLinearModel) -> tuple[Floats, Floats]:
     return np.asarray(centre), np.maximum(unit * row_map.released[-1][:n], 0.0)
 
 
-def made_up_rows(schema: Schema) -> Floats:
+def schema_rows(schema: Schema) -> Floats:
     """Rows of independent features, every level and every place as likely as others, missing ones where declared."""
     rng, drawn = np.random.default_rng(0), dict[str, Integers]()
     parts = []
@@ -99,17 +100,17 @@ def made_up_rows(schema: Schema) -> Floats:
         nothing = np.zeros(block.n_columns)
         part = _block(block, nothing, nothing + _SPREAD, drawn, rng)
         if isinstance(block, Numeric) and block.missing and not block.indicator:
-            part[rng.random(PEOPLE) < 0.5] = 0.0
+            part[rng.random(COUNT) < 0.5] = 0.0
         parts.append(part)
     return np.asarray(schema.scale * np.hstack(parts))
 
 
-def _population(model: PrivateLinearModel, schema: Schema | None, rng: np.random.Generator) -> Floats:
+def _released_rows(model: PrivateLinearModel, schema: Schema | None, rng: np.random.Generator) -> Floats:
     """Rows of independent features; without a schema of independent columns."""
     mean, variance = _moments(model)
     if schema is None:
-        return mean + np.sqrt(variance) * rng.standard_normal((PEOPLE, len(mean)))
-    X = np.empty((PEOPLE, schema.n_columns))
+        return mean + np.sqrt(variance) * rng.standard_normal((COUNT, len(mean)))
+    X = np.empty((COUNT, schema.n_columns))
     drawn: dict[str, Integers] = {}
     first, scale = 0, schema.scale
     for block in schema.blocks:
@@ -130,15 +131,15 @@ def _block(
         drawn[block.name] = _picked(mean, rng)
         return np.eye(len(mean))[drawn[block.name]] - 1 / len(mean)
     if not isinstance(block, Numeric):
-        return mean + np.sqrt(variance) * rng.standard_normal((PEOPLE, len(mean)))
+        return mean + np.sqrt(variance) * rng.standard_normal((COUNT, len(mean)))
     return _numbers(block, mean, variance, drawn, rng)
 
 
 def _numbers(
     feature: Numeric, mean: Floats, variance: Floats, drawn: dict[str, Integers], rng: np.random.Generator
 ) -> Floats:
-    out = np.empty((PEOPLE, len(mean)))
-    out[:, 0] = np.clip(mean[0] + math.sqrt(variance[0]) * rng.standard_normal(PEOPLE), -0.5, 0.5)
+    out = np.empty((COUNT, len(mean)))
+    out[:, 0] = np.clip(mean[0] + math.sqrt(variance[0]) * rng.standard_normal(COUNT), -0.5, 0.5)
     others = slice(1 + feature.indicator, None)
     if feature.n_hats:
         low, high = feature.ends
@@ -152,7 +153,7 @@ def _numbers(
         drawn[feature.name] = _picked(mean[others], rng)
         out[:, others] = np.eye(count)[drawn[feature.name]] - 1 / count
     if feature.indicator:
-        missing = rng.random(PEOPLE) < mean[1] + 0.5
+        missing = rng.random(COUNT) < mean[1] + 0.5
         out[missing] = 0.0
         out[:, 1] = np.where(missing, 0.5, -0.5)
     return out
@@ -161,7 +162,7 @@ def _numbers(
 def _picked(mean: Floats, rng: np.random.Generator) -> Integers:
     """Levels with the frequencies that the mean of their columns tells."""
     shares = np.maximum(mean + 1 / len(mean), 0.0)
-    return rng.choice(len(mean), PEOPLE, p=shares / shares.sum())
+    return rng.choice(len(mean), COUNT, p=shares / shares.sum())
 
 
 def _places(mean: Floats, variance: Floats, rng: np.random.Generator) -> Floats:
@@ -170,7 +171,23 @@ def _places(mean: Floats, variance: Floats, rng: np.random.Generator) -> Floats:
     shares = np.maximum(mean + 1 / count, 0.0)
     squares = variance + (mean + 1 / count) ** 2
     on_knots = np.clip(3 * squares.sum() / max(float(shares.sum()), 1e-9) - 2, 0.0, 1.0)
-    knots = rng.choice(count, PEOPLE, p=shares / shares.sum()).astype(np.float64)
-    moved = rng.triangular(-1, 0, 1, PEOPLE) * (rng.random(PEOPLE) >= on_knots)
+    knots = rng.choice(count, COUNT, p=shares / shares.sum()).astype(np.float64)
+    moved = rng.triangular(-1, 0, 1, COUNT) * (rng.random(COUNT) >= on_knots)
     inwards = np.where((knots + moved < 0) | (knots + moved > count - 1), -moved, moved)
     return np.asarray(knots + inwards)
+
+
+def spanned(schema: Schema | None, n_columns: int, intercept: float, lengths: Floats) -> Floats:
+    """Orthonormal columns that span all rows of a table, once their columns are multiplied by ``lengths``.
+
+    The columns of a category sum to 0, and the hats of a number determine its linear column. Along such directions no
+    row says anything, so only the rest of a combination has an interval.
+    """
+    if schema is None:
+        return np.eye(n_columns)
+    rows = schema_rows(schema)
+    if intercept:
+        rows = np.column_stack([rows, np.full(len(rows), intercept)])
+    rows = rows * lengths
+    values, axes = np.linalg.eigh(rows.T @ rows)
+    return np.ascontiguousarray(axes[:, values > _NOTHING * values[-1]])

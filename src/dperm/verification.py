@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dperm.certificate.examining import Examination
-from dperm.certificate.verdict import STRUCTURE, Requirements, Verdict
+from dperm.certificate.verdict import STRUCTURE, Examination, Requirements, Verdict
 from dperm.certificate.verification import verify as verify_model
 from dperm.errors import InvalidInput
 from dperm.evaluation import form as evaluations
@@ -17,8 +16,7 @@ from dperm.evaluation.files import read_document
 from dperm.evaluation.means import form as means
 from dperm.evaluation.means.verifying import MEANS
 from dperm.evaluation.verifying import EVALUATION
-from dperm.models import form as models
-from dperm.models.building import build
+from dperm.models import format as models
 from dperm.models.files import read_document as read_model_document
 
 PathLike = str | os.PathLike[str]
@@ -59,7 +57,9 @@ def verify(
 def _if_it_loads(document: Mapping[str, Any], verdict: Verdict) -> Verdict:
     """A file whose names, labels or schema nothing could be made of is not accepted either."""
     examination = Examination()
-    examination.run("the model itself", STRUCTURE, lambda: build({**document}) and "it loads")
+    examination.run(
+        "the model itself", STRUCTURE, lambda: models.build(models.checked({**document})) and "it loads"
+    )
     return replace(verdict, checks=(*verdict.checks, *examination.checks))
 
 
