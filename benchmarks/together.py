@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.fits import adult_like
 from benchmarks.timing import Result, interleaved
 from dperm.engine import Rows, open_rows
-from dperm.engine.walk import GradientWalk, Walk
+from dperm.engine.base.engine import GradientWalk, Walk
 from dperm.experiments.splits import training_mask
 from dperm.losses import Logistic
 from dperm.mechanisms import Job, resolve

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dperm.codes import CodedTable, CodeLayout, Levels, Number, Spline
-from dperm.engine.coded import CodedRows
+from dperm.engine.categorical.rows import CodedRows
 
 name = "coded"
 finite = True

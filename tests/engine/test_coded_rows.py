@@ -14,9 +14,9 @@ from dperm.audit.watched_rows import WatchedTable
 from dperm.codes import CodedTable, CodeLayout, Levels, Number
 from dperm.datasets import load_adult
 from dperm.engine import Table, engine_for
-from dperm.engine.coded import CodedRows
-from dperm.engine.coded_engine import CodedEngine
-from dperm.engine.dense import DenseEngine
+from dperm.engine.categorical.engine import CodedEngine
+from dperm.engine.categorical.rows import CodedRows
+from dperm.engine.dense.engine import DenseEngine
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
 from dperm.mechanisms import DPGD, Auto, Objective

@@ -5,7 +5,7 @@ import pytest
 from engine_tables import FixedOrder, FixedSample, dense_table
 
 from dperm.arithmetic import FLOAT64
-from dperm.engine.each import EachEngine
+from dperm.engine.dense.per_model import EachEngine
 from dperm.errors import InvalidInput
 from dperm.losses import HuberHinge, Logistic, Softmax
 from dperm.row_map import RowMap

@@ -5,8 +5,8 @@ import pytest
 from engine_tables import dense_table
 
 from dperm.arithmetic import FLOAT32, FLOAT64
-from dperm.engine import columns
-from dperm.engine.columns import ColumnWalk
+from dperm.engine.dense import engine as columns
+from dperm.engine.dense.engine import ColumnWalk
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.row_map import RowMap

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 from dperm import PrivateLinearSVC, PrivateLogisticRegression, PrivateSearchCV, PublicEncoder
 from dperm.datasets import CodedTable, encode, load_adult
-from dperm.engine.coded_engine import CodedEngine
+from dperm.engine.categorical.engine import CodedEngine
 
 
 @pytest.fixture(scope="module")

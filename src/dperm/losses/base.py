@@ -1,16 +1,82 @@
 """What a loss declares: its formulas in the margin and the constants that privacy rests on."""
 
+import hashlib
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
-from dperm.losses.kernel import Kernel
+from dperm.typing import Array
 
-Array = NDArray[np.floating[Any]]
+Formula = Callable[..., float]
+"""A function of ``margin, y, one`` and then the loss's ``kernel_parameters``, one by one."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The formulas of a loss of one margin, for the engine's compiled passes.
+
+    - ``slope``: the derivative in the margin, as ``Loss.slope``;
+    - ``value``: the loss itself, or a part of it if there is an ``excess``;
+    - ``excess``: a number e from 0 to 1 for a loss that is ``value`` + log(1 + e). A pass then multiplies the 1 + e of
+      many rows and takes one logarithm for all of them.
+
+    They are module-level functions. Sums in them may be reordered and contracted, but nothing is assumed to be
+    finite. They are called in float32 or float64; ``one`` is 1 in that precision, and constants are made from it
+    (``one + one``, ``one - one``), because a literal would widen float32. Of functions they may call ``abs``,
+    ``min``, ``max``, those of ``math`` and ``exponential``.
+    """
+
+    slope: Formula
+    value: Formula
+    excess: Formula | None = None
+
+
+def exponential(x: float) -> float:
+    """e^x, cut off where it would underflow or overflow. Compiled code has a fast one in its place."""
+    return math.exp(min(max(x, -708.0), 709.0))
+
+
+_PLAIN = (int, float, complex, str, bytes, np.generic, type(None))
+_NAMED = (ModuleType, BuiltinFunctionType, np.ufunc, type)
+
+
+def fingerprint(kernel: Kernel) -> str:
+    """Of the formulas' code and of everything that they refer to; it changes when any of that does."""
+    text = "\n".join(_described(function, set()) for function in (kernel.slope, kernel.value, kernel.excess))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _described(value: object, seen: set[FunctionType]) -> str:
+    if isinstance(value, FunctionType):
+        return value.__qualname__ if value in seen else _function(value, seen | {value})
+    if isinstance(value, CodeType):
+        constants = [_described(part, seen) for part in value.co_consts]
+        return f"{value.co_code.hex()} {value.co_names} {value.co_varnames} {constants}"
+    if isinstance(value, tuple | frozenset):
+        return f"{type(value).__name__} {sorted(_described(part, seen) for part in value)} {value!r}"
+    if isinstance(value, _PLAIN):
+        return f"{type(value).__name__} {value!r}"
+    if isinstance(value, _NAMED):
+        return f"{type(value).__name__} {value.__name__}"
+    raise InvalidInput(
+        f"a compiled formula refers to a {type(value).__name__}; it may use functions, modules and plain numbers."
+    )
+
+
+def _function(function: FunctionType, seen: set[FunctionType]) -> str:
+    """Its code and, in turn, the globals and the surrounding variables that the code names."""
+    code, outside = function.__code__, function.__globals__
+    parts = [f"{name} = {_described(outside[name], seen)}" for name in code.co_names if name in outside]
+    parts += [_described(cell.cell_contents, seen) for cell in function.__closure__ or ()]
+    return "\n".join([_described(code, seen), *parts, _described(function.__defaults__, seen)])
+
+
 Labels = Literal["binary", "real", "classes"]
 
 

@@ -6,8 +6,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dperm.errors import InvalidInput
-from dperm.losses.base import Array, Loss
-from dperm.losses.kernel import Kernel
+from dperm.losses.base import Kernel, Loss
+from dperm.typing import Array
 
 
 def _slope(margin: float, y: float, one: float, width: float) -> float:

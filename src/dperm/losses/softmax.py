@@ -7,7 +7,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dperm.errors import InvalidInput
-from dperm.losses.base import Array, Labels, Loss
+from dperm.losses.base import Labels, Loss
+from dperm.typing import Array
 
 
 @dataclass(frozen=True)

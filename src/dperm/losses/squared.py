@@ -1,13 +1,15 @@
-"""Squared loss with a clipped residual (Huber's loss), for bounded-influence linear regression."""
+"""Squared loss with bounded slopes, for linear regression: a clipped residual (Huber's loss), or one that saturates."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, Self
 
 import numpy as np
 
+from dperm.arithmetic import rounded_up
 from dperm.errors import InvalidInput
-from dperm.losses.base import Array, Labels, Loss
-from dperm.losses.kernel import Kernel
+from dperm.losses.base import Kernel, Labels, Loss, exponential
+from dperm.typing import Array
 
 
 def _slope(margin: float, y: float, one: float, bound: float) -> float:
@@ -59,3 +61,89 @@ class ClippedSquared(Loss):
 
     def curvature(self, margin: Array, y: Array) -> Array:
         return (np.abs(margin - y) <= self.residual_bound).astype(margin.dtype)
+
+
+def _soft_slope(margin: float, y: float, one: float, bound: float, bend: float, room: float) -> float:
+    residual = margin - y
+    inner = min(max(residual, -bend), bend)
+    outer = room * (one - exponential(-max(abs(residual) - bend, one - one) / room))
+    return inner + (outer if residual > one - one else -outer)
+
+
+def _soft_value(margin: float, y: float, one: float, bound: float, bend: float, room: float) -> float:
+    size = abs(margin - y)
+    inner, beyond = min(size, bend), max(size - bend, one - one)
+    outer = bound * beyond - room * room * (one - exponential(-beyond / room))
+    return inner * inner / (one + one) + outer
+
+
+@dataclass(frozen=True)
+class SoftClippedSquared(Loss):
+    r""":math:`\frac12 r^2` of the residual r = m - y up to ``knee * residual_bound``, and slopes below the bound.
+
+    With B = ``residual_bound`` and q = ``knee`` the slope is r for :math:`|r| \le qB`, and of size
+    :math:`B - (1 - q)B\, e^{-(|r| - qB)/(1 - q)B}` beyond. The curvature is at most ``coupling``
+    :math:`\cdot\,(1 - a^2)` where a is the slope over B (docs/proofs/clipped-losses.md).
+    """
+
+    residual_bound: float = 1.0
+    knee: float = 0.5
+    name: ClassVar[str] = "soft-clipped-squared"
+    aliases: ClassVar[tuple[str, ...]] = ("soft-clip-squared",)
+    labels: ClassVar[Labels] = "real"
+    kernel: ClassVar[Kernel] = Kernel(slope=_soft_slope, value=_soft_value)
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.residual_bound) and self.residual_bound > 0):
+            raise InvalidInput(f"residual_bound must be a positive number; got {self.residual_bound!r}.")
+        if not 0 < self.knee < 1:
+            raise InvalidInput(f"knee must lie strictly between 0 and 1; got {self.knee!r}.")
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return (cls(), cls(0.3, 0.8), cls(20.0, 0.5))
+
+    @property
+    def lipschitz(self) -> float:
+        return self.residual_bound
+
+    @property
+    def smoothness(self) -> float:
+        return 1.0
+
+    @property
+    def coupling(self) -> float:
+        return rounded_up(1 / (1 - Fraction(float(self.knee)) ** 2))
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        return (self.residual_bound, self.knee)
+
+    @property
+    def kernel_parameters(self) -> tuple[float, ...]:
+        return (self.residual_bound, self._bend, self._room)
+
+    @property
+    def _bend(self) -> float:
+        """The residual where the squared loss ends."""
+        return self.knee * self.residual_bound
+
+    @property
+    def _room(self) -> float:
+        return (1 - self.knee) * self.residual_bound
+
+    def value(self, margin: Array, y: Array) -> Array:
+        size = np.abs(margin - y)
+        inner = np.minimum(size, self._bend)
+        beyond = size - inner
+        outer = self.residual_bound * beyond + self._room**2 * np.expm1(-beyond / self._room)
+        return np.asarray(inner * inner / 2 + outer)
+
+    def slope(self, margin: Array, y: Array) -> Array:
+        residual = margin - y
+        beyond = np.maximum(np.abs(residual) - self._bend, 0)
+        size = np.minimum(np.abs(residual), self._bend) - self._room * np.expm1(-beyond / self._room)
+        return np.asarray(np.sign(residual) * np.minimum(size, self.residual_bound))
+
+    def curvature(self, margin: Array, y: Array) -> Array:
+        return np.asarray(np.exp(-np.maximum(np.abs(margin - y) - self._bend, 0) / self._room))

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dperm.arithmetic import rounded_up
 from dperm.errors import InvalidInput
-from dperm.losses.base import Array, Loss
+from dperm.losses.base import Loss
+from dperm.typing import Array
 
 TARGET = np.dtype([("target", np.float64), ("weight", np.float64)])
 """What stands for a target where rows have weights: it goes wherever a target goes."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dperm.losses import ClippedSquared, Logistic, Loss, SoftClippedSquared
-from dperm.losses.base import Array
+from dperm.typing import Array
 
 RAMP = 1 / 8  # of the bound on residuals: over this width the curvature of clipped squares falls from 1 to 0
 
