@@ -2,11 +2,12 @@
 
 import hashlib
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -30,11 +31,15 @@ class Kernel:
     finite. They are called in float32 or float64; ``one`` is 1 in that precision, and constants are made from it
     (``one + one``, ``one - one``), because a literal would widen float32. Of functions they may call ``abs``,
     ``min``, ``max``, those of ``math`` and ``exponential``.
+
+    ``gpu`` is the number of the branch of ``engine/device/triton_kernels.py`` that holds the same formulas for the GPU,
+    or None: then ``Loss.slope`` and ``Loss.value`` are evaluated there.
     """
 
     slope: Formula
     value: Formula
     excess: Formula | None = None
+    gpu: int | None = None
 
 
 def exponential(x: float) -> float:
@@ -77,6 +82,35 @@ def _function(function: FunctionType, seen: set[FunctionType]) -> str:
     return "\n".join([_described(code, seen), *parts, _described(function.__defaults__, seen)])
 
 
+def namespace(array: Any) -> Any:
+    """NumPy, or torch for its tensors: formulas that ``take tensors`` use what both have, under one name."""
+    return np if isinstance(array, np.ndarray | np.generic) else sys.modules["torch"]
+
+
+def sigmoid(z: Array) -> Array:
+    """1 / (1 + exp(-z)) without overflow: only exp of a non-positive number is taken."""
+    xp = namespace(z)
+    if xp is not np:
+        found: Array = xp.sigmoid(z)
+        return found
+    decay = np.exp(-np.abs(z))
+    return np.asarray(np.where(z > 0, 1, decay) / (1 + decay))
+
+
+def softplus(z: Array) -> Array:
+    """log(1 + exp(z)) without overflow."""
+    xp = namespace(z)
+    found: Array = xp.log1p(xp.exp(-xp.abs(z))) + xp.clip(z, 0, None)
+    return found
+
+
+def logistic_density(z: Array) -> Array:
+    """The derivative of ``sigmoid``."""
+    decay = namespace(z).exp(-namespace(z).abs(z))
+    found: Array = decay / (1 + decay) ** 2
+    return found
+
+
 Labels = Literal["binary", "real", "classes"]
 
 
@@ -105,6 +139,8 @@ class Loss(ABC):
     - ``is_model``: False for a loss that only tests and audits use;
     - ``kernel``: its formulas for compiled passes, or None: then the three above are used. It belongs to the
       class that declares it: a subclass, which may change a formula, has none until it declares one;
+    - ``takes_tensors``: whether the three formulas take tensors of torch too, written by ``namespace``; of the class
+      itself, as ``kernel`` is. Without it a device computes them by way of the host;
     - ``kernel_parameters``: what the kernel takes beside margin and label: the parameters, or what follows from them;
     - ``falls_to_zero``: whether its infimum over the margin is 0, whatever the label;
     - ``has_log_odds``: whether ``log_odds`` tells what probabilities a margin stands for;
@@ -119,6 +155,7 @@ class Loss(ABC):
     falls_to_zero: ClassVar[bool] = False
     has_log_odds: ClassVar[bool] = False
     kernel: ClassVar[Kernel | None] = None
+    takes_tensors: ClassVar[bool] = False
     outputs: int = 1
 
     @property
@@ -131,6 +168,11 @@ class Loss(ABC):
 
     @property
     def coupling(self) -> float | None:
+        return None
+
+    @property
+    def curvature_lipschitz(self) -> float | None:
+        """Lipschitz constant of ``continuous_curvature`` in the margin; None where coefficients have no intervals."""
         return None
 
     @property
@@ -182,6 +224,10 @@ class Loss(ABC):
 
     @abstractmethod
     def curvature(self, margin: Array, y: Array) -> Array: ...
+
+    def continuous_curvature(self, margin: Array, y: Array) -> Array:
+        """The curvature, with a ramp in place of a jump: rounding of a margin at a jump would move a whole row."""
+        return self.curvature(margin, y)
 
     def log_odds(self, margin: Array) -> Array:
         r"""The log odds of y = 1 for which this margin has the least expected loss; of C outputs one up to a constant.

@@ -3,13 +3,13 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import numpy as np
 
 from dperm.arithmetic import rounded_up
 from dperm.errors import InvalidInput
-from dperm.losses.base import Kernel, Loss, exponential
+from dperm.losses.base import Kernel, Loss, exponential, logistic_density, namespace, sigmoid, softplus
 from dperm.typing import Array
 
 
@@ -41,7 +41,8 @@ class HardClippedLogistic(Loss):
     sign_definite: ClassVar[bool] = True
     falls_to_zero: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = True
-    kernel: ClassVar[Kernel] = Kernel(slope=_hard_slope, value=_hard_value, excess=_hard_excess)
+    kernel: ClassVar[Kernel] = Kernel(slope=_hard_slope, value=_hard_value, excess=_hard_excess, gpu=1)
+    takes_tensors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.clip < 1:
@@ -74,19 +75,18 @@ class HardClippedLogistic(Loss):
 
     def value(self, margin: Array, y: Array) -> Array:
         z = y * margin
-        logistic = np.log1p(np.exp(-np.abs(z))) + np.maximum(-z, 0)
-        return np.where(z < self._knot, self.clip * (self._knot - z) - math.log1p(-self.clip), logistic)
+        linear = self.clip * (self._knot - z) - math.log1p(-self.clip)
+        found: Array = namespace(z).where(z < self._knot, linear, softplus(-z))
+        return found
 
     def slope(self, margin: Array, y: Array) -> Array:
-        z = y * margin
-        decay = np.exp(-np.abs(z))
-        return np.asarray(-y * np.minimum(np.where(z >= 0, decay, 1) / (1 + decay), self.clip))
+        share = namespace(margin).clip(sigmoid(-(y * margin)), None, self.clip)
+        return -y * cast("Array", share)
 
     def curvature(self, margin: Array, y: Array) -> Array:
-        z = y * margin
-        decay = np.exp(-np.abs(z))
-        found = np.where(z < self._knot, 0, decay / (1 + decay) ** 2)
-        return np.asarray(np.minimum(found, self.smoothness))
+        z, xp = y * margin, namespace(margin)
+        found: Array = xp.clip(xp.where(z < self._knot, 0.0, logistic_density(z)), None, self.smoothness)
+        return found
 
     def log_odds(self, margin: Array) -> Array:
         return self._log_slope(-margin) - self._log_slope(margin)
@@ -136,7 +136,8 @@ class SoftClippedLogistic(Loss):
     sign_definite: ClassVar[bool] = True
     falls_to_zero: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = True
-    kernel: ClassVar[Kernel] = Kernel(slope=_soft_slope, value=_soft_value, excess=_soft_excess)
+    kernel: ClassVar[Kernel] = Kernel(slope=_soft_slope, value=_soft_value, excess=_soft_excess, gpu=2)
+    takes_tensors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name, share in (("clip", self.clip), ("knee", self.knee)):
@@ -187,30 +188,34 @@ class SoftClippedLogistic(Loss):
         return self.knee * (1 - self._bend) / (1 - self.knee)
 
     def value(self, margin: Array, y: Array) -> Array:
-        z = y * margin
-        logistic = np.log1p(np.exp(-np.abs(z))) + np.maximum(-z, 0)
-        below = np.maximum(z, self._knot) - z
-        saturating = self.clip * below + self._room / self._rate * np.expm1(-self._rate * below)
-        return np.where(z < self._knot, saturating - math.log1p(-self._bend), logistic)
+        z, xp = y * margin, namespace(margin)
+        below = xp.clip(z, self._knot, None) - z
+        saturating = self.clip * below + self._room / self._rate * xp.expm1(-self._rate * below)
+        found: Array = xp.where(z < self._knot, saturating - math.log1p(-self._bend), softplus(-z))
+        return found
 
     def slope(self, margin: Array, y: Array) -> Array:
         z = y * margin
         power = self._power(z)
-        return np.asarray(-y * np.where(z < self._knot, self.clip - self._room * power, power / (1 + power)))
+        share = namespace(z).where(z < self._knot, self.clip - self._room * power, power / (1 + power))
+        return -y * cast("Array", share)
 
     def curvature(self, margin: Array, y: Array) -> Array:
-        z = y * margin
+        z, xp = y * margin, namespace(margin)
         power = self._power(z)
         largest = self._bend * (1 - self._bend)
-        found = np.where(z < self._knot, largest * power, power / (1 + power) ** 2)
-        return np.asarray(np.minimum(found, self.smoothness))
+        cut: Array = xp.where(z < self._knot, largest * power, power / (1 + power) ** 2)
+        found: Array = xp.clip(cut, None, self.smoothness)
+        return found
 
     def log_odds(self, margin: Array) -> Array:
         return self._log_slope(-margin) - self._log_slope(margin)
 
     def _power(self, z: Array) -> Array:
         """The exponential that both pieces are made of; it is finite everywhere."""
-        return np.asarray(np.exp(np.where(z < self._knot, self._rate * np.minimum(z - self._knot, 0), -z)))
+        xp = namespace(z)
+        found: Array = xp.exp(xp.where(z < self._knot, self._rate * xp.clip(z - self._knot, None, 0), -z))
+        return found
 
     def _log_slope(self, z: Array) -> Array:
         saturating = self.clip - self._room * np.exp(self._rate * np.minimum(z - self._knot, 0))

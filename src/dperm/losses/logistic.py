@@ -1,12 +1,13 @@
 """The logistic loss, and the one with a margin: more signal at small weights, at the same price."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
 
 from dperm.errors import InvalidInput
-from dperm.losses.base import Kernel, Loss, exponential
+from dperm.losses.base import Kernel, Loss, exponential, logistic_density, sigmoid, softplus
 from dperm.losses.softmax import Softmax
 from dperm.typing import Array
 
@@ -31,7 +32,8 @@ class Logistic(Loss):
     sign_definite: ClassVar[bool] = True
     falls_to_zero: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = True
-    kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value, excess=_excess)
+    kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value, excess=_excess, gpu=0)
+    takes_tensors: ClassVar[bool] = True
 
     @property
     def lipschitz(self) -> float:
@@ -45,22 +47,21 @@ class Logistic(Loss):
     def coupling(self) -> float:
         return 1.0
 
+    @property
+    def curvature_lipschitz(self) -> float:
+        return 1 / (6 * math.sqrt(3))
+
     def for_classes(self, n_classes: int) -> Loss:
         return self if n_classes == 2 else Softmax(n_classes)
 
     def value(self, margin: Array, y: Array) -> Array:
-        z = y * margin
-        return np.log1p(np.exp(-np.abs(z))) + np.maximum(-z, 0)
+        return softplus(-(y * margin))
 
     def slope(self, margin: Array, y: Array) -> Array:
-        # -y / (1 + exp(y m)) without overflow: only exp of a non-positive number is taken.
-        z = y * margin
-        decay = np.exp(-np.abs(z))
-        return np.asarray(-y * np.where(z >= 0, decay, 1) / (1 + decay))
+        return -y * sigmoid(-(y * margin))
 
     def curvature(self, margin: Array, y: Array) -> Array:
-        decay = np.exp(-np.abs(y * margin))
-        return np.asarray(decay / (1 + decay) ** 2)
+        return logistic_density(y * margin)
 
     def log_odds(self, margin: Array) -> Array:
         return margin
@@ -88,7 +89,8 @@ class MarginLogistic(Loss):
     sign_definite: ClassVar[bool] = True
     falls_to_zero: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = True
-    kernel: ClassVar[Kernel] = Kernel(slope=_margin_slope, value=_margin_value, excess=_margin_excess)
+    kernel: ClassVar[Kernel] = Kernel(slope=_margin_slope, value=_margin_value, excess=_margin_excess, gpu=0)
+    takes_tensors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.shift <= 100:
@@ -115,17 +117,13 @@ class MarginLogistic(Loss):
         return (self.shift,)
 
     def value(self, margin: Array, y: Array) -> Array:
-        z = y * margin - self.shift
-        return np.log1p(np.exp(-np.abs(z))) + np.maximum(-z, 0)
+        return softplus(-(y * margin - self.shift))
 
     def slope(self, margin: Array, y: Array) -> Array:
-        z = y * margin - self.shift
-        decay = np.exp(-np.abs(z))
-        return np.asarray(-y * np.where(z >= 0, decay, 1) / (1 + decay))
+        return -y * sigmoid(-(y * margin - self.shift))
 
     def curvature(self, margin: Array, y: Array) -> Array:
-        decay = np.exp(-np.abs(y * margin - self.shift))
-        return np.asarray(decay / (1 + decay) ** 2)
+        return logistic_density(y * margin - self.shift)
 
     def log_odds(self, margin: Array) -> Array:
         none = margin.dtype.type(0)

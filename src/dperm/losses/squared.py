@@ -8,8 +8,12 @@ import numpy as np
 
 from dperm.arithmetic import rounded_up
 from dperm.errors import InvalidInput
-from dperm.losses.base import Kernel, Labels, Loss, exponential
+from dperm.losses.base import Kernel, Labels, Loss, exponential, namespace
 from dperm.typing import Array
+
+RAMP = (
+    1 / 8
+)  # of the bound on residuals: over this width the continuous curvature of clipped squares falls from 1 to 0
 
 
 def _slope(margin: float, y: float, one: float, bound: float) -> float:
@@ -29,7 +33,8 @@ class ClippedSquared(Loss):
     residual_bound: float = 1.0
     name: ClassVar[str] = "squared"
     labels: ClassVar[Labels] = "real"
-    kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value)
+    kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value, gpu=4)
+    takes_tensors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.residual_bound) and self.residual_bound > 0):
@@ -51,16 +56,28 @@ class ClippedSquared(Loss):
     def parameters(self) -> tuple[float, ...]:
         return (self.residual_bound,)
 
+    @property
+    def curvature_lipschitz(self) -> float:
+        return 1 / (RAMP * self.residual_bound)
+
     def value(self, margin: Array, y: Array) -> Array:
-        size = np.abs(margin - y)
-        inner = np.minimum(size, self.residual_bound)
+        xp = namespace(margin)
+        size = xp.abs(margin - y)
+        inner: Array = xp.clip(size, None, self.residual_bound)
         return inner * (size - inner / 2)
 
     def slope(self, margin: Array, y: Array) -> Array:
-        return np.clip(margin - y, -self.residual_bound, self.residual_bound)
+        found: Array = namespace(margin).clip(margin - y, -self.residual_bound, self.residual_bound)
+        return found
 
     def curvature(self, margin: Array, y: Array) -> Array:
-        return (np.abs(margin - y) <= self.residual_bound).astype(margin.dtype)
+        xp = namespace(margin)
+        found: Array = xp.asarray(xp.abs(margin - y) <= self.residual_bound, dtype=margin.dtype)
+        return found
+
+    def continuous_curvature(self, margin: Array, y: Array) -> Array:
+        left = (1 + RAMP / 2) * self.residual_bound - np.abs(margin - y)
+        return np.clip(left / (RAMP * self.residual_bound), 0, 1)
 
 
 def _soft_slope(margin: float, y: float, one: float, bound: float, bend: float, room: float) -> float:
@@ -91,7 +108,8 @@ class SoftClippedSquared(Loss):
     name: ClassVar[str] = "soft-clipped-squared"
     aliases: ClassVar[tuple[str, ...]] = ("soft-clip-squared",)
     labels: ClassVar[Labels] = "real"
-    kernel: ClassVar[Kernel] = Kernel(slope=_soft_slope, value=_soft_value)
+    kernel: ClassVar[Kernel] = Kernel(slope=_soft_slope, value=_soft_value, gpu=5)
+    takes_tensors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.residual_bound) and self.residual_bound > 0):
@@ -132,18 +150,27 @@ class SoftClippedSquared(Loss):
     def _room(self) -> float:
         return (1 - self.knee) * self.residual_bound
 
+    @property
+    def curvature_lipschitz(self) -> float:
+        return 1 / ((1 - self.knee) * self.residual_bound)
+
     def value(self, margin: Array, y: Array) -> Array:
-        size = np.abs(margin - y)
-        inner = np.minimum(size, self._bend)
+        xp = namespace(margin)
+        size = xp.abs(margin - y)
+        inner = xp.clip(size, None, self._bend)
         beyond = size - inner
-        outer = self.residual_bound * beyond + self._room**2 * np.expm1(-beyond / self._room)
-        return np.asarray(inner * inner / 2 + outer)
+        outer = self.residual_bound * beyond + self._room**2 * xp.expm1(-beyond / self._room)
+        found: Array = inner * inner / 2 + outer
+        return found
 
     def slope(self, margin: Array, y: Array) -> Array:
-        residual = margin - y
-        beyond = np.maximum(np.abs(residual) - self._bend, 0)
-        size = np.minimum(np.abs(residual), self._bend) - self._room * np.expm1(-beyond / self._room)
-        return np.asarray(np.sign(residual) * np.minimum(size, self.residual_bound))
+        residual, xp = margin - y, namespace(margin)
+        beyond = xp.clip(xp.abs(residual) - self._bend, 0, None)
+        size = xp.clip(xp.abs(residual), None, self._bend) - self._room * xp.expm1(-beyond / self._room)
+        found: Array = xp.sign(residual) * xp.clip(size, None, self.residual_bound)
+        return found
 
     def curvature(self, margin: Array, y: Array) -> Array:
-        return np.asarray(np.exp(-np.maximum(np.abs(margin - y) - self._bend, 0) / self._room))
+        xp = namespace(margin)
+        found: Array = xp.exp(-xp.clip(xp.abs(margin - y) - self._bend, 0, None) / self._room)
+        return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
 from dperm.engine.base.blocked import safe_clip
 from dperm.engine.base.draws import Batches
 from dperm.engine.base.stored import StoredEngine
-from dperm.engine.device.formulas import tensor_formulas
 from dperm.engine.device.fused import FusedEpochs, FusedPass, SlopeKernels, add_blocks
 from dperm.engine.device.tensors import StoredTorch, load_torch, plain_products
-from dperm.losses import Loss
+from dperm.losses import Loss, Weighted
+from dperm.losses.weighted import TARGET
 from dperm.typing import Floats, Integers
 
 _NUMBERS_AT_ONCE = 2**24  # margins: enough to keep a large GPU busy
@@ -54,6 +55,27 @@ def add_products(total: Any, X: Any, slopes: Any) -> None:
 def gram(total: Any, X: Any) -> None:
     """Add X^T X to the float64 ``total``."""
     add_products(total, X, X)
+
+
+class OnHost:
+    """The formulas of any loss, by a way over the host."""
+
+    def __init__(self, loss: Loss) -> None:
+        self.value, self.slope, self.curvature = (
+            partial(self._there, formula) for formula in (loss.value, loss.slope, loss.curvature)
+        )
+        self._weighted = isinstance(loss, Weighted)
+
+    def _there(self, formula: Any, margin: Any, y: Any) -> Any:
+        labels = y.cpu().double().numpy().view(TARGET)[..., 0] if self._weighted else y.cpu().numpy()
+        found = np.ascontiguousarray(formula(margin.cpu().numpy(), labels))
+        return load_torch().from_numpy(found).to(device=margin.device, dtype=margin.dtype)
+
+
+def tensor_formulas(loss: Loss) -> Any:
+    """Value, slope and curvature on tensors: the loss's own where they take tensors, otherwise by way of the host."""
+    # Of this very class: a subclass may change a formula.
+    return loss if vars(type(loss.unweighted)).get("takes_tensors", False) else OnHost(loss)
 
 
 class TorchStage:

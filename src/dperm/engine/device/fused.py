@@ -10,30 +10,9 @@ from typing import Any
 import numpy as np
 
 from dperm.engine.device.tensors import StoredTorch, load_torch
-from dperm.losses import (
-    ClippedSquared,
-    HardClippedLogistic,
-    HuberHinge,
-    Linear,
-    Logistic,
-    Loss,
-    MarginLogistic,
-    SoftClippedLogistic,
-    SoftClippedSquared,
-)
+from dperm.losses import Loss
 from dperm.typing import Floats, Integers
 
-# The numbers by which the kernels know a loss; by the very class, since a subclass may change a formula.
-_KINDS: dict[type[Loss], int] = {
-    Logistic: 0,
-    MarginLogistic: 0,
-    HardClippedLogistic: 1,
-    SoftClippedLogistic: 2,
-    HuberHinge: 3,
-    ClippedSquared: 4,
-    SoftClippedSquared: 5,
-    Linear: 6,
-}
 _WIDEST = 4096
 _MOST_PREPARED = 32
 _MOST_LAUNCHES = 20_000  # that are recorded
@@ -50,10 +29,11 @@ def gpu_kernels() -> Any:
 
 
 def fused_kind(rows: StoredTorch, loss: Loss) -> int | None:
-    """The kernels' number of a loss, or None where they do not apply."""
+    """The kernels' number of a loss (``Kernel.gpu``), or None where they do not apply."""
     if rows.device.type != "cuda" or gpu_kernels() is None:
         return None
-    return _KINDS.get(type(loss))
+    kernel = vars(type(loss)).get("kernel")  # of this very class: a subclass may change a formula
+    return None if kernel is None else kernel.gpu
 
 
 def settings_of(rows: StoredTorch, loss: Loss, clip: float = 0.0) -> Any:
@@ -110,7 +90,7 @@ class FusedPass:
             "STRIDE": stride,
             "WIDTH": self.width,
             "TILE": self._tile,
-            "KIND": _KINDS[type(loss)],
+            "KIND": fused_kind(rows, loss),
             "DOUBLE": double,
             "MASKED": rows.members is not None,
             "CLIPPED": clip is not None,
