@@ -97,7 +97,9 @@ class CodeLayout:
             owners[spline.linear] += 1
             owners[spline.first : spline.first + spline.count] += 1
         if self.n_columns < 1 or (owners != 1).any():
-            raise InvalidInput("every column of coded rows must belong to one block of levels or one number.")
+            raise InvalidInput(
+                "every column of categorical rows must belong to one block of levels or one number."
+            )
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -186,8 +188,8 @@ class CodedTable:
         ):
             if array.shape != (blocks, width, BLOCK) or array.dtype != dtype:
                 raise InvalidInput(
-                    f"coded rows need an array of {dtype} and shape ({blocks}, {width}, {BLOCK}); got {array.dtype} "
-                    f"and {array.shape}."
+                    f"categorical rows need an array of {dtype} and shape ({blocks}, {width}, {BLOCK}); got "
+                    f"{array.dtype} and {array.shape}."
                 )
         self.layout, self.codes, self.floats, self._n_rows = layout, codes, floats, n_rows
         self.feature_names = None if feature_names is None else tuple(feature_names)
@@ -240,7 +242,7 @@ class CodedTable:
     def concatenate(cls, parts: Sequence[CodedTable]) -> Self:
         """The rows of all parts, one after the other."""
         if not parts or any(part.layout != parts[0].layout for part in parts):
-            raise InvalidInput("only coded rows of one layout can be joined.")
+            raise InvalidInput("only categorical rows of one layout can be joined.")
         lines = [part.rows(0, len(part)) for part in parts]
         codes, floats = (np.concatenate(pieces) for pieces in zip(*lines, strict=True))
         return cls.from_rows(parts[0].layout, codes, floats, parts[0].feature_names)
@@ -289,7 +291,7 @@ class CodedTable:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
-            raise ValueError("coded rows become an array only by a copy.")
+            raise ValueError("categorical rows become an array only by a copy.")
         return self.toarray().astype(dtype or np.float64, copy=False)
 
 

@@ -1,4 +1,4 @@
-"""Samples, orders, batches and clips of persons (engine/members.py)."""
+"""Samples, orders, batches and clips of persons (engine/base/draws.py)."""
 
 import numpy as np
 import pytest

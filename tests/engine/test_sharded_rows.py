@@ -73,7 +73,7 @@ def test_a_shard_counted_twice_would_show(monkeypatch):
         for _, answer in executor.run(task, shards):
             yield answer
 
-    monkeypatch.setattr("dperm.engine.sharded.gathered", trusting)
+    monkeypatch.setattr("dperm.engine.shards.rows.gathered", trusting)
     right = dense().open(precise=True).gradient_sum(Logistic(), W)
     assert (
         np.linalg.norm(sharded(LocalExecutor()).open(precise=True).gradient_sum(Logistic(), W) - right) < 1e-9

@@ -33,7 +33,7 @@ class Module:
 
     @property
     def part(self) -> str:
-        """The part of the whole: ``engine`` for ``dperm.engine.table``, empty for the root and its ``__main__``."""
+        """The part of the whole: ``engine`` for ``dperm.engine.registry``, empty for the root and its ``__main__``."""
         return self.name.partition(".")[2].partition(".")[0].replace("__main__", "")
 
 

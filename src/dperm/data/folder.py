@@ -127,7 +127,7 @@ class Shard:
     files: Mapping[str, Mapping[str, Any]]
 
     def stated(self) -> dict[str, Any]:
-        return {"rows": self.rows, "files": {name: dict(told) for name, told in self.files.items()}}
+        return {"rows": self.rows, "files": {name: dict(about) for name, about in self.files.items()}}
 
     @classmethod
     def from_dict(cls, stated: object, number: int) -> Shard:
@@ -135,14 +135,14 @@ class Shard:
         held = check_object("a shard", stated, ("rows", "files"))
         if not (matches(held["rows"], int) and held["rows"] >= 0 and isinstance(held["files"], dict)):
             raise InvalidInput("a shard has a number of rows, and files.")
-        for name, told in held["files"].items():
+        for name, about in held["files"].items():
             found = _FILE.fullmatch(name)
             if found is None or int(found[1]) != number:
                 raise InvalidInput("a shard names a file that is not its own.")
-            check_object("a file of a shard", told, ("bytes", "sha256"))
-            if not (matches(told["bytes"], int) and told["bytes"] >= 0 and matches(told["sha256"], str)):
+            check_object("a file of a shard", about, ("bytes", "sha256"))
+            if not (matches(about["bytes"], int) and about["bytes"] >= 0 and matches(about["sha256"], str)):
                 raise InvalidInput("a file of a shard has a size and a checksum.")
-            if _SHA256.fullmatch(told["sha256"]) is None:
+            if _SHA256.fullmatch(about["sha256"]) is None:
                 raise InvalidInput("a checksum has 64 hexadecimal digits.")
         return cls(rows=held["rows"], files=held["files"])
 
@@ -160,11 +160,11 @@ class Shard:
 
     def check(self, folder: Path, content: bool) -> None:
         """Refuse files that are not as they were written: by their size, or by every byte."""
-        for name, told in self.files.items():
+        for name, about in self.files.items():
             path = folder / name
-            if not path.is_file() or path.stat().st_size != told["bytes"]:
+            if not path.is_file() or path.stat().st_size != about["bytes"]:
                 raise InvalidInput(f"{name} is missing or has not the size that the manifest tells.")
-            if content and content_of(path) != told["sha256"]:
+            if content and content_of(path) != about["sha256"]:
                 raise InvalidInput(
                     f"{name} was changed since it was written: its checksum is not the one told."
                 )
@@ -183,7 +183,7 @@ class Manifest:
 
     @property
     def n_bytes(self) -> int:
-        return sum(told["bytes"] for shard in self.shards for told in shard.files.values())
+        return sum(about["bytes"] for shard in self.shards for about in shard.files.values())
 
     @property
     def digest(self) -> str:
@@ -269,10 +269,10 @@ class FolderShards(ShardSource):
         return getattr(self._manifest.kind, "schema", None)
 
     def load(self, shard: int) -> tuple[Any, Any]:
-        told = self._manifest.shards[shard]
+        known = self._manifest.shards[shard]
         found = {name: self._array(shard, name) for name in ("X", "codes", "floats")}
         arrays = {name: array for name, array in found.items() if array is not None}
-        return self._manifest.kind.rows(arrays, told.rows), self.labels(shard)
+        return self._manifest.kind.rows(arrays, known.rows), self.labels(shard)
 
     def labels(self, shard: int) -> NDArray[Any] | None:
         places = self._array(shard, LABELS)

@@ -128,21 +128,21 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     if path.exists():
         for line in path.read_bytes().splitlines(keepends=True):
-            told = _told(line)
-            if told is None:
+            record = _record(line)
+            if record is None:
                 break
-            found.append(told)
+            found.append(record)
     return found
 
 
-def _told(line: bytes) -> dict[str, Any] | None:
+def _record(line: bytes) -> dict[str, Any] | None:
     if not line.endswith(b"\n"):
         return None
     try:
-        told = parse(line)
+        record = parse(line)
     except InvalidInput:
         return None
-    return told if isinstance(told, dict) else None
+    return record if isinstance(record, dict) else None
 
 
 SHARD_BYTES = 32 * 2**20

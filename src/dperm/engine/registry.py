@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from dperm.engine.base.draws import Members
 from dperm.engine.base.rows import Rows
-from dperm.engine.categorical.rows import CodedRows
+from dperm.engine.categorical.rows import CategoricalRows
 from dperm.engine.dense.rows import Table
 from dperm.engine.device.rows import TorchRows
 from dperm.engine.shards.sources import ShardSource
@@ -39,7 +39,7 @@ def register_engine(engine: Kind) -> Kind:
 
 
 register_engine(Table)
-register_engine(CodedRows)
+register_engine(CategoricalRows)
 register_engine(SparseRows)
 register_engine(TorchRows)
 
@@ -102,11 +102,11 @@ def source_of(X: Any, y: Any = None, person: str | None = None) -> ShardSource |
     if isinstance(X, ShardSource):
         return X
     for adapter in _ADAPTERS:
-        told = person is not None and _takes_persons(adapter)
-        source = adapter(X, y, person) if told else adapter(X, y)
+        takes = person is not None and _takes_persons(adapter)
+        source = adapter(X, y, person) if takes else adapter(X, y)
         if source is None:
             continue
-        if person is not None and not told:
+        if person is not None and not takes:
             raise Unsupported("rows of this kind have no column of persons; give groups as an array of ids.")
         return source
     return None

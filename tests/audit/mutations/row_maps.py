@@ -84,7 +84,7 @@ MUTATIONS = (
         name="centre left out",
         what_is_wrong="Rows are scaled, but nothing is subtracted from them.",
         touches=STANDARDISED,
-        changes={"dperm.engine.base.rows.HeldRows._moves": without_centre},
+        changes={"dperm.engine.base.rows.InMemoryRows._moves": without_centre},
         probe=lambda: held(0.1),
     ),
     Mutation(

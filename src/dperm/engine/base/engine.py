@@ -21,13 +21,13 @@ from dperm.losses import Loss
 from dperm.typing import Floats, Integers
 
 if TYPE_CHECKING:
-    from dperm.engine.base.vertices import CornerWalk
+    from dperm.engine.base.vertices import VertexPass
 
 
 _COLUMNS_AT_ONCE = 256
 
 
-class Walk(ABC):
+class CoordinatePass(ABC):
     """Weights ``(n_columns, K)`` that the caller moves, coordinate by coordinate, and derivatives at them.
 
     What is kept of the rows between two steps stays inside.
@@ -35,7 +35,7 @@ class Walk(ABC):
     Guarantee
     ---------
     A derivative is as precise as that coordinate of ``Engine.gradient_sum`` would be at the longest weights that the
-    walk has seen.
+    pass has seen.
     """
 
     def __init__(self, weights: Floats) -> None:
@@ -50,7 +50,7 @@ class Walk(ABC):
         self.weights[j] += change
 
 
-class GradientWalk(Walk):
+class WholeGradientPass(CoordinatePass):
     """On any engine: a whole gradient for each derivative."""
 
     def __init__(self, engine: Engine, loss: Loss, weights: Floats) -> None:
@@ -176,14 +176,16 @@ class Engine(ABC):
         """
         return losses_between(self, loss, begin, end, shares)
 
-    def walk(self, loss: Loss, W: Floats) -> Walk:
-        """A walk from W, for a loss with one output, that changes one coordinate of the weights at a time."""
+    def coordinate_pass(self, loss: Loss, W: Floats) -> CoordinatePass:
+        """Derivatives from W on, for a loss with one output, while one coordinate of the weights moves at a time."""
         if loss.outputs != 1:
-            raise Unsupported(f"a walk needs a loss with one output; {loss.name} has {loss.outputs}.")
-        return GradientWalk(self, loss, W)
+            raise Unsupported(
+                f"a coordinate pass needs a loss with one output; {loss.name} has {loss.outputs}."
+            )
+        return WholeGradientPass(self, loss, W)
 
-    def corner_walk(self, loss: Loss, model: int, grid_exponent: int, block: int) -> CornerWalk:
-        """A walk from zero weights that keeps a gradient of old slopes, for rows whose entries are in memory."""
+    def vertex_pass(self, loss: Loss, model: int, grid_exponent: int, block: int) -> VertexPass:
+        """A gradient of old slopes that is kept from zero weights on, for rows whose entries are in memory."""
         raise Unsupported(
             "rows of this kind keep no old slopes; set lazy to False, or give dense or sparse rows."
         )

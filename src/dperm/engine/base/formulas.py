@@ -38,7 +38,7 @@ def formula(formulas, name):
     return None if function is None else njit(**OPTIONS)(function)
 
 
-def told(y, one):
+def target_of(y, one):
     """What formulas take for a target, in the precision of ``one``: a number, or the pair of target and weight."""
     raise NotImplementedError("compiled code only")
 
@@ -54,7 +54,7 @@ def weight_of(y):
 
 
 def slope(formulas, margin, y, one, parameters):
-    """The loss's slope at one margin. Here and below y is what ``told`` gives."""
+    """The loss's slope at one margin. Here and below y is what ``target_of`` gives."""
     raise NotImplementedError("compiled code only")
 
 
@@ -72,8 +72,8 @@ def excess(formulas, margin, y, one, parameters):
     raise NotImplementedError("compiled code only")
 
 
-@overload(told, jit_options=OPTIONS)
-def compiled_told(y, one):
+@overload(target_of, jit_options=OPTIONS)
+def compiled_target(y, one):
     single = one == types.float32
     if isinstance(y, types.Record):
         if single:

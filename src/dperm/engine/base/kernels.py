@@ -12,7 +12,7 @@ from numba import types
 from numba.extending import overload
 
 from dperm.compiling import compiled
-from dperm.engine.base.formulas import FREE_ORDER, excess, has_excess, label_of, slope, told, value
+from dperm.engine.base.formulas import FREE_ORDER, excess, has_excess, label_of, slope, target_of, value
 from dperm.losses.base import exponential
 
 FIXED_ORDER = {"contract"}
@@ -78,7 +78,7 @@ def value_of_rows(kind, a, margin, y, weight, first, count):
     total = 0.0
     product = 1.0
     for i in range(count):
-        target = told(y[first + i], 1.0)
+        target = target_of(y[first + i], 1.0)
         total += weight[i] * value(kind, margin[i], target, 1.0, a)
         if has_excess(kind, y):
             product *= 1.0 + weight[i] * excess(kind, margin[i], target, 1.0, a)
@@ -95,7 +95,7 @@ def slopes_of_models(Z, count, models, y, inverse_norm, mask, first, kind, a, cl
     as_type = Z.dtype.type
     one = as_type(1)
     for i in range(count):
-        target = told(y[first + i], one)
+        target = target_of(y[first + i], one)
         for k in range(models):
             Z[i, k] = slope(kind, Z[i, k], target, one, a)
         if clip.size > 0:
@@ -129,7 +129,7 @@ def add_values(Z, count, models, y, mask, first, kind, a, narrow, total):
         if mask.shape[0] > 0:
             for k in range(models):
                 weight[k] = mask[first + i, k]
-        target, wide = told(y[first + i], one), told(y[first + i], 1.0)
+        target, wide = target_of(y[first + i], one), target_of(y[first + i], 1.0)
         for k in range(models):
             total[k] += weight[k] * value(kind, np.float64(Z[i, k]), wide, 1.0, a)
             if has_excess(kind, y):
@@ -176,7 +176,7 @@ def add_values_between(Z, count, models, shares, y, mask, first, kind, a, total)
                 if masked and mask[first + i, k] == 0:
                     continue
                 begin, end = np.float64(Z[i, 2 * k]), np.float64(Z[i, 2 * k + 1])
-                target = told(y[first + i], 1.0)
+                target = target_of(y[first + i], 1.0)
                 for s in range(n):
                     margin = begin * (1.0 - shares[s]) + end * shares[s]
                     added[s] += value(kind, margin, target, 1.0, a)
@@ -212,7 +212,7 @@ def renew(
         if own.size > 0 and own[i] == 0:
             continue
         margins[i] += np.float64(values[at]) * change
-        new, old = slope(kind, scale * margins[i], told(y[i], 1.0), 1.0, a), slopes[i]
+        new, old = slope(kind, scale * margins[i], target_of(y[i], 1.0), 1.0, a), slopes[i]
         if not new <= largest:  # nor is NaN
             new = largest
         if new < -largest:

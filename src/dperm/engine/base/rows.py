@@ -90,7 +90,7 @@ class Rows(ABC):
     def mapped(self, row_map: RowMap) -> Self:
         """The same rows, seen through another map from now on. Nothing is copied; ``open`` applies it."""
 
-    def mapped_each(self, maps: Sequence[RowMap]) -> Rows | None:
+    def mapped_per_model(self, maps: Sequence[RowMap]) -> Rows | None:
         """The same rows, seen by model k through ``maps[k]``; None where that cannot be done in common passes."""
         return None
 
@@ -112,7 +112,7 @@ class Rows(ABC):
         """
 
 
-class DeclaredRows(Rows):
+class BoundedRows(Rows):
     """The number of rows, the map, the mask, and the set that collects the arithmetic of passes.
 
     Parameters
@@ -203,13 +203,13 @@ class DeclaredRows(Rows):
 _DOWN = 1 - 2.0**-50  # a clip that is multiplied by a share must not be rounded up
 
 
-class HeldRows(DeclaredRows):
+class InMemoryRows(BoundedRows):
     """What all rows in one process share; a subclass says in what form the features are and how they are opened.
 
     Parameters
     ----------
     shape, row_map, n_rows, mask
-        As for all ``DeclaredRows``.
+        As for all ``BoundedRows``.
     y : array of shape (rows,)
         Encoded labels: -1/+1, real numbers, or 0..C-1; or pairs of one and a weight (``losses.weighted.TARGET``).
     """

@@ -337,8 +337,8 @@ class ReferenceEngine(StoredEngine):
         inside, outside = np.zeros(W.shape[1], np.int64), np.zeros(W.shape[1], np.int64)
         for k in range(W.shape[1]):
             margin, y = self._X @ W[:, k], self._rows.y
-            told = targets_alone(y)
-            correct = margin.argmax(axis=-1) == told if loss.outputs > 1 else (margin > 0) == (told > 0)
+            targets = targets_alone(y)
+            correct = margin.argmax(axis=-1) == targets if loss.outputs > 1 else (margin > 0) == (targets > 0)
             trains = np.isin(np.arange(self.n_rows), self._own(k))
             losses[k] = loss.value(margin[trains], y[trains]).sum()
             inside[k], outside[k] = correct[trains].sum(), correct[~trains].sum()

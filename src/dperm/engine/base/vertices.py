@@ -20,7 +20,7 @@ _LARGEST_CHANGE = 2.0**500
 _MOST_ROWS = 2**28  # of which each adds at most 2**30 steps
 
 
-class CornerWalk:
+class VertexPass:
     r"""From zero weights, for one model: all weights shrink by a common factor and one of them moves, again and again.
 
     ``sums`` are whole steps of a grid, sum_i rint(s_i x_ij / grid) over the model's own rows, a number for each column

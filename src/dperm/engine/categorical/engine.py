@@ -1,4 +1,4 @@
-"""The engine for coded rows in memory or in a memory map."""
+"""The engine for categorical rows in memory or in a memory map."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dperm.engine.base.blocked import BlockedEngine, compiled_kind, no_mask, par
 from dperm.engine.base.intrinsics import LANES
 from dperm.engine.base.threads import Part, in_order, split
 from dperm.engine.categorical import kernels, row_kernels
-from dperm.engine.categorical.stored import StoredCoded, read_only
+from dperm.engine.categorical.stored import StoredCategorical, read_only
 from dperm.engine.sparse.kernels import add_back, margins_of_models
 from dperm.losses import Loss
 from dperm.typing import Array, Floats, Integers
@@ -21,7 +21,7 @@ from dperm.typing import Array, Floats, Integers
 _FEWEST_TOGETHER = 16  # models for which a pass for all of them is shorter than one for each
 
 
-class CodedEngine(BlockedEngine):
+class CategoricalEngine(BlockedEngine):
     """One model: sums per code, from a table of what each code adds to a margin. Several: eight models at a time.
 
     All arithmetic is float64.
@@ -33,7 +33,7 @@ class CodedEngine(BlockedEngine):
     bit, in every part but one. An empty row adds exactly zero.
     """
 
-    _rows: StoredCoded
+    _rows: StoredCategorical
 
     def arithmetic(self, n_models: int) -> Arithmetic:
         return FLOAT64

@@ -1,4 +1,4 @@
-"""Compiled passes over coded rows: sums per code, from tables of what each code adds to a margin.
+"""Compiled passes over categorical rows: sums per code, from tables of what each code adds to a margin.
 
 ``fields`` (``CodeFields``) says where codes and columns are, ``entries`` (``CodeEntries``) what they are worth after
 the row map. A table holds one number for each value of each code, then for each spline: missing, its knots, and a zero.
@@ -8,7 +8,7 @@ import numpy as np
 
 from dperm.codes import BLOCK
 from dperm.compiling import compiled
-from dperm.engine.base.formulas import FREE_ORDER, slope, told
+from dperm.engine.base.formulas import FREE_ORDER, slope, target_of
 from dperm.engine.base.intrinsics import CACHE_LINE, prefetch
 from dperm.engine.base.kernels import BLOCK as LOG_ROWS
 from dperm.engine.base.kernels import FIXED_ORDER, value_of_rows
@@ -215,7 +215,7 @@ def add_part(
         if not (want_value or clipped or masked):  # all stages at once
             for i in range(n):
                 there = intercept if f[i] > 0.0 else 0.0
-                s = slope(kind, margin[i] * g[i] + (shift * f[i] + there), told(label[i], 1.0), 1.0, a)
+                s = slope(kind, margin[i] * g[i] + (shift * f[i] + there), target_of(label[i], 1.0), 1.0, a)
                 z_there += s if f[i] > 0.0 else 0.0
                 second += s * f[i]
                 margin[i] = s * g[i]
@@ -238,7 +238,7 @@ def add_part(
         if not want_gradient:
             continue
         for i in range(n):
-            margin[i] = slope(kind, margin[i], told(label[i], 1.0), 1.0, a)
+            margin[i] = slope(kind, margin[i], target_of(label[i], 1.0), 1.0, a)
         if clipped:
             inverse = inverse_norm[begin:stop_at]
             for i in range(n):

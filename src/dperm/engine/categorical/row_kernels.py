@@ -1,4 +1,4 @@
-"""Compiled loops that open coded rows (bounds, checks, norms) and give them another form: floats, or sparse rows."""
+"""Compiled loops that open categorical rows (bounds, checks, norms) and turn them into floats, or into sparse rows."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Coded rows as they came in, before they are opened."""
+"""Categorical rows as they came in, before they are opened."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from dperm.codes import CodedTable
 from dperm.engine.base.engine import Engine
-from dperm.engine.base.rows import HeldRows, Rows
+from dperm.engine.base.rows import InMemoryRows, Rows
 from dperm.engine.base.stored import ReferenceEngine
 from dperm.engine.dense.rows import Table
 from dperm.errors import InvalidInput
@@ -20,7 +20,7 @@ from dperm.typing import Floats, Integers
 _DENSE_AT_MOST = 2**26  # numbers
 
 
-class CodedRows(HeldRows):
+class CategoricalRows(InMemoryRows):
     """Rows of a ``CodedTable``.
 
     Parameters
@@ -28,10 +28,10 @@ class CodedRows(HeldRows):
     X : CodedTable
         It may hold fewer rows than ``n_rows``.
     y, row_map, n_rows, mask
-        As for all ``HeldRows``.
+        As for all ``InMemoryRows``.
     """
 
-    name: ClassVar[str] = "coded"
+    name: ClassVar[str] = "categorical"
 
     def __init__(self, X: CodedTable, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> None:
         self._X = X
@@ -55,11 +55,11 @@ class CodedRows(HeldRows):
         engine = cls(X, np.ones(len(X)), row_map=bound, n_rows=len(X)).open(precise=True)
         return np.asarray(engine.margins(flat).reshape(shape) + added)
 
-    def mapped_each(self, maps: Sequence[RowMap]) -> Rows | None:
+    def mapped_per_model(self, maps: Sequence[RowMap]) -> Rows | None:
         """As floats, where those fit easily by their public number: then all models share the passes."""
         if self._n_rows * self._shape[1] > _DENSE_AT_MOST:
             return None
-        return self._as_table().mapped_each(maps)
+        return self._as_table().mapped_per_model(maps)
 
     def _as_table(self) -> Table:
         table = Table(self._X.toarray(), self._y, row_map=self._map, n_rows=self._n_rows, mask=self._mask)
@@ -72,7 +72,7 @@ class CodedRows(HeldRows):
         precise: bool,
         threads: int,
         *,
-        engine: str = "coded",
+        engine: str = "categorical",
     ) -> Engine:
         """Bound the rows by a factor each. The codes are copied only where an order, or empty rows, ask for it.
 
@@ -82,20 +82,20 @@ class CodedRows(HeldRows):
         ----------
         precise : bool
             Asks for float64 arithmetic in passes for several models.
-        engine : "coded" or "reference"
+        engine : "categorical" or "reference"
         """
-        from dperm.engine.categorical.engine import CodedEngine
+        from dperm.engine.categorical.engine import CategoricalEngine
         from dperm.engine.categorical.stored import bounded
 
         empty = position[len(self._X) :]
         rows = bounded(self._placed(position), self._map, self._moves(), empty, common)
         if engine == "reference":
             return ReferenceEngine(rows, self._used)
-        if engine != "coded":
-            raise InvalidInput(f"engine must be 'coded' or 'reference'; got {engine!r}.")
+        if engine != "categorical":
+            raise InvalidInput(f"engine must be 'categorical' or 'reference'; got {engine!r}.")
         if not rows.precision.suffices(rows.n_columns):
             return self._as_table()._opened(position, common, precise, threads)
-        return CodedEngine(rows, self._used, precise=precise, threads=threads)
+        return CategoricalEngine(rows, self._used, precise=precise, threads=threads)
 
     def _placed(self, position: Integers) -> CodedTable:
         """The rows in their order; those that are not there are copies of others, until their factors are zero."""

@@ -185,7 +185,7 @@ _LIMIT = 2.0**400  # bounds on rows stay within it, so that squares have room
 
 @dataclass(frozen=True)
 class Precision:
-    """What passes over coded rows add up one after the other, by public numbers alone.
+    """What passes over categorical rows add up one after the other, by public numbers alone.
 
     ``roundings``  of a margin, in units of 2^-53 times the bound on a row;
     ``hidden``     by how much the parts of a row, taken without signs, may exceed it, in units of its bound;
@@ -223,8 +223,8 @@ class Precision:
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class StoredCoded(Stored):
-    r"""Opened coded rows.
+class StoredCategorical(Stored):
+    r"""Opened categorical rows.
 
     The row is ``inner`` times the entries of its codes and numbers (``entries``) less ``outer`` times ``moved``, in
     exact arithmetic, and the intercept. An empty row has factors of zero, and no intercept.
@@ -260,7 +260,7 @@ class StoredCoded(Stored):
 
 def bounded(
     table: CodedTable, row_map: RowMap, moves: tuple[Floats, Floats], empty: Integers, common: dict[str, Any]
-) -> StoredCoded:
+) -> StoredCategorical:
     r"""One pass: refuse codes and numbers that the layout does not know, and find the factors that bound each row.
 
     Why the bound holds. A row is (g v - f m), v the entries of its codes and m what the map subtracts, both divided
@@ -273,7 +273,7 @@ def bounded(
     layout, x_norm, intercept = table.layout, row_map.x_norm, row_map.intercept
     for bound in (x_norm, intercept or 1.0):
         if not 1 / _LIMIT <= bound <= _LIMIT:
-            raise InvalidInput("x_norm and intercept of coded rows must lie between 2^-400 and 2^400.")
+            raise InvalidInput("x_norm and intercept of categorical rows must lie between 2^-400 and 2^400.")
     fields, (codes, floats) = CodeFields.of(layout), read_only(table)
     if kernels.out_of_range(fields, codes, floats, len(codes) * BLOCK):
         raise InvalidInput("the codes are not those of their layout; encode the table anew.")
@@ -295,7 +295,7 @@ def bounded(
     floor = layout.n_columns * 2.0**-420
     kernels.bound_factors(squares, slack, limit, intercept, floor, outer, inverse_norm)
     outer[empty], inverse_norm[empty] = 0.0, 1 / floor
-    return StoredCoded(
+    return StoredCategorical(
         table=table,
         fields=fields,
         entries=entries,

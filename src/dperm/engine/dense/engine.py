@@ -21,12 +21,12 @@ from dperm.engine.base.blocked import (
     safe_clip,
 )
 from dperm.engine.base.draws import Batches
-from dperm.engine.base.engine import Engine, Walk
+from dperm.engine.base.engine import CoordinatePass, Engine
 from dperm.engine.base.intrinsics import VECTOR_BYTES
 from dperm.engine.base.kernels import ADDED
 from dperm.engine.base.stored import Ranges, StoredDense
 from dperm.engine.base.threads import Part, in_order, split
-from dperm.engine.base.vertices import CornerWalk
+from dperm.engine.base.vertices import VertexPass
 from dperm.engine.dense import kernels
 from dperm.engine.dense.kernels import step
 from dperm.losses import Loss
@@ -35,7 +35,7 @@ from dperm.typing import Array, Floats
 _WORK = 2**17  # slopes that keep one thread busy for some tenths of a millisecond
 
 
-class ColumnWalk(Walk):
+class ColumnPass(CoordinatePass):
     r"""Keeps the margins of all rows, in float64, and reads two columns at every step.
 
     It holds a second copy of the rows, column by column, and 9 bytes for each row and model.
@@ -163,20 +163,20 @@ class DenseEngine(BlockedEngine):
         if iterate_sum is not None:
             iterate_sum[:, 0] = total
 
-    def walk(self, loss: Loss, W: Floats) -> Walk:
+    def coordinate_pass(self, loss: Loss, W: Floats) -> CoordinatePass:
         if compiled_kind(loss) is None:
-            return super().walk(loss, W)
+            return super().coordinate_pass(loss, W)
         precise = copy(self)
-        precise._precise = True  # several models too walk in float64
+        precise._precise = True  # passes for several models too are in float64
         precise._begin(loss, W)
-        return ColumnWalk(precise, self._rows, loss, W, precise._check_size, self._threads)
+        return ColumnPass(precise, self._rows, loss, W, precise._check_size, self._threads)
 
-    def corner_walk(self, loss: Loss, model: int, grid_exponent: int, block: int) -> CornerWalk:
+    def vertex_pass(self, loss: Loss, model: int, grid_exponent: int, block: int) -> VertexPass:
         """On a copy of all numbers that are not zero."""
         self._used.add(FLOAT64)
         rows = sparse.csr_array(self._rows.X)
         entries = (rows.data, rows.indices, rows.indptr, np.empty(0))
-        return CornerWalk(self._rows, entries, loss, model, grid_exponent, block)
+        return VertexPass(self._rows, entries, loss, model, grid_exponent, block)
 
     def _power_sums(self, power: int) -> Floats:
         X, _, _, mask = self._columns()

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from dperm.compiling import compiled
-from dperm.engine.base.formulas import FREE_ORDER, slope, told
+from dperm.engine.base.formulas import FREE_ORDER, slope, target_of
 from dperm.engine.base.intrinsics import gradient_of_rows, margins_of_tile
 from dperm.engine.base.kernels import ADDED, BLOCK, FIXED_ORDER, value_of_rows
 
@@ -47,7 +47,7 @@ def one_model(X, y, inverse_norm, mask, w, first, last, kind, a, clip, want_valu
             block_total += value_of_rows(kind, a, wide, y, weight, b, count)
         if want_gradient:
             for i in range(count):
-                margin[i] = slope(kind, margin[i], told(y[b + i], one), one, a)
+                margin[i] = slope(kind, margin[i], target_of(y[b + i], one), one, a)
             if clipped:
                 for i in range(count):
                     bound = as_type(clip) * as_type(inverse_norm[b + i])
@@ -198,13 +198,13 @@ def step(old, new, y, mask, margins, change, first, last, kind, a, total):
                     margin = mine[i] + np.float64(before[i]) * by
                     mine[i] = margin
                     added += own[i] * (
-                        slope(kind, margin, told(label[i], 1.0), 1.0, a) * np.float64(after[i])
+                        slope(kind, margin, target_of(label[i], 1.0), 1.0, a) * np.float64(after[i])
                     )
             else:
                 for i in range(label.size):
                     margin = mine[i] + np.float64(before[i]) * by
                     mine[i] = margin
-                    added += slope(kind, margin, told(label[i], 1.0), 1.0, a) * np.float64(after[i])
+                    added += slope(kind, margin, target_of(label[i], 1.0), 1.0, a) * np.float64(after[i])
             total[k] += added
 
 
@@ -247,7 +247,7 @@ def fold(Z, norms, first, bound, column, moved, lifted):
 
 
 @compiled(FIXED_ORDER)
-def clip_each(Z, norms, first, bound, column, clip):
+def clip_per_model(Z, norms, first, bound, column, clip):
     """Shorten the slopes of a row and model to ``clip`` over the norm of the row as the model sees it."""
     models = norms.shape[1]
     outputs = Z.shape[1] // models

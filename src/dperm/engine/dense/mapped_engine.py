@@ -21,7 +21,7 @@ LARGEST = 2.0**128
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class StoredLazily(Stored):
+class StoredMapped(Stored):
     r"""Rows as they lie in ``X``, and per position what makes them mapped ones.
 
     The row at position i is :math:`z = a_i (x - f_i c)/s` with x row ``index[i]`` of ``X``, and the intercept. It is
@@ -73,7 +73,7 @@ class StoredLazily(Stored):
 _FUSED_WORK = 2**20  # multiply-adds, as for rows in memory
 
 
-class LazyEngine(BlockedEngine):
+class MappedEngine(BlockedEngine):
     r"""One model: a single compiled read of X. Otherwise blocks of rows are mapped and multiplied as dense ones.
 
     Either way a number of a row is :math:`a(x - fc)/s` before it is multiplied by anything. With P columns and
@@ -87,7 +87,7 @@ class LazyEngine(BlockedEngine):
     position and the weights only.
     """
 
-    _rows: StoredLazily
+    _rows: StoredMapped
 
     def arithmetic(self, n_models: int) -> Arithmetic:
         if self._dtype(n_models) != np.float64:
@@ -140,7 +140,7 @@ class LazyEngine(BlockedEngine):
 
         def pass_over(part: Part) -> tuple[float, Floats]:
             sums = np.zeros(p + 1)
-            return mapped_kernels.one_lazy_model(*columns, *part, *how, sums), sums
+            return mapped_kernels.one_mapped_model(*columns, *part, *how, sums), sums
 
         total, value = np.zeros(p + 1), 0.0
         parts = split(first, last, (last - first) * p / _FUSED_WORK)

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from dperm.compiling import compiled
-from dperm.engine.base.formulas import FREE_ORDER, slope, told
+from dperm.engine.base.formulas import FREE_ORDER, slope, target_of
 from dperm.engine.base.intrinsics import CACHE_LINE, prefetch
 from dperm.engine.base.kernels import BLOCK, FIXED_ORDER, value_of_rows
 from dperm.engine.dense.kernels import squares_of_row
@@ -49,7 +49,7 @@ def both_moved(s0, x0, s1, x1, q, lift, centre, j):
 def slopes_of_block(kind, a, margin, y, inverse_norm, weight, first, count, clip):
     """Replace the margins of up to BLOCK rows by slopes, clipped and weighted."""
     for i in range(count):
-        margin[i] = slope(kind, margin[i], told(y[first + i], 1.0), 1.0, a)
+        margin[i] = slope(kind, margin[i], target_of(y[first + i], 1.0), 1.0, a)
     if clip < np.inf:
         for i in range(count):
             bound = clip * inverse_norm[first + i]
@@ -59,7 +59,7 @@ def slopes_of_block(kind, a, margin, y, inverse_norm, weight, first, count, clip
 
 
 @compiled(FREE_ORDER)
-def one_lazy_model(
+def one_mapped_model(
     X,
     index,
     length,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dperm.engine.base.engine import Engine
-from dperm.engine.base.rows import HeldRows
+from dperm.engine.base.rows import InMemoryRows
 from dperm.engine.base.stored import ReferenceEngine
 from dperm.engine.base.threads import in_order, split
 from dperm.engine.dense.rows import Table
@@ -26,7 +26,7 @@ _UNIT = 2.0**-53
 
 
 @register_engine
-class MappedRows(HeldRows):
+class MappedRows(InMemoryRows):
     """Rows in a two-dimensional NumPy memory map. Opening them keeps four numbers a row and copies none of X.
 
     Parameters
@@ -34,7 +34,7 @@ class MappedRows(HeldRows):
     X : numpy.memmap of shape (rows, features)
         Of whole numbers, float32 or float64, none of them above 2^128 in size.
     y, row_map, n_rows, mask
-        As for all ``HeldRows``.
+        As for all ``InMemoryRows``.
     """
 
     name: ClassVar[str] = "mapped"
@@ -80,7 +80,7 @@ class MappedRows(HeldRows):
         Where few columns have a far centre, and all numbers fit easily by their public number, rows are copied: their
         margins are then precise enough.
         """
-        from dperm.engine.dense.mapped_engine import LazyEngine, StoredLazily
+        from dperm.engine.dense.mapped_engine import MappedEngine, StoredMapped
 
         if engine == "mapped" and self._better_copied():
             table = Table(self._X, self._y, row_map=self._map, n_rows=self._n_rows, mask=self._mask)
@@ -90,7 +90,7 @@ class MappedRows(HeldRows):
         length, lift, inverse_norm = self._factors(
             position, centre, spread, 0.0 if precise else 2.0**-24, threads
         )
-        rows = StoredLazily(
+        rows = StoredMapped(
             X=self._X,
             length=length,
             lift=lift,
@@ -104,7 +104,7 @@ class MappedRows(HeldRows):
         if engine == "reference":
             return ReferenceEngine(rows, self._used)
         if engine == "mapped":
-            return LazyEngine(rows, self._used, precise=precise, threads=threads)
+            return MappedEngine(rows, self._used, precise=precise, threads=threads)
         raise InvalidInput(f"engine must be 'mapped' or 'reference'; got {engine!r}.")
 
     def _better_copied(self) -> bool:

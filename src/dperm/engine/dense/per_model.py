@@ -16,7 +16,7 @@ from dperm.engine.base.engine import Engine
 from dperm.engine.base.stored import StoredDense
 from dperm.engine.base.threads import Part, one_blas_thread
 from dperm.engine.dense.engine import DenseEngine
-from dperm.engine.dense.kernels import add_seen, bend, clip_each, fold
+from dperm.engine.dense.kernels import add_seen, bend, clip_per_model, fold
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
 from dperm.row_map import RowMap
@@ -30,7 +30,7 @@ _DOUBLE = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class StoredEach(StoredDense):
+class StoredPerModel(StoredDense):
     r"""Rows x about a common centre; model k sees :math:`z = f_k (x - d_k)/q_k` and then the intercept column.
 
     ``shift``, ``spread``  d and q, ``(features, K)``;
@@ -46,7 +46,7 @@ class StoredEach(StoredDense):
     def _taken(self, index: Integers) -> dict[str, Any]:
         return {**super()._taken(index), "norms": self.norms[index]}
 
-    def of(self, models: Sequence[int]) -> StoredEach:
+    def of(self, models: Sequence[int]) -> StoredPerModel:
         return replace(
             self,
             shift=np.ascontiguousarray(self.shift[:, models]),
@@ -74,7 +74,7 @@ class StoredEach(StoredDense):
         )
 
 
-class EachEngine(BlockedEngine):
+class PerModelEngine(BlockedEngine):
     r"""Passes for several models, each through its own map, that read the rows once and copy none of them.
 
     The margin of model k is f_k (<x, w/q> - <d, w/q>) + b w_0, and a gradient sum is (X^T s - d sum(s))/q with
@@ -88,7 +88,7 @@ class EachEngine(BlockedEngine):
     states for rows of norm x_norm, because such maps are refused for which they would not be.
     """
 
-    _rows: StoredEach
+    _rows: StoredPerModel
 
     def arithmetic(self, n_models: int) -> Arithmetic:
         return FLOAT64
@@ -204,14 +204,14 @@ class EachEngine(BlockedEngine):
 class ClippedStage:
     """A stage whose slopes are clipped by the norm of each row as each model sees it."""
 
-    def __init__(self, stage: Stage, rows: StoredEach, clip: NDArray[Any]) -> None:
+    def __init__(self, stage: Stage, rows: StoredPerModel, clip: NDArray[Any]) -> None:
         self._stage, self._rows, self._clip = stage, rows, clip
         self.add_values, self.add_correct = stage.add_values, stage.add_correct
 
     def slopes(self, Z: Array, first: int) -> None:
         self._stage.slopes(Z, first)
         rows = self._rows
-        clip_each(Z, rows.norms, first, rows.bound, rows.column(first, first + len(Z)), self._clip)
+        clip_per_model(Z, rows.norms, first, rows.bound, rows.column(first, first + len(Z)), self._clip)
 
 
 def common_map(maps: Sequence[RowMap], n_rows: int) -> RowMap | None:
@@ -236,26 +236,26 @@ def common_map(maps: Sequence[RowMap], n_rows: int) -> RowMap | None:
     return common if _precise_enough(maps, common, n_rows) else None
 
 
-def each_engine(
+def per_model_engine(
     rows: StoredDense,
     empty: Integers,
     maps: Sequence[RowMap],
     common: RowMap,
     used: set[Arithmetic],
     threads: int,
-) -> EachEngine:
+) -> PerModelEngine:
     """Rows that were stored through the common map, each model to see them through its own; ``empty`` are no rows."""
     shift, spread = moves(maps, common)
     norms = _norms(rows.X[:, : len(shift)], shift, spread, common.x_norm * 2.0**-60)
     norms[empty] = np.inf
-    stored = StoredEach(
+    stored = StoredPerModel(
         **{field.name: getattr(rows, field.name) for field in fields(rows)},
         shift=shift,
         spread=spread,
         norms=norms,
         bound=common.x_norm * _SHORTER,
     )
-    return EachEngine(stored, used, precise=True, threads=threads)
+    return PerModelEngine(stored, used, precise=True, threads=threads)
 
 
 def moves(maps: Sequence[RowMap], common: RowMap) -> tuple[Floats, Floats]:

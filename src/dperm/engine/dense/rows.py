@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from dperm.engine.base.engine import Engine
-from dperm.engine.base.rows import HeldRows, Rows, check_storage, floor_of, round_down, storage_of
+from dperm.engine.base.rows import InMemoryRows, Rows, check_storage, floor_of, round_down, storage_of
 from dperm.engine.base.stored import ReferenceEngine, StoredDense
 from dperm.engine.base.threads import Part, in_order, split
 from dperm.errors import InvalidInput
@@ -22,7 +22,7 @@ _STORED_AT_ONCE = 2**20  # numbers, at least, in the part of a thread
 _UNIT = 2.0**-53
 
 
-class Table(HeldRows):
+class Table(InMemoryRows):
     """Rows in an array, of any real dtype and memory layout, or in what NumPy makes one of.
 
     Parameters
@@ -30,7 +30,7 @@ class Table(HeldRows):
     X : array of shape (rows, features)
         It may hold fewer rows than ``n_rows``.
     y, row_map, n_rows, mask
-        As for all ``HeldRows``.
+        As for all ``InMemoryRows``.
     """
 
     name: ClassVar[str] = "dense"
@@ -67,7 +67,7 @@ class Table(HeldRows):
         part._each = ()
         return part
 
-    def mapped_each(self, maps: Sequence[RowMap]) -> Rows | None:
+    def mapped_per_model(self, maps: Sequence[RowMap]) -> Rows | None:
         from dperm.engine.dense.per_model import common_map
 
         common = common_map(maps, self._n_rows)
@@ -104,10 +104,10 @@ class Table(HeldRows):
         X, inverse_norm = self._bounded(dtype, position, threads)
         rows = StoredDense(X=X, inverse_norm=inverse_norm, **common)
         if self._each:
-            from dperm.engine.dense.per_model import each_engine
+            from dperm.engine.dense.per_model import per_model_engine
 
             empty = position[len(self._X) :]
-            return each_engine(rows, empty, self._each, self._map, self._used, threads)
+            return per_model_engine(rows, empty, self._each, self._map, self._used, threads)
         return self._engine(rows, engine, precise, threads)
 
     def _engine(self, rows: StoredDense, engine: str, precise: bool, threads: int) -> Engine:

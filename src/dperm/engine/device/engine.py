@@ -222,10 +222,10 @@ class TorchEngine(StoredEngine):
             FusedEpochs.of(self._rows, fused, edges, iterate_sum is not None).run(W, iterate_sum, decay, rate)
         else:
             with plain_products(self._rows.device):
-                self._walk(loss, W, edges, decay, rate, iterate_sum)
+                self._epoch(loss, W, edges, decay, rate, iterate_sum)
         self._check_size(W)
 
-    def _walk(
+    def _epoch(
         self, loss: Loss, W: Floats, edges: Integers, decay: Floats, rate: Floats, iterate_sum: Floats | None
     ) -> None:
         w = self._flat(W)

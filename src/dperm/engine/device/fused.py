@@ -22,10 +22,10 @@ _MOST_LAUNCHES = 20_000  # that are recorded
 def gpu_kernels() -> Any:
     """None without Triton, which torch brings on Linux."""
     try:
-        from dperm.engine.device import triton_kernels as _kernels_triton
+        from dperm.engine.device import triton_kernels
     except ImportError:
         return None
-    return _kernels_triton
+    return triton_kernels
 
 
 def fused_kind(rows: StoredTorch, loss: Loss) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dperm.engine.base.engine import Engine
-from dperm.engine.base.rows import HeldRows, check_storage, floor_of, round_down, storage_of
+from dperm.engine.base.rows import InMemoryRows, check_storage, floor_of, round_down, storage_of
 from dperm.engine.base.stored import ReferenceEngine
 from dperm.engine.device.tensors import StoredTorch, as_tensor, is_tensor, load_torch, on_host, plain_products
 from dperm.errors import InvalidInput
@@ -21,7 +21,7 @@ _UNIT = 2.0**-53
 _SMALL = 2.0**-600  # times any number it has a square
 
 
-class TorchRows(HeldRows):
+class TorchRows(InMemoryRows):
     """Rows in a torch tensor of any real dtype, or in any array with DLPack on a device; labels may be either too.
 
     They are mapped, bounded and stored on the device where they are, in a copy: in float32, or in float64 where
@@ -32,7 +32,7 @@ class TorchRows(HeldRows):
     X : tensor of shape (rows, features)
         It may hold fewer rows than ``n_rows``.
     y, row_map, n_rows, mask
-        As for all ``HeldRows``.
+        As for all ``InMemoryRows``.
     """
 
     name: ClassVar[str] = "torch"

@@ -255,7 +255,7 @@ def _labels_of(y: Any, blocks: list[Any], sizes: Sequence[int]) -> list[Any] | N
     return y.rechunk((tuple(sizes),)).to_delayed().ravel().tolist()  # type: ignore[no-any-return]
 
 
-def _of_frame(X: Any, y: Any, told: Sequence[int] | None, person: str | None) -> ShardSource:
+def _of_frame(X: Any, y: Any, counts: Sequence[int] | None, person: str | None) -> ShardSource:
     if not hasattr(X, "columns") or not hasattr(X, "to_delayed"):
         raise InvalidInput(f"no shards can be made of a {type(X).__name__}; give a Dask array or DataFrame.")
     apart = [name for name in (y, person) if isinstance(name, str)]
@@ -271,7 +271,7 @@ def _of_frame(X: Any, y: Any, told: Sequence[int] | None, person: str | None) ->
     import dask
 
     parts = X.to_delayed()
-    sizes = partial(_lengths, parts) if told is None else told
+    sizes = partial(_lengths, parts) if counts is None else counts
     ids = None if person is None else [dask.delayed(_ids)(part, person) for part in parts]
     columns, told_names = len(names), [str(name) for name in names]
     tables = [dask.delayed(_table)(part, names) for part in parts]

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from dperm.arithmetic import Arithmetic
 from dperm.engine.base.draws import Batches, DivisibleOrder, DivisibleSample, Order, OrderOfShards, Sample
 from dperm.engine.base.engine import Engine, Evaluation
-from dperm.engine.base.rows import DeclaredRows, check_labels, check_targets
+from dperm.engine.base.rows import BoundedRows, check_labels, check_targets
 from dperm.engine.base.stored import Ranges, check_sizes
 from dperm.engine.registry import register_engine
 from dperm.engine.shards.sources import Encoder, Executor, ShardSource
@@ -147,7 +147,7 @@ def check_order(order: OrderOfShards, counts: Sequence[int]) -> None:
 
 
 @register_engine
-class ShardedRows(DeclaredRows):
+class ShardedRows(BoundedRows):
     """The shards of a source.
 
     Parameters
@@ -156,7 +156,7 @@ class ShardedRows(DeclaredRows):
     y : array of shape (rows,), or a callable
         Encoded labels of all rows, shard after shard; or what encodes a shard's own labels where they are.
     row_map, n_rows, mask
-        As for all ``DeclaredRows``. Empty rows make shards of their own, after those of the source.
+        As for all ``BoundedRows``. Empty rows make shards of their own, after those of the source.
     """
 
     name: ClassVar[str] = "sharded"
@@ -440,7 +440,7 @@ def coarsest(found: Sequence[Arithmetic]) -> Arithmetic:
         return found[0]
     errors: dict[str, Any] = {}
     for field in fields(Arithmetic):
-        told = [getattr(each, field.name) for each in found]
-        if all(isinstance(error, int | float) for error in told):
-            errors[field.name] = max(told)
+        errors_here = [getattr(each, field.name) for each in found]
+        if all(isinstance(error, int | float) for error in errors_here):
+            errors[field.name] = max(errors_here)
     return Arithmetic(name="mixed", **errors)

@@ -20,7 +20,7 @@ import dperm.errors
 from dperm.arithmetic import Arithmetic
 from dperm.engine.base.draws import Order, Sample
 from dperm.engine.base.engine import Engine
-from dperm.engine.base.rows import HeldRows, check_labels
+from dperm.engine.base.rows import InMemoryRows, check_labels
 from dperm.engine.registry import engine_for
 from dperm.engine.shards.sources import Encoder, Executor, ShardSource
 from dperm.errors import DpermError, InvalidInput, NotCertified, Unsupported
@@ -93,7 +93,7 @@ def bytes_of(thing: Any, depth: int = 4) -> int:
     """Bytes of the arrays that an object holds, those of memory-mapped files not counted."""
     if isinstance(thing, np.ndarray):
         return 0 if _is_mapped(thing) else thing.nbytes
-    if callable(getattr(thing, "arrays", None)):  # coded rows, which may be mapped too
+    if callable(getattr(thing, "arrays", None)):  # categorical rows, which may be mapped too
         return bytes_of(thing.arrays(), depth)
     if isinstance(getattr(thing, "nbytes", None), int):  # an array of another package
         return int(thing.nbytes)
@@ -212,7 +212,7 @@ class Opening:
         kind = engine_for(X)
         rows = kind.of(X, y, row_map=self.row_map, n_rows=piece.n_rows, mask=piece.mask).noting(used)
         precise = self.precise or empty
-        if isinstance(rows, HeldRows):
+        if isinstance(rows, InMemoryRows):
             rows = rows if self.clip_bound is None else rows.sharing_clips(self.clip_bound)
             return rows.open(piece.order, precise=precise, threads=self.threads)
         if self.clip_bound is not None:

@@ -14,7 +14,7 @@ from dperm.engine.base.draws import Batches
 from dperm.engine.base.intrinsics import LANES
 from dperm.engine.base.stored import Ranges, Stored
 from dperm.engine.base.threads import Part, in_order, split
-from dperm.engine.base.vertices import CornerWalk
+from dperm.engine.base.vertices import VertexPass
 from dperm.engine.sparse import kernels
 from dperm.errors import Unsupported
 from dperm.losses import Loss
@@ -261,13 +261,13 @@ class SparseEngine(BlockedEngine):
         if iterate_sum is not None:
             iterate_sum[:, 0] = total
 
-    def corner_walk(self, loss: Loss, model: int, grid_exponent: int, block: int) -> CornerWalk:
+    def vertex_pass(self, loss: Loss, model: int, grid_exponent: int, block: int) -> VertexPass:
         rows = self._rows
         if rows.centre.size:
             raise Unsupported("old slopes are not kept for sparse rows with a centre.")
         self._used.add(FLOAT64)
         entries = (rows.data, rows.index, rows.edges, rows.constant)
-        return CornerWalk(rows, entries, loss, model, grid_exponent, block)
+        return VertexPass(rows, entries, loss, model, grid_exponent, block)
 
     def _power_sums(self, power: int) -> Floats:
         rows = self._rows

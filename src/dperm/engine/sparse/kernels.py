@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from dperm.compiling import compiled
-from dperm.engine.base.formulas import FREE_ORDER, slope, told
+from dperm.engine.base.formulas import FREE_ORDER, slope, target_of
 from dperm.engine.base.intrinsics import LANES, gather8, scatter8
 from dperm.engine.base.kernels import BLOCK, FIXED_ORDER, value_of_rows
 
@@ -57,7 +57,7 @@ def products(centre, W, out):
 @compiled(FREE_ORDER)
 def slopes_of_rows(kind, a, margin, y, inverse_norm, clip, first, count):
     for i in range(count):
-        margin[i] = slope(kind, margin[i], told(y[first + i], 1.0), 1.0, a)
+        margin[i] = slope(kind, margin[i], target_of(y[first + i], 1.0), 1.0, a)
     if clip < np.inf:
         for i in range(count):
             bound = clip * inverse_norm[first + i]

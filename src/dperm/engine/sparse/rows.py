@@ -11,7 +11,7 @@ from scipy import sparse
 
 from dperm.arithmetic import FLOAT64
 from dperm.engine.base.engine import Engine
-from dperm.engine.base.rows import HeldRows, check_storage, floor_of, storage_of
+from dperm.engine.base.rows import InMemoryRows, check_storage, floor_of, storage_of
 from dperm.engine.base.stored import ReferenceEngine
 from dperm.engine.dense.rows import Table
 from dperm.errors import InvalidInput
@@ -24,7 +24,7 @@ _DENSE_AT_MOST = 2**26  # numbers
 _LARGEST = 2.0**400  # of a number before it is bounded, so that it has a square
 
 
-class SparseRows(HeldRows):
+class SparseRows(InMemoryRows):
     """A SciPy sparse matrix or array of any format, or a pandas frame whose columns are all sparse.
 
     Entries at the same place are added up; an entry that holds a zero is as good as none.
@@ -34,7 +34,7 @@ class SparseRows(HeldRows):
     X : sparse matrix, sparse array or frame of shape (rows, features)
         It may hold fewer rows than ``n_rows``.
     y, row_map, n_rows, mask
-        As for all ``HeldRows``.
+        As for all ``InMemoryRows``.
     """
 
     name: ClassVar[str] = "sparse"

@@ -48,13 +48,13 @@ def recomputed(engine, loss, moves, renewed, own=None):
     return total
 
 
-def walked(engine, loss, moves=MOVES, renewed=(), model=0):
-    walk = engine.corner_walk(loss, model, GRID, BLOCK)
+def passed(engine, loss, moves=MOVES, renewed=(), model=0):
+    state = engine.vertex_pass(loss, model, GRID, BLOCK)
     for t, move in enumerate(moves):
-        walk.move(*move)
+        state.move(*move)
         if t in renewed:
-            walk.renew()
-    return walk
+            state.renew()
+    return state
 
 
 @pytest.mark.parametrize("renewed", [(), (2, 4)], ids=["never", "twice"])
@@ -64,13 +64,13 @@ def test_the_kept_sums_are_those_of_the_recurrence(kind, loss, renewed):
     """A step of the grid is room for compiled slopes that differ in the last digit. Fresh slopes would be far off."""
     used = set()
     engine = opened(kind, *data(), used=used)
-    walk = walked(engine, loss, renewed=renewed)
+    state = passed(engine, loss, renewed=renewed)
     expected = recomputed(engine, loss, MOVES, renewed)
-    np.testing.assert_allclose(walk.sums[: P + 1], expected, atol=3)
-    assert not walk.sums[P + 1 :].any()
+    np.testing.assert_allclose(state.sums[: P + 1], expected, atol=3)
+    assert not state.sums[P + 1 :].any()
     assert used == {FLOAT64}
     fresh = recomputed(engine, loss, MOVES, range(len(MOVES)))
-    assert np.abs(walk.sums[: P + 1] - fresh).max() > 1e5
+    assert np.abs(state.sums[: P + 1] - fresh).max() > 1e5
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -79,7 +79,7 @@ def test_each_model_keeps_its_own_rows(kind):
     engine = opened(kind, *data(), mask=mask)
     for model in (0, 1):
         expected = recomputed(engine, Logistic(), MOVES, (), mask[:, model])
-        found = walked(engine, Logistic(), model=model).sums[: P + 1]
+        found = passed(engine, Logistic(), model=model).sums[: P + 1]
         np.testing.assert_allclose(found, expected, atol=3)
 
 
@@ -90,10 +90,10 @@ def test_a_row_adds_the_same_wherever_it_lies_and_whoever_lies_beside_it(kind):
     order = np.random.default_rng(2).permutation(N)
     some = order[:61]
     rest = order[61:]
-    sums = [walked(opened(kind, X[part], y[part]), Logistic()).sums for part in (order, some, rest)]
+    sums = [passed(opened(kind, X[part], y[part]), Logistic()).sums for part in (order, some, rest)]
     np.testing.assert_array_equal(sums[0], sums[1] + sums[2])
-    np.testing.assert_array_equal(sums[0], walked(opened(kind, X, y), Logistic()).sums)
-    one = [walked(opened(kind, X[[i]], y[[i]]), Logistic()).sums for i in range(N)]
+    np.testing.assert_array_equal(sums[0], passed(opened(kind, X, y), Logistic()).sums)
+    one = [passed(opened(kind, X[[i]], y[[i]]), Logistic()).sums for i in range(N)]
     np.testing.assert_array_equal(sums[0], np.sum(one, axis=0))
     limit = max(1.5, 0.5) * 2.0**-GRID
     assert 0.3 * limit < np.abs(one).max() <= limit + 1
@@ -101,13 +101,13 @@ def test_a_row_adds_the_same_wherever_it_lies_and_whoever_lies_beside_it(kind):
 
 def test_marks_tell_which_blocks_changed():
     engine = opened("sparse", *data())
-    walk = engine.corner_walk(Logistic(), 0, GRID, BLOCK)
-    walk.changed[:] = 0
-    before = walk.sums.copy()
-    walk.move(17, 2.0, 0.5)
-    moved = (walk.sums != before).reshape(-1, BLOCK).any(axis=1)
+    state = engine.vertex_pass(Logistic(), 0, GRID, BLOCK)
+    state.changed[:] = 0
+    before = state.sums.copy()
+    state.move(17, 2.0, 0.5)
+    moved = (state.sums != before).reshape(-1, BLOCK).any(axis=1)
     assert moved.any()
-    assert walk.changed[moved].all()
+    assert state.changed[moved].all()
 
 
 def test_a_loss_beyond_its_constant_is_cut():
@@ -118,29 +118,29 @@ def test_a_loss_beyond_its_constant_is_cut():
         lipschitz = 0.25
 
     engine = opened("dense", *data())
-    plain, cut = (np.abs(walked(engine, loss).sums).max() for loss in (Logistic(), Steep()))
+    plain, cut = (np.abs(passed(engine, loss).sums).max() for loss in (Logistic(), Steep()))
     assert cut < plain
-    walk = engine.corner_walk(Steep(), 0, GRID, BLOCK)
-    assert np.abs(walk._slopes).max() == 0.25
+    state = engine.vertex_pass(Steep(), 0, GRID, BLOCK)
+    assert np.abs(state._slopes).max() == 0.25
 
 
-def test_refusals_of_corner_walks():
+def test_refusals_of_vertex_passes():
     X, y = data()
     with pytest.raises(Unsupported, match="centre"):
-        walked(opened("sparse", X, y, centre=np.full(P, 0.01)), Logistic())
+        passed(opened("sparse", X, y, centre=np.full(P, 0.01)), Logistic())
     engine = opened("sparse", X, y)
 
     class Own(Logistic):
         name = "own"
 
     with pytest.raises(Unsupported, match="compiled"):
-        walked(engine, Own())
+        passed(engine, Own())
     with pytest.raises(InvalidInput, match="radius"):
-        walked(engine, Logistic(), [(0, 1e300, 0.5)])
+        passed(engine, Logistic(), [(0, 1e300, 0.5)])
     reference = Table(X, y, row_map=RowMap(x_norm=1.5, intercept=0.5), n_rows=N).open(engine="reference")
     with pytest.raises(Unsupported, match="lazy"):
-        walked(reference, Logistic())
+        passed(reference, Logistic())
     many = dataclasses.replace(engine._rows, y=np.broadcast_to(1.0, 2**28 + 1))
     engine._rows = many
     with pytest.raises(Unsupported, match="rows"):
-        walked(engine, Logistic())
+        passed(engine, Logistic())

@@ -1,4 +1,4 @@
-"""A walk knows the derivative at its weights, however it got there; losses along a segment are those at its points."""
+"""A coordinate pass knows the derivative at its weights; losses along a segment are those at its points."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from engine_tables import dense_table
 
 from dperm.arithmetic import FLOAT32, FLOAT64
 from dperm.engine.dense import engine as columns
-from dperm.engine.dense.engine import ColumnWalk
+from dperm.engine.dense.engine import ColumnPass
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.row_map import RowMap
@@ -20,7 +20,7 @@ class OwnLogistic(Logistic):
 
 
 each_loss = pytest.mark.parametrize("loss", [*COMPILED, OwnLogistic()], ids=lambda loss: type(loss).__name__)
-each_engine = pytest.mark.parametrize(
+per_model_engine = pytest.mark.parametrize(
     ("kind", "storage"), [("reference", "float64"), ("dense", "float32"), ("dense", "float64")]
 )
 masked_or_not = pytest.mark.parametrize("masked", [False, True], ids=["all rows", "masked"])
@@ -40,17 +40,17 @@ def steps(count: int):
 
 
 @masked_or_not
-@each_engine
+@per_model_engine
 @each_loss
 def test_every_derivative_is_that_coordinate_of_the_gradient(loss, kind, storage, masked):
     rows = table(masked)
     oracle = rows.open(storage=storage, engine="reference")
-    walk = rows.open(storage=storage, engine=kind).walk(loss, np.zeros((FEATURES + 1, MODELS)))
-    slack = 1e-9 if isinstance(walk, ColumnWalk) or storage == "float64" else 1e-3
+    state = rows.open(storage=storage, engine=kind).coordinate_pass(loss, np.zeros((FEATURES + 1, MODELS)))
+    slack = 1e-9 if isinstance(state, ColumnPass) or storage == "float64" else 1e-3
     for j, change in steps(40):  # far beyond one pass over the coordinates
-        expected = oracle.gradient_sum(loss, walk.weights)
-        np.testing.assert_allclose(walk.derivative(j), expected[j], rtol=0, atol=slack * N)
-        walk.move(j, change)
+        expected = oracle.gradient_sum(loss, state.weights)
+        np.testing.assert_allclose(state.derivative(j), expected[j], rtol=0, atol=slack * N)
+        state.move(j, change)
     assert np.abs(expected).max() > 1
 
 
@@ -59,39 +59,43 @@ def test_moves_and_looks_in_any_order(loss):
     """Several looks without a move, several moves without a look, and the same coordinate twice."""
     rows = table(True)
     oracle, engine = rows.open(engine="reference"), rows.open()
-    walk = engine.walk(loss, np.full((FEATURES + 1, MODELS), 0.3))
-    assert isinstance(walk, ColumnWalk)
+    state = engine.coordinate_pass(loss, np.full((FEATURES + 1, MODELS), 0.3))
+    assert isinstance(state, ColumnPass)
     for k, (j, change) in enumerate(steps(60)):
         if k % 7:
-            walk.move(j, change)
+            state.move(j, change)
         if k % 3:
             for look in (j, 0):
-                expected = oracle.gradient_sum(loss, walk.weights)[look]
-                np.testing.assert_allclose(walk.derivative(look), expected, rtol=0, atol=1e-9 * N)
+                expected = oracle.gradient_sum(loss, state.weights)[look]
+                np.testing.assert_allclose(state.derivative(look), expected, rtol=0, atol=1e-9 * N)
 
 
 def test_a_walk_of_several_models_is_in_float64_and_others_say_what_they_are():
     for own, expected in ((Logistic(), {FLOAT64}), (OwnLogistic(), {FLOAT32})):
         used: set = set()
-        walk = table(True).noting(used).open().walk(own, np.zeros((FEATURES + 1, MODELS)))
-        walk.derivative(0)
+        state = table(True).noting(used).open().coordinate_pass(own, np.zeros((FEATURES + 1, MODELS)))
+        state.derivative(0)
         assert used == expected
 
 
 def test_empty_rows_have_no_derivative():
     for loss in COMPILED:
-        walk = table(False, rows=0).open().walk(loss, np.ones((FEATURES + 1, 1)))
-        assert not any(walk.derivative(j).any() for j in range(FEATURES + 1))
+        state = table(False, rows=0).open().coordinate_pass(loss, np.ones((FEATURES + 1, 1)))
+        assert not any(state.derivative(j).any() for j in range(FEATURES + 1))
 
 
 def test_results_do_not_depend_on_threads(monkeypatch):
     monkeypatch.setattr(columns, "_WORK", 2**9)  # several parts
     found = []
     for threads in (1, 3):
-        walk = table(True, rows=N).open(threads=threads).walk(Logistic(), np.zeros((FEATURES + 1, MODELS)))
+        state = (
+            table(True, rows=N)
+            .open(threads=threads)
+            .coordinate_pass(Logistic(), np.zeros((FEATURES + 1, MODELS)))
+        )
         for j, change in steps(9):
-            walk.move(j, change)
-            found.append(walk.derivative(j).tobytes())
+            state.move(j, change)
+            found.append(state.derivative(j).tobytes())
     assert found[:9] == found[9:]
 
 
@@ -99,17 +103,17 @@ def test_refusals():
     engine = table(True).open()
     for kind in ("dense", "reference"):
         with pytest.raises(Unsupported, match="one output"):
-            table(False).open(engine=kind).walk(Softmax(3), np.zeros((FEATURES + 1, 1, 3)))
+            table(False).open(engine=kind).coordinate_pass(Softmax(3), np.zeros((FEATURES + 1, 1, 3)))
     with pytest.raises(InvalidInput, match="models"):
-        engine.walk(Logistic(), np.zeros((FEATURES + 1, 1)))
-    walk = engine.walk(Logistic(), np.zeros((FEATURES + 1, MODELS)))
-    walk.move(0, np.full(MODELS, np.inf))
+        engine.coordinate_pass(Logistic(), np.zeros((FEATURES + 1, 1)))
+    state = engine.coordinate_pass(Logistic(), np.zeros((FEATURES + 1, MODELS)))
+    state.move(0, np.full(MODELS, np.inf))
     with pytest.raises(InvalidInput, match="not finite"):
-        walk.derivative(0)
+        state.derivative(0)
 
 
 @masked_or_not
-@each_engine
+@per_model_engine
 @each_loss
 def test_losses_along_a_segment(loss: Loss, kind, storage, masked):
     rows = table(masked)

@@ -1,11 +1,11 @@
-"""What is particular to coded rows: bounds, parts that round alike, memory maps, and the dense way out."""
+"""What is particular to categorical rows: bounds, parts that round alike, memory maps, and the dense way out."""
 
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from engine_tables import FixedOrder
-from kind_coded import LAYOUT, native, table
+from kind_categorical import LAYOUT, native, table
 
 import dperm.audit.replay as replays
 from dperm.arithmetic import FLOAT64
@@ -14,8 +14,8 @@ from dperm.audit.watched_rows import WatchedTable
 from dperm.codes import CodedTable, CodeLayout, Levels, Number
 from dperm.datasets import load_adult
 from dperm.engine import Table, engine_for
-from dperm.engine.categorical.engine import CodedEngine
-from dperm.engine.categorical.rows import CodedRows
+from dperm.engine.categorical.engine import CategoricalEngine
+from dperm.engine.categorical.rows import CategoricalRows
 from dperm.engine.dense.engine import DenseEngine
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
@@ -40,7 +40,7 @@ def moving(seed=0, x_norm=2.0, columns=LAYOUT.n_columns):
 
 def opened(held, row_map, n_rows=None, **how):
     y = np.where(np.arange(len(held)) % 3 == 0, 1.0, -1.0)
-    return CodedRows(held, y, row_map=row_map, n_rows=n_rows or len(held)).open(**how)
+    return CategoricalRows(held, y, row_map=row_map, n_rows=n_rows or len(held)).open(**how)
 
 
 @pytest.mark.parametrize("x_norm", [0.3, 0.9, 1.3, 2.0])
@@ -160,7 +160,7 @@ def test_maps_that_would_cancel_are_opened_as_floats():
     """A far centre of rows that are cut first: parts would be long, and cancel."""
     held, near = table(N, 2), moving(x_norm=1.0)
     far = RowMap(x_norm=1.0, intercept=0.5, centre=np.full(LAYOUT.n_columns, 0.9), scale=near.scale / 5)
-    assert isinstance(opened(held, near), CodedEngine)
+    assert isinstance(opened(held, near), CategoricalEngine)
     engine = opened(held, far)
     assert isinstance(engine, DenseEngine)
     few = CodeLayout(
@@ -188,7 +188,7 @@ def test_many_levels_have_wider_codes():
     assert held.codes.dtype == np.uint32
     W = np.random.default_rng(1).standard_normal((70_000, 1))
     mine = opened(held, RowMap(x_norm=1.0))
-    assert isinstance(mine, CodedEngine)
+    assert isinstance(mine, CategoricalEngine)
     np.testing.assert_allclose(mine.margins(W), held.toarray() @ W, rtol=0, atol=1e-12)
 
 
@@ -199,7 +199,7 @@ def test_standardised_adult_stays_coded():
     row_map = RowMap(x_norm=1.0, intercept=0.3, centre=X.mean(axis=0), scale=X.std(axis=0) * 4 + 0.02)
     rows = engine_for(adult.coded).of(adult.coded, np.ones(len(X)), row_map=row_map, n_rows=len(X))
     engine = rows.open(precise=True)
-    assert isinstance(engine, CodedEngine)
+    assert isinstance(engine, CategoricalEngine)
     assert engine.arithmetic(100) == FLOAT64
 
 
@@ -208,8 +208,10 @@ class WatchedCodes(WatchedTable):
 
     def _opened(self, position, common, precise, threads, **how):
         how.pop("storage", None)
-        how["engine"] = {"dense": "coded"}.get(how.get("engine", "dense"), "reference")
-        rows = CodedRows(native(self._X), self._y, row_map=self._map, n_rows=self._n_rows, mask=self._mask)
+        how["engine"] = {"dense": "categorical"}.get(how.get("engine", "dense"), "reference")
+        rows = CategoricalRows(
+            native(self._X), self._y, row_map=self._map, n_rows=self._n_rows, mask=self._mask
+        )
         return rows.noting(self._used)._opened(position, common, precise, threads, **how)
 
 
@@ -236,7 +238,7 @@ def test_neighbours_stay_within_the_declared_sensitivity(mechanism, monkeypatch)
     X, y = held[:n], np.where(held[:n, 0] > 0, 1.0, -1.0)
     other, labels = X.copy(), y.copy()
     other[7], labels[7] = held[n], -y[7]
-    pair = Pair(name="coded", left=(X, y), right=(other, labels), row=7)
+    pair = Pair(name="categorical", left=(X, y), right=(other, labels), row=7)
     report = replays.replay(mechanism, problem, Budget(1.0, 1e-6), pair)
     assert report.passed, str(report)
     assert report.passages
@@ -245,5 +247,5 @@ def test_neighbours_stay_within_the_declared_sensitivity(mechanism, monkeypatch)
 
 def test_the_dense_engine_takes_it_as_an_array():
     held = table(20, 1)
-    assert engine_for(held) is CodedRows
+    assert engine_for(held) is CategoricalRows
     assert np.array_equal(Table(held, np.ones(20), row_map=moving(), n_rows=20)._X, held.toarray())

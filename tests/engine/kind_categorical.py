@@ -1,11 +1,11 @@
-"""Coded rows for the suite of engine laws: levels, a number and hats, read back from the columns they stand for."""
+"""Categorical rows for the suite of engine laws: levels, a number and a spline, read back from their columns."""
 
 import numpy as np
 
 from dperm.codes import CodedTable, CodeLayout, Levels, Number, Spline
-from dperm.engine.categorical.rows import CodedRows
+from dperm.engine.categorical.rows import CategoricalRows
 
-name = "coded"
+name = "categorical"
 finite = True
 
 LAYOUT = CodeLayout(
@@ -55,4 +55,4 @@ def native(X):
 
 
 def rows(X, y, *, row_map, n_rows, mask=None):
-    return CodedRows(native(X), y, row_map=row_map, n_rows=n_rows, mask=mask)
+    return CategoricalRows(native(X), y, row_map=row_map, n_rows=n_rows, mask=mask)

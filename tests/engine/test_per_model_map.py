@@ -5,7 +5,7 @@ import pytest
 from engine_tables import FixedOrder, FixedSample, dense_table
 
 from dperm.arithmetic import FLOAT64
-from dperm.engine.dense.per_model import EachEngine
+from dperm.engine.dense.per_model import PerModelEngine
 from dperm.errors import InvalidInput
 from dperm.losses import HuberHinge, Logistic, Softmax
 from dperm.row_map import RowMap
@@ -38,7 +38,7 @@ def table(loss, intercept=0.4, masked=True, rows=N):
 def both(loss, intercept=0.4, order=None, **how):
     """An engine for all models, and one for each alone."""
     rows, seen = table(loss, intercept, **how), maps(intercept)
-    together = rows.mapped_each(seen)
+    together = rows.mapped_per_model(seen)
     assert together is not None
     drawn = None if order is None else FixedOrder(order)
     alone = [
@@ -159,20 +159,20 @@ def test_a_clipped_gradient_is_no_longer_than_the_clip():
 
 def test_maps_that_would_cost_precision_are_not_seen_together():
     rows = table(Logistic())
-    assert rows.mapped_each(maps(apart=0.01)) is not None
-    assert rows.mapped_each(maps(apart=1e7)) is None
+    assert rows.mapped_per_model(maps(apart=0.01)) is not None
+    assert rows.mapped_per_model(maps(apart=1e7)) is None
     other = RowMap(x_norm=2.0, intercept=0.4, scale=np.ones(P))
-    assert rows.mapped_each([*maps()[:2], other]) is None
+    assert rows.mapped_per_model([*maps()[:2], other]) is None
     plain = RowMap(x_norm=X_NORM, intercept=0.4)
-    assert rows.mapped_each([*maps()[:2], plain]) is None
+    assert rows.mapped_per_model([*maps()[:2], plain]) is None
 
 
 def test_refusals_and_another_map():
-    seen = table(Logistic()).mapped_each(maps())
+    seen = table(Logistic()).mapped_per_model(maps())
     assert seen is not None
     again = seen.mapped(maps()[0]).open(precise=True)  # one map for all of them, from now on
     assert again.gradient_sum(Logistic(), weights(Logistic())).shape == (P + 1, MODELS)
-    assert not isinstance(again, EachEngine)
+    assert not isinstance(again, PerModelEngine)
     for masked in (True, False):
         engine, _ = both(Logistic(), masked=masked)
         with pytest.raises(InvalidInput, match="models"):
