@@ -14,6 +14,7 @@ from dperm.audit.watched_rows import WatchedTable
 from dperm.codes import CodedTable, CodeLayout, Levels, Number
 from dperm.datasets import load_adult
 from dperm.engine import Table, engine_for
+from dperm.engine.base.engine import Wanted
 from dperm.engine.categorical.engine import CategoricalEngine
 from dperm.engine.categorical.rows import CategoricalRows
 from dperm.engine.dense.engine import DenseEngine
@@ -104,7 +105,7 @@ def test_parts_without_the_changed_row_round_alike(models, monkeypatch):
     for engine in (one, two):
         parts = engine._ranges(0, n, 4 if models == 1 else 1)
         assert len(parts) > 3
-        alone = [engine._range_sums(LOSS, W, *_edges(part, models), None, True, True) for part in parts]
+        alone = [engine._range_sums(LOSS, W, *_edges(part, models), Wanted(True, True)) for part in parts]
         sums.append([np.concatenate([value, gradient.ravel()]).tobytes() for value, gradient in alone])
     same = [a == b for a, b in zip(*sums, strict=True)]
     assert same.count(False) == 1

@@ -8,6 +8,7 @@ from engine_tables import dense_table
 
 from dperm.arithmetic import FLOAT32, FLOAT64
 from dperm.engine.base import blocked, kernels, softmax_kernels, threads
+from dperm.engine.base.engine import Wanted
 from dperm.engine.dense import engine as dense
 from dperm.engine.dense.engine import DenseEngine
 from dperm.losses import Logistic, Softmax
@@ -65,7 +66,9 @@ def one_blocks(table, models, outputs, threads, clip):
         part = 0.0
         for place in range(first, last, BLOCK):
             end = min(place + BLOCK, last)
-            (_, blocks[place, end - place]) = engine._one_model(loss, W, place, end, clip, False, True)
+            (_, blocks[place, end - place]) = engine._one_model(
+                loss, W, place, end, Wanted(False, True, clip)
+            )
             part = part + blocks[place, end - place]
         total = total + part
     np.testing.assert_array_equal(total, engine.gradient_sum(loss, W, clip=clip))

@@ -62,7 +62,7 @@ class ClippedSquared(Loss):
 
     def value(self, margin: Array, y: Array) -> Array:
         xp = namespace(margin)
-        size = xp.abs(margin - y)
+        size: Array = xp.abs(margin - y)
         inner: Array = xp.clip(size, None, self.residual_bound)
         return inner * (size - inner / 2)
 

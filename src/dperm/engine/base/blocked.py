@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import Arithmetic
 from dperm.engine.base import kernels, softmax_kernels
+from dperm.engine.base.engine import Wanted
 from dperm.engine.base.formulas import Formulas, formulas_of
 from dperm.engine.base.kernels import add_values_between
 from dperm.engine.base.stored import Stored, StoredEngine
@@ -22,6 +24,8 @@ from dperm.losses.weighted import has_weights, targets_alone
 from dperm.typing import Array, Floats, Integers
 
 FLOAT64 = np.dtype(np.float64)
+Span = tuple[Integers, Integers]
+"""Where each model's own range of rows begins and ends."""
 
 
 @cache
@@ -53,48 +57,55 @@ def safe_clip(clip: Floats, outputs: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     return (clip * (1 - (8 + outputs) * float(np.finfo(dtype).eps))).astype(dtype)
 
 
+def one_clip(wanted: Wanted, outputs: int, dtype: np.dtype[Any]) -> float:
+    """The ``safe_clip`` of a single model, infinite where there is none."""
+    return math.inf if wanted.clip is None else float(safe_clip(wanted.clip, outputs, dtype)[0])
+
+
 def no_mask(n_models: int) -> NDArray[np.uint8]:
     return np.empty((0, n_models), np.uint8)
 
 
-class Stage(Protocol):
+class Stage(ABC):
     """Z holds the margins of rows first, first + 1, ... with the models (and outputs) side by side."""
 
+    def __init__(
+        self, rows: Stored, loss: Loss, span: Span, clip: Floats | None, dtype: np.dtype[Any]
+    ) -> None:
+        self._rows, self._loss, (self._start, self._stop) = rows, loss, span
+        self._models = len(self._start)
+        self._clip = None if clip is None else safe_clip(clip, loss.outputs, dtype)
+        self._mask = no_mask(self._models) if rows.mask is None else rows.mask
+        self._dtype = dtype
+
+    @abstractmethod
     def slopes(self, Z: Array, first: int) -> None:
         """Replace margins by slopes, clipped, masked and zero outside each model's range."""
 
+    @abstractmethod
     def add_values(self, Z: Array, first: int, total: Floats) -> None:
         """Add each model's own losses."""
 
+    @abstractmethod
     def add_correct(self, Z: Array, first: int, inside: Integers, outside: Integers) -> None:
         """Count correct predictions inside and outside each model's own rows."""
 
 
-class CompiledStage:
+class CompiledStage(Stage):
     """One compiled loop per loss; padding columns of Z are left alone."""
 
-    def __init__(
-        self,
-        rows: Stored,
-        loss: Loss,
-        start: Integers,
-        stop: Integers,
-        clip: Floats | None,
-        dtype: np.dtype[Any],
-    ) -> None:
-        self._rows, self._models = rows, len(start)
-        self._kind = compiled_kind(loss)
-        self._wide, self._narrow = parameters(loss), parameters(loss, dtype)
-        self._start, self._stop = start, stop
-        self._clip = np.empty(0, dtype) if clip is None else safe_clip(clip, 1, dtype)
-        self._mask = no_mask(self._models) if rows.mask is None else rows.mask
-        self._shared = int(start.max()), int(stop.min())
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._kind = compiled_kind(self._loss)
+        self._wide, self._narrow = parameters(self._loss), parameters(self._loss, self._dtype)
+        self._bounds = np.empty(0, self._dtype) if self._clip is None else self._clip
+        self._shared = int(self._start.max()), int(self._stop.min())
 
     def slopes(self, Z: Array, first: int) -> None:
         size = (len(Z), self._models)
         rows = self._rows
         kernels.slopes_of_models(
-            Z, *size, rows.y, rows.inverse_norm, self._mask, first, self._kind, self._narrow, self._clip
+            Z, *size, rows.y, rows.inverse_norm, self._mask, first, self._kind, self._narrow, self._bounds
         )
         if first < self._shared[0] or first + len(Z) > self._shared[1]:
             kernels.clear_outside(Z, *size, first, self._start, self._stop, *self._shared)
@@ -107,27 +118,27 @@ class CompiledStage:
         kernels.add_correct(Z, len(Z), self._models, self._rows.y, self._mask, first, inside, outside)
 
 
-class SoftmaxStage:
+class SoftmaxStage(Stage):
     """The classes of a model lie side by side in Z; padding columns are left alone."""
 
-    def __init__(
-        self,
-        rows: Stored,
-        loss: Loss,
-        start: Integers,
-        stop: Integers,
-        clip: Floats | None,
-        dtype: np.dtype[Any],
-    ) -> None:
-        self._rows, self._shape = rows, (len(start), loss.outputs)
-        self._range = start, stop
-        self._clip = np.empty(0) if clip is None else safe_clip(clip, loss.outputs, dtype).astype(np.float64)
-        self._mask = no_mask(len(start)) if rows.mask is None else rows.mask
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._shape = self._models, self._loss.outputs
+        self._bounds = np.empty(0) if self._clip is None else self._clip.astype(np.float64)
 
     def slopes(self, Z: Array, first: int) -> None:
         rows = self._rows
         softmax_kernels.softmax_slopes(
-            Z, len(Z), *self._shape, rows.y, rows.inverse_norm, self._mask, first, self._clip, *self._range
+            Z,
+            len(Z),
+            *self._shape,
+            rows.y,
+            rows.inverse_norm,
+            self._mask,
+            first,
+            self._bounds,
+            self._start,
+            self._stop,
         )
 
     def add_values(self, Z: Array, first: int, total: Floats) -> None:
@@ -139,21 +150,13 @@ class SoftmaxStage:
         )
 
 
-class NumpyStage:
+class NumpyStage(Stage):
     """Any loss, through its own formulas."""
 
-    def __init__(
-        self,
-        rows: Stored,
-        loss: Loss,
-        start: Integers,
-        stop: Integers,
-        clip: Floats | None,
-        dtype: np.dtype[Any],
-    ) -> None:
-        self._rows, self._loss, self._start, self._stop = rows, loss, start, stop
-        self._clip = None if clip is None else safe_clip(clip, loss.outputs, dtype)
-        self._shape = (-1, len(start)) if loss.outputs == 1 else (-1, len(start), loss.outputs)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        outputs = self._loss.outputs
+        self._shape = (-1, self._models) if outputs == 1 else (-1, self._models, outputs)
 
     def _labels(self, Z: Array, first: int) -> Array:
         y = self._rows.y[first : first + len(Z), None]
@@ -251,14 +254,7 @@ class BlockedEngine(StoredEngine):
         return split(first, last, min(n * self.n_columns * width / BLOCKED_WORK, n / MOST_ROWS))
 
     def _one_model(
-        self,
-        loss: Loss,
-        W: Floats,
-        first: int,
-        last: int,
-        clip: Floats | None,
-        want_value: bool,
-        want_gradient: bool,
+        self, loss: Loss, W: Floats, first: int, last: int, wanted: Wanted
     ) -> tuple[Floats, Floats] | None:
         """The sums of one model over rows [first, last) in one pass, or None where there is no shorter way."""
         return None
@@ -275,28 +271,21 @@ class BlockedEngine(StoredEngine):
         return out.reshape(self.n_rows, *W.shape[1:])
 
     def _range_sums(
-        self,
-        loss: Loss,
-        W: Floats,
-        start: Integers,
-        stop: Integers,
-        clip: Floats | None,
-        want_value: bool,
-        want_gradient: bool,
+        self, loss: Loss, W: Floats, start: Integers, stop: Integers, wanted: Wanted
     ) -> tuple[Floats, Floats]:
         self._check_classes(loss, int(start.min()), int(stop.max()))
         if W.shape[1] == 1:
-            alone = self._one_model(loss, W, int(start[0]), int(stop[0]), clip, want_value, want_gradient)
+            alone = self._one_model(loss, W, int(start[0]), int(stop[0]), wanted)
             if alone is not None:
                 return alone
-        stage, weights = self._stage(loss, W, start, stop, clip, self._dtype(W.shape[1]))
+        stage, weights = self._stage(loss, W, (start, stop), wanted.clip, self._dtype(W.shape[1]))
 
         def pass_over(part: Part) -> tuple[Floats, Floats]:
             value, gradient = np.zeros(W.shape[1]), self._blank(weights)
             for first, block, Z in self._margin_blocks(part, weights):
-                if want_value:
+                if wanted.value:
                     self._add_values(stage, Z, first, value)
-                if want_gradient:
+                if wanted.gradient:
                     stage.slopes(Z, first)
                     self._add_back(block, Z, gradient)
             return value, gradient
@@ -310,7 +299,7 @@ class BlockedEngine(StoredEngine):
             return super().values_between(loss, begin, end, shares)
         self._begin(loss, end)
         ends = np.stack([begin, end], axis=2).reshape(len(begin), -1)
-        _, weights = self._stage(loss, ends, *self._range(2 * n_models, None), None, self._dtype(n_models))
+        _, weights = self._stage(loss, ends, self._range(2 * n_models, None), None, self._dtype(n_models))
         padded = np.pad(shares, (0, -len(shares) % 8), mode="edge")  # whole vectors of numbers
         mask = no_mask(n_models) if self._rows.mask is None else self._rows.mask
 
@@ -357,9 +346,9 @@ class BlockedEngine(StoredEngine):
         return np.asarray(moments)
 
     def _counted(self, loss: Loss, W: Floats) -> tuple[Floats, Integers, Integers]:
-        start, stop = self._range(W.shape[1], None)
         self._check_classes(loss, 0, self.n_rows)
-        stage, weights = self._stage(loss, W, start, stop, None, self._dtype(W.shape[1]))
+        span = self._range(W.shape[1], None)
+        stage, weights = self._stage(loss, W, span, None, self._dtype(W.shape[1]))
 
         def pass_over(part: Part) -> tuple[Floats, Integers, Integers]:
             value = np.zeros(W.shape[1])
@@ -386,26 +375,18 @@ class BlockedEngine(StoredEngine):
             raise InvalidInput(f"labels must be whole numbers from 0 to {loss.outputs - 1}.")
 
     def _stage(
-        self,
-        loss: Loss,
-        W: Floats,
-        start: Integers,
-        stop: Integers,
-        clip: Floats | None,
-        dtype: np.dtype[Any],
+        self, loss: Loss, W: Floats, span: Span, clip: Floats | None, dtype: np.dtype[Any]
     ) -> tuple[Stage, Array]:
         """The element-wise stage, and the weights in its precision with all outputs side by side, laid out."""
         flat = np.ascontiguousarray(W.reshape(len(W), -1), dtype)
-        kind: type[CompiledStage | SoftmaxStage]
+        kind: type[Stage] = NumpyStage
         if has_compiled_softmax(loss):
             kind = SoftmaxStage
         elif compiled_kind(loss) is not None:
             kind = CompiledStage
-        else:
-            return NumpyStage(self._rows, loss, start, stop, clip, dtype), self._laid_out(flat)
-        spare = self._spare(flat.shape[1])
+        spare = 0 if kind is NumpyStage else self._spare(flat.shape[1])
         flat = np.pad(flat, ((0, 0), (0, spare))) if spare else flat
-        return kind(self._rows, loss, start, stop, clip, dtype), self._laid_out(flat)
+        return kind(self._rows, loss, span, clip, dtype), self._laid_out(flat)
 
     def _cuts(self, part: Part, width: int, dtype: np.dtype[Any]) -> Iterator[Part]:
         """Blocks of rows that fit in the cache beside ``width`` columns, by public numbers alone."""

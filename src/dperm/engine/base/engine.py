@@ -88,6 +88,14 @@ class Evaluation(NamedTuple):
     held_out_rows: Integers
 
 
+class Wanted(NamedTuple):
+    """What is asked of a pass: sums of losses, of gradients, and the clip of each model's gradients, if any."""
+
+    value: bool
+    gradient: bool
+    clip: Floats | None = None
+
+
 class Engine(ABC):
     r"""Passes over private rows. Everything returned is private until it passes the release gate.
 
@@ -156,17 +164,17 @@ class Engine(ABC):
         ``clip``, one per model, bounds the norm of every row's gradient before it is added.
         """
         n_models = self._begin(loss, W)
-        return self._sums(loss, W, batch, self._check_clip(n_models, clip), False, True)[1]
+        return self._sums(loss, W, batch, Wanted(False, True, self._check_clip(n_models, clip)))[1]
 
     def value_sum(self, loss: Loss, W: Floats) -> Floats:
         """Sum of the loss over each model's own rows, ``(K,)``."""
         self._begin(loss, W)
-        return self._sums(loss, W, None, None, True, False)[0]
+        return self._sums(loss, W, None, Wanted(True, False))[0]
 
     def value_and_gradient_sum(self, loss: Loss, W: Floats) -> tuple[Floats, Floats]:
         """Both sums in one pass."""
         self._begin(loss, W)
-        return self._sums(loss, W, None, None, True, True)
+        return self._sums(loss, W, None, Wanted(True, True))
 
     def values_between(self, loss: Loss, begin: Floats, end: Floats, shares: Floats) -> Floats:
         """Sum of the loss over each model's own rows at points of a segment, ``(len(shares), K)``.
@@ -259,15 +267,7 @@ class Engine(ABC):
         self._check_size(W)
 
     @abstractmethod
-    def _sums(
-        self,
-        loss: Loss,
-        W: Floats,
-        batch: Batches | None,
-        clip: Floats | None,
-        want_value: bool,
-        want_gradient: bool,
-    ) -> tuple[Floats, Floats]:
+    def _sums(self, loss: Loss, W: Floats, batch: Batches | None, wanted: Wanted) -> tuple[Floats, Floats]:
         """Values ``(K,)`` and gradients shaped as W; what is not wanted is returned as zeros."""
 
     @abstractmethod

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dperm.arithmetic import FLOAT64, Arithmetic
 from dperm.engine.base.draws import Batches, Sample
-from dperm.engine.base.engine import Engine, Evaluation
+from dperm.engine.base.engine import Engine, Evaluation, Wanted
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
 from dperm.losses.weighted import targets_alone
@@ -186,28 +186,13 @@ class StoredEngine(Engine):
             raise InvalidInput(f"the mask is for {mask.shape[1]} models; W has {W.shape[1]}.")
         return super()._begin(loss, W)
 
-    def _sums(
-        self,
-        loss: Loss,
-        W: Floats,
-        batch: Batches | None,
-        clip: Floats | None,
-        want_value: bool,
-        want_gradient: bool,
-    ) -> tuple[Floats, Floats]:
+    def _sums(self, loss: Loss, W: Floats, batch: Batches | None, wanted: Wanted) -> tuple[Floats, Floats]:
         start, stop = self._range(W.shape[1], batch)
-        return self._range_sums(loss, W, start, stop, clip, want_value, want_gradient)
+        return self._range_sums(loss, W, start, stop, wanted)
 
     @abstractmethod
     def _range_sums(
-        self,
-        loss: Loss,
-        W: Floats,
-        start: Integers,
-        stop: Integers,
-        clip: Floats | None,
-        want_value: bool,
-        want_gradient: bool,
+        self, loss: Loss, W: Floats, start: Integers, stop: Integers, wanted: Wanted
     ) -> tuple[Floats, Floats]:
         """The sums over each model's own rows at positions ``start[k] <= i < stop[k]``."""
 
@@ -285,14 +270,7 @@ class ReferenceEngine(StoredEngine):
         return np.arange(self.n_rows) if mask is None else np.flatnonzero(mask[:, k])
 
     def _range_sums(
-        self,
-        loss: Loss,
-        W: Floats,
-        start: Integers,
-        stop: Integers,
-        clip: Floats | None,
-        want_value: bool,
-        want_gradient: bool,
+        self, loss: Loss, W: Floats, start: Integers, stop: Integers, wanted: Wanted
     ) -> tuple[Floats, Floats]:
         values, gradients = np.zeros(W.shape[1]), np.zeros_like(W)
         for k in range(W.shape[1]):
@@ -300,13 +278,13 @@ class ReferenceEngine(StoredEngine):
             own = own[(own >= start[k]) & (own < stop[k])]
             X, y = self._X[own], self._rows.y[own]
             margin = X @ W[:, k]
-            if want_value:
+            if wanted.value:
                 values[k] = loss.value(margin, y).sum()  # NumPy adds in pairs
-            if want_gradient:
+            if wanted.gradient:
                 slope = loss.slope(margin, y)
-                if clip is not None:
+                if wanted.clip is not None:
                     size = np.abs(slope) if loss.outputs == 1 else np.linalg.norm(slope, axis=-1)
-                    allowed = clip[k] * self._rows.inverse_norm[own]
+                    allowed = wanted.clip[k] * self._rows.inverse_norm[own]
                     slope = (slope.T * (allowed / np.maximum(size, allowed))).T
                 for first in range(0, len(X), FLOAT64.block):
                     block = slice(first, first + FLOAT64.block)

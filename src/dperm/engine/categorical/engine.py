@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from dperm.arithmetic import FLOAT64, Arithmetic
-from dperm.engine.base.blocked import BlockedEngine, compiled_kind, no_mask, parameters, safe_clip
+from dperm.engine.base.blocked import BlockedEngine, compiled_kind, no_mask, one_clip, parameters
+from dperm.engine.base.engine import Wanted
 from dperm.engine.base.intrinsics import LANES
 from dperm.engine.base.threads import Part, in_order, split
 from dperm.engine.categorical import kernels, row_kernels
@@ -93,40 +94,24 @@ class CategoricalEngine(BlockedEngine):
         return list(pairwise(cuts))
 
     def _range_sums(
-        self,
-        loss: Loss,
-        W: Floats,
-        start: Integers,
-        stop: Integers,
-        clip: Floats | None,
-        want_value: bool,
-        want_gradient: bool,
+        self, loss: Loss, W: Floats, start: Integers, stop: Integers, wanted: Wanted
     ) -> tuple[Floats, Floats]:
         if W.shape[1] >= _FEWEST_TOGETHER or compiled_kind(loss) is None:
-            return super()._range_sums(loss, W, start, stop, clip, want_value, want_gradient)
+            return super()._range_sums(loss, W, start, stop, wanted)
         values, gradients = np.empty(W.shape[1]), np.empty(W.shape)
         for k in range(W.shape[1]):
-            part, bound = (int(start[k]), int(stop[k])), None if clip is None else clip[k]
-            found = self._alone(loss, W[:, k], k, part, bound, want_value, want_gradient)
-            values[k], gradients[:, k] = found
+            own = wanted if wanted.clip is None else wanted._replace(clip=wanted.clip[k : k + 1])
+            part = int(start[k]), int(stop[k])
+            values[k], gradients[:, k] = self._alone(loss, W[:, k], k, part, own)
         return values, gradients
 
-    def _alone(
-        self,
-        loss: Loss,
-        w: Floats,
-        model: int,
-        rows: Part,
-        clip: float | None,
-        want_value: bool,
-        want_gradient: bool,
-    ) -> tuple[float, Floats]:
+    def _alone(self, loss: Loss, w: Floats, model: int, rows: Part, wanted: Wanted) -> tuple[float, Floats]:
         """The value and the gradient of one model over a range of rows."""
         kind = compiled_kind(loss)
-        bound = np.inf if clip is None else float(safe_clip(np.array([clip]), 1, w.dtype)[0])
+        bound = one_clip(wanted, 1, w.dtype)
         mask = no_mask(1) if self._rows.mask is None else self._rows.mask
         held = (self._rows.fields, self._rows.entries, self._columns(), mask, model)
-        settings = (self._weights(w), kind, parameters(loss), bound, want_value, want_gradient)
+        settings = (self._weights(w), kind, parameters(loss), bound, wanted.value, wanted.gradient)
         return self._summed(
             lambda edges, part, sums: kernels.one_model(*held, edges, *part, *settings, sums), rows
         )

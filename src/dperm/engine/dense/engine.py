@@ -17,11 +17,11 @@ from dperm.engine.base.blocked import (
     compiled_kind,
     has_compiled_softmax,
     no_mask,
+    one_clip,
     parameters,
-    safe_clip,
 )
 from dperm.engine.base.draws import Batches
-from dperm.engine.base.engine import CoordinatePass, Engine
+from dperm.engine.base.engine import CoordinatePass, Engine, Wanted
 from dperm.engine.base.intrinsics import VECTOR_BYTES
 from dperm.engine.base.kernels import ADDED
 from dperm.engine.base.stored import Ranges, StoredDense
@@ -201,21 +201,14 @@ class DenseEngine(BlockedEngine):
         return split(first, last, (last - first) * self.n_columns * outputs / _FUSED_WORK)
 
     def _one_model(
-        self,
-        loss: Loss,
-        W: Floats,
-        first: int,
-        last: int,
-        clip: Floats | None,
-        want_value: bool,
-        want_gradient: bool,
+        self, loss: Loss, W: Floats, first: int, last: int, wanted: Wanted
     ) -> tuple[Floats, Floats] | None:
         if compiled_kind(loss) is None and not has_compiled_softmax(loss):
             return None
         weights = self._vectors(-(-loss.outputs // softmax_kernels.TILE) * softmax_kernels.TILE)
         weights[: loss.outputs, : self.n_columns] = W[:, 0].reshape(self.n_columns, -1).T
-        bound = np.inf if clip is None else float(safe_clip(clip, loss.outputs, weights.dtype)[0])
-        wanted, columns = (bound, want_value, want_gradient), self._columns()
+        bound = one_clip(wanted, loss.outputs, weights.dtype)
+        asked, columns = (bound, wanted.value, wanted.gradient), self._columns()
         shape: tuple[int, ...] = (loss.outputs, self.n_columns)
         if has_compiled_softmax(loss):
             kernel = softmax_kernels.one_softmax
@@ -226,7 +219,7 @@ class DenseEngine(BlockedEngine):
 
         def pass_over(part: Part) -> tuple[float, Floats]:
             gradient = np.zeros(shape)
-            return kernel(*columns, weights, *part, *settings, *wanted, gradient), gradient
+            return kernel(*columns, weights, *part, *settings, *asked, gradient), gradient
 
         total, value = np.zeros(shape), 0.0
         parts = self._fused_parts(first, last, loss.outputs)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT32, FLOAT64, UNIT_ROUNDOFF, Arithmetic
-from dperm.engine.base.blocked import BlockedEngine, compiled_kind, no_mask, parameters, safe_clip
+from dperm.engine.base.blocked import BlockedEngine, compiled_kind, no_mask, one_clip, parameters
+from dperm.engine.base.engine import Wanted
 from dperm.engine.base.stored import Stored
 from dperm.engine.base.threads import Part, in_order, split
 from dperm.engine.dense import mapped_kernels
@@ -118,14 +119,7 @@ class MappedEngine(BlockedEngine):
         total += block.T @ slopes
 
     def _one_model(
-        self,
-        loss: Loss,
-        W: Floats,
-        first: int,
-        last: int,
-        clip: Floats | None,
-        want_value: bool,
-        want_gradient: bool,
+        self, loss: Loss, W: Floats, first: int, last: int, wanted: Wanted
     ) -> tuple[Floats, Floats] | None:
         rows, kind = self._rows, compiled_kind(loss)
         if kind is None:
@@ -133,10 +127,10 @@ class MappedEngine(BlockedEngine):
         p = rows.X.shape[1]
         spread = rows.spread if rows.spread.size else np.ones(p)
         weights = np.append(W[:p, 0] / spread, rows.constant * W[p, 0] if rows.constant > 0 else 0.0)
-        bound = np.inf if clip is None else float(safe_clip(clip, 1, W.dtype)[0])
+        bound = one_clip(wanted, 1, W.dtype)
         mask = no_mask(1) if rows.mask is None else rows.mask
         columns = (*rows.lies, rows.centre, rows.y, rows.inverse_norm, mask, weights)
-        how = (kind, parameters(loss), bound, want_value, want_gradient)
+        how = (kind, parameters(loss), bound, wanted.value, wanted.gradient)
 
         def pass_over(part: Part) -> tuple[float, Floats]:
             sums = np.zeros(p + 1)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT64, UNIT_ROUNDOFF, Arithmetic
-from dperm.engine.base.blocked import FEWEST_ROWS, MOST_ROWS, BlockedEngine, Stage, no_mask, safe_clip
+from dperm.engine.base.blocked import FEWEST_ROWS, MOST_ROWS, BlockedEngine, Span, Stage, no_mask, safe_clip
 from dperm.engine.base.engine import Engine
 from dperm.engine.base.stored import StoredDense
 from dperm.engine.base.threads import Part, one_blas_thread
@@ -112,15 +112,9 @@ class PerModelEngine(BlockedEngine):
         return super()._own_counts(n_models)
 
     def _stage(
-        self,
-        loss: Loss,
-        W: Floats,
-        start: Integers,
-        stop: Integers,
-        clip: Floats | None,
-        dtype: np.dtype[Any],
+        self, loss: Loss, W: Floats, span: Span, clip: Floats | None, dtype: np.dtype[Any]
     ) -> tuple[Stage, Array]:
-        stage, weights = super()._stage(loss, W, start, stop, None, dtype)
+        stage, weights = super()._stage(loss, W, span, None, dtype)
         if clip is not None:
             stage = ClippedStage(stage, self._rows, safe_clip(clip, loss.outputs, dtype))
         return stage, np.ascontiguousarray(weights[:, : W[0].size])
@@ -201,17 +195,22 @@ class PerModelEngine(BlockedEngine):
         return np.asarray(sum(parts))
 
 
-class ClippedStage:
+class ClippedStage(Stage):
     """A stage whose slopes are clipped by the norm of each row as each model sees it."""
 
     def __init__(self, stage: Stage, rows: StoredPerModel, clip: NDArray[Any]) -> None:
-        self._stage, self._rows, self._clip = stage, rows, clip
-        self.add_values, self.add_correct = stage.add_values, stage.add_correct
+        self._stage, self._seen, self._bounds = stage, rows, clip
 
     def slopes(self, Z: Array, first: int) -> None:
         self._stage.slopes(Z, first)
-        rows = self._rows
-        clip_per_model(Z, rows.norms, first, rows.bound, rows.column(first, first + len(Z)), self._clip)
+        rows = self._seen
+        clip_per_model(Z, rows.norms, first, rows.bound, rows.column(first, first + len(Z)), self._bounds)
+
+    def add_values(self, Z: Array, first: int, total: Floats) -> None:
+        self._stage.add_values(Z, first, total)
+
+    def add_correct(self, Z: Array, first: int, inside: Integers, outside: Integers) -> None:
+        self._stage.add_correct(Z, first, inside, outside)
 
 
 def common_map(maps: Sequence[RowMap], n_rows: int) -> RowMap | None:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
 from dperm.engine.base.blocked import safe_clip
 from dperm.engine.base.draws import Batches
+from dperm.engine.base.engine import Wanted
 from dperm.engine.base.stored import StoredEngine
 from dperm.engine.device.fused import FusedEpochs, FusedPass, SlopeKernels, add_blocks
 from dperm.engine.device.tensors import StoredTorch, load_torch, plain_products
@@ -243,25 +244,17 @@ class TorchEngine(StoredEngine):
             iterate_sum[...] = total[: self.n_columns].cpu().numpy().reshape(W.shape)
 
     def _range_sums(
-        self,
-        loss: Loss,
-        W: Floats,
-        start: Integers,
-        stop: Integers,
-        clip: Floats | None,
-        want_value: bool,
-        want_gradient: bool,
+        self, loss: Loss, W: Floats, start: Integers, stop: Integers, wanted: Wanted
     ) -> tuple[Floats, Floats]:
-        safe = (
-            None if clip is None else safe_clip(clip, loss.outputs, np.dtype("f8" if self._precise else "f4"))
-        )
+        dtype = np.dtype("f8" if self._precise else "f4")
+        safe = None if wanted.clip is None else safe_clip(wanted.clip, loss.outputs, dtype)
         if self._alone(loss, W):
             fused = FusedPass.of(self._rows, loss, None if safe is None else float(safe[0]), self._precise)
-            value, gradient = fused.sums(W[:, 0], int(start[0]), int(stop[0]), want_value, want_gradient)
+            value, gradient = fused.sums(W[:, 0], int(start[0]), int(stop[0]), wanted.value, wanted.gradient)
             return value, gradient[:, None]
         with plain_products(self._rows.device):
             stage = TorchStage(self._rows, loss, start, stop, safe, self._dtype)
-            totals = self._block_sums(stage, self._flat(W), want_value, want_gradient)
+            totals = self._block_sums(stage, self._flat(W), wanted.value, wanted.gradient)
             value, gradient = (total.cpu().numpy() for total in totals)
         return value, np.ascontiguousarray(gradient[: self.n_columns]).reshape(W.shape)
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dperm.arithmetic import Arithmetic
 from dperm.engine.base.draws import Batches, DivisibleOrder, DivisibleSample, Order, OrderOfShards, Sample
-from dperm.engine.base.engine import Engine, Evaluation
+from dperm.engine.base.engine import Engine, Evaluation, Wanted
 from dperm.engine.base.rows import BoundedRows, check_labels, check_targets
 from dperm.engine.base.stored import Ranges, check_sizes
 from dperm.engine.registry import register_engine
@@ -356,27 +356,19 @@ class ShardedEngine(Engine):
         assert total is not None
         return total
 
-    def _sums(
-        self,
-        loss: Loss,
-        W: Floats,
-        batch: Batches | None,
-        clip: Floats | None,
-        want_value: bool,
-        want_gradient: bool,
-    ) -> tuple[Floats, Floats]:
-        if not want_gradient:
+    def _sums(self, loss: Loss, W: Floats, batch: Batches | None, wanted: Wanted) -> tuple[Floats, Floats]:
+        if not wanted.gradient:
             return self._sum("value_sum", loss, W), np.zeros_like(W)
-        if want_value:
+        if wanted.value:
             value, gradient = np.zeros(W.shape[1]), np.zeros(W.shape)
             for more_value, more_gradient in self._stream("value_and_gradient_sum", loss, W):
                 value += more_value
                 gradient += more_gradient
             return value, gradient
-        own: dict[int, dict[str, Any]] = {shard: {"clip": clip} for shard in self._layout.live}
+        own: dict[int, dict[str, Any]] = {shard: {"clip": wanted.clip} for shard in self._layout.live}
         if batch is not None:
             parts = self._parts(batch, W.shape[1])
-            own = {shard: {"clip": clip, "batch": part} for shard, part in parts.items()}
+            own = {shard: {"clip": wanted.clip, "batch": part} for shard, part in parts.items()}
         return np.zeros(W.shape[1]), self._sum("gradient_sum", loss, W, own=own)
 
     def _parts(self, batch: Batches, n_models: int) -> dict[int, Any]:

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dperm.arithmetic import FLOAT64, Arithmetic
-from dperm.engine.base.blocked import BlockedEngine, compiled_kind, no_mask, parameters, safe_clip
+from dperm.engine.base.blocked import BlockedEngine, compiled_kind, no_mask, one_clip, parameters
 from dperm.engine.base.draws import Batches
+from dperm.engine.base.engine import Wanted
 from dperm.engine.base.intrinsics import LANES
 from dperm.engine.base.stored import Ranges, Stored
 from dperm.engine.base.threads import Part, in_order, split
@@ -188,24 +189,17 @@ class SparseEngine(BlockedEngine):
         return int(1.9 * additions) if reach <= 1 else max(64, int(additions / reach**power))
 
     def _one_model(
-        self,
-        loss: Loss,
-        W: Floats,
-        first: int,
-        last: int,
-        clip: Floats | None,
-        want_value: bool,
-        want_gradient: bool,
+        self, loss: Loss, W: Floats, first: int, last: int, wanted: Wanted
     ) -> tuple[Floats, Floats] | None:
         kind = compiled_kind(loss)
         if kind is None:
             return None
         rows, n_features = self._rows, self._rows.n_features
-        bound = np.inf if clip is None else float(safe_clip(clip, 1, W.dtype)[0])
+        bound = one_clip(wanted, 1, W.dtype)
         w, offsets = np.ascontiguousarray(W[:n_features, 0]), np.zeros(2)
         offsets[: W.shape[0] - n_features] = W[n_features:, 0]
         offsets[1] = self._offset(W[:n_features])[0]
-        settings = (self._chunk(1), kind, parameters(loss), bound, (want_value, want_gradient))
+        settings = (self._chunk(1), kind, parameters(loss), bound, (wanted.value, wanted.gradient))
 
         def pass_over(part: Part) -> tuple[Floats, Floats]:
             total, sums = np.zeros(n_features), np.zeros(3)
