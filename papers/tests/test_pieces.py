@@ -7,8 +7,8 @@ import time
 
 import pyarrow.parquet as pq
 import pytest
-import small_tables
 
+import small_tables
 from dperm.cli.app import run
 from dperm_papers.reproduce import find_item
 from dperm_papers.reproduce.item import Bench

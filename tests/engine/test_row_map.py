@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from dperm.audit.gates import SilentGate
 from dperm.engine import Engine, Table, open_rows
-from dperm.engine.stored import StoredDense
+from dperm.engine.base.stored import StoredDense
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
 from dperm.mechanisms import RSGDAR, Job, Output

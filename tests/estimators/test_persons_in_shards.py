@@ -13,8 +13,7 @@ from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression, Pu
 from dperm.data import FolderShards, open_shards, write_shards
 from dperm.datasets import Schema, encode_rows, person_ids
 from dperm.engine import persons_in
-from dperm.engine.kept_shards import KeptShards
-from dperm.engine.shards import ArrayShards
+from dperm.engine.shards.sources import ArrayShards, KeptShards
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.persons import GroupedRows, grouped_rows, of_persons
 from dperm.mechanisms import mechanism_names, resolve

@@ -24,7 +24,7 @@ from dperm.estimators.persons import declared_persons, loss_of_persons
 from dperm.estimators.weights import weighted
 from dperm.experiments.prices import Price, price
 from dperm.losses import ClippedSquared, Loss, resolve_loss
-from dperm.losses.fitting import AUTO_LOSS, fitting_loss, form_for
+from dperm.losses.registry import AUTO_LOSS, fitting_loss, form_for
 from dperm.mechanisms import Auto, Mechanism, Plan
 from dperm.mechanisms.auto import choose, loss_for
 from dperm.neighbours import Neighbours
