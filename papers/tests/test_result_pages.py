@@ -16,7 +16,7 @@ from dperm_papers.pages.reports import CHECKS
 from dperm_papers.pages.writing import filled_pages, pages_in
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS, SOURCE = ROOT / "docs", ROOT / "src" / "dperm"
+DOCS, SOURCES = ROOT / "docs", (ROOT / "src" / "dperm", ROOT / "papers" / "src")
 RESULTS = sorted((DOCS / "results").glob("*.md"))
 TYPED_ROW = re.compile(r"^\|.*\d", re.MULTILINE)
 SETTING = re.compile(r"ε = [\d.]+|\bl2\b|\bCS227r\b")  # in a heading, a claim or a name
@@ -93,11 +93,10 @@ def literals_of(text: str) -> set[float]:
     """Numbers that stand in the modules that a page names, such as `mechanisms/auto.py`."""
     found: set[float] = set()
     for name in re.findall(r"`([\w/]+\.py)`", text):
-        if not (SOURCE / name).is_file():
-            continue
-        for node in ast.walk(ast.parse((SOURCE / name).read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-                found.add(float(node.value))
+        for path in (source / name for source in SOURCES if (source / name).is_file()):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+                    found.add(float(node.value))
     return found
 
 

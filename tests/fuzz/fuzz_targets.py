@@ -43,7 +43,7 @@ from dperm.certificate import verify
 from dperm.certificate.statement import file_digest, model_digest
 from dperm.certificate.words import meaning
 from dperm.errors import DataUnavailable, DpermError
-from dperm.ledger.chain import next_head
+from dperm.ledger.history import next_head
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.models import read_document, read_model, save_model
 from dperm.privacy.cost import Cost
@@ -436,8 +436,7 @@ class LedgerFile(Target):
         charge = {**ledger.entries()[0].to_dict(), "event": "charge", "status": "open"}
         self.events = [
             charge,
-            {"event": "cap", "dataset": "default", "epsilon": 1.5, "delta": 1e-7},
-            {"event": "unit", "dataset": "default", "unit": "person"},
+            {"event": "cap", "dataset": "default", "epsilon": 1.5, "delta": 1e-7, "unit": "row"},
             {"event": "partitions", "dataset": "default", "names": ["a", "b"], "fixed_membership": True},
             {"event": "settle", "charge": 1, "status": "void"},
         ]

@@ -39,7 +39,7 @@ from dperm.experiments.metrics import METRICS, OF_CLASSES, OF_NUMBERS
 from dperm.experiments.results import Curve, Study, combine, curves
 from dperm.experiments.series import mean_and_error
 from dperm.experiments.spec import Contender, Entrant, contenders_of
-from dperm.losses.fitting import AUTO_LOSS, fitting_loss, fitting_losses, form_of
+from dperm.losses.registry import AUTO_LOSS, fitting_loss, fitting_losses, form_of
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.planning.penalty import L2
 

@@ -20,11 +20,11 @@ from dperm.cli.output import did_you_mean
 from dperm.errors import InvalidInput
 from dperm.losses import loss_choices, resolve_loss
 from dperm.losses import loss_names as all_loss_names
-from dperm.losses.fitting import AUTO_LOSS
+from dperm.losses.registry import AUTO_LOSS
 from dperm.neighbours import Neighbours
-from dperm.persons import PersonLoss
 from dperm.planning.penalty import AUTO, parse_l2
 from dperm.schema import Schema
+from dperm.unit import PersonLoss
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]

@@ -10,9 +10,8 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dperm.codes import CodedTable
-from dperm.data.adapters import is_dataset
-from dperm.data.converted import open_shards
-from dperm.engine.shards import ShardSource
+from dperm.data.converted import is_dataset, open_shards
+from dperm.engine.shards.sources import ShardSource
 from dperm.schema.columns import check_columns
 from dperm.schema.encoding import encode, encode_rows, feature_names
 from dperm.schema.schema import Schema

@@ -37,7 +37,7 @@ def verdicts(report: Report) -> str:
 
 def tables(item: Item, report: Report) -> str:
     """The tables of the item, and what differs from the paper."""
-    ours = _card("Tables", "".join(map(_table, report.sections)))
+    ours = _card("Tables", "".join(map(_html_table, report.sections)))
     differs = "".join(f"<li>{escape(line)}</li>" for line in item.differs)
     return ours + _card("What differs from the paper", f"<ul>{differs}</ul>" if differs else "")
 
