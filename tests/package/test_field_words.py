@@ -15,7 +15,7 @@ def test_no_listed_word_is_left(capsys):
         ("src/pkg/hats.py", "", True),
         ("src/pkg/a.py", "def make_hat(): ...", True),
         ("src/pkg/a.py", "class HatColumns: ...", True),
-        ("src/pkg/a.py", "def make(n_splines): ...", True),
+        ("src/pkg/a.py", "def make(n_hats): ...", True),
         ("src/pkg/a.py", "def _make_hat(): ...", False),
         ("src/pkg/a.py", "def what(): ...", False),
         ("src/pkg/a.py", 'raise ValueError(f"{n} hats are too many")', True),
