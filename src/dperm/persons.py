@@ -6,6 +6,7 @@ from enum import StrEnum
 from dperm.errors import InvalidInput
 
 FEWEST_KEPT, MOST_ROWS_PER_PERSON = 256, 2**20
+SHARE_BITS = 30  # of how much of its person a row is, where rows are counted by it
 
 
 class PersonLoss(StrEnum):

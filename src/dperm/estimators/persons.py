@@ -16,12 +16,11 @@ from dperm.losses import Loss, Weighted
 from dperm.losses.weighted import targets_alone, weighted_targets, weights_alone
 from dperm.mechanisms import Plan
 from dperm.person_ids import UNREADABLE, numbered
-from dperm.persons import PersonLoss, Persons, rows_kept
+from dperm.persons import SHARE_BITS, PersonLoss, Persons, rows_kept
 from dperm.problem import Problem
 
 Integers = NDArray[np.int64]
 
-SHARE_BITS = 30
 _NOT_DECLARED = (
     "max_rows_per_person and person_loss are about persons: give fit the ids of the persons with groups=, one for each "
     "row."
