@@ -41,3 +41,8 @@ class Neighbours(StrEnum):
             raise InvalidInput(
                 "max_rows belongs to neighbours='add-remove'; under replace-one the row count is public."
             )
+
+    def public_count(self, n_rows: int, max_rows: int | None) -> int:
+        """The number that is public: that of the rows or, where it is private, the one that bounds it."""
+        self.check_max_rows(max_rows)
+        return n_rows if max_rows is None else max_rows

@@ -24,8 +24,16 @@ from dperm.counting.account import Account
 from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
-from dperm.estimators._rows import check_features, check_names, checked_features, named_like, unquoted
-from dperm.estimators._shapes import check_shape, check_targets, shape_of
+from dperm.estimators._rows import (
+    check_features,
+    check_names,
+    check_shape,
+    check_targets,
+    checked_features,
+    named_like,
+    shape_of,
+    unquoted,
+)
 from dperm.estimators._shards import check_told, features_alone, in_shards
 from dperm.estimators._shown import model_html
 from dperm.estimators._surroundings import surroundings
@@ -282,13 +290,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _problem(self, n_samples: int, n_features: int, loss: Loss, by_person: bool = False) -> Problem:
         """The public facts of this fit; l2 is 0 where a rule of the mechanism sets it."""
         neighbours = Neighbours.parse(self.neighbours)
-        neighbours.check_max_rows(self.max_rows)
+        n_units = neighbours.public_count(n_samples, self.max_rows)
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InvalidInput(
                 f"fit_intercept must be True or False; got a {type(self.fit_intercept).__name__}."
             )
         l2 = parse_l2(self.l2)
-        n_units = n_samples if self.max_rows is None else self.max_rows
         persons = declared_persons(by_person, self.person_loss, self.max_rows_per_person, n_units)
         return Problem.for_table(
             n_units,

@@ -29,6 +29,7 @@ from dperm.certificate.verdict import FORMULA, REPLANNED, SECOND, STRUCTURE, Req
 from dperm.counting.bins import Scale, ScoreBins, check_bins, scales_of
 from dperm.counting.classification import Classification
 from dperm.counting.estimates import UNIT
+from dperm.counting.metrics import STANDARD
 from dperm.counting.query import Query
 from dperm.errors import InvalidInput
 from dperm.evaluation.curves import estimated
@@ -259,6 +260,8 @@ def _evaluation_plan(document: Stated, budget: Budget, neighbours: Neighbours) -
     def remake() -> dict[str, Any]:
         numbers = np.array(release["numbers"], np.float64)
         found = estimated(task, numbers, release["noise_scale"], document["rows"])
+        expected = STANDARD.union(document["metrics"])  # one of another package may be there or not
+        found["metrics"] = {name: value for name, value in found["metrics"].items() if name in expected}
         notes = notes_of(model, release["secure"], bound, document["unit"] == "person")
         return evaluation_estimates(EvaluationResult(task=model.task, model="", notes=notes, **found))
 

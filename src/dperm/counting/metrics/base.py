@@ -238,6 +238,11 @@ def load_installed() -> None:
     register_installed(ENTRY_POINTS, "metric", register_metric)
 
 
+def library_metrics() -> frozenset[str]:
+    """Names of what was registered so far, before a package can have added to it."""
+    return frozenset(_METRICS)
+
+
 def registered_metrics() -> dict[str, Metric]:
     """All of them by name, in the order in which they are shown; those of this library come first."""
     load_installed()

@@ -17,8 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from dperm.counting.account import Account
 from dperm.counting.query import check_count
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators._rows import checked_rows, unquoted
-from dperm.estimators._shapes import check_shape
+from dperm.estimators._rows import check_shape, checked_rows, unquoted
 from dperm.estimators._surroundings import surroundings
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.classifier import PrivateClassifier
@@ -26,7 +25,14 @@ from dperm.estimators.labels import encode_labels
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.persons import GroupedRows, grouped_rows
 from dperm.estimators.report import PrivacyReport
-from dperm.estimators.search.candidates import configured, priced_candidate, settings_of
+from dperm.estimators.search.candidates import (
+    Task,
+    configured,
+    priced_candidate,
+    refuse,
+    settings_of,
+    training_rows,
+)
 from dperm.estimators.search.on_public_rows import best_on_public_rows, rows_of
 from dperm.estimators.search.report import (
     NAME,
@@ -43,7 +49,6 @@ from dperm.estimators.search.selection import (
     shares,
     stream,
 )
-from dperm.estimators.search.task import Task, refuse, training_rows
 from dperm.ledger import Ledger
 from dperm.mechanisms import Plan
 from dperm.neighbours import Neighbours
@@ -288,13 +293,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         n_rows, n_features = self.estimator._table_shape(X, y, paying)
         with unquoted():
             grouped = grouped_rows(groups, X, n_rows, paying)
-        n_rows = n_rows if grouped is None else grouped.n_persons
-        if neighbours is Neighbours.ADD_REMOVE:
-            neighbours.check_max_rows(self.estimator.max_rows)
-            n_rows = self.estimator.max_rows
+        n_present = n_rows if grouped is None else grouped.n_persons
+        n_units = neighbours.public_count(n_present, self.estimator.max_rows)
         task = Task(
-            n_rows=n_rows,
-            n_training=training_rows(self.validation, n_rows),
+            n_rows=n_units,
+            n_training=training_rows(self.validation, n_units),
             n_features=n_features,
             classes=self.estimator._label_set(y, paying) if self._classifies() else None,
             neighbours=neighbours,

@@ -15,9 +15,8 @@ from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.classifier import PrivateClassifier
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.persons import GroupedRows
-from dperm.estimators.search.candidates import Candidate
+from dperm.estimators.search.candidates import Candidate, Task
 from dperm.estimators.search.scoring import Scorer
-from dperm.estimators.search.task import Task
 from dperm.mechanisms import Outcome, Plan
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.entropy import SeededEntropy, SystemEntropy

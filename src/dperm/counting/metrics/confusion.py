@@ -1,4 +1,4 @@
-"""Accuracy, and its mean over the classes."""
+"""Metrics of the confusion matrix: accuracy, balanced accuracy, precision, recall and F1."""
 
 from __future__ import annotations
 
@@ -77,3 +77,51 @@ class BalancedAccuracy(CountScore, Metric):
     def at_edges(self, edges: EdgeCounts) -> Vector:
         recall, specificity = edges.caught / edges.wanted, 1 - edges.alarms / edges.unwanted
         return np.clip(recall, 0, None) + np.clip(specificity, 0, None)
+
+
+@register_metric
+class Precision(Metric):
+    """Share of the rows predicted positive that are."""
+
+    name = title = "precision"
+    of_positive = True
+
+    def estimate(self, counts: ClassCounts) -> Estimate | None:
+        label, predicted = counts.cells
+        return counts.share(label * predicted == 1, predicted == 1) if counts.n_classes == 2 else None
+
+    def at_edges(self, edges: EdgeCounts) -> Vector:
+        return edges.caught / np.maximum(edges.caught + edges.alarms, edges.least)
+
+
+@register_metric
+class Recall(Metric):
+    """Share of the positive rows that are predicted so."""
+
+    name = title = "recall"
+    of_positive = True
+
+    def estimate(self, counts: ClassCounts) -> Estimate | None:
+        label, predicted = counts.cells
+        return counts.share(label * predicted == 1, label == 1) if counts.n_classes == 2 else None
+
+    def at_edges(self, edges: EdgeCounts) -> Vector:
+        return np.clip(edges.caught / edges.wanted, 0, None)
+
+
+@register_metric
+class F1(Metric):
+    """The harmonic mean of precision and recall."""
+
+    name = "f1"
+    title = "F1 score"
+    of_positive = True
+
+    def estimate(self, counts: ClassCounts) -> Estimate | None:
+        if counts.n_classes != 2:
+            return None
+        label, predicted = counts.cells
+        return counts.share(2 * (label * predicted), label + predicted)
+
+    def at_edges(self, edges: EdgeCounts) -> Vector:
+        return 2 * edges.caught / np.maximum(edges.wanted + edges.caught + edges.alarms, edges.least)
