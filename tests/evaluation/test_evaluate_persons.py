@@ -12,7 +12,7 @@ from dperm import Budget, Ledger, PrivateLinearRegression, PrivateLogisticRegres
 from dperm.audit.gates import SilentGate
 from dperm.counting.classification import CONFUSION
 from dperm.counting.design import STEP, WHOLE, Owners
-from dperm.engine.shards import ArrayShards
+from dperm.engine.shards.sources import ArrayShards
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.persons import GroupedRows
 from dperm.evaluation import evaluation

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
-from dperm.persons import SHARE_BITS
+from dperm.unit import SHARE_BITS
 
 Vector = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -69,7 +69,7 @@ def tuned(
         n_public = n_rows if grouped is None else grouped.n_persons
     if n_public == 0:
         raise InvalidInput("there are no rows to tune on.")
-    n_units = statement["problem"]["n_rows"] if n_public is None else n_public
+    n_units = statement["problem"]["n_units"] if n_public is None else n_public
     query = _query(budget, neighbours, n_units, by_person)
     bins, gate = query.design.size // 2, Gate.from_random_state(random_state)
 
@@ -96,7 +96,7 @@ def tuned(
         delta=float(budget.delta),
         neighbours=neighbours.value,
         unit=statement["unit"],
-        n_rows=int(n_units),
+        n_units=int(n_units),
         bins=bins,
         sensitivity=query.noise.sensitivity,
         noise_scale=query.noise.scale,

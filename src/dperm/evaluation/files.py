@@ -16,18 +16,16 @@ from dperm.evaluation.curves import CalibrationGroup, RocPoint
 from dperm.evaluation.groups import Mean, declared_groups
 from dperm.evaluation.results import EvaluationResult, MeansResult, Result
 from dperm.models.atomic import atomic_path
-from dperm.strict_json import check_object, digest, matches
+from dperm.strict_json import check_format, check_object, digest, header, matches
 
 # fmt: off
 EVALUATION_FORMAT: str = "dperm evaluation"
-EVALUATION_VERSION = 2
 EVALUATION_KEYS = (
     "format", "version", "library", "local", "private", "model", "task", "classes", "y_range", "unit", "rows",
     "table_rows", "row_count", "max_rows", "relation", "budget", "ledger_entry", "release", "level", "metrics",
     "confusion", "rates", "roc", "calibration", "notes", "digest",
 )
 MEANS_FORMAT: str = "dperm mean predictions"
-MEANS_VERSION = 2
 MEANS_KEYS = (
     "format", "version", "library", "private", "model", "label", "range", "by", "values", "other", "unit", "rows",
     "max_rows", "relation", "budget", "ledger_entry", "release", "level", "groups", "overall", "notes", "digest",
@@ -76,7 +74,7 @@ def evaluation_document(result: EvaluationResult) -> Document:
         "table_rows": result.table_rows,
         **evaluation_estimates(result),
     }
-    return _document(result, EVALUATION_FORMAT, EVALUATION_VERSION, EVALUATION_KEYS, own)
+    return _document(result, EVALUATION_FORMAT, EVALUATION_KEYS, own)
 
 
 def evaluation_estimates(result: EvaluationResult) -> Document:
@@ -103,7 +101,7 @@ def means_document(result: MeansResult) -> Document:
         "groups": [_flat(one) for one in result.groups.values()],
         "overall": _flat(result.overall),
     }
-    return _document(result, MEANS_FORMAT, MEANS_VERSION, MEANS_KEYS, own)
+    return _document(result, MEANS_FORMAT, MEANS_KEYS, own)
 
 
 def means_estimates(means: Sequence[Mean], grouped: bool, notes: Sequence[str]) -> Document:
@@ -112,11 +110,10 @@ def means_estimates(means: Sequence[Mean], grouped: bool, notes: Sequence[str]) 
     return {"groups": [_flat(one) for one in groups], "overall": _flat(means[-1]), "notes": list(notes)}
 
 
-def _document(result: Result, form: str, version: int, keys: Sequence[str], own: Document) -> Document:
+def _document(result: Result, form: str, keys: Sequence[str], own: Document) -> Document:
     """In the order of ``keys``, with what both kinds of file state, and the digest of all."""
     values = own | {
-        "format": form,
-        "version": version,
+        **header(form),
         "library": result.library,
         "private": result.private,
         "model": {"sha256": result.model},
@@ -136,7 +133,7 @@ def _document(result: Result, form: str, version: int, keys: Sequence[str], own:
 
 def checked_evaluation(document: object) -> Document:
     """The fields of an evaluation, from what JSON held. Keys, types and digest are checked, not what they claim."""
-    held = _checked(document, EVALUATION_FORMAT, EVALUATION_VERSION, EVALUATION_KEYS)
+    held = _checked(document, EVALUATION_FORMAT, EVALUATION_KEYS)
     task = typed(held, "task", str)
     if task not in ("binary", "classes", "regression"):
         raise InvalidInput("task must be binary, classes or regression.")
@@ -176,7 +173,7 @@ def checked_evaluation(document: object) -> Document:
 
 def checked_means(document: object) -> Document:
     """The fields of mean predictions, from what JSON held, checked as far as those of an evaluation."""
-    held = _checked(document, MEANS_FORMAT, MEANS_VERSION, MEANS_KEYS)
+    held = _checked(document, MEANS_FORMAT, MEANS_KEYS)
     values, other = typed(held, "values", list[Any]), typed(held, "other", str | None)
     declared = declared_groups("by" if values else None, values or None, other)
     low, high = typed(held, "range", tuple[float, float])
@@ -218,13 +215,9 @@ def _common(held: Document, release: Mapping[str, Any]) -> Document:
     }
 
 
-def _checked(document: object, form: str, version: int, keys: Sequence[str]) -> dict[str, Any]:
-    """An object of this format and version with exactly these keys, whose digest is its own."""
-    if not isinstance(document, dict) or document.get("format") != form:
-        raise InvalidInput(f'a JSON object with "format": "{form}" was expected.')
-    if type(document.get("version")) is not int or document["version"] != version:
-        raise InvalidInput(f"this library reads version {version} of the format; the file has another.")
-    held = check_object("the file", document, keys)
+def _checked(document: object, form: str, keys: Sequence[str]) -> dict[str, Any]:
+    """An object of this format with exactly these keys, whose digest is its own."""
+    held = check_object("the file", check_format(document, form), keys)
     if held["digest"] != digest({key: value for key, value in held.items() if key != "digest"}):
         raise InvalidInput("its content does not match its digest: it was changed after it was written.")
     return held

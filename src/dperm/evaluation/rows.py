@@ -17,9 +17,9 @@ from dperm.errors import InvalidInput, PrivacyWarning
 from dperm.estimators.apart import check_counted, count_rows, quoting_nothing
 from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.model import EvaluatedModel
-from dperm.ledger.units import PERSON, ROW, parse_unit
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
+from dperm.unit import PERSON, ROW, parse_unit
 
 _BY_ROW = (
     "the model is one of persons, who may have several rows, and {}. Give groups, the id of the person of each row; or "

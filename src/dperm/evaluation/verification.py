@@ -22,10 +22,16 @@ from dperm.certificate.evaluation import (
     regression_parts,
     release_price,
 )
-from dperm.certificate.examining import Examination
-from dperm.certificate.second_route import check_price
-from dperm.certificate.statement import UNITS
-from dperm.certificate.verdict import FORMULA, REPLANNED, SECOND, STRUCTURE, Requirements, Verdict
+from dperm.certificate.recomputation import check_price
+from dperm.certificate.verdict import (
+    FORMULA,
+    REPLANNED,
+    SECOND,
+    STRUCTURE,
+    Examination,
+    Requirements,
+    Verdict,
+)
 from dperm.counting.bins import Scale, ScoreBins, check_bins, scales_of
 from dperm.counting.classification import Classification
 from dperm.counting.estimates import UNIT
@@ -45,9 +51,10 @@ from dperm.evaluation.groups import ALL, means, means_design
 from dperm.evaluation.model import EvaluatedModel, TaskName
 from dperm.evaluation.plan import means_notes, notes_of, planned
 from dperm.evaluation.results import LOCAL_NOTE, ONCE, SEEDED_NOTE, EvaluationResult
-from dperm.ledger.chain import Anchor
+from dperm.ledger.history import Anchor
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
+from dperm.unit import UNITS
 
 REMADE = "made again"
 """The route of what follows from released numbers and public facts: it is computed once more, by the library."""

@@ -17,7 +17,7 @@ from dperm.counting.estimates import UNIT, UNKNOWN, Estimate, Z, bounded
 from dperm.errors import InvalidInput
 from dperm.installed import register_installed
 from dperm.neighbours import Neighbours
-from dperm.persons import SHARE_BITS
+from dperm.unit import SHARE_BITS
 
 Vector = NDArray[np.float64]
 
