@@ -9,8 +9,8 @@ import pytest
 import dperm
 from dperm import Budget, Evaluation, PrivateLinearRegression, PrivateLogisticRegression
 from dperm.errors import InvalidInput
-from dperm.evaluation import evaluation_section, read_evaluation
-from dperm.evaluation.text import power
+from dperm.evaluation import read_evaluation
+from dperm.evaluation.report import evaluation_html, power
 from dperm.strict_json import digest
 
 RNG = np.random.default_rng(0)
@@ -108,7 +108,7 @@ def test_no_json_is_no_evaluation(tmp_path, content):
 
 @pytest.mark.parametrize("name", MADE)
 def test_the_section_is_one_quiet_fragment(name):
-    page = evaluation_section(MADE[name])
+    page = evaluation_html(MADE[name])
     assert page == MADE[name]._repr_html_()
     assert "<script" not in page
     assert "http" not in page
@@ -121,15 +121,15 @@ def test_the_section_is_one_quiet_fragment(name):
 
 
 def test_the_section_shows_what_there_is():
-    assert "ROC curve" in evaluation_section(MADE["binary"])
-    assert "&lt;script&gt;" in evaluation_section(MADE["binary"])
-    assert "ROC curve" not in evaluation_section(MADE["classes"])
-    assert "Confusion matrix" in evaluation_section(MADE["classes"])
-    assert "R²" in evaluation_section(MADE["regression"])
-    assert "too noisy to say" in evaluation_section(MADE["noisy"])
+    assert "ROC curve" in evaluation_html(MADE["binary"])
+    assert "&lt;script&gt;" in evaluation_html(MADE["binary"])
+    assert "ROC curve" not in evaluation_html(MADE["classes"])
+    assert "Confusion matrix" in evaluation_html(MADE["classes"])
+    assert "R²" in evaluation_html(MADE["regression"])
+    assert "too noisy to say" in evaluation_html(MADE["noisy"])
     for name in ("local", "seeded"):
-        assert "NOT PRIVATE" in evaluation_section(MADE[name])
-    assert "NOT PRIVATE" not in evaluation_section(MADE["binary"])
+        assert "NOT PRIVATE" in evaluation_html(MADE[name])
+    assert "NOT PRIVATE" not in evaluation_html(MADE["binary"])
 
 
 @pytest.mark.parametrize("name", MADE)

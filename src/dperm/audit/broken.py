@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.mechanisms import DPGD, DPSGD, NSGD, RSGD, RSGDAR, FrankWolfe, Job, Output, OutputGD, Plan
-from dperm.mechanisms.gradient.dp_gd import DPGDPlan
+from dperm.mechanisms import Job, Plan
+from dperm.mechanisms.gradient.dp_gd import DPGD, DPGDPlan
+from dperm.mechanisms.gradient.dp_sgd import DPSGD
+from dperm.mechanisms.gradient.frank_wolfe import FrankWolfe
 from dperm.mechanisms.gradient.lazy_corners import CornersPlan
 from dperm.mechanisms.gradient.sampled import SampledPlan
 from dperm.mechanisms.minimiser import minimise
 from dperm.mechanisms.output.descent import DescentPlan, descend
 from dperm.mechanisms.output.family import OutputMechanism
+from dperm.mechanisms.output.output import Output
+from dperm.mechanisms.output.output_gd import OutputGD
+from dperm.mechanisms.output.rsgd import NSGD, RSGD, RSGDAR
 from dperm.neighbours import Neighbours
 from dperm.planning.pricing import price_branches
 from dperm.planning.schedule import Schedule, branch_sensitivities

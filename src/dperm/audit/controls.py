@@ -11,7 +11,13 @@ from typing import Any
 from dperm.audit import broken
 from dperm.audit.neighbours import Pair, cancelling_pair, outlier_pair
 from dperm.losses import Linear, Softmax
-from dperm.mechanisms import DPGD, DPSGD, NSGD, RSGD, RSGDAR, FrankWolfe, Mechanism, Output, OutputGD
+from dperm.mechanisms import Mechanism
+from dperm.mechanisms.gradient.dp_gd import DPGD
+from dperm.mechanisms.gradient.dp_sgd import DPSGD
+from dperm.mechanisms.gradient.frank_wolfe import FrankWolfe
+from dperm.mechanisms.output.output import Output
+from dperm.mechanisms.output.output_gd import OutputGD
+from dperm.mechanisms.output.rsgd import NSGD, RSGD, RSGDAR
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem

@@ -32,8 +32,8 @@ from dperm.losses import (
     resolve_loss,
 )
 from dperm.losses.weighted import BOUND_RANGE
-from dperm.mechanisms import Auto, resolve
-from dperm.mechanisms.auto import loss_for
+from dperm.mechanisms import resolve
+from dperm.mechanisms.auto import Auto, loss_for
 from dperm.planning.penalty import AUTO
 from dperm.privacy import Budget
 from dperm.privacy.entropy import SystemEntropy

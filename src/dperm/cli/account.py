@@ -27,8 +27,8 @@ from dperm.estimators.weights import weighted
 from dperm.experiments.prices import Price, price
 from dperm.losses import ClippedSquared, Loss, resolve_loss
 from dperm.losses.registry import AUTO_LOSS, fitting_loss, form_for
-from dperm.mechanisms import Auto, Mechanism, Plan
-from dperm.mechanisms.auto import choose, loss_for
+from dperm.mechanisms import Mechanism, Plan
+from dperm.mechanisms.auto import Auto, choose, loss_for
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import L2
 from dperm.privacy import Budget

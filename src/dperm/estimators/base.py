@@ -20,11 +20,20 @@ import dperm
 from dperm.certificate import statement_of, unbind
 from dperm.certificate.cautions import cautions
 from dperm.certificate.released import curvature_in
+from dperm.counting.account import Account
 from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
-from dperm.estimators._paying import check_purse, check_shape, check_targets, paid, shape_of
-from dperm.estimators._rows import check_features, check_names, checked_features, named_like, unquoted
+from dperm.estimators._rows import (
+    check_features,
+    check_names,
+    check_shape,
+    check_targets,
+    checked_features,
+    named_like,
+    shape_of,
+    unquoted,
+)
 from dperm.estimators._shards import check_told, features_alone, in_shards
 from dperm.estimators._shown import model_html
 from dperm.estimators._surroundings import surroundings
@@ -176,7 +185,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         n_units = int(n_rows if n_persons is None else n_persons)
         plan = self._plan(n_units, int(n_features), loss, by_person=n_persons is not None)
         Gate.from_random_state(deepcopy(self.random_state))  # a generator is not to be advanced
-        check_purse(self)
+        Account.of_fit(self)
         return plan
 
     def _fit_weights(
@@ -208,7 +217,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         around.check_persons(grouped is not None)
         around.check_fit(self.sample_weight_bound is not None, problem.loss.outputs)
         around.warn(depth, cautions(problem, plan.budget, plan.private))  # before anything is spent
-        check_purse(self)
+        account = Account.of_fit(self)
         told = problem.neighbours is Neighbours.REPLACE_ONE and grouped is None
         n_told = problem.n_rows if told else None
 
@@ -225,8 +234,15 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             (outcome,) = plan.mechanism.run([Job(plan=plan)], rows, gate)
             return outcome
 
-        self.ledger_entry_, outcome = paid(
-            self, lambda: plan.cost, problem.neighbours, name_used(plan), table, train, unit=problem.unit
+        self.ledger_entry_, outcome = account.charge(
+            lambda: plan.cost,
+            table,
+            train,
+            neighbours=problem.neighbours,
+            unit=problem.unit,
+            kind="fit",
+            label=type(self).__name__,
+            mechanism=name_used(plan),
         )
         self.row_map_ = outcome.row_map
         self.privacy_ = self._report(plan, outcome, gate)
@@ -274,22 +290,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _problem(self, n_samples: int, n_features: int, loss: Loss, by_person: bool = False) -> Problem:
         """The public facts of this fit; l2 is 0 where a rule of the mechanism sets it."""
         neighbours = Neighbours.parse(self.neighbours)
-        if neighbours is Neighbours.ADD_REMOVE and self.max_rows is None:
-            raise InvalidInput(
-                "neighbours='add-remove' keeps the number of rows private, so it needs max_rows, a public number "
-                "of rows, or with groups of persons, that the table never exceeds; or use neighbours="
-                f"{Neighbours.REPLACE_ONE.value!r}."
-            )
-        if neighbours is Neighbours.REPLACE_ONE and self.max_rows is not None:
-            raise InvalidInput(
-                "max_rows belongs to neighbours='add-remove'; under replace-one the row count is public."
-            )
+        n_units = neighbours.public_count(n_samples, self.max_rows)
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InvalidInput(
                 f"fit_intercept must be True or False; got a {type(self.fit_intercept).__name__}."
             )
         l2 = parse_l2(self.l2)
-        n_units = n_samples if self.max_rows is None else self.max_rows
         persons = declared_persons(by_person, self.person_loss, self.max_rows_per_person, n_units)
         return Problem.for_table(
             n_units,

@@ -24,7 +24,7 @@ from dperm.estimators._rows import checked_rows, note_features, unquoted
 from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators.base import PrivateLinearModel, Vector
 from dperm.estimators.labels import LabelSet, holds_codes, is_turned, label_set, refuse_positive
-from dperm.estimators.threshold import ThresholdTuning, tuned
+from dperm.estimators.threshold import tuned
 from dperm.estimators.weights import (
     ClassWeight,
     check_class_weight,
@@ -234,8 +234,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         check_is_fitted(self)
         if len(self.classes_) != 2:
             raise Unsupported("a threshold is for two classes; with more the largest margin decides.")
-        purse = ThresholdTuning(ledger=ledger, dataset=dataset, random_state=random_state)
-        self.threshold_ = tuned(self, X, y, Budget(epsilon, delta), objective, purse, groups)
+        settings = {"ledger": ledger, "dataset": dataset, "random_state": random_state, "groups": groups}
+        self.threshold_ = tuned(self, X, y, Budget(epsilon, delta), objective, **settings)
         self.privacy_ = self.privacy_.beside(self.threshold_.to_dict())
         return self
 

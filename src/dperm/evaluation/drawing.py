@@ -1,11 +1,13 @@
-"""Curves as inline SVG: colours are those of the page, light or dark, and nothing is loaded or run."""
+"""Curves as inline SVG, whose colours are those of the page and which loads and runs nothing; or by matplotlib."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from dperm.evaluation.curves import Group, RocPoint
-from dperm.evaluation.intervals import Figure
+from dperm.counting.estimates import Estimate
+from dperm.evaluation.curves import CalibrationGroup, RocPoint
+from dperm.evaluation.results import EvaluationResult
 
 SIDE, LEFT, TOP, BELOW = 240.0, 40.0, 10.0, 40.0
 BAR = 120.0
@@ -31,7 +33,7 @@ def roc_drawing(points: list[RocPoint]) -> str:
     return _frame(inside, "false positive rate", "true positive rate", "ROC curve with its 95 % band")
 
 
-def calibration_drawing(groups: list[Group]) -> str:
+def calibration_drawing(groups: list[CalibrationGroup]) -> str:
     """Each group as a level line over its range of chances, with the interval of what came true."""
     parts = [f'<polyline class="guess" points="{_path([(0, 0), (1, 1)])}"/>']
     for group in groups:
@@ -48,15 +50,15 @@ def calibration_drawing(groups: list[Group]) -> str:
     )
 
 
-def interval_drawing(figure: Figure) -> str:
-    """A figure from 0 to 1 as a dot on a bar, its interval thick."""
-    if not figure.known:
+def interval_drawing(estimate: Estimate) -> str:
+    """An estimate from 0 to 1 as a dot on a bar, its interval thick."""
+    if not estimate.known:
         return ""
     return (
         f'<svg class="line" viewBox="0 0 {BAR:.0f} 14" role="img" aria-label="interval from 0 to 1">'
         f'<line class="grid" x1="2" x2="{BAR - 2:.0f}" y1="7" y2="7"/>'
-        f'<line class="bar" x1="{_along(_low(figure))}" x2="{_along(_high(figure))}" y1="7" y2="7"/>'
-        f'<circle class="dot" cx="{_along(_at(figure))}" cy="7" r="2"/></svg>'
+        f'<line class="bar" x1="{_along(_low(estimate))}" x2="{_along(_high(estimate))}" y1="7" y2="7"/>'
+        f'<circle class="dot" cx="{_along(_at(estimate))}" cy="7" r="2"/></svg>'
     )
 
 
@@ -106,13 +108,47 @@ def _along(share: float) -> str:
     return f"{4 + (BAR - 8) * share:.1f}"
 
 
-def _at(figure: Figure) -> float:
-    return figure.estimate or 0.0
+def _at(estimate: Estimate) -> float:
+    return estimate.estimate or 0.0
 
 
-def _low(figure: Figure) -> float:
-    return figure.low or 0.0
+def _low(estimate: Estimate) -> float:
+    return estimate.low or 0.0
 
 
-def _high(figure: Figure) -> float:
-    return 1.0 if figure.high is None else figure.high
+def _high(estimate: Estimate) -> float:
+    return 1.0 if estimate.high is None else estimate.high
+
+
+def plot(found: EvaluationResult, ax: Any = None) -> Any:
+    """The ROC curve with its band; without one, the metrics with their intervals."""
+    if ax is None:
+        from matplotlib.figure import Figure as Canvas
+
+        ax = Canvas(figsize=(4.2, 4.0), layout="constrained").add_subplot()
+    return _roc(found, ax) if found.roc else _bars(found, ax)
+
+
+def _roc(found: EvaluationResult, ax: Any) -> Any:
+    known = [
+        (point.false_positive_rate.estimate, *point.true_positive_rate.to_dict().values())
+        for point in found.roc
+        if point.false_positive_rate.known and point.true_positive_rate.known
+    ]
+    across, middle, low, high, _ = zip((0.0,) * 5, *known, (1.0,) * 5, strict=True)
+    ax.fill_between(across, low, high, alpha=0.25, linewidth=0)
+    ax.plot(across, middle)
+    ax.plot([0, 1], [0, 1], linestyle=":", color="grey")
+    ax.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(0, 1), ylim=(0, 1))
+    return ax
+
+
+def _bars(found: EvaluationResult, ax: Any) -> Any:
+    shown = {found.title(name): figure for name, figure in found.metrics.items() if figure.known}
+    for place, figure in enumerate(shown.values()):
+        ax.plot([figure.low, figure.high], [place, place], linewidth=3, alpha=0.4, color="C0")
+        ax.plot([figure.estimate], [place], marker="o", color="C0")
+    ax.set_yticks(range(len(shown)), list(shown))
+    ax.invert_yaxis()
+    ax.set_xlabel("estimate and 95 % interval")
+    return ax

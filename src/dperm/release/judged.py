@@ -8,10 +8,10 @@ from typing import Any
 
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
-from dperm.evaluation import Evaluation, evaluation_section, read_evaluation
-from dperm.evaluation.examining import alike
-from dperm.evaluation.subject import subject_of
-from dperm.evaluation.verifying import model_facts, stated_facts
+from dperm.evaluation import Evaluation, read_evaluation
+from dperm.evaluation.model import evaluated_model
+from dperm.evaluation.report import evaluation_html
+from dperm.evaluation.verification import alike, model_facts, stated_facts
 
 NOT_PRIVATE = (
     "These figures are NOT private: they were computed from rows without noise that protects, for the eyes of the "
@@ -30,7 +30,7 @@ def read_judged(path: str | os.PathLike[str]) -> Evaluation:
 
 def judged_section(evaluation: Evaluation) -> str:
     """A fragment of HTML; everything in it is escaped there."""
-    return evaluation_section(evaluation)
+    return evaluation_html(evaluation)
 
 
 def check_about(
@@ -43,7 +43,7 @@ def check_about(
             f"{statement['model']['sha256'][:12]}... Evaluate this model, or leave --evaluation out."
         )
     stated = stated_facts(evaluation.to_dict())
-    held = model_facts(subject_of(estimator))
+    held = model_facts(evaluated_model(estimator))
     others = [key for key, value in stated.items() if not alike(value, held[key])]
     if others:
         raise InvalidInput(

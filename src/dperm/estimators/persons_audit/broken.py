@@ -15,8 +15,12 @@ from dperm.engine.base.draws import KnownRows
 from dperm.estimators.persons_audit.cases import KINDS, person_problem
 from dperm.estimators.persons_audit.pairs import SIZES, PersonPair, person_pair
 from dperm.losses import Linear
-from dperm.mechanisms import DPGD, DPSGD, NSGD, Job, Mechanism, OutputGD
+from dperm.mechanisms import Job, Mechanism
+from dperm.mechanisms.gradient.dp_gd import DPGD
+from dperm.mechanisms.gradient.dp_sgd import DPSGD
 from dperm.mechanisms.output.descent import DescentPlan, descend
+from dperm.mechanisms.output.output_gd import OutputGD
+from dperm.mechanisms.output.rsgd import NSGD
 from dperm.neighbours import Neighbours
 from dperm.privacy import Gate
 from dperm.problem import Problem

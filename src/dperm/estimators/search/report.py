@@ -16,8 +16,7 @@ from dperm.certificate.statement import (
 )
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.report import PrivacyReport
-from dperm.estimators.search.candidates import in_words
-from dperm.estimators.search.task import Task
+from dperm.estimators.search.candidates import Task, in_words
 from dperm.mechanisms import Plan
 from dperm.privacy import Budget
 from dperm.problem import Problem

@@ -15,10 +15,8 @@ from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.classifier import PrivateClassifier
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.persons import GroupedRows
-from dperm.estimators.search import scoring
-from dperm.estimators.search.candidates import Candidate
-from dperm.estimators.search.metrics import Metric
-from dperm.estimators.search.task import Task
+from dperm.estimators.search.candidates import Candidate, Task
+from dperm.estimators.search.scoring import Scorer
 from dperm.mechanisms import Outcome, Plan
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.entropy import SeededEntropy, SystemEntropy
@@ -61,7 +59,7 @@ def selection_plan(budget: Budget, runs: object, mean: object) -> SelectionPlan:
 def best_of(
     candidates: Sequence[Candidate],
     selection: SelectionPlan,
-    metric: Metric,
+    scorer: Scorer,
     noise: GaussianNoise,
     task: Task,
     rows: NDArray[Any],
@@ -86,8 +84,7 @@ def best_of(
         model = clone(candidate.estimator).set_params(random_state=stream(entropy))
         model.fit(rows[~held], targets[~held], **ids)
         _check_followed(model, candidate.plan)
-        exact = scoring.sums(metric, model, rows[held], targets[held], task.n_validation, shares)
-        noisy = scoring.with_noise(metric, exact, noise, gate)
+        noisy = scorer.released(scorer.sums(model, rows[held], targets[held], shares), noise, gate)
         if best[2] is None or noisy > best[2]:
             best = candidate, model, noisy
     return best
