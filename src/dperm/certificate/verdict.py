@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dperm.certificate.accountant import Price
+from dperm.certificate.assumptions import Assumption
 from dperm.certificate.statement import UNITS
 from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
@@ -86,9 +87,9 @@ class Verdict:
     unit: str = ""
     relation: str = ""
     price: Price | None = None
-    unmet: tuple[str, ...] = ()
+    unmet: tuple[Assumption, ...] = ()
     unproven: tuple[str, ...] = ()
-    cautions: tuple[str, ...] = ()
+    cautions: tuple[Assumption, ...] = ()
     not_checked: tuple[str, ...] = ()
     requirements: Requirements = field(default_factory=Requirements)
 
@@ -115,7 +116,7 @@ class Verdict:
             return self.failures
         if self.claim is None:
             return (f"no guarantee is claimed: {self.reason}",)
-        return (*self.unmet, *self.unproven) or self.requirements.objections(
+        return (*map(str, self.unmet), *self.unproven) or self.requirements.objections(
             self.claim, self.unit, self.relation
         )
 
@@ -142,7 +143,7 @@ class Verdict:
         else:
             head = f"NOT OK: {self.objections[0]}"
         rest = [f"not checked: {line}" for line in self.not_checked] if self.ok else list(self.objections[1:])
-        return "\n  ".join(_printable(line) for line in (head, *rest, *self.cautions))
+        return "\n  ".join(_printable(line) for line in (head, *rest, *map(str, self.cautions)))
 
 
 def _printable(line: str) -> str:

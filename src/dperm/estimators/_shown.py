@@ -20,16 +20,10 @@ _STYLE = (
 
 def report_html(report: PrivacyReport) -> str:
     """The guarantee in a line, the facts behind it and the assumptions below."""
-    head, *facts = str(report).splitlines()
-    cut = facts.index("  assumed")
-    pairs = [line.strip().partition("  ") for line in facts[:cut]]
-    rows = "".join(
-        f"<tr><td>{escape(name)}</td><td>{escape(told.strip())}</td></tr>" for name, _, told in pairs
-    )
-    assumed = "".join(f"<li>{escape(line)}</li>" for line in report.assumptions)
+    rows = "".join(f"<tr><td>{escape(name)}</td><td>{escape(told)}</td></tr>" for name, told in report.facts)
+    assumed = "".join(f"<li>{escape(str(one))}</li>" for one in report.assumptions)
     return _framed(
-        _headline(report, head)
-        + f"<details><summary>How it is reached</summary><table>{rows}</table></details>"
+        _headline(report) + f"<details><summary>How it is reached</summary><table>{rows}</table></details>"
         f"<details><summary>What is assumed</summary><ul>{assumed}</ul></details>"
     )
 
@@ -37,13 +31,13 @@ def report_html(report: PrivacyReport) -> str:
 def model_html(diagram: str, report: PrivacyReport, summary: str, n_rows: int) -> str:
     """scikit-learn's diagram, the guarantee, and the coefficients, which are folded where they are many."""
     opened = " open" if n_rows <= SHORT else ""
-    head = _framed(_headline(report, str(report).splitlines()[0]))
+    head = _framed(_headline(report))
     said = f"<details{opened}><summary>What the model says</summary>{summary}</details>"
     return f"<div>{diagram}{head}{said}</div>"
 
 
-def _headline(report: PrivacyReport, head: str) -> str:
-    return f'<p class="{"bad" if report.guarantee is None else "good"}">{escape(head)}</p>'
+def _headline(report: PrivacyReport) -> str:
+    return f'<p class="{"bad" if report.guarantee is None else "good"}">{escape(report.headline)}</p>'
 
 
 def _framed(*parts: str) -> str:

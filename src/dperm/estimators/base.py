@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import dperm
 from dperm.certificate import statement_of, unbind
-from dperm.certificate.cautions import cautions
+from dperm.certificate.assumptions import cautions
 from dperm.certificate.inference import curvature_in
 from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
@@ -27,7 +27,7 @@ from dperm.estimators._paying import check_purse, check_shape, check_targets, pa
 from dperm.estimators._rows import check_features, check_names, checked_features, named_like, unquoted
 from dperm.estimators._shards import check_told, features_alone, in_shards
 from dperm.estimators._shown import model_html
-from dperm.estimators._surroundings import surroundings
+from dperm.estimators.fit_context import FitContext, fit_context
 from dperm.estimators.fit_record import FitRecord
 from dperm.estimators.persons import GroupedRows, declared_persons, grouped_rows, loss_of_persons, of_persons
 from dperm.estimators.report import PrivacyReport
@@ -204,10 +204,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         problem, gate = plan.problem, Gate.from_random_state(self.random_state)
         if grouped is not None:
             grouped.check_plan(plan)
-        around, depth = surroundings(self)
-        around.check_persons(grouped is not None)
-        around.check_fit(self.sample_weight_bound is not None, problem.loss.outputs)
-        around.warn(depth, cautions(problem, plan.budget, plan.private))  # before anything is spent
+        context, depth = fit_context(self)
+        context.check_persons(grouped is not None)
+        context.check_fit(self.sample_weight_bound is not None, problem.loss.outputs)
+        context.warn(depth, cautions(problem, plan.budget, plan.private))  # before anything is spent
         check_purse(self)
         told = problem.neighbours is Neighbours.REPLACE_ONE and grouped is None
         n_told = problem.n_rows if told else None
@@ -229,7 +229,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             self, lambda: plan.cost, problem.neighbours, name_used(plan), table, train, unit=problem.unit
         )
         self.row_map_ = outcome.row_map
-        self.privacy_ = self._report(plan, outcome, gate)
+        self.privacy_ = self._report(plan, outcome, gate, context)
         self._told = None if outcome.told is None else outcome.told.tolist()
         self._curvature = curvature_in({"inference": self._told}, self.privacy_.statement)
         return self.row_map_.coefficients(outcome.weights)
@@ -311,7 +311,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return float(value)
         raise InvalidInput(f"{name} is too large for a float.")
 
-    def _report(self, plan: Plan, outcome: Outcome, gate: Gate) -> PrivacyReport:
+    def _report(self, plan: Plan, outcome: Outcome, gate: Gate, context: FitContext) -> PrivacyReport:
         reason = None
         if not plan.private:
             reason = f"mechanism {plan.mechanism.name!r} is a baseline without noise."
@@ -321,9 +321,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             reason = plan.not_certified
         elif not outcome.certified:
             reason = "the arithmetic was not the one that the plan accounts for."
-        around, _ = surroundings(self)
         statement = statement_of(
-            plan, outcome, gate.source, self._targets(plan.problem.loss), reason, around.assumptions()
+            plan, outcome, gate.source, self._targets(plan.problem.loss), reason, context.assumptions()
         )
         return PrivacyReport.of(statement)
 

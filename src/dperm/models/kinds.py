@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, get_type_hints
 
+from dperm.certificate.assumptions import DECLARED
 from dperm.certificate.document import mechanism_of, plain
 from dperm.certificate.estimators import WHERE_SET
 from dperm.certificate.older import mechanism_then, mechanism_today
-from dperm.certificate.statement import DECLARED
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.fit_record import HANDLES

@@ -60,7 +60,7 @@ def _head(release: Release) -> str:
         "made by": "; ".join(map(str, told.made_by)),
         "to approve": "; ".join(map(str, told.approved_by)),
         "verified": str(verdict).replace("\n", "\n  ") if verdict.ok else "",
-        "and": "\n  ".join([*verdict.objections[1:], *verdict.cautions]) if not verdict.ok else "",
+        "and": "\n  ".join([*verdict.objections[1:], *map(str, verdict.cautions)]) if not verdict.ok else "",
     }
     return "\n".join([head, *(f"  {name:12} {value}" for name, value in facts.items() if value)])
 

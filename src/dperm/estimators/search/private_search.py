@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._paying import check_purse, check_shape, paid
 from dperm.estimators._rows import checked_rows, unquoted
-from dperm.estimators._surroundings import surroundings
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.classifier import PrivateClassifier
+from dperm.estimators.fit_context import fit_context
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.persons import GroupedRows, grouped_rows
@@ -354,9 +354,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _warn(self, plan: Plan, task: Task, whole: Budget) -> None:
         """Of what surrounds the search and of its public facts, once and before anything is spent."""
-        around, depth = surroundings(self)
-        around.check_persons(task.by_person)
-        around.warn(depth, search_cautions(plan, task, whole))
+        context, depth = fit_context(self)
+        context.check_persons(task.by_person)
+        context.warn(depth, search_cautions(plan, task, whole))
         check_purse(self)
 
     def _store(

@@ -9,7 +9,7 @@ from dperm.release.deployment import Person
 from dperm.release.html import Html, blank, facts, joined, paragraph, safe, section
 from dperm.release.release import Release
 from dperm.release.sections.people import groups, in_words, stated_rows
-from dperm.release.words import guarantee_words, model_words, plainly
+from dperm.release.words import guarantee_words, model_words
 
 _BLANKS = (
     "Some blanks on this page can only be filled by people. Write them down once: dperm report --init-deployment "
@@ -59,9 +59,9 @@ def verdict(release: Release) -> Html:
     lines = [*meaning(release.statement, found)]
     if stated_rows(release) is not None and (several := groups(release)):
         lines.append(in_words(release, several))
-    lines += [*found.failures, *found.unmet]
+    lines += [*found.failures, *map(str, found.unmet)]
     lines += [f"Not confirmed: {line}." for line in found.unproven]
-    lines += [plainly(line, release.unit) for line in found.cautions]
+    lines += [one.plain for one in found.cautions]
     if found.guarantee is not None:
         lines += [] if found.ok else [f"Required, and not so: {line}." for line in found.objections]
         lines.append(f"The price was {found.how}.")
