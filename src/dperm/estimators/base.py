@@ -26,7 +26,6 @@ from dperm.estimators._hints import refuse_unknown
 from dperm.estimators._paying import check_purse, check_shape, check_targets, paid, shape_of
 from dperm.estimators._rows import check_features, check_names, checked_features, named_like, unquoted
 from dperm.estimators._shards import check_told, features_alone, in_shards
-from dperm.estimators._shown import model_html
 from dperm.estimators.fit_context import FitContext, fit_context
 from dperm.estimators.fit_record import FitRecord
 from dperm.estimators.persons import GroupedRows, declared_persons, grouped_rows, loss_of_persons, of_persons
@@ -42,12 +41,15 @@ from dperm.planning.checks import check_flag
 from dperm.planning.penalty import AUTO, L2, parse_l2
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
+from dperm.render.html import Html, folded, notebook_cell
 from dperm.row_map import RowMap
 
 if TYPE_CHECKING:
     from dperm.datasets import Schema
 
 Vector = NDArray[np.float64]
+
+SHORT = 20  # rows of a table that a notebook shows at once
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
@@ -150,7 +152,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "_record"):
             return diagram
         told = self.summary()
-        return model_html(diagram, self.privacy_, told.table(), len(told.rows))
+        shown = folded("What the model says", told.table(), opened=len(told.rows) <= SHORT)
+        return str(notebook_cell(Html(diagram), self.privacy_.paragraph, shown))
 
     def save(self, path: str | os.PathLike[str], schema: Schema | None = None) -> None:
         """Write the fitted model to a JSON file; the same as ``dperm.save_model``."""

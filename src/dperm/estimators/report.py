@@ -8,9 +8,10 @@ from typing import Any
 
 from dperm.certificate.assumptions import Assumption, Status, read_assumptions, with_status
 from dperm.certificate.threshold import summed, total, tuned_words
-from dperm.estimators._shown import report_html
 from dperm.mechanisms.plan_words import for_persons, noise_on, rows_counted
 from dperm.mechanisms.standardising import MEAN, MOMENTS
+from dperm.render.html import Html, bullets, folded, notebook_cell, paragraph, table
+from dperm.render.numbers import short
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +163,17 @@ class PrivacyReport:
         }
 
     def _repr_html_(self) -> str:
-        return report_html(self)
+        """The guarantee in a line, the facts behind it and the assumptions below."""
+        return notebook_cell(
+            self.paragraph,
+            folded("How it is reached", table(None, self.facts)),
+            folded("What is assumed", bullets(self.assumptions)),
+        )
+
+    @property
+    def paragraph(self) -> Html:
+        """The headline for a web page."""
+        return paragraph(self.headline, "bad" if self.guarantee is None else "good")
 
     @property
     def headline(self) -> str:
@@ -196,7 +207,7 @@ class PrivacyReport:
         )
         found = [
             ("mechanism", name),
-            ("settings", ", ".join(f"{name}={_short(value)}" for name, value in settings.items())),
+            ("settings", ", ".join(f"{name}={short(value)}" for name, value in settings.items())),
             ("accountant", self.accountant),
             *self._rows(),
             ("loss", f"{self.loss}, slope at most {self.lipschitz:g}, l2 = {self.l2:g}"),
@@ -231,7 +242,3 @@ def _standardisation(releases: Sequence[Mapping[str, Any]]) -> str | None:
     first = [release for release in releases if release["name"] in (MEAN, MOMENTS)]
     told = (f"{release['name']}, noise scale {release['noise_scale']:.6g}" for release in first)
     return "; ".join(told) or None
-
-
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -13,6 +13,7 @@ from dperm.evaluation.plotting import plot
 from dperm.evaluation.section import section
 from dperm.evaluation.text import text
 from dperm.evaluation.verifying import EVALUATION
+from dperm.render.html import Html, notebook_cell
 
 
 class Evaluation(Found):
@@ -73,7 +74,7 @@ class Evaluation(Found):
         return text(self)
 
     def _repr_html_(self) -> str:
-        return section(self)
+        return notebook_cell(Html(section(self)))
 
 
 def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
@@ -88,5 +89,5 @@ def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
 
 
 def evaluation_section(evaluation: Evaluation) -> str:
-    """A fragment of a web page, with inline figures and styles of its own: no scripts, nothing from elsewhere."""
+    """A part of a web page, with inline figures, in its styles: no scripts, nothing from elsewhere."""
     return section(evaluation)

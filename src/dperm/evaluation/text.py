@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dperm.evaluation.found import Found
-from dperm.evaluation.intervals import TOO_NOISY, Figure
+from dperm.evaluation.intervals import Figure
+from dperm.render import text as render
+from dperm.render.numbers import TOO_NOISY
 
 WIDE_LABEL = 14
-WIDTH = 80
 
 
 def text(found: Found) -> str:
@@ -44,14 +45,6 @@ def rows_in_words(found: Found) -> str:
     if count is None or count.estimate is None or count.noise is None:
         return f"a private number of {units}"
     return f"about {round(count.estimate, -1):,.0f} {units} (their number is private, ±{count.noise:,.0f})"
-
-
-def power(value: float) -> str:
-    """A number, as a power of ten where it is one."""
-    digits, _, exponent = f"{value:.15e}".partition("e")
-    if value >= 0.01 or float(digits) != 1:
-        return f"{value:g}"
-    return "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def shown(figure: Figure) -> str:
@@ -93,7 +86,7 @@ def _confusion(found: Found) -> str:
     head = (f"true, % of {found.unit}s", *(f"predicted {label}" for label in labels))
     cells = ((label, *map(_share, line)) for label, line in zip(labels, found.confusion, strict=True))
     shares = table([head, *cells])
-    if len(shares.partition("\n")[0]) > WIDTH:
+    if len(shares.partition("\n")[0]) > render.WIDTH:
         lines: list[Sequence[str]] = [("class", "recall", "95 % interval", "precision", "95 % interval")]
         for label, line in zip(labels, found.rates, strict=True):
             recall, precision = line["recall"], line["precision"]
@@ -109,11 +102,8 @@ def _share(figure: Figure) -> str:
 
 
 def cut(label: str) -> str:
-    return label if len(label) <= WIDE_LABEL else label[: WIDE_LABEL - 1] + "…"
+    return render.cut(label, WIDE_LABEL)
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return "\n".join(render.aligned(rows))

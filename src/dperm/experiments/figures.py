@@ -23,8 +23,9 @@ from dperm.experiments.series import (
     looks,
     remark,
 )
-from dperm.experiments.style import GREY, HOUSE, is_pale, style
+from dperm.experiments.style import HOUSE, is_pale, style
 from dperm.planning.penalty import l2_in_words
+from dperm.render.style import GREY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from dperm.experiments.metrics import METRICS
 from dperm.experiments.results import Curve
 from dperm.experiments.series import Look, display_name, is_above_minimum, line
-from dperm.experiments.style import GREY, PALE, ink, is_pale, style
+from dperm.experiments.style import PALE, ink, is_pale, style
 from dperm.experiments.view import limit
+from dperm.render.style import GREY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from dperm.render.style import FAINT, GREY, PALETTE
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLOURS = {"fit": "#0072B2", "search": "#D55E00", "evaluate": "#009E73"}
-_OTHER, _GREY = "#CC79A7", "#5F5F5F"
+_COLOURS = dict(zip(("fit", "search", "evaluate"), PALETTE, strict=False))
+_OTHER = PALETTE[3]
 _MOST_NAMED = 12
 """Charges of a dataset that get their number written beside them."""
 
@@ -38,7 +40,7 @@ def spending_figure(document: Mapping[str, Any]) -> Figure:
         _panel(axes, dataset, counted, ends)
     figure.suptitle("Spent of each budget", x=0.02, ha="left", fontweight="bold")
     note = f"ledger {document['id']}, {document['neighbours']} neighbours; numbers are those of the charges, times UTC"
-    figure.text(0.02, 0.12 / height, note, fontsize=7.5, color=_GREY)
+    figure.text(0.02, 0.12 / height, note, fontsize=7.5, color=GREY)
     figure.tight_layout(rect=(0, 0.3 / height, 1, 1))
     return figure
 
@@ -62,7 +64,7 @@ def _panel(
         date2num([start, *times, end]),
         [0.0, *after, after[-1] if after else 0.0],
         where="post",
-        color=_GREY,
+        color=GREY,
         linewidth=1.3,
     )
     kinds = [*dict.fromkeys(charge["kind"] for charge in charges)]
@@ -95,7 +97,7 @@ def _panel(
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#E2E2E2", linewidth=0.6)
+    axes.grid(axis="y", color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
     if kinds:
         axes.legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(kinds))

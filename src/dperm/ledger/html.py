@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 from dperm.ledger.units import ROW
+from dperm.render.html import Html, notebook_cell, paragraph, safe, table
 
 UNIT = "unit"
 BALANCE = {
@@ -34,10 +34,14 @@ def as_html(name: str, document: Mapping[str, Any]) -> str:
     """The balance and the charges of a ledger, from its document."""
     strict = ", strict" if document["strict"] else ""
     balance, charges = (with_units(name, document) for name in ("datasets", "charges"))
-    return (
-        f"<p><b>Ledger {escape(name)}</b>: {escape(document['neighbours'])} neighbours{strict}<br>"
-        f"id {escape(document['id'])}<br>head {escape(document['head'])}</p>"
-        f"{_table(balance, document['datasets'])}{_table(charges, document['charges'])}"
+    about = (
+        f"<b>Ledger {safe(name)}</b>: {safe(document['neighbours'])} neighbours{strict}<br>"
+        f"id {safe(document['id'])}<br>head {safe(document['head'])}"
+    )
+    return notebook_cell(
+        paragraph(Html(about)),
+        _table(balance, document["datasets"]),
+        _table(charges, document["charges"]),
     )
 
 
@@ -57,10 +61,5 @@ def in_words(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
 
 
-def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(in_words(row[key]))}</td>" for key in columns.values()) + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Html:
+    return table(tuple(columns), ([in_words(row[key]) for key in columns.values()] for row in rows))

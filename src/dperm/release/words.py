@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import quote
 
-from dperm.certificate.assumptions import Code, Status, read_assumptions
-from dperm.certificate.numerals import written
+from dperm.certificate.assumptions import TAKEN, Code, Status, read_assumptions
 from dperm.mechanisms.plan_words import rows_counted
-from dperm.release.judged import is_private
-from dperm.release.release import Release
+from dperm.release.release import Release, is_private
+from dperm.render.numbers import written
 
 POST_PROCESSING = (
     "Predictions, tables, figures and anything else that is computed from the released model alone cost no further "
@@ -81,7 +81,7 @@ def unprotected(release: Release) -> list[str]:
         "The set of classes"
         + (
             ", which was taken from the labels and is vouched for as public."
-            if str(targets["origin"]).startswith("taken")
+            if targets["origin"] == TAKEN
             else ", which was declared."
         )
         if targets["kind"] == "classes"
@@ -243,3 +243,14 @@ def assumed(release: Release) -> list[tuple[str, str]]:
             line = f"{status.mark}{one.text} {more}"
         found.append((line, _KINDS[status]))
     return found
+
+
+def command(release: Release) -> str:
+    """The command that must end well for the page to be true."""
+    found = release.verdict.guarantee
+    limits = (
+        ""
+        if found is None
+        else f" --max-epsilon {found['epsilon']!r} --max-delta {found['delta']!r} --unit {release.unit}"
+    )
+    return f"dperm verify {quote(release.name)}{limits}"

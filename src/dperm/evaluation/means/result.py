@@ -12,6 +12,7 @@ from dperm.evaluation.means.found import FoundMeans
 from dperm.evaluation.means.section import section
 from dperm.evaluation.means.text import text
 from dperm.evaluation.means.verifying import MEANS
+from dperm.render.html import Html, notebook_cell
 
 
 class MeanPredictions(FoundMeans):
@@ -65,7 +66,7 @@ class MeanPredictions(FoundMeans):
         return text(self)
 
     def _repr_html_(self) -> str:
-        return section(self)
+        return notebook_cell(Html(section(self)))
 
 
 def read_mean_predictions(path: str | os.PathLike[str]) -> MeanPredictions:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from dperm.experiments.figures import save
 from dperm.experiments.reproduce.claims_code import Mistake
 from dperm.experiments.reproduce.claims_printed import AT, Printed
-from dperm.experiments.style import GREY, HOUSE, PALETTE
+from dperm.experiments.style import HOUSE
 from dperm.models.atomic import atomic_path
+from dperm.render.style import GREY, PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,8 +19,9 @@ from dperm.experiments.reproduce.intervals_tables import (
     cells_of,
 )
 from dperm.experiments.reproduce.intervals_trials import LINEAR, LOGISTIC
-from dperm.experiments.style import GREY, MARKERS, PALETTE
+from dperm.experiments.style import MARKERS
 from dperm.models.atomic import atomic_path
+from dperm.render.style import GREY, PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,9 @@ import numpy as np
 from dperm.experiments.figures import save
 from dperm.experiments.peers.catalogue import HERE, OURS
 from dperm.experiments.reproduce.peers_tables import Cells, best_of, lines_of, mean_of
-from dperm.experiments.style import GREY, MARKERS, PALETTE
+from dperm.experiments.style import MARKERS
 from dperm.models.atomic import atomic_path
+from dperm.render.style import GREY, PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

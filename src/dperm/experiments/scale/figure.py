@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from dperm.experiments.figures import save
 from dperm.experiments.scale.cells import CODED, DENSE, SCIKIT_LEARN, SHARDS, SPARSE, Method
 from dperm.experiments.scale.tables import BUSY, MEMORY, Measured, Quantity
-from dperm.experiments.style import GREY, MARKERS, PALETTE
+from dperm.experiments.style import MARKERS
 from dperm.models.atomic import atomic_path
+from dperm.render.style import GREY, PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
