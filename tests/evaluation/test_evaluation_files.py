@@ -10,7 +10,6 @@ import dperm
 from dperm import Budget, Evaluation, PrivateLinearRegression, PrivateLogisticRegression
 from dperm.errors import InvalidInput
 from dperm.evaluation import evaluation_section, read_evaluation
-from dperm.evaluation.text import power
 from dperm.strict_json import digest
 
 RNG = np.random.default_rng(0)
@@ -143,10 +142,3 @@ def test_figures_are_drawn(name):
     axes = MADE[name].plot()
     assert axes.get_xlabel()
     assert MADE[name].plot(axes) is axes
-
-
-@pytest.mark.parametrize(
-    ("value", "words"), [(1e-6, "10⁻⁶"), (1e-10, "10⁻¹⁰"), (2e-6, "2e-06"), (0.5, "0.5")]
-)
-def test_powers_of_ten(value, words):
-    assert power(value) == words

@@ -41,7 +41,7 @@ from dperm.planning.checks import check_flag
 from dperm.planning.penalty import AUTO, L2, parse_l2
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
-from dperm.render.html import Html, folded, notebook_cell
+from dperm.render.html import folded, notebook_cell
 from dperm.row_map import RowMap
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return diagram
         told = self.summary()
         shown = folded("What the model says", told.table(), opened=len(told.rows) <= SHORT)
-        return str(notebook_cell(Html(diagram), self.privacy_.paragraph, shown))
+        return f"<div>{diagram}{notebook_cell(self.privacy_.paragraph, shown)}</div>"
 
     def save(self, path: str | os.PathLike[str], schema: Schema | None = None) -> None:
         """Write the fitted model to a JSON file; the same as ``dperm.save_model``."""
