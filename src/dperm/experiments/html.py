@@ -24,12 +24,12 @@ from dperm.experiments.series import (
     display_name,
     error_in_words,
     is_above_minimum,
+    limit,
     line,
     looks,
     mean_and_error,
     remark,
 )
-from dperm.experiments.view import limit
 from dperm.planning.penalty import l2_in_words
 from dperm.render.style import DARK, LIGHT, colours
 

@@ -227,7 +227,7 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
     return Summary(
         title=type(estimator).__name__,
         score=_score(estimator, schema),
-        privacy=str(estimator.privacy_).splitlines()[0],
+        privacy=estimator.privacy_.headline,
         sure=found.sure,
         noise=found.words,
         remarks=tuple(_remarks(estimator, schema, against)),
