@@ -29,6 +29,7 @@ from dperm.experiments.series import (
 from dperm.experiments.style import HOUSE, PALE, ink, is_pale, style
 from dperm.planning.penalty import l2_in_words
 from dperm.render.style import GREY
+from dperm.render.text import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -190,13 +191,9 @@ def _entries(
             same[0].append(display_name(curve))
     better = METRICS[metrics[0]].better or 1
     named.sort(key=lambda entry: -better * entry[3][0][-1] if entry[3][0] else np.inf)
-    entries = [(_shortened(", ".join(names)), more, some) for names, more, some, _ in named]
+    entries = [(cut(", ".join(names), _LONGEST), more, some) for names, more, some, _ in named]
     pale = next((some for some in look if is_pale(some)), None)
     return entries if pale is None else [*entries, (_OTHERS, "", pale)]
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
