@@ -214,9 +214,8 @@ def taken_for_granted(
 ) -> tuple[Assumption, ...]:
     """What a guarantee for all rows of a problem rests on; ``others`` are more of the same kind."""
     alone = problem.persons is None
-    count = {"count": problem.n_rows, "unit": problem.unit}
     if problem.neighbours is Neighbours.REPLACE_ONE:
-        rows = Assumption(Code.PUBLIC_COUNT, count)
+        rows = Assumption.of(Code.PUBLIC_COUNT, count=problem.n_rows, unit=problem.unit)
     else:
         rows = Assumption.of(Code.MAX_ROWS if alone else Code.MAX_UNITS, count=problem.n_rows)
     return (
@@ -244,7 +243,7 @@ def cautions(problem: Problem, budget: Budget, private: bool = True) -> tuple[As
     found = []
     count, coefficients = problem.n_rows, problem.dimension
     public = problem.neighbours is Neighbours.REPLACE_ONE
-    values = {"unit": problem.unit, "count": count}
+    values: dict[str, str | float] = {"unit": problem.unit, "count": count}
     if private and budget.delta >= 1 / count:
         published = "each row" if problem.persons is None else "all rows of each person"
         code = Code.LARGE_DELTA if public else Code.LARGE_DELTA_BOUND
