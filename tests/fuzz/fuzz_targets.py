@@ -643,7 +643,6 @@ def _without_long_work() -> list[tuple[tuple[str, ...], Any]]:
     import dperm.cli.app
     import dperm.cli.compare
     import dperm.cli.data
-    import dperm.cli.reproduce
     import dperm.experiments.compare
 
     def stop(*args: Any, **settings: Any) -> Any:
@@ -654,8 +653,11 @@ def _without_long_work() -> list[tuple[tuple[str, ...], Any]]:
     dperm.experiments.compare.compare = stop
     dperm.audit.examination.audit_all = stop
     dperm.audit.self_test.self_test = stop
-    dperm.cli.reproduce._reproduce = dperm.cli.reproduce._write_docs = stop
-    sys.modules["dperm.cli.curvature"].load = stop
+    own = dperm.cli.app.cli
+    more = {name: own.get_command(None, name) for name in own.list_commands(None) if name not in own.commands}
+    if "dperm_papers" in sys.modules:
+        papers = sys.modules["dperm_papers.cli.reproduce"], sys.modules["dperm_papers.cli.curvature"]
+        papers[0]._reproduce = papers[0]._write_docs = papers[1].load = stop
 
     def walk(path: tuple[str, ...], command: Any) -> Any:
         for name, inner in getattr(command, "commands", {}).items():
@@ -663,7 +665,7 @@ def _without_long_work() -> list[tuple[tuple[str, ...], Any]]:
         if not hasattr(command, "commands"):
             yield path, command
 
-    return list(walk((), dperm.cli.app.cli))
+    return [*walk((), own), *(found for name, command in more.items() for found in walk((name,), command))]
 
 
 ESTIMATORS = (PrivateLogisticRegression, PrivateLinearSVC, PrivateLinearRegression)

@@ -21,8 +21,6 @@ NO_ROWS = {
     "datasets/schema.py",
     "datasets/toml.py",
     "evaluation/files.py",  # of figures
-    "experiments/pages/markers.py",  # pages of documentation
-    "experiments/pages/writing.py",
     "models/files.py",
     "release/release.py",  # files of a release
 }

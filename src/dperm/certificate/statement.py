@@ -35,7 +35,8 @@ FORMAT = "dperm certificate"
 _VERSION = re.compile(r"[0-9A-Za-z.+!_-]{1,64}")
 VERSION = 5
 UNITS = {"row": "one row", "person": "one person"}
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "opendp", "dp-accounting")
+LIBRARIES = ("numpy", "scipy", "scikit-learn")
+ONCE_NEEDED = ("opendp", "dp-accounting")  # files of versions that needed them have their versions too
 RELEASED = ("coefficients", "intercept", "classes", "feature_names", "row_map")  # what one digest is about
 IF_RELEASED = ("inference",)  # and what it is about where a file has it
 
@@ -237,9 +238,9 @@ def check_statement(value: object) -> dict[str, Any]:
     check_object("certificate, model", statement["model"], ("sha256", "ledger_entry"))
     if statement["model"]["ledger_entry"] is not None:
         check_citation("certificate, model, ledger_entry", statement["model"]["ledger_entry"])
-    libraries = check_object(
-        "certificate, libraries", statement["libraries"], ("python", "dperm", *LIBRARIES)
-    )
+    told = statement["libraries"]
+    more = tuple(name for name in ONCE_NEEDED if isinstance(told, dict) and name in told)
+    libraries = check_object("certificate, libraries", told, ("python", "dperm", *LIBRARIES, *more))
     if not all(_VERSION.fullmatch(told) for told in libraries.values()):
         raise InvalidInput("certificate, libraries: versions were expected.")
     guarantee, standardisation = statement["guarantee"], statement["standardisation"]
