@@ -23,9 +23,9 @@ import triton
 from benchmarks import record
 from benchmarks.timing import HEADER, Result, interleaved
 from dperm import PrivateLogisticRegression
-from dperm.engine.torch_engine import TorchEngine
-from dperm.engine.torch_fused import FusedPass
-from dperm.engine.torch_rows import TorchRows
+from dperm.engine.device.engine import TorchEngine
+from dperm.engine.device.fused import FusedPass
+from dperm.engine.device.rows import TorchRows
 from dperm.losses import Logistic
 from dperm.row_map import RowMap
 from dperm_papers.pages.cells import Table, cell

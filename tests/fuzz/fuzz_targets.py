@@ -47,7 +47,7 @@ from dperm.datasets.codebook import codebook_schema, read_codebook
 from dperm.datasets.drafts import draft_schema
 from dperm.datasets.files import column_types
 from dperm.errors import DataUnavailable, DpermError
-from dperm.ledger.chain import next_head
+from dperm.ledger.history import next_head
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.models import read_document, read_model, save_model
 from dperm.privacy.cost import Cost
@@ -432,8 +432,7 @@ class LedgerFile(Target):
         charge = {**ledger.entries()[0].to_dict(), "event": "charge", "status": "open"}
         self.events = [
             charge,
-            {"event": "cap", "dataset": "default", "epsilon": 1.5, "delta": 1e-7},
-            {"event": "unit", "dataset": "default", "unit": "person"},
+            {"event": "cap", "dataset": "default", "epsilon": 1.5, "delta": 1e-7, "unit": "row"},
             {"event": "partitions", "dataset": "default", "names": ["a", "b"], "fixed_membership": True},
             {"event": "settle", "charge": 1, "status": "void"},
         ]

@@ -20,7 +20,7 @@ class Import:
 class Module:
     name: str
     part: str
-    """The part of the whole: ``engine`` for ``dperm.engine.table``, empty for the root and its ``__main__``.
+    """The part of the whole: ``engine`` for ``dperm.engine.registry``, empty for the root and its ``__main__``.
     A package beside the first one is one part, of its own name."""
     path: Path
     tree: ast.Module = field(repr=False)

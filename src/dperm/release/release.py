@@ -21,8 +21,7 @@ from dperm.evaluation.examining import alike
 from dperm.evaluation.subject import subject_of
 from dperm.evaluation.verifying import model_facts, stated_facts
 from dperm.ledger import Ledger
-from dperm.ledger.book import SEARCH, Entry
-from dperm.ledger.chain import Anchor
+from dperm.ledger.history import SEARCH, Anchor, Entry
 from dperm.models import read_document, read_model
 from dperm.privacy import Budget
 from dperm.privacy.cost import compose

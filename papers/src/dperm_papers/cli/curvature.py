@@ -62,7 +62,7 @@ def curvature(
     from dperm.engine import open_rows
     from dperm.estimators.labels import encode_labels, encode_numbers
     from dperm.losses import resolve_loss
-    from dperm.losses.fitting import fitting_loss
+    from dperm.losses.registry import fitting_loss
     from dperm.problem import Problem
     from dperm_papers.analysis.curvature import NOT_PRIVATE, measure_curvature
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dperm.models.intervals.ends import Ends
+from dperm.models.intervals.first_order import Ends
 from dperm.render.html import Html, notebook_cell, paragraph, safe, table
 from dperm.render.numbers import TOO_NOISY, signed
 from dperm.render.text import aligned, wrapped
