@@ -15,7 +15,8 @@ from dperm.cli.app import run
 from dperm.errors import InvalidInput, Unsupported
 from dperm.models.intervals import Interval, Intervals
 from dperm.models.intervals.first_order import MOST_NOISE
-from dperm.models.intervals.table import HELP, TOO_NOISY, interval_words
+from dperm.models.intervals.table import HELP, interval_words
+from dperm.render.numbers import TOO_NOISY
 
 N = 4000
 SLOPES = np.array([2.0, -1.0, 0.0])

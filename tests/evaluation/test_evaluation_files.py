@@ -10,7 +10,7 @@ import dperm
 from dperm import Budget, Evaluation, PrivateLinearRegression, PrivateLogisticRegression
 from dperm.errors import InvalidInput
 from dperm.evaluation import read_evaluation
-from dperm.evaluation.report import evaluation_html, power
+from dperm.evaluation.report import evaluation_html
 from dperm.strict_json import digest
 
 RNG = np.random.default_rng(0)
@@ -108,13 +108,13 @@ def test_no_json_is_no_evaluation(tmp_path, content):
 
 @pytest.mark.parametrize("name", MADE)
 def test_the_section_is_one_quiet_fragment(name):
-    page = evaluation_html(MADE[name])
-    assert page == MADE[name]._repr_html_()
+    page = MADE[name]._repr_html_()
+    assert evaluation_html(MADE[name]) in page
     assert "<script" not in page
     assert "http" not in page
     assert page.count("<section") == page.count("</section>") == 1
     rules = re.findall(r"([^{}]+)\{", re.search("<style>(.*?)</style>", page, re.DOTALL)[1])
-    assert all(".dperm-evaluation" in rule or "@media" in rule for rule in rules)
+    assert all(".dperm" in rule or "@media" in rule for rule in rules)
     for tag in ("div", "table", "tr", "td", "th", "svg", "figure", "p", "h2", "h3"):
         assert len(re.findall(rf"<{tag}[ >]", page)) == page.count(f"</{tag}>"), tag
     assert "nan" not in re.sub("<style>.*?</style>", "", page, flags=re.DOTALL)
@@ -143,10 +143,3 @@ def test_figures_are_drawn(name):
     axes = MADE[name].plot()
     assert axes.get_xlabel()
     assert MADE[name].plot(axes) is axes
-
-
-@pytest.mark.parametrize(
-    ("value", "words"), [(1e-6, "10⁻⁶"), (1e-10, "10⁻¹⁰"), (2e-6, "2e-06"), (0.5, "0.5")]
-)
-def test_powers_of_ten(value, words):
-    assert power(value) == words

@@ -288,6 +288,7 @@ HOSTILE = [
     ("certificate/budget/epsilon", 10**400),
     ("certificate/assumptions", "none"),
     ("certificate/assumptions", [1]),
+    ("certificate/assumptions", ["One person contributes one row."]),
     ("certificate/mechanism/used", {"epochs": [1]}),
     ("certificate/mechanism/asked", {"name": "rsgd"}),
     ("certificate/problem/n_units", 1e6),

@@ -8,7 +8,7 @@ import click
 from rich import box
 from rich.table import Table
 
-from dperm.certificate.cautions import cautions
+from dperm.certificate.assumptions import cautions
 from dperm.cli.grammar import read_mechanism
 from dperm.cli.options import (
     check_max_rows,

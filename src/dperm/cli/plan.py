@@ -94,7 +94,7 @@ def plan(
       dperm plan --n 8000 --features 60 --target-range 0 100 --epsilon 1
       dperm plan --persons 5000 --features 40 --epsilon 0.5
     """
-    from dperm.certificate.cautions import cautions
+    from dperm.certificate.assumptions import cautions
     from dperm.planning.outlook import outlook
 
     spent = epsilon / 5 if evaluation is None else Budget(evaluation, delta).epsilon

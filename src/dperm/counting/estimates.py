@@ -27,7 +27,6 @@ LEVEL = 0.95
 Z = float(ndtri(0.5 + LEVEL / 2))
 CLEAR = 3.0
 """Standard deviations of its noise that a denominator must lie above 0; below, a ratio says nothing."""
-TOO_NOISY = "too noisy to say"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import dperm
 from dperm.certificate import statement_of, unbind
-from dperm.certificate.cautions import cautions
+from dperm.certificate.assumptions import cautions
 from dperm.certificate.released import curvature_in
 from dperm.counting.account import Account
 from dperm.engine import Rows, Table, engine_for, open_rows
@@ -35,8 +35,7 @@ from dperm.estimators._rows import (
     unquoted,
 )
 from dperm.estimators._shards import check_told, features_alone, in_shards
-from dperm.estimators._shown import model_html
-from dperm.estimators._surroundings import surroundings
+from dperm.estimators.fit_context import FitContext, fit_context
 from dperm.estimators.fit_record import FitRecord
 from dperm.estimators.persons import GroupedRows, declared_persons, grouped_rows, loss_of_persons, of_persons
 from dperm.estimators.report import PrivacyReport
@@ -50,6 +49,7 @@ from dperm.planning.checks import check_flag
 from dperm.planning.penalty import AUTO, L2, parse_l2
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
+from dperm.render.html import folded, notebook_cell
 from dperm.row_map import RowMap
 from dperm.unit import PersonLoss
 
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from dperm.schema import Schema
 
 Vector = NDArray[np.float64]
+
+SHORT = 20  # rows of a table that a notebook shows at once
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
@@ -159,7 +161,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "_record"):
             return diagram
         told = self.summary()
-        return model_html(diagram, self.privacy_, told.table(), len(told.rows))
+        shown = folded("What the model says", told.table(), opened=len(told.rows) <= SHORT)
+        return f"<div>{diagram}{notebook_cell(self.privacy_.paragraph, shown)}</div>"
 
     def save(self, path: str | os.PathLike[str], schema: Schema | None = None) -> None:
         """Write the fitted model to a JSON file; the same as ``dperm.save_model``."""
@@ -213,10 +216,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         problem, gate = plan.problem, Gate.from_random_state(self.random_state)
         if grouped is not None:
             grouped.check_plan(plan)
-        around, depth = surroundings(self)
-        around.check_persons(grouped is not None)
-        around.check_fit(self.sample_weight_bound is not None, problem.loss.outputs)
-        around.warn(depth, cautions(problem, plan.budget, plan.private))  # before anything is spent
+        context, depth = fit_context(self)
+        context.check_persons(grouped is not None)
+        context.check_fit(self.sample_weight_bound is not None, problem.loss.outputs)
+        context.warn(depth, cautions(problem, plan.budget, plan.private))  # before anything is spent
         account = Account.of_fit(self)
         told = problem.neighbours is Neighbours.REPLACE_ONE and grouped is None
         n_told = problem.n_rows if told else None
@@ -245,7 +248,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             mechanism=name_used(plan),
         )
         self.row_map_ = outcome.row_map
-        self.privacy_ = self._report(plan, outcome, gate)
+        self.privacy_ = self._report(plan, outcome, gate, context)
         self._told = None if outcome.told is None else outcome.told.tolist()
         self._curvature = curvature_in({"inference": self._told}, self.privacy_.statement)
         return self.row_map_.coefficients(outcome.weights)
@@ -317,7 +320,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return float(value)
         raise InvalidInput(f"{name} is too large for a float.")
 
-    def _report(self, plan: Plan, outcome: Outcome, gate: Gate) -> PrivacyReport:
+    def _report(self, plan: Plan, outcome: Outcome, gate: Gate, context: FitContext) -> PrivacyReport:
         reason = None
         if not plan.private:
             reason = f"mechanism {plan.mechanism.name!r} is a baseline without noise."
@@ -327,9 +330,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             reason = plan.not_certified
         elif not outcome.certified:
             reason = "the arithmetic was not the one that the plan accounts for."
-        around, _ = surroundings(self)
         statement = statement_of(
-            plan, outcome, gate.source, self._targets(plan.problem.loss), reason, around.assumptions()
+            plan, outcome, gate.source, self._targets(plan.problem.loss), reason, context.assumptions()
         )
         return PrivacyReport.of(statement)
 

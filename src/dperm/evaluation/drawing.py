@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from dperm.counting.estimates import Estimate
 from dperm.evaluation.curves import CalibrationGroup, RocPoint
 from dperm.evaluation.results import EvaluationResult
+from dperm.render.svg import Square, dot, drawing, line, polygon, polyline
 
-SIDE, LEFT, TOP, BELOW = 240.0, 40.0, 10.0, 40.0
 BAR = 120.0
+SQUARE = Square(side=240.0, left=40.0, right=14.0, below=42.0)
+TICKS = [(share, f"{share:g}") for share in (0.0, 0.5, 1.0)]
 
 
 def roc_drawing(points: list[RocPoint]) -> str:
@@ -20,33 +21,38 @@ def roc_drawing(points: list[RocPoint]) -> str:
         for point in points
         if point.false_positive_rate.known and point.true_positive_rate.known
     ]
-    middle = [(0.0, 0.0), *((_at(across), _at(up)) for across, up in known), (1.0, 1.0)]
-    middle = _rising(middle)
+    middle = _rising([(0.0, 0.0), *((_at(across), _at(up)) for across, up in known), (1.0, 1.0)])
     upper = _rising([(0.0, 0.0), *((_low(across), _high(up)) for across, up in known), (1.0, 1.0)])
     lower = _rising([(0.0, 0.0), *((_high(across), _low(up)) for across, up in known), (1.0, 1.0)])
-    band = [(0.0, 0.0), *upper, *reversed(lower)]
-    inside = (
-        f'<polygon class="band" points="{_path(band)}"/>'
-        f'<polyline class="guess" points="{_path([(0, 0), (1, 1)])}"/>'
-        f'<polyline class="own" points="{_path(middle)}"/>'
+    return SQUARE.drawing(
+        polygon("band", SQUARE.path([(0.0, 0.0), *upper, *reversed(lower)])),
+        polyline("guess", SQUARE.path([(0, 0), (1, 1)])),
+        polyline("own", SQUARE.path(middle)),
+        ticks=TICKS,
+        across="false positive rate",
+        up="true positive rate",
+        label="ROC curve with its 95 % band",
     )
-    return _frame(inside, "false positive rate", "true positive rate", "ROC curve with its 95 % band")
 
 
 def calibration_drawing(groups: list[CalibrationGroup]) -> str:
     """Each group as a level line over its range of chances, with the interval of what came true."""
-    parts = [f'<polyline class="guess" points="{_path([(0, 0), (1, 1)])}"/>']
+    parts = [polyline("guess", SQUARE.path([(0, 0), (1, 1)]))]
     for group in groups:
         if not group.observed.known:
             continue
         across, up = group.predicted, _at(group.observed)
-        parts.append(
-            f'<line class="bar" {_ends((across, _low(group.observed)), (across, _high(group.observed)))}/>'
-            f'<line class="own" {_ends((group.low, up), (group.high, up))}/>'
-            f'<circle class="dot" cx="{_x(across):.1f}" cy="{_y(up):.1f}" r="3"/>'
-        )
-    return _frame(
-        "".join(parts), "predicted chance", "share that came true", "Calibration curve with 95 % intervals"
+        parts += [
+            line("reach", SQUARE.at(across, _low(group.observed)), SQUARE.at(across, _high(group.observed))),
+            line("own", SQUARE.at(group.low, up), SQUARE.at(group.high, up)),
+            dot("dot", SQUARE.at(across, up), 3),
+        ]
+    return SQUARE.drawing(
+        *parts,
+        ticks=TICKS,
+        across="predicted chance",
+        up="share that came true",
+        label="Calibration curve with 95 % intervals",
     )
 
 
@@ -54,28 +60,18 @@ def interval_drawing(estimate: Estimate) -> str:
     """An estimate from 0 to 1 as a dot on a bar, its interval thick."""
     if not estimate.known:
         return ""
-    return (
-        f'<svg class="line" viewBox="0 0 {BAR:.0f} 14" role="img" aria-label="interval from 0 to 1">'
-        f'<line class="grid" x1="2" x2="{BAR - 2:.0f}" y1="7" y2="7"/>'
-        f'<line class="bar" x1="{_along(_low(estimate))}" x2="{_along(_high(estimate))}" y1="7" y2="7"/>'
-        f'<circle class="dot" cx="{_along(_at(estimate))}" cy="7" r="2"/></svg>'
-    )
 
+    def along(share: float) -> tuple[float, float]:
+        return 4 + (BAR - 8) * share, 7.0
 
-def _frame(inside: str, across: str, up: str, name: str) -> str:
-    """Axes from 0 to 1 around a drawing."""
-    ticks = "".join(
-        f'<line class="grid" {_ends((share, 0), (share, 1))}/><line class="grid" {_ends((0, share), (1, share))}/>'
-        f'<text x="{_x(share):.1f}" y="{TOP + SIDE + 15:.0f}" text-anchor="middle">{share:g}</text>'
-        f'<text x="{LEFT - 6:.0f}" y="{_y(share) + 4:.1f}" text-anchor="end">{share:g}</text>'
-        for share in (0.0, 0.5, 1.0)
-    )
-    middle = TOP + SIDE / 2
-    return (
-        f'<svg viewBox="0 0 {LEFT + SIDE + 14:.0f} {TOP + SIDE + BELOW:.0f}" role="img" aria-label="{name}">{ticks}'
-        f'<text class="axis" x="{LEFT + SIDE / 2:.0f}" y="{TOP + SIDE + 33:.0f}" text-anchor="middle">{across}</text>'
-        f'<text class="axis" transform="translate(12 {middle:.0f}) rotate(-90)" text-anchor="middle">{up}</text>'
-        f"{inside}</svg>"
+    return drawing(
+        BAR,
+        14,
+        line("grid", (2, 7), (BAR - 2, 7)),
+        line("reach", along(_low(estimate)), along(_high(estimate))),
+        dot("dot", along(_at(estimate)), 2),
+        label="interval from 0 to 1",
+        style="small",
     )
 
 
@@ -86,26 +82,6 @@ def _rising(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
         across, up = max(across, here), max(up, there)
         kept.append((across, up))
     return kept
-
-
-def _path(points: Iterable[tuple[float, float]]) -> str:
-    return " ".join(f"{_x(across):.1f},{_y(up):.1f}" for across, up in points)
-
-
-def _ends(first: tuple[float, float], last: tuple[float, float]) -> str:
-    return f'x1="{_x(first[0]):.1f}" y1="{_y(first[1]):.1f}" x2="{_x(last[0]):.1f}" y2="{_y(last[1]):.1f}"'
-
-
-def _x(share: float) -> float:
-    return LEFT + SIDE * share
-
-
-def _y(share: float) -> float:
-    return TOP + SIDE * (1 - share)
-
-
-def _along(share: float) -> str:
-    return f"{4 + (BAR - 8) * share:.1f}"
 
 
 def _at(estimate: Estimate) -> float:

@@ -30,6 +30,7 @@ from dperm.evaluation.verification import EVALUATION, accepted
 from dperm.ledger import Ledger
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
+from dperm.render.html import Html, notebook_cell
 from dperm.strict_json import read_file
 
 Rows = tuple[LabelledScores | PredictedTargets, Owners]
@@ -98,7 +99,7 @@ class Evaluation(EvaluationResult):
         return evaluation_text(self)
 
     def _repr_html_(self) -> str:
-        return evaluation_html(self)
+        return notebook_cell(Html(evaluation_html(self)))
 
 
 def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:

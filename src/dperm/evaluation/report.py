@@ -1,6 +1,6 @@
-"""Evaluations and mean predictions as text for a terminal of 80 columns, and as fragments of a web page.
+"""Evaluations and mean predictions as text for a terminal of 80 columns, and as parts of a web page.
 
-A fragment has styles of its own and inline drawings, and every word in it is escaped.
+A part has inline drawings, takes the styles of its page, and every word in it is escaped.
 """
 
 from __future__ import annotations
@@ -8,51 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from dperm.counting.estimates import TOO_NOISY, UNIT, Estimate
+from dperm.counting.estimates import UNIT, Estimate
 from dperm.counting.metrics import registered_metrics
 from dperm.evaluation.drawing import calibration_drawing, interval_drawing, roc_drawing
 from dperm.evaluation.groups import ALL, Mean
 from dperm.evaluation.results import EvaluationResult, MeansResult
+from dperm.render import text as render
+from dperm.render.numbers import TOO_NOISY, written
 
 WIDE_LABEL = 14
-WIDTH = 80
 MOST_CLASSES = 12
-STYLE = """
-.dperm-evaluation { --e-ink: #1c2330; --e-dim: #566072; --e-card: #ffffff; --e-line: #d9dde4; --e-own: #2457c5;
-  --e-bad: #b3261e; color: var(--e-ink); }
-@media (prefers-color-scheme: dark) { .dperm-evaluation { --e-ink: #e7eaf0; --e-dim: #9aa4b5; --e-card: #1a1f28;
-  --e-line: #323a47; --e-own: #7ea6ff; --e-bad: #ff8a80; } }
-.dperm-evaluation .e-dim { color: var(--e-dim); }
-.dperm-evaluation .e-local { border: 2px solid var(--e-bad); border-radius: 8px; padding: 10px 14px;
-  color: var(--e-bad); font-weight: 600; }
-.dperm-evaluation .e-wide { overflow-x: auto; }
-.dperm-evaluation table { border-collapse: collapse; font-size: .93rem; margin: 8px 0; }
-.dperm-evaluation th, .dperm-evaluation td { text-align: left; padding: 5px 16px 5px 0; min-width: 0;
-  border-bottom: 1px solid var(--e-line); vertical-align: middle; }
-.dperm-evaluation th { font-weight: 600; color: var(--e-dim); }
-.dperm-evaluation .e-n { font-variant-numeric: tabular-nums; white-space: nowrap; }
-.dperm-evaluation .e-cells td { position: relative; padding: 6px 14px 6px 10px; }
-.dperm-evaluation .e-cells td i { position: absolute; inset: 2px; background: var(--e-own); border-radius: 4px; }
-.dperm-evaluation .e-cells td span { position: relative; }
-.dperm-evaluation .e-plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(250px, 1fr)); gap: 16px;
-  max-width: 720px; margin: 14px 0; }
-.dperm-evaluation figure { margin: 0; background: var(--e-card); border: 1px solid var(--e-line); border-radius: 8px;
-  padding: 12px; break-inside: avoid; max-width: 360px; }
-.dperm-evaluation figcaption { font-size: .9rem; color: var(--e-dim); }
-.dperm-evaluation svg { width: 100%; height: auto; display: block; }
-.dperm-evaluation svg.line { width: 120px; }
-.dperm-evaluation svg text { fill: var(--e-dim); font-size: 11.5px; }
-.dperm-evaluation svg .axis { fill: var(--e-ink); font-size: 12.5px; }
-.dperm-evaluation .grid { stroke: var(--e-line); stroke-width: 1; }
-.dperm-evaluation .own { fill: none; stroke: var(--e-own); stroke-width: 2.2; }
-.dperm-evaluation .bar { stroke: var(--e-own); stroke-width: 6; stroke-opacity: .35; fill: none; }
-.dperm-evaluation .band { fill: var(--e-own); fill-opacity: .2; }
-.dperm-evaluation .dot { fill: var(--e-own); }
-.dperm-evaluation .guess { fill: none; stroke: var(--e-dim); stroke-width: 1.2; stroke-dasharray: 2 4; }
-@media (max-width: 520px) { .dperm-evaluation .e-line { display: none; }
-  .dperm-evaluation th, .dperm-evaluation td { padding-right: 8px; font-size: .85rem; }
-  .dperm-evaluation .e-n .e-dim { display: block; } }
-"""
 
 
 def evaluation_text(found: EvaluationResult) -> str:
@@ -94,14 +59,6 @@ def rows_in_words(found: EvaluationResult) -> str:
     return f"about {round(count.estimate, -1):,.0f} {units} (their number is private, ±{count.noise:,.0f})"
 
 
-def power(value: float) -> str:
-    """A number, as a power of ten where it is one."""
-    digits, _, exponent = f"{value:.15e}".partition("e")
-    if value >= 0.01 or float(digits) != 1:
-        return f"{value:g}"
-    return "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
 def shown(estimate: Estimate) -> str:
     return TOO_NOISY if estimate.estimate is None else number(estimate.estimate, estimate)
 
@@ -141,7 +98,7 @@ def _confusion(found: EvaluationResult) -> str:
     head = (f"true, % of {found.unit}s", *(f"predicted {label}" for label in labels))
     cells = ((label, *map(_share, line)) for label, line in zip(labels, found.confusion, strict=True))
     shares = table([head, *cells])
-    if len(shares.partition("\n")[0]) > WIDTH:
+    if len(shares.partition("\n")[0]) > render.WIDTH:
         lines: list[Sequence[str]] = [("class", "recall", "95 % interval", "precision", "95 % interval")]
         for label, line in zip(labels, found.rates, strict=True):
             recall, precision = line["recall"], line["precision"]
@@ -157,14 +114,11 @@ def _share(estimate: Estimate) -> str:
 
 
 def cut(label: str) -> str:
-    return label if len(label) <= WIDE_LABEL else label[: WIDE_LABEL - 1] + "…"
+    return render.cut(label, WIDE_LABEL)
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return "\n".join(render.aligned(rows))
 
 
 def evaluation_html(found: EvaluationResult) -> str:
@@ -175,16 +129,16 @@ def evaluation_html(found: EvaluationResult) -> str:
         _metrics_html(found),
         _curves_html(found),
         _confusion_html(found),
-        *(f"<p class=e-dim>{escape(note)}</p>" for note in found.notes if not found.local),
+        *(f"<p class=dim>{escape(note)}</p>" for note in found.notes if not found.local),
     ]
-    return f"<section class=dperm-evaluation><style>{STYLE}</style>{''.join(parts)}</section>"
+    return f"<section>{''.join(parts)}</section>"
 
 
 def _head_html(found: EvaluationResult) -> str:
     rows = escape(rows_in_words(found))
     if found.local:
         return (
-            f"<p class=e-local>NOT PRIVATE: exact figures on {rows}, for the owner of the data alone. "
+            f"<p class=alarm>NOT PRIVATE: exact figures on {rows}, for the owner of the data alone. "
             "This page must not be published.</p>"
         )
     return _guarantee_html(
@@ -198,12 +152,12 @@ def _head_html(found: EvaluationResult) -> str:
 def _guarantee_html(found: EvaluationResult | MeansResult, measured: str, intervals: str) -> str:
     """The guarantee, what was ``measured`` by it, and what the ``intervals`` are for."""
     assert found.budget is not None
-    stated = f"ε\u00a0=\u00a0{found.budget['epsilon']:g}, δ\u00a0=\u00a0{power(found.budget['delta'])}"
+    stated = f"ε\u00a0=\u00a0{found.budget['epsilon']:g}, δ\u00a0=\u00a0{written(found.budget['delta'])}"
     stated += f", {escape(str(found.neighbours))} neighbours"
     sure = f"Differentially private for {found.protected}: {stated}"
     if not found.private:
         sure = f"NOT PRIVATE: the noise was seeded. Else {stated}"
-    kind = "e-dim" if found.private else "e-local"
+    kind = "dim" if found.private else "alarm"
     charge = "" if found.ledger_entry is None else f"<br>Paid by <code>{escape(found.ledger_entry)}</code>."
     return f"<p class={kind}>{sure}. {measured}{intervals}{charge}</p>"
 
@@ -211,14 +165,14 @@ def _guarantee_html(found: EvaluationResult | MeansResult, measured: str, interv
 def _metrics_html(found: EvaluationResult) -> str:
     noise, known = "" if found.local else "<th>of which noise</th>", registered_metrics()
     lines = "".join(
-        f"<tr><td>{escape(found.title(name))}</td><td class=e-n>{shown(estimate)}</td>"
-        f"<td class=e-n>{interval(estimate)}</td>{'' if found.local else f'<td class=e-n>{noise_part(estimate)}</td>'}"
-        f"<td class=e-line>{interval_drawing(estimate) if known[name].share else ''}</td></tr>"
+        f"<tr><td>{escape(found.title(name))}</td><td class=l>{shown(estimate)}</td>"
+        f"<td class=l>{interval(estimate)}</td>{'' if found.local else f'<td class=l>{noise_part(estimate)}</td>'}"
+        f"<td class=drawn>{interval_drawing(estimate) if known[name].share else ''}</td></tr>"
         for name, estimate in found.metrics.items()
     )
     return (
-        "<div class=e-wide><table><thead><tr><th>metric</th><th>estimate</th><th>95 % interval</th>"
-        f"{noise}<th class=e-line></th></tr></thead><tbody>{lines}</tbody></table></div>"
+        "<div class=wide><table><thead><tr><th>metric</th><th>estimate</th><th>95 % interval</th>"
+        f"{noise}<th class=drawn></th></tr></thead><tbody>{lines}</tbody></table></div>"
     )
 
 
@@ -230,7 +184,7 @@ def _curves_html(found: EvaluationResult) -> str:
         of = f"of {found.classes[1]}" if found.task == "binary" else "of the predicted class"
         drawn.append((f"Calibration {of}, with 95 % intervals", calibration_drawing(found.calibration)))
     plots = "".join(f"<figure><figcaption>{escape(title)}</figcaption>{svg}</figure>" for title, svg in drawn)
-    return f"<div class=e-plots>{plots}</div>" if plots else ""
+    return f'<div class="plots curves">{plots}</div>' if plots else ""
 
 
 def _confusion_html(found: EvaluationResult) -> str:
@@ -238,12 +192,12 @@ def _confusion_html(found: EvaluationResult) -> str:
         return ""
     rates = "".join(
         f"<tr><td>{escape(str(label))}</td>"
-        + "".join(f"<td class=e-n>{_rate(line[name])}</td>" for name in ("recall", "precision"))
+        + "".join(f"<td class=l>{_rate(line[name])}</td>" for name in ("recall", "precision"))
         + "</tr>"
         for label, line in zip(found.classes, found.rates, strict=True)
     )
     table = (
-        "<div class=e-wide><table><thead><tr><th>class</th><th>recall</th><th>precision</th></tr></thead>"
+        "<div class=wide><table><thead><tr><th>class</th><th>recall</th><th>precision</th></tr></thead>"
         f"<tbody>{rates}</tbody></table></div>"
     )
     if len(found.classes) > MOST_CLASSES:
@@ -255,21 +209,21 @@ def _confusion_html(found: EvaluationResult) -> str:
         for label, line in zip(found.classes, found.confusion, strict=True)
     )
     return (
-        f"<h3>Confusion matrix, in % of the {found.unit}s</h3><div class=e-wide><table class=e-cells><thead><tr>"
+        f"<h3>Confusion matrix, in % of the {found.unit}s</h3><div class=wide><table class=cells><thead><tr>"
         f"<th>true</th>{head}</tr></thead><tbody>{lines}</tbody></table></div><h3>By class, in %</h3>{table}"
     )
 
 
 def _cell(estimate: Estimate, largest: float) -> str:
     share = (estimate.estimate or 0.0) / (largest or 1.0)
-    return f'<td class=e-n><i style="opacity:{0.3 * share:.3f}"></i><span>{_rate(estimate)}</span></td>'
+    return f'<td class=l><i style="opacity:{0.3 * share:.3f}"></i><span>{_rate(estimate)}</span></td>'
 
 
 def _rate(estimate: Estimate) -> str:
     if estimate.estimate is None or estimate.low is None or estimate.high is None:
         return TOO_NOISY
     low, high = 100 * estimate.low, 100 * estimate.high
-    return f"{100 * estimate.estimate:.1f} <span class=e-dim>({low:.1f} to {high:.1f})</span>"
+    return f"{100 * estimate.estimate:.1f} <span class=dim>({low:.1f} to {high:.1f})</span>"
 
 
 def means_text(found: MeansResult) -> str:
@@ -315,9 +269,9 @@ def means_html(found: MeansResult) -> str:
             f"{found.unit}s and the noise; that of these {found.unit}s alone counts the noise.",
         ),
         _means_table(found),
-        *(f"<p class=e-dim>{escape(note)}</p>" for note in found.notes),
+        *(f"<p class=dim>{escape(note)}</p>" for note in found.notes),
     ]
-    return f"<section class=dperm-evaluation><style>{STYLE}</style>{''.join(parts)}</section>"
+    return f"<section>{''.join(parts)}</section>"
 
 
 def _means_table(found: MeansResult) -> str:
@@ -326,13 +280,13 @@ def _means_table(found: MeansResult) -> str:
     lines = "".join(
         f"<tr><td>{escape(name)}</td>"
         + "".join(
-            f"<td class=e-n>{cell}</td>"
+            f"<td class=l>{cell}</td>"
             for cell in (rows_in_group(one.rows), shown(one.mean), interval(one.mean), interval(one.here))
         )
-        + f"<td class=e-line>{interval_drawing(one.mean) if drawn else ''}</td></tr>"
+        + f"<td class=drawn>{interval_drawing(one.mean) if drawn else ''}</td></tr>"
         for name, one in named(found)
     )
     return (
-        f"<div class=e-wide><table><thead><tr>{head}<th class=e-line></th></tr></thead>"
+        f"<div class=wide><table><thead><tr>{head}<th class=drawn></th></tr></thead>"
         f"<tbody>{lines}</tbody></table></div>"
     )

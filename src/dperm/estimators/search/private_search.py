@@ -18,9 +18,9 @@ from dperm.counting.account import Account
 from dperm.counting.query import check_count
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._rows import check_shape, checked_rows, unquoted
-from dperm.estimators._surroundings import surroundings
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.classifier import PrivateClassifier
+from dperm.estimators.fit_context import fit_context
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.persons import GroupedRows, grouped_rows
@@ -359,10 +359,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self._store(model, params, score, report, entry)
 
     def _account(self, plan: Plan, task: Task, whole: Budget) -> Account:
-        """Who is charged, after warnings of what surrounds the search and of its public facts."""
-        around, depth = surroundings(self)
-        around.check_persons(task.by_person)
-        around.warn(depth, search_cautions(plan, task, whole))
+        """Who is charged, after warnings of the context of the search and of its public facts."""
+        context, depth = fit_context(self)
+        context.check_persons(task.by_person)
+        context.warn(depth, search_cautions(plan, task, whole))
         return Account.of_fit(self)
 
     def _store(

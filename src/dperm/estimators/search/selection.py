@@ -13,6 +13,7 @@ from sklearn.base import clone
 from dperm.errors import InvalidInput, NotCertified
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.classifier import PrivateClassifier
+from dperm.estimators.fit_context import fit_context
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.persons import GroupedRows
 from dperm.estimators.search.candidates import Candidate, Task
@@ -109,7 +110,7 @@ def constant_model(candidate: Candidate, task: Task, entropy: Source) -> Private
     model.n_features_in_ = task.n_features
     model.row_map_ = problem.row_map if standardisation is None else standardisation.map_of_nothing()
     nothing = Outcome(weights=np.zeros(problem.dimension), records=(), certified=True, row_map=model.row_map_)
-    model.privacy_ = model._report(candidate.plan, nothing, Gate(entropy))
+    model.privacy_ = model._report(candidate.plan, nothing, Gate(entropy), fit_context(model)[0])
     return model
 
 

@@ -83,7 +83,7 @@ def confidence_intervals(
     keep = len(told) if contrast is not None or estimator.row_map_.intercept else len(names)
     return Intervals(
         title=type(estimator).__name__,
-        privacy=str(estimator.privacy_).splitlines()[0],
+        privacy=estimator.privacy_.headline,
         level=float(level),
         noise_level=known.equation.noise_level,
         rows=tuple(Interval.of(found, place, name) for place, name in enumerate(told[:keep])),

@@ -1,12 +1,14 @@
-"""The order of questions of NIST SP 800-226, from the guarantee at the top to the data at the base."""
+"""The questions of NIST SP 800-226, from the guarantee at the top to the data at the base; and the glossary."""
 
 from __future__ import annotations
 
-from dperm.certificate.numerals import written
-from dperm.release.html import Html, facts, paragraph, safe, section
-from dperm.release.judged import is_private
-from dperm.release.release import Release
+from collections.abc import Mapping
+
+from dperm.release.release import Release, is_private
+from dperm.release.sections import ask
 from dperm.release.words import guarantee_words, mechanism_words, unit_words
+from dperm.render.html import Html, facts, paragraph, safe, section
+from dperm.render.numbers import written
 
 Line = tuple[str, str]
 Level = tuple[str, str, list[Line]]
@@ -15,7 +17,7 @@ Level = tuple[str, str, list[Line]]
 def _ask(release: Release, key: str, question: str) -> Html:
     """What the deployment file says, or the question to put to its author."""
     told = release.deployment.text(key)
-    return safe(told) if told else Html(f'<span class="blank">ask: {safe(question)}</span>')
+    return safe(told) if told else ask(question)
 
 
 def levels(release: Release) -> list[Level]:
@@ -42,7 +44,7 @@ def _unit(release: Release) -> Html:
         return safe(unit_words(release))
     most = release.deployment.most_rows_per_person
     person = (
-        Html('<span class="blank">ask: how many rows can one person have?</span>')
+        ask("how many rows can one person have?")
         if most is None
         else f"a person has at most {most:,} row{'' if most == 1 else 's'}"
     )
@@ -76,9 +78,7 @@ def _middle(release: Release) -> list[Line]:
 
 def _utility(release: Release) -> Html:
     if release.evaluation is None:
-        return Html(
-            '<span class="blank">ask: how good is the model, and is it worse for small groups of people?</span>'
-        )
+        return ask("how good is the model, and is it worse for small groups of people?")
     how = (
         "evaluated privately"
         if is_private(release.evaluation)
@@ -126,3 +126,60 @@ def pyramid(release: Release) -> Html:
         ),
         Html(f'<div class="pyramid">{body}</div>'),
     )
+
+
+_OF_ROWS = {
+    "promise": "whatever one row says, every result is nearly as likely as with another row in its place",
+    "count": "rows",
+    "unit": "one row, not one person, unless a person has one row",
+    "either": "rows",
+}
+_OF_PERSONS = {
+    "promise": "whatever all rows of one person say, every result is nearly as likely as with another person in their "
+    "place",
+    "count": "number of persons",
+    "unit": "one person, with all rows that carry their id",
+    "either": "persons",
+}
+
+
+def terms(of: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return (
+        (
+            "Differential privacy",
+            f"A promise about a computation: {of['promise']}. It holds whatever else is known, now or later.",
+        ),
+        (
+            "ε (epsilon)",
+            Html(
+                "How nearly: likelihoods differ by a factor of at most e<sup>ε</sup>. Smaller is more private."
+            ),
+        ),
+        (
+            "δ (delta)",
+            "The chance, at most, with which even that factor may fail. It should be far below one over the "
+            f"{of['count']}.",
+        ),
+        ("Unit of privacy", f"What two tables may differ in: here {of['unit']}."),
+        ("Noise", "Random numbers added before anything is released; their size is what ε and δ ask for."),
+        (
+            "Budget, ledger, cap",
+            "Releases about the same people add up. A ledger counts them and stops at the cap.",
+        ),
+        ("Post-processing", "Whatever is computed from a release alone. It cannot weaken the promise."),
+        ("Central model", "One trusted curator holds the rows and adds the noise."),
+        (
+            "Right and wrong accusations",
+            f"Of someone who claims to know which of two {of['either']} was in the table: true and false positive "
+            "rate.",
+        ),
+        ("Digest", "A fingerprint of a file or text: change a letter, and it is another."),
+    )
+
+
+def glossary(release: Release) -> Html:
+    """Nothing on a page that has no guarantee to explain."""
+    if release.verdict.guarantee is None:
+        return Html("")
+    of = _OF_PERSONS if release.unit == "person" else _OF_ROWS
+    return section("Glossary", facts(terms(of), "facts long"))

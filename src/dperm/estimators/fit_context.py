@@ -1,4 +1,4 @@
-"""What stands around an estimator while it is being fitted: the pipeline, the search or the ensemble that called it.
+"""The context of a fit: the pipeline, the search or the ensemble that called it.
 
 An estimator is not told who calls ``fit``, so the callers on the stack are looked through: scikit-learn's ``Pipeline``
 and ``TransformedTargetRegressor`` for steps that learned from the rows, its searches, and every other estimator, which
@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from dperm.certificate.cautions import Caution
-from dperm.certificate.statement import FEATURES_ASSUMED, SETTINGS_ASSUMED
+from dperm.certificate.assumptions import BLIND, Assumption, Code
 from dperm.errors import InvalidInput, PrivacyWarning, Unsupported
 from dperm.estimators.encoder import PublicEncoder
 from dperm.estimators.pipeline_check import (
@@ -32,14 +31,10 @@ from dperm.estimators.pipeline_check import (
 
 _EVALUATION = "sklearn.model_selection._validation"  # cross-validation and its like: no model is kept
 _LIBRARIES = {"dperm", "sklearn", "joblib", "imblearn"}
-_FOLD = (
-    "NOT MET: this model was fitted for one part of a cross-validation, of which every part spends its budget anew "
-    "and no score is private; the guarantee covers this one fit only."
-)
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class FitContext:
     """What learned from the rows beside the private fit, as far as the callers tell.
 
     Attributes
@@ -48,7 +43,7 @@ class Surroundings:
         Steps before the model.
     search : str or None
         The search that chose the settings.
-    on_trust : tuple of str
+    on_trust : tuple of Assumption
         What was taken on trust of steps before the model.
     inside : tuple of Finding
         Estimators that fit the model as one of several, or learn something of their own around it.
@@ -69,7 +64,7 @@ class Surroundings:
 
     learned: tuple[Finding, ...] = ()
     search: str | None = None
-    on_trust: tuple[str, ...] = ()
+    on_trust: tuple[Assumption, ...] = ()
     inside: tuple[Finding, ...] = ()
     fold: bool = False
     worker: str | None = None
@@ -100,36 +95,27 @@ class Surroundings:
                 "model itself, in a pipeline as STEP__groups=ids."
             )
 
-    def assumptions(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[Assumption, ...]:
         """What the report may say of settings, features and other fits."""
-        settings = SETTINGS_ASSUMED
+        settings, features = BLIND
         if self.search is not None:
-            settings = f"NOT MET: {self.search} chose settings from the rows; the guarantee does not cover the choice."
-        features = FEATURES_ASSUMED
+            settings = Assumption.of(Code.UNCOUNTED_SEARCH, search=self.search)
         if self.learned:
             steps = "; ".join(f"{finding.where} learned {finding.learns}" for finding in self.learned)
-            features = (
-                "NOT MET: steps before this model learned from the rows, so the guarantee covers this last step "
-                f"only: {steps}."
-            )
+            features = Assumption.of(Code.LEARNED_STEPS, steps=steps)
         return settings, features, *self.on_trust, *self._other_fits()
 
-    def _other_fits(self) -> Iterator[str]:
+    def _other_fits(self) -> Iterator[Assumption]:
         for finding in self.inside:
-            yield (
-                f"NOT MET: this model was fitted inside {finding.kind}, which learns {finding.learns}; the guarantee "
-                "covers this one fit only."
-            )
+            yield Assumption.of(Code.INSIDE, kind=finding.kind, learns=finding.learns)
         if self.fold:
-            yield _FOLD
-        if self.worker is not None:
-            by = f", by {self.worker}," if self.worker else ""
-            yield (
-                f"NOT MET: this model was fitted in a parallel worker{by} whose caller cannot be seen; the guarantee "
-                "covers this one fit only."
-            )
+            yield Assumption(Code.FOLD)
+        if self.worker:
+            yield Assumption.of(Code.WORKER_CALLED, caller=self.worker)
+        elif self.worker is not None:
+            yield Assumption(Code.WORKER)
 
-    def warn(self, depth: int, cautions: Sequence[Caution] = ()) -> None:
+    def warn(self, depth: int, cautions: Sequence[Assumption] = ()) -> None:
         """Tell the user; ``depth`` is the number of frames between the caller and the user's line."""
         if self.announced:
             return
@@ -152,13 +138,13 @@ class Surroundings:
                 stacklevel=depth + 2,
             )
         for caution in cautions:
-            warnings.warn(caution.text, caution.kind, stacklevel=depth + 2)
+            warnings.warn(caution.text, caution.warning, stacklevel=depth + 2)
 
 
-def surroundings(estimator: Any) -> tuple[Surroundings, int]:
+def fit_context(estimator: Any) -> tuple[FitContext, int]:
     """What is on the stack around ``estimator.fit``, and how many frames away the user's own line is."""
     learned: list[Finding] = []
-    trusted: list[str] = []
+    trusted: list[Assumption] = []
     around: list[Finding] = []
     search, worker, last, fold, announced = None, None, "", False, False
     of_persons, boosting, binary = None, None, False
@@ -198,7 +184,7 @@ def surroundings(estimator: Any) -> tuple[Surroundings, int]:
             if _given_groups(frame):
                 of_persons = f"{type(owner).__name__} gives groups to its splitter alone"
         inside.append(owner)
-    seen = Surroundings(
+    seen = FitContext(
         learned=tuple(learned),
         search=search,
         on_trust=tuple(trusted),
@@ -226,7 +212,7 @@ def _given_groups(frame: FrameType) -> bool:
 
 
 def _callers() -> Iterator[FrameType]:
-    """Frames from the caller of ``surroundings`` outwards."""
+    """Frames from the caller of ``fit_context`` outwards."""
     frame = inspect.currentframe()
     frame = frame and frame.f_back and frame.f_back.f_back
     while frame is not None:
@@ -247,7 +233,5 @@ def _place(steps: list[tuple[str, Any]], inside: list[Any]) -> int:
     return len(steps) - 1
 
 
-def _trust(where: str, kind: str) -> str:
-    if kind == "FrozenEstimator":
-        return f"The frozen step {where} was fitted on public rows."
-    return f"The function of step {where} works row by row."
+def _trust(step: str, kind: str) -> Assumption:
+    return Assumption.of(Code.FROZEN_STEP if kind == "FrozenEstimator" else Code.FUNCTION_STEP, step=step)

@@ -2,6 +2,9 @@
 
 import math
 
+TOO_NOISY = "too noisy to say"
+"""In place of a number of which the noise leaves nothing."""
+
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PLAIN = (1e-3, 1e6)
 
@@ -25,3 +28,13 @@ def one_in(chance: float) -> str:
             times = f"{many / size:.3g}"
             return f"one in {'a' if times == '1' else times} {name}"
     return f"one in {many:,.0f}" if many < 1e6 else f"one in {written(many, 3)}"
+
+
+def short(value: object) -> str:
+    """Six digits of a float, and anything else as it is."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def signed(value: float) -> str:
+    """Three digits that count, with a sign."""
+    return f"{value:+.3g}"
