@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.privacy.profile import GaussianProfile
@@ -48,6 +49,7 @@ def calibrate(profile_of_scale: Callable[[float], GaussianProfile], budget: Prom
     return scale
 
 
+@lru_cache(maxsize=256)
 def gaussian_mu(budget: Promise) -> float:
     """Largest mu, to a relative 1e-10, of which one Gaussian release meets the budget.
 

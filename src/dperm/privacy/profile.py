@@ -65,13 +65,12 @@ class GaussianProfile:
             raise InvalidInput(
                 f"mu must have {probability.size} rows and at least one column; got {mu.shape}."
             )
-        if not (probability.min() >= 0 and abs(probability.sum() - 1) <= 1e-9):
-            raise InvalidInput(
-                f"probability must be at least 0 and sum to 1; it sums to {probability.sum():.12g}."
-            )
+        whole = probability.sum()
+        if not (probability.min() >= 0 and abs(whole - 1) <= 1e-9):
+            raise InvalidInput(f"probability must be at least 0 and sum to 1; it sums to {whole:.12g}.")
         if not (offset.min() >= 0 and np.isfinite(offset).all() and mu.min() >= 0):
             raise InvalidInput("offset must be finite, and offset and mu at least 0 and not NaN.")
-        probability /= min(1.0, probability.sum())  # never weigh less than the whole
+        probability /= min(1.0, whole)  # never weigh less than the whole
         for name, value in (("probability", probability), ("offset", offset), ("mu", mu)):
             value.flags.writeable = False
             object.__setattr__(self, name, value)
@@ -102,12 +101,7 @@ class GaussianProfile:
 
         Every vertex becomes the root of the sum of squares, zero vertices included.
         """
-        if not mu >= 0:
-            raise InvalidInput(f"mu must be at least 0; got {mu!r}.")
-        if mu == 0:
-            return self
-        # hypot is off by less than one step between floats, so the next float is an upper bound.
-        return GaussianProfile(self.probability, self.offset, np.nextafter(np.hypot(self.mu, mu), np.inf))
+        return self if mu == 0 else GaussianProfile(self.probability, self.offset, compose_mu(self.mu, mu))
 
     def log_delta(self, epsilon: float) -> float:
         """Natural logarithm of ``delta(epsilon)``; exact where delta itself would underflow."""
@@ -147,6 +141,14 @@ class GaussianProfile:
             return smallest_safe(lambda epsilon: self.log_delta(epsilon) - target, start=1.0)
         except NotCertified:
             return math.inf
+
+
+def compose_mu(vertices: FloatArray, mu: float) -> FloatArray:
+    """The parameters of all vertices after one more Gaussian release, rounded up."""
+    if not mu >= 0:
+        raise InvalidInput(f"mu must be at least 0; got {mu!r}.")
+    # hypot is off by less than one step between floats, so the next float is an upper bound.
+    return vertices if mu == 0 else np.nextafter(np.hypot(vertices, mu), np.inf)
 
 
 def log_gaussian_delta(epsilon: FloatArray, mu: FloatArray) -> FloatArray:

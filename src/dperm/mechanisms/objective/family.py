@@ -17,8 +17,8 @@ from dperm.mechanisms.minimiser import ATTAINABLE, check_condition, minimise_sur
 from dperm.mechanisms.objective.l2_rule import l2_of_noise
 from dperm.mechanisms.objective.profile import (
     NOISE_REACH,
+    objective_profile,
     output_sensitivity,
-    perturbed_profile,
     strength,
 )
 from dperm.mechanisms.weight_noise import WeightNoise, in_objective
@@ -124,7 +124,7 @@ class ObjectiveMechanism(Mechanism):
         limit, residual = gradient_limits(used, length, self._tolerance(problem))
         moved = output_sensitivity(used, scale, residual)
         spread = padded(moved, used.dimension, grid_exponent(moved, used.dimension)) / mu_out
-        profile = perturbed_profile(used, scale, mu_out, mu_spent)
+        profile = objective_profile(used, scale, mu_out, mu_spent)
         if profile.delta(budget.epsilon) > budget.delta and not_certified is None:
             tight = self.accounting == "tight"
             not_certified = (
