@@ -13,7 +13,7 @@ from dperm.experiments.pages.files import Results
 from dperm.experiments.pages.reports import tables_of
 from dperm.experiments.pages.runs import Run
 from dperm.experiments.reproduce.expected import ITEMS, Fit
-from dperm.planning.expectation import constants, study_rows
+from dperm.planning.outlook import constants, study_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = "src/dperm/planning/data"

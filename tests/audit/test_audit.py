@@ -27,10 +27,9 @@ from dperm.audit.examination import (
     check_control,
     noise_differs_between_processes,
 )
-from dperm.audit.figure import draw_audit
 from dperm.audit.noise_check import check_noise, signs_agree
 from dperm.audit.replay import replay_all
-from dperm.audit.results import BROKEN, INCONCLUSIVE, STANDS, ControlResult
+from dperm.audit.results import BROKEN, INCONCLUSIVE, STANDS, ControlResult, draw_audit
 from dperm.audit.worst_cases import LINEAR, attacks_on, audited_names
 from dperm.cli.audit import audit as command
 from dperm.engine import Rows
@@ -300,7 +299,7 @@ def result_of(control: str, faults: tuple[str, ...], ratio: float | None) -> Con
 
 def test_a_bar_that_is_far_too_long_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken: list[int] = []
-    monkeypatch.setattr("dperm.audit.figure._break", lambda axes, place: broken.append(place))
+    monkeypatch.setattr("dperm.audit.results._break", lambda axes, place: broken.append(place))
     draw_audit([], [result_of("a", ("x",), 700.0), result_of("b", ("x",), 1.4)], tmp_path / "audit.png")
     assert broken == [0]
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from dperm.audit.controls import CONTROLS, Control
 from dperm.audit.neighbours import pairs
-from dperm.audit.replay import ReplayReport, replay
-from dperm.audit.replay_checks import CHECKS
+from dperm.audit.replay import CHECKS, ReplayReport, replay
 from dperm.engine import Rows
 from dperm.mechanisms import Job, Mechanism, Outcome, OutputGD, Plan, mechanism_names
 from dperm.privacy import Gate

@@ -12,8 +12,7 @@ from dperm.audit.neighbours import BEYOND, Pair, cancelling_pair, extreme_labels
 from dperm.audit.price_check import has_second_route
 from dperm.audit.replay import replay, replay_all, require_replay
 from dperm.audit.replay_cases import replay_cases
-from dperm.audit.watch import Watch
-from dperm.audit.watched_source import WatchedEntropy
+from dperm.audit.watch import Watch, WatchedEntropy
 from dperm.errors import NotCertified
 from dperm.losses import ClippedSquared, Linear, Logistic, Softmax, Weighted, example_losses
 from dperm.mechanisms import (
@@ -37,8 +36,7 @@ from dperm.mechanisms import (
 )
 from dperm.mechanisms.standardising import MEAN, MOMENTS
 from dperm.neighbours import Neighbours
-from dperm.planning.gaussian import gaussian_noise, price_of
-from dperm.planning.pricing import mu_left
+from dperm.planning.pricing import gaussian_noise, mu_left, price_of
 from dperm.planning.sensitivity import sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise, add_noise
 from dperm.problem import Problem

@@ -13,7 +13,7 @@ from dperm.certificate.routes.inference import CONSTANT, LONGEST, RAMP, inferenc
 from dperm.certificate.statement import model_digest
 from dperm.certificate.verdict import FORMULA, SECOND
 from dperm.errors import InvalidInput
-from dperm.mechanisms import inference, information, mechanism_names, resolve
+from dperm.mechanisms import inference, mechanism_names, resolve
 from dperm.models.building import build
 from dperm.models.form import checked
 
@@ -134,7 +134,7 @@ def test_the_two_routes_are_about_the_same_mechanisms_and_constants():
     offering = {name for name in mechanism_names() if resolve(name).no_intervals is None}
     assert offering == {*INFERRING, "auto"}
     assert (inference.CURVATURE, inference.SQUARES) == TOLD
-    assert (inference.LONGEST, inference.CONSTANT, information.RAMP) == (LONGEST, CONSTANT, RAMP)
+    assert (inference.LONGEST, inference.CONSTANT, inference.RAMP) == (LONGEST, CONSTANT, RAMP)
 
 
 @each_case

@@ -10,7 +10,7 @@ from kind_coded import LAYOUT, native, table
 import dperm.audit.replay as replays
 from dperm.arithmetic import FLOAT64
 from dperm.audit.neighbours import Pair
-from dperm.audit.watched_rows import WatchedTable
+from dperm.audit.watch import WatchedTable
 from dperm.codes import CodedTable, CodeLayout, Levels, Number
 from dperm.datasets import load_adult
 from dperm.engine import Table, engine_for

@@ -9,9 +9,10 @@ import pytest
 from scipy.special import comb
 
 from dperm import Budget, PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
+from dperm.audit import evaluation as audit
+from dperm.audit.evaluation import worst_cases
 from dperm.audit.gates import SilentGate
-from dperm.evaluation import audit, call, evaluate
-from dperm.evaluation.audit import worst_cases
+from dperm.evaluation import call, evaluate
 from dperm.evaluation.classifying import class_design
 from dperm.evaluation.design import STEP, Design, Histogram, Shares
 from dperm.evaluation.regressing import FINE, WEIGHTS, Moments, regression_design

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from dperm.audit.broken import NormalisedGradient
-from dperm.audit.controls import CONTROLS
+from dperm.audit.controls import CONTROLS, NormalisedGradient
 from dperm.experiments.reproduce import claims, rsgd
 from dperm.experiments.reproduce.claims_code import (
     CANDIDATES,
@@ -36,7 +35,7 @@ from dperm.mechanisms import NSGD, RSGDAR, resolve
 from dperm.neighbours import Neighbours
 from dperm.planning.schedule import branch_sensitivities
 from dperm.privacy import Budget, GaussianNoise, GaussianProfile
-from dperm.privacy.printed import gaussian_steps_epsilon, yu_gd_noise
+from dperm.privacy.textbook import gaussian_steps_epsilon, yu_gd_noise
 
 KEPT = {  # the slack of the printed noise pays for the mistake
     "RSGD-AR: rows never permuted",

@@ -10,7 +10,7 @@ import plan_constants
 from dperm.cli.app import run
 from dperm.experiments.reproduce import development, expected
 from dperm.experiments.reproduce.expected_runs import Design, number_instead
-from dperm.planning.expectation import LossCurve
+from dperm.planning.outlook import LossCurve
 
 NAMES = ("one", "two", "three", "four")
 N = 600

@@ -21,7 +21,7 @@ from dperm.experiments.reproduce import bounds_curves as bounds
 from dperm.experiments.reproduce.curvature_table2 import is_close
 from dperm.experiments.reproduce.published import REPORT_CONSTANTS, REPORT_TABLES, TEST_POINTS, YU_TABLE2
 from dperm.experiments.reproduce.regression_sets import MAXIMUM, RANGE, RegressionSet, load
-from dperm.privacy.fixed_size import fixed_size_epsilon
+from dperm.privacy.subsampled import fixed_size_epsilon
 from records import loaded_or_skipped
 
 NAMES = ("gp-table2", "gp-fig1", "report-tables", "bounds")

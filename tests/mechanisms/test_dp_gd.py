@@ -30,7 +30,7 @@ from dperm.mechanisms.base import Job
 from dperm.mechanisms.gradient.dp_gd import DPGD
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
-from dperm.privacy.printed import yu_gd_noise
+from dperm.privacy.textbook import yu_gd_noise
 
 ALL = [np.arange(N)] * 9
 SETTINGS = [

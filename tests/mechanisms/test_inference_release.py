@@ -17,20 +17,24 @@ from dperm.mechanisms import DPGD, RSGDAR, SSP, AdaSSP, Auto, Job, Objective, me
 from dperm.mechanisms.inference import (
     CURVATURE,
     LONGEST,
+    RAMP,
     SHARE,
     SQUARES,
     SQUARES_SHARE,
     WIDEST,
+    Information,
+    curvature_change,
     curvature_told,
     hessian_error,
+    pack,
     plan_inference,
     shortened,
     squares_error,
     stretched,
     stretched_norm,
+    triangle_size,
+    unpack,
 )
-from dperm.mechanisms.information import RAMP, Information, curvature_change
-from dperm.mechanisms.triangle import pack, triangle_size, unpack
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.problem import Problem

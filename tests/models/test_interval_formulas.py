@@ -10,8 +10,7 @@ from scipy.stats import norm
 from dperm.errors import Unsupported
 from dperm.losses import ClippedSquared, Logistic, SoftClippedSquared
 from dperm.mechanisms import DPGD, AdaSSP, Objective
-from dperm.mechanisms.inference import Curvature
-from dperm.mechanisms.information import Information
+from dperm.mechanisms.inference import Curvature, Information
 from dperm.models.intervals.bending import MOST_BENDING, CurvedRows
 from dperm.models.intervals.descent import step_effects
 from dperm.models.intervals.ends import ends

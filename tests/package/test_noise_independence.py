@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.filterwarnings(f"ignore::dperm.errors.{kind}")
     for kind in ("UtilityWarning", "PrivacyWarning")
 ]
-sampler = importlib.import_module("dperm.privacy.discrete_gaussian")
+sampler = importlib.import_module("dperm.privacy.noise")
 
 TINY = 1e-12
 ROWS, FEATURES, STREAMS = 24, 400, 6

@@ -13,7 +13,7 @@ from dperm.experiments.pages.files import Results, holds_results, read
 from dperm.experiments.pages.markers import files_in, without_markers
 from dperm.experiments.pages.reports import CHECKS
 from dperm.experiments.pages.writing import filled_pages, pages_in
-from dperm.planning.expectation import constants
+from dperm.planning.outlook import constants
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS, SOURCE = ROOT / "docs", ROOT / "src" / "dperm"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dperm.experiments.reproduce.expected_fit import OUTSIDE, Cells, coverage, fit_curve
-from dperm.planning.expectation import constants, loss_curve, study_rows
+from dperm.planning.outlook import constants, loss_curve, study_rows
 
 METRICS = ("accuracy", "auc", "r2")
 

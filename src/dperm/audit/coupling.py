@@ -12,7 +12,7 @@ from dperm.audit.neighbours import Pair, Rows, table_of
 from dperm.audit.watch import Watch
 from dperm.mechanisms import Plan
 from dperm.mechanisms.objective.family import OBJECTIVE_NOISE
-from dperm.mechanisms.output.descent import DescentPlan
+from dperm.mechanisms.output.family import DescentPlan
 from dperm.privacy.noisy_min import NoisyMin
 
 Vector = NDArray[np.float64]

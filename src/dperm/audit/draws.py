@@ -18,12 +18,11 @@ from scipy.stats import binomtest
 
 from dperm.audit.neighbours import Rows, table_of
 from dperm.audit.replay_cases import short_plan
-from dperm.audit.watch import Passage, Watch
-from dperm.audit.watched_source import WatchedEntropy
+from dperm.audit.watch import Passage, Watch, WatchedEntropy
 from dperm.losses import Logistic
 from dperm.mechanisms import Mechanism, Plan
 from dperm.mechanisms.gradient.noisy_sgd import HiddenPlan
-from dperm.mechanisms.output.descent import DescentPlan
+from dperm.mechanisms.output.family import DescentPlan
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import Budget, SystemEntropy
 from dperm.problem import Problem

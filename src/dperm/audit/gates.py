@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from dperm.privacy import Gate, ReleaseRecord, SeededEntropy
 from dperm.privacy.entropy import Entropy
 from dperm.privacy.gate import Noise
-from dperm.privacy.held_scores import HeldScores
-from dperm.privacy.noisy_min import NoisyMin
+from dperm.privacy.noisy_min import HeldScores, NoisyMin
 
 Vector = NDArray[np.float64]
 

@@ -22,7 +22,7 @@ from dperm.audit.watch import Passage, Watch
 from dperm.losses import Linear, Softmax
 from dperm.mechanisms import Mechanism
 from dperm.privacy import Budget, Entropy, Gate, GaussianNoise, SeededEntropy, SystemEntropy
-from dperm.privacy.gamma_norm import GammaNormNoise
+from dperm.privacy.noise import GammaNormNoise
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.problem import Problem
 

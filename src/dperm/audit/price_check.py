@@ -17,9 +17,9 @@ from dperm.certificate.statement import DECLARED, statement_of
 from dperm.errors import DpermError
 from dperm.mechanisms import Plan
 from dperm.mechanisms.objective.family import ObjectivePlan
-from dperm.mechanisms.output.descent import DescentPlan
+from dperm.mechanisms.output.family import DescentPlan
 from dperm.privacy import Budget, GaussianNoise, GaussianProfile, rho_to_epsilon
-from dperm.privacy.gamma_norm import GammaNormNoise
+from dperm.privacy.noise import GammaNormNoise
 from dperm.privacy.noisy_min import NoisyMin
 
 ROUNDING = 1e-9  # relative slack when two prices or two distances are compared

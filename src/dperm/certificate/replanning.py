@@ -10,7 +10,7 @@ from dperm import __version__
 from dperm.certificate.document import mechanism_of
 from dperm.certificate.statement import OPTIONAL, VERSION, planned_part, problem_of
 from dperm.errors import InvalidInput
-from dperm.planning.penalty import AUTO
+from dperm.planning.rules import AUTO
 from dperm.privacy import Budget
 
 CLOSE = 1e-9

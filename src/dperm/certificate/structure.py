@@ -22,7 +22,7 @@ from dperm.certificate.statement import (
 )
 from dperm.errors import InvalidInput
 from dperm.mechanisms import resolve
-from dperm.planning.penalty import AUTO
+from dperm.planning.rules import AUTO
 from dperm.privacy.entropy import SystemEntropy
 from dperm.strict_json import is_label
 

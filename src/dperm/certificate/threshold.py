@@ -13,7 +13,7 @@ from dperm.certificate.document import check_citation
 from dperm.certificate.facts import padded
 from dperm.certificate.statement import UNITS
 from dperm.errors import InvalidInput
-from dperm.planning.gaussian import gaussian_noise
+from dperm.planning.pricing import gaussian_noise
 from dperm.privacy import Budget, gaussian_mu
 from dperm.privacy.entropy import SystemEntropy
 from dperm.strict_json import matches

@@ -29,7 +29,7 @@ from dperm.mechanisms import Auto, Mechanism, Plan
 from dperm.mechanisms.auto import choose, loss_for
 from dperm.neighbours import Neighbours
 from dperm.persons import PersonLoss
-from dperm.planning.penalty import L2
+from dperm.planning.rules import L2
 from dperm.privacy import Budget
 from dperm.privacy.budget import EPSILON_RANGE
 from dperm.problem import Problem

@@ -42,7 +42,7 @@ from dperm.experiments.results import Curve, Study, combine, curves
 from dperm.experiments.series import mean_and_error
 from dperm.losses.fitting import AUTO_LOSS, fitting_loss, fitting_losses, form_of
 from dperm.mechanisms import mechanism_names, resolve
-from dperm.planning.penalty import L2
+from dperm.planning.rules import L2
 
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
 GRID = "'NAME SETTING=VALUE,VALUE ...'"

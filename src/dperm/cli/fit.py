@@ -23,7 +23,7 @@ from dperm.cli.options import (
 from dperm.cli.output import check_free, print_json, say
 from dperm.cli.persons import about_persons, person_options
 from dperm.cli.weights import class_weight_option, weigh_classes
-from dperm.planning.penalty import L2
+from dperm.planning.rules import L2
 from dperm.privacy import Budget
 
 

@@ -15,7 +15,7 @@ from dperm.losses import loss_choices, resolve_loss
 from dperm.losses import loss_names as all_loss_names
 from dperm.losses.fitting import AUTO_LOSS
 from dperm.neighbours import Neighbours
-from dperm.planning.penalty import AUTO, parse_l2
+from dperm.planning.rules import AUTO, parse_l2
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]

@@ -12,9 +12,9 @@ from dperm.cli.options import check_capacity, json_option, max_rows_option, neig
 from dperm.cli.output import console, print_json, say, warn
 from dperm.cli.persons import persons_option, units
 from dperm.neighbours import Neighbours
-from dperm.planning.outlook import Outlook
-from dperm.planning.outlook_words import (
+from dperm.planning.outlook import (
     NAMES,
+    Outlook,
     half_in_words,
     losses_in_words,
     noise_in_words,
@@ -215,7 +215,7 @@ def _section(title: str, lines: list[str]) -> None:
 
 
 def _document(found: Outlook, made: Any, spent: float) -> dict[str, Any]:
-    from dperm.planning.expectation import constants
+    from dperm.planning.outlook import constants
 
     problem, budget = found.problem, found.budget
     half = found.half()

@@ -39,7 +39,7 @@ from dperm.mechanisms.plan_words import name_used
 from dperm.neighbours import Neighbours
 from dperm.persons import PersonLoss
 from dperm.planning.checks import check_flag
-from dperm.planning.penalty import AUTO, L2, parse_l2
+from dperm.planning.rules import AUTO, L2, parse_l2
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.row_map import RowMap

@@ -26,7 +26,7 @@ from dperm.ledger import Ledger
 from dperm.losses import ClippedSquared, Loss
 from dperm.mechanisms import Mechanism, Plan
 from dperm.persons import PersonLoss
-from dperm.planning.penalty import AUTO, L2
+from dperm.planning.rules import AUTO, L2
 
 _PARAMETERS = {
     "mechanism": (

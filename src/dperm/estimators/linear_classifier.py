@@ -15,7 +15,7 @@ from dperm.ledger import Ledger
 from dperm.losses import Logistic, resolve_loss
 from dperm.mechanisms import Mechanism
 from dperm.persons import PersonLoss
-from dperm.planning.penalty import AUTO, L2
+from dperm.planning.rules import AUTO, L2
 
 
 @documented()

@@ -19,7 +19,7 @@ from dperm.estimators.margin_bins import bins_of, edges_of
 from dperm.estimators.persons import SHARE_BITS, GroupedRows
 from dperm.ledger import Ledger
 from dperm.neighbours import Neighbours
-from dperm.planning.gaussian import gaussian_noise
+from dperm.planning.pricing import gaussian_noise
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.privacy.cost import Cost
 

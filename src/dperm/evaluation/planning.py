@@ -16,7 +16,7 @@ from dperm.evaluation.regressing import regression_design
 from dperm.evaluation.scales import ScoreBins
 from dperm.evaluation.subject import Public
 from dperm.neighbours import Neighbours
-from dperm.planning.gaussian import gaussian_noise, price_of
+from dperm.planning.pricing import gaussian_noise, price_of
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.privacy.cost import Cost
 

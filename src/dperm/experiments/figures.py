@@ -24,7 +24,7 @@ from dperm.experiments.series import (
     remark,
 )
 from dperm.experiments.style import GREY, HOUSE, is_pale, style
-from dperm.planning.penalty import l2_in_words
+from dperm.planning.rules import l2_in_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -30,7 +30,7 @@ from dperm.experiments.series import (
     remark,
 )
 from dperm.experiments.view import limit
-from dperm.planning.penalty import l2_in_words
+from dperm.planning.rules import l2_in_words
 
 _NOT_A_RELEASE = (
     "An evaluation on held-out rows, not a private release: no noise was added to these figures, and they come from "

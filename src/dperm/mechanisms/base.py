@@ -16,6 +16,7 @@ from dperm.errors import InvalidInput, Unsupported
 from dperm.mechanisms.inference import (
     ROWS_BOUNDED,
     Inference,
+    WeightNoise,
     not_for_intervals,
     plan_inference,
     release_told,
@@ -27,10 +28,9 @@ from dperm.mechanisms.standardising import (
     plan_standardisation,
     release_maps,
 )
-from dperm.mechanisms.weight_noise import WeightNoise
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
-from dperm.planning.penalty import against_descent_noise
+from dperm.planning.rules import against_descent_noise
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.planning.sensitivity import rounds_alike
 from dperm.privacy import Budget, Gate, GaussianProfile, ReleaseRecord

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dperm.losses import SoftClippedLogistic, SoftClippedSquared, Softmax
 from dperm.neighbours import Neighbours
-from dperm.planning.outlook import outlook
-from dperm.planning.outlook_words import in_short
+from dperm.planning.outlook import in_short, outlook
 
 if TYPE_CHECKING:
     from dperm.mechanisms.base import Plan

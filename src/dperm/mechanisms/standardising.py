@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
-from dperm.planning.gaussian import gaussian_noise
-from dperm.planning.noise_level import noise_level
+from dperm.planning.pricing import gaussian_noise
+from dperm.planning.rules import noise_level
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.problem import Problem
 from dperm.row_map import RowMap

@@ -16,7 +16,7 @@ from dperm.datasets import Schema
 from dperm.errors import DpermError
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.linear import half_range
-from dperm.mechanisms.weight_noise import Inside, WeightNoise
+from dperm.mechanisms.inference import Inside, WeightNoise
 from dperm.models.population import curvature
 from dperm.row_map import RowMap
 

@@ -19,7 +19,7 @@ from dperm.estimators.svm import PrivateLinearSVC
 from dperm.losses import Loss, rebuild_loss, resolve_loss
 from dperm.mechanisms import Mechanism, resolve
 from dperm.neighbours import Neighbours
-from dperm.planning.penalty import parse_l2
+from dperm.planning.rules import parse_l2
 from dperm.strict_json import check_object, is_finite_float, is_label, matches
 
 KINDS: dict[str, type[PrivateLinearModel]] = {

@@ -18,7 +18,7 @@ from dperm.datasets import Schema
 from dperm.datasets.features import Block, Categorical, Cross
 from dperm.datasets.numeric import Numeric
 from dperm.estimators.base import PrivateLinearModel
-from dperm.mechanisms.weight_noise import Inside
+from dperm.mechanisms.inference import Inside
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
 from dperm.privacy.entropy import Entropy, SeededEntropy, SystemEntropy, entropy_from
-from dperm.privacy.gamma_norm import GammaNormNoise
-from dperm.privacy.held_scores import HeldScores
-from dperm.privacy.noise import ROUNDING_ALLOWANCE, FloatArray, GaussianNoise, add_noises
-from dperm.privacy.noisy_min import NoisyMin, noisy_min
+from dperm.privacy.noise import ROUNDING_ALLOWANCE, FloatArray, GammaNormNoise, GaussianNoise, add_noises
+from dperm.privacy.noisy_min import HeldScores, NoisyMin, noisy_min
 from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch, SecretOrder
 
 FLOAT_GRID = -1074  # a choice declares no grid: the rounding of its scores is part of the allowance

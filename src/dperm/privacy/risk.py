@@ -16,8 +16,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import erf, ndtr, ndtri
 
 from dperm.errors import InvalidInput
-from dperm.privacy.calibration import gaussian_mu
-from dperm.privacy.profile import GaussianProfile
+from dperm.privacy.profile import GaussianProfile, gaussian_mu
 from dperm.privacy.promise import EPSILON_RANGE, Promise
 from dperm.privacy.search import smallest_safe
 

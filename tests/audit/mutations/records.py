@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dperm.audit.mutation import Mutation, every_private
+from dperm.audit.self_test import Mutation, every_private
 from dperm.mechanisms import resolve
 from dperm.privacy import Gate, GaussianNoise, SystemEntropy
 from dperm.privacy.noisy_min import NoisyMin

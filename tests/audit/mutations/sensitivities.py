@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
+from dperm.audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation
 from dperm.losses import ClippedSquared
 from dperm.mechanisms import DPGD, SSP, AdaSSP, FrankWolfe
 from dperm.mechanisms.gradient import dp_agd

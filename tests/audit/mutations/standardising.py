@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
 from dperm.audit.neighbours import table_of
 from dperm.audit.replay_cases import TELLING_BUDGET
+from dperm.audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
 from dperm.mechanisms import DPGD, Job
 from dperm.mechanisms.standardising import MEAN
 from dperm.neighbours import Neighbours

@@ -12,7 +12,7 @@ from dperm.experiments.reproduce.frontier import PAPER_METHODS
 from dperm.losses import Logistic
 from dperm.mechanisms import Plan, resolve
 from dperm.mechanisms.gradient.dp_agd import AGDPlan
-from dperm.mechanisms.gradient.sampled import SampledPlan
+from dperm.mechanisms.gradient.family import SampledPlan
 from dperm.mechanisms.objective.family import ObjectivePlan
 from dperm.mechanisms.objective.profile import objective_profile
 from dperm.neighbours import Neighbours

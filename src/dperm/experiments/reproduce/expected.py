@@ -30,8 +30,8 @@ from dperm.experiments.reproduce.expected_runs import DELTA, NUMBERS, Design, nu
 from dperm.experiments.reproduce.item import Bench, Check, Item, Report, Section
 from dperm.losses import Logistic
 from dperm.models.atomic import atomic_path
-from dperm.planning.expectation import CONSTANTS, STUDY, LossCurve
-from dperm.planning.noise_level import noise_level
+from dperm.planning.outlook import CONSTANTS, STUDY, LossCurve
+from dperm.planning.rules import noise_level
 from dperm.privacy import Budget
 from dperm.problem import Problem
 

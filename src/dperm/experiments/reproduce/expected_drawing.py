@@ -10,7 +10,7 @@ import numpy as np
 
 from dperm.experiments.figures import save
 from dperm.models.atomic import atomic_path
-from dperm.planning.expectation import LossCurve
+from dperm.planning.outlook import LossCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

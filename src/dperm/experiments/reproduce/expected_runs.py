@@ -24,7 +24,7 @@ from dperm.experiments.reproduce.item import Bench
 from dperm.experiments.scores import accuracy, area
 from dperm.experiments.spec import digest_rows
 from dperm.experiments.splits import text_code
-from dperm.planning.penalty import AUTO
+from dperm.planning.rules import AUTO
 
 DELTA = 1e-8
 HELD_OUT = 0.2

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dperm.experiments.reproduce.report_simulation import DELTA, ROW_NORM, noise_scale
-from dperm.privacy.fixed_size import fixed_size_epsilon
+from dperm.privacy.subsampled import fixed_size_epsilon
 
 
 @dataclass(frozen=True)

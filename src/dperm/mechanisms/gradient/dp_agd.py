@@ -17,13 +17,13 @@ from dperm.mechanisms.base import Job, Mechanism, Plan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_count, check_positive
-from dperm.planning.gaussian import gaussian_noise
+from dperm.planning.pricing import gaussian_noise
 from dperm.planning.rules import path_length, within
 from dperm.planning.sensitivity import sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise, budget_to_rho, gaussian_mu
 from dperm.privacy.cost import Cost
 from dperm.privacy.noisy_min import NoisyMin
-from dperm.privacy.zcdp_filter import ZcdpFilter
+from dperm.privacy.renyi import ZcdpFilter
 from dperm.problem import Problem
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from dperm.evaluation.planning import Plan
 from dperm.evaluation.regressing import regression_counts, regression_design
 from dperm.evaluation.scales import AGAINST, CONFIDENCE, SCORES, ScoreBins
 from dperm.neighbours import Neighbours
-from dperm.planning.gaussian import price_of
+from dperm.planning.pricing import price_of
 from dperm.privacy import Budget, Gate
 
 Vector = NDArray[np.float64]
