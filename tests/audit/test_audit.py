@@ -38,7 +38,7 @@ from dperm.losses import ClippedSquared
 from dperm.mechanisms import DPGD, RSGDAR, Job, Objective, OutputGD, Plan, registry, resolve
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, Gate, GaussianNoise, SeededEntropy, gate
+from dperm.privacy import Budget, Gate, GaussianNoise, SeededEntropy, noise
 from dperm.problem import Problem
 
 SURE = 1 - 1e-6
@@ -266,12 +266,12 @@ def test_noise_checks_notice_repeats_and_shared_noise() -> None:
 
 
 def test_noise_that_is_not_as_declared_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = gate.add_noises
+    real = noise.add_noises
 
     def smaller(columns: np.ndarray, noises: list[GaussianNoise], entropy: SeededEntropy) -> np.ndarray:
         return columns + (real(columns, noises, entropy) - columns) / 2
 
-    monkeypatch.setattr(gate, "add_noises", smaller)
+    monkeypatch.setattr(noise, "add_noises", smaller)
     found = check_noise(OutputGD(), replace(LINEAR, n_features=2), BUDGET, runs=300)
     assert "noise is not of the declared scale" in found.faults
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.privacy import Gate, SeededEntropy
-from dperm.privacy.gate import Noise
+from dperm.privacy.noise import Noise
 from dperm.privacy.secrets import SecretOrder
 
 

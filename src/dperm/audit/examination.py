@@ -7,10 +7,11 @@ audited to claimed epsilon says how hard the claim was tried, and at 0 the verdi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from multiprocessing import get_context
 
 import numpy as np
@@ -36,6 +37,7 @@ EPSILON, DELTA, CONFIDENCE, RUNS = 1.0, 1e-2, 0.999, 150_000
 TRAINING, FEWEST_TRAINING = 0.1, 1000  # runs that choose the score and its threshold; at most a third of all
 NOISE_RUNS, STANDARDISED_RUNS = 300, 150
 CONTROL_RUNS = 10_000
+FIRST_REPLAYS = 12  # before the draws and the noise are looked at, where one fault is enough
 
 WITH_INTERCEPT = 0.5
 WIDE = 21  # features
@@ -70,14 +72,15 @@ def audit(
     confidence : float
         A healthy mechanism is called broken by one attack with a probability of at most ``1 - confidence``.
     stop_at_first : bool
-        Stop at the first fault instead of looking for all of them.
+        Stop at the first fault instead of looking for all of them. A few replays then come before the checks of draws
+        and noise, and the others after them: faults of the noise do not wait for replays, which cannot see them.
     """
     check_count("runs", runs)
     if runs < 100 or not 0 < confidence < 1:
         raise InvalidInput("runs must be at least 100 and confidence between 0 and 1.")
     if isinstance(mechanism, str):
         attacks = attacks_on(mechanism)
-        reports = replay_all(names=(mechanism,))
+        reports: Iterator[ReplayReport] = iter(replay_all(names=(mechanism,)))
         blank = empty_problem(attacks[0].mechanism, attacks[0].problem)
     elif problem is None:
         raise InvalidInput("a mechanism object needs the problem on which to attack it.")
@@ -89,12 +92,13 @@ def audit(
     started = time.process_time()
     found = AuditResult(
         mechanism=first.mechanism.name,
-        replays=_summarised(reports, stop_at_first),
         out_of_reach=first.mechanism.worst_cases[0].out_of_reach,
     )
     steps: list[Callable[[AuditResult], AuditResult]] = [
+        partial(_replayed_too, islice(reports, FIRST_REPLAYS if stop_at_first else None), stop_at_first),
         lambda found: replace(found, draws=check_draws(first.mechanism)),
         lambda found: replace(found, noise=tuple(_noise_checks(first.mechanism, blank, claim.budget(first)))),
+        partial(_replayed_too, reports, stop_at_first),
         *(partial(_attacked_too, attack, number, claim) for number, attack in enumerate(attacks)),
     ]
     for step in steps:
@@ -242,15 +246,15 @@ def _replays_of(mechanism: Mechanism, problem: Problem, budget: Budget) -> Itera
         yield replay(mechanism, problem, budget, pair, seed)
 
 
-def _summarised(reports: Iterable[ReplayReport], stop_at_first: bool) -> ReplaySummary:
-    number, failures = 0, []
+def _replayed_too(reports: Iterator[ReplayReport], stop_at_first: bool, found: AuditResult) -> AuditResult:
+    number, failures = found.replays.replays, list(found.replays.failures)
     for report in reports:
         number += 1
         if not report.passed:
             failures.append(str(report))
             if stop_at_first:
                 break
-    return ReplaySummary(replays=number, failures=tuple(failures))
+    return replace(found, replays=ReplaySummary(replays=number, failures=tuple(failures)))
 
 
 def attack_once(

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dperm.privacy import Gate, ReleaseRecord, SeededEntropy
 from dperm.privacy.entropy import Entropy
-from dperm.privacy.gate import Noise
-from dperm.privacy.noisy_min import HeldScores, NoisyMin
+from dperm.privacy.gate import Choice, Scores
+from dperm.privacy.noise import Noise
 
 Vector = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class SilentGate(Gate):
     def _hidden(self, columns: Vector, noises: Sequence[Noise]) -> Vector:
         return columns.copy()
 
-    def _chosen(self, scores: Vector | HeldScores, choice: NoisyMin, name: str) -> int:
+    def _chosen(self, scores: Scores, choice: Choice, name: str) -> int:
         return int(np.argmin(scores))
 
 

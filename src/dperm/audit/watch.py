@@ -18,8 +18,8 @@ from dperm.losses.weighted import has_weights
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan
 from dperm.privacy import Gate, SeededEntropy
 from dperm.privacy.entropy import Entropy
-from dperm.privacy.gate import Noise
-from dperm.privacy.noisy_min import HeldScores, NoisyMin
+from dperm.privacy.gate import Choice, Scores
+from dperm.privacy.noise import Noise
 from dperm.privacy.secrets import (
     FixedSizeBatch,
     LocalSample,
@@ -260,7 +260,7 @@ class Passage:
     kind: Kind
     name: str
     values: Vector
-    noise: Noise | NoisyMin
+    noise: Noise | Choice
     released: Vector
     lane: int
     rows_drawn: bool
@@ -434,7 +434,7 @@ class Watch(Gate):
         seen = [passed(k) for k in range(len(noises))]
         return np.stack(seen, axis=1) if seen else np.empty_like(columns)
 
-    def _chosen(self, scores: Vector | HeldScores, choice: NoisyMin, name: str) -> int:
+    def _chosen(self, scores: Scores, choice: Choice, name: str) -> int:
         def chosen() -> Vector:
             return np.array([super(Watch, self)._chosen(scores, choice, name)])
 
@@ -442,7 +442,7 @@ class Watch(Gate):
         return int(self._passed("choice", name, np.asarray(scores, np.float64), choice, chosen)[0])
 
     def _passed(
-        self, kind: Kind, name: str, values: Vector, noise: Noise | NoisyMin, draw: Callable[[], Vector]
+        self, kind: Kind, name: str, values: Vector, noise: Noise | Choice, draw: Callable[[], Vector]
     ) -> Vector:
         asked = self.asked()
         with self.drawing():

@@ -18,6 +18,7 @@ ENTRY_POINTS = "dperm.mechanisms"
 
 FAMILIES = ("auto", "output", "objective", "gradient", "statistics", "baseline")
 _MECHANISMS: dict[str, type[Mechanism]] = {}
+_OWN: set[type[Mechanism]] = set()
 Kind = TypeVar("Kind", bound=type[Mechanism])
 
 
@@ -42,6 +43,17 @@ def register(mechanism: Kind) -> Kind:
 def registered() -> tuple[type[Mechanism], ...]:
     """The classes that are registered now; those of installed packages once they were asked for."""
     return tuple(_MECHANISMS.values())
+
+
+def mark_own() -> None:
+    """All that is registered now is this library's own: called once, when its rooms have been walked."""
+    if not _OWN:
+        _OWN.update(_MECHANISMS.values())
+
+
+def is_own(mechanism: Mechanism) -> bool:
+    """Whether this very class is this library's; what is derived from one elsewhere is not."""
+    return type(mechanism) in _OWN
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What was released, as plain data with checked numbers. How it is priced is in ``event_prices`` and ``accounting``."""
+"""What was released, as plain data with checked numbers. How it is priced is in ``cost``."""
 
 from __future__ import annotations
 

@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
 from dperm.privacy.entropy import Entropy, SeededEntropy, SystemEntropy, entropy_from
-from dperm.privacy.noise import ROUNDING_ALLOWANCE, FloatArray, GammaNormNoise, GaussianNoise, add_noises
-from dperm.privacy.noisy_min import HeldScores, NoisyMin, noisy_min
+from dperm.privacy.noise import SMALLEST_FLOAT, FloatArray, Noise
 from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch, SecretOrder
 
-FLOAT_GRID = -1074  # a choice declares no grid: the rounding of its scores is part of the allowance
+Scores = Any
+"""What the candidates of a choice score: an array, or what a choice says it can also choose by."""
 
-Noise = GaussianNoise | GammaNormNoise
+
+class Choice(Protocol):
+    """What the gate asks of a private choice among candidates: what it declares, and how it is made."""
+
+    @property
+    def sensitivity(self) -> float: ...
+    @property
+    def scale(self) -> float: ...
+    def padded(self, sensitivity: float) -> float: ...
+    def choose(self, scores: Scores, entropy: Entropy) -> int: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,21 +136,20 @@ class Gate:
         """Noisy columns that stay inside the mechanism; nothing is written down because nothing is released."""
         return self._hidden(self._columns(values, noises), noises)
 
-    def choose(self, scores: FloatArray | HeldScores, choice: NoisyMin, name: str) -> int:
+    def choose(self, scores: Scores, choice: Choice, name: str) -> int:
         """Index of a candidate with about the lowest score, for a gate with one lane.
 
         ``noise_scale`` of the record is that of Gumbel noise, ``dimension`` the number of candidates.
         """
-        held = isinstance(scores, HeldScores)
-        chosen = self._chosen(scores if held else np.asarray(scores, np.float64), choice, name)
+        chosen = self._chosen(scores, choice, name)
         (lane,) = self._records
         lane.append(
             ReleaseRecord(
                 name=name,
                 sensitivity=choice.sensitivity,
-                padded_sensitivity=choice.sensitivity * (1 + ROUNDING_ALLOWANCE),
+                padded_sensitivity=choice.padded(choice.sensitivity),
                 noise_scale=choice.scale,
-                grid_exponent=FLOAT_GRID,
+                grid_exponent=SMALLEST_FLOAT,  # no grid: the rounding of the scores is part of the allowance
                 dimension=len(scores),
                 entropy=self.source.name,
                 secure=self.source.secure,
@@ -172,22 +180,16 @@ class Gate:
     def _noisy(self, columns: FloatArray, noises: Sequence[Noise], name: str) -> FloatArray:
         """What leaves, a column for each noise; a gate that watches, or adds nothing, begins here."""
         noisy = np.empty_like(columns)
-        gaussian = [k for k, noise in enumerate(noises) if isinstance(noise, GaussianNoise)]
-        if gaussian:
-            drawn = [noise for noise in noises if isinstance(noise, GaussianNoise)]
-            noisy[:, gaussian] = add_noises(columns[:, gaussian], drawn, self.source)
-        for k, noise in enumerate(noises):
-            if isinstance(noise, GammaNormNoise):
-                noisy[:, k] = noise.add(columns[:, k], self.source)
+        for kind in dict.fromkeys(type(noise) for noise in noises):
+            mine = [k for k, noise in enumerate(noises) if type(noise) is kind]
+            noisy[:, mine] = kind.add_all(columns[:, mine], [noises[k] for k in mine], self.source)
         return noisy
 
     def _hidden(self, columns: FloatArray, noises: Sequence[Noise]) -> FloatArray:
         return self._noisy(columns, noises, "hidden noise")
 
-    def _chosen(self, scores: FloatArray | HeldScores, choice: NoisyMin, name: str) -> int:
-        if isinstance(scores, HeldScores):
-            return scores.draw(choice, self.source)
-        return noisy_min(scores, choice, self.source)
+    def _chosen(self, scores: Scores, choice: Choice, name: str) -> int:
+        return choice.choose(scores, self.source)
 
     def _columns(self, values: NDArray[Any], noises: Sequence[Noise]) -> FloatArray:
         values = np.asarray(values)
@@ -203,7 +205,7 @@ class Gate:
 
     def _record(self, noise: Noise, name: str) -> ReleaseRecord:
         return ReleaseRecord(
-            name=f"{name} (norm Gamma distributed)" if isinstance(noise, GammaNormNoise) else name,
+            name=name + noise.record_suffix,
             sensitivity=noise.sensitivity,
             padded_sensitivity=noise.padded(noise.sensitivity),
             noise_scale=noise.scale,

@@ -1,12 +1,14 @@
 """Gaussian noise on a grid: how the grid widens a sensitivity, and what adds the noise."""
 
+from __future__ import annotations
+
 import math
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import overload
+from typing import Any, ClassVar, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,6 +159,25 @@ def padded(sensitivity: float | FloatArray, dimension: int, grid_exponent: int) 
     return sensitivity * (1 + ROUNDING_ALLOWANCE) + math.sqrt(dimension) * math.ldexp(1.0, grid_exponent)
 
 
+class Noise(Protocol):
+    """What the gate asks of noise: what it declares, and how it is added, one column for each noise of a kind."""
+
+    record_suffix: ClassVar[str]
+    """What a record says of it behind the name of the release."""
+
+    @property
+    def sensitivity(self) -> float: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def dimension(self) -> int: ...
+    @property
+    def grid_exponent(self) -> int: ...
+    def padded(self, sensitivity: float) -> float: ...
+    @staticmethod
+    def add_all(columns: FloatArray, noises: Sequence[Any], entropy: Entropy) -> FloatArray: ...
+
+
 @dataclass(frozen=True)
 class GaussianNoise:
     """Noise for a vector of ``dimension`` numbers that moves by at most ``sensitivity``.
@@ -171,6 +192,7 @@ class GaussianNoise:
         Number of coordinates.
     """
 
+    record_suffix: ClassVar[str] = ""
     sensitivity: float
     scale: float
     dimension: int
@@ -197,6 +219,10 @@ class GaussianNoise:
     def padded(self, sensitivity: float) -> float:
         """``padded`` on the grid of this noise, for the sensitivity of one hidden branch."""
         return padded(sensitivity, self.dimension, self.grid_exponent)
+
+    @staticmethod
+    def add_all(columns: FloatArray, noises: Sequence[GaussianNoise], entropy: Entropy) -> FloatArray:
+        return add_noises(columns, noises, entropy)
 
 
 def add_noise(values: FloatArray, noise: GaussianNoise, entropy: Entropy) -> FloatArray:
@@ -272,6 +298,7 @@ class GammaNormNoise:
     epsilon = ``sensitivity / scale`` in real arithmetic.
     """
 
+    record_suffix: ClassVar[str] = " (norm Gamma distributed)"
     sensitivity: float
     scale: float
     dimension: int
@@ -290,7 +317,12 @@ class GammaNormNoise:
         """Nothing is rounded before the noise is added."""
         return sensitivity
 
-    def add(self, values: FloatArray, entropy: Entropy) -> FloatArray:
+    @staticmethod
+    def add_all(columns: FloatArray, noises: Sequence[GammaNormNoise], entropy: Entropy) -> FloatArray:
+        added = [noise._add(values, entropy) for values, noise in zip(columns.T, noises, strict=True)]
+        return np.stack(added, axis=1)
+
+    def _add(self, values: FloatArray, entropy: Entropy) -> FloatArray:
         if values.shape != (self.dimension,):
             raise InvalidInput(f"The noise is for {self.dimension} numbers; got shape {values.shape}.")
         if not np.isfinite(values).all():

@@ -67,6 +67,16 @@ class NoisyMin:
         """The scale in steps of the grid, rounded up."""
         return steps_up(self.scale, self.grid_exponent)
 
+    def padded(self, sensitivity: float) -> float:
+        """With what rounding of the scores to the grid adds."""
+        return sensitivity * (1 + ROUNDING_ALLOWANCE)
+
+    def choose(self, scores: Any, entropy: Entropy) -> int:
+        """Index of the chosen candidate, by an array of scores or by scores that are held."""
+        return (
+            scores.draw(self, entropy) if isinstance(scores, HeldScores) else noisy_min(scores, self, entropy)
+        )
+
     @property
     def rho(self) -> float:
         return math.nextafter(self.epsilon * self.epsilon / 8, math.inf)
