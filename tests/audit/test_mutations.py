@@ -34,7 +34,7 @@ HARMLESS = """
 from dperm.audit import examination
 from dperm.audit.self_test import EXAMPLE, Mutation
 
-CORNER = "dperm.mechanisms.gradient.frank_wolfe.corner_sensitivity"
+CORNER = "dperm.mechanisms.gradient.frank_wolfe.vertex_sensitivity"
 MUTATIONS = (
     Mutation(
         name="harmless",
@@ -183,4 +183,4 @@ def test_the_command_succeeds_when_all_is_caught_in_processes_of_their_own(tmp_p
     assert (ran.exception, ran.return_value) == (None, 0)
     found = json.loads(ran.stdout)["trials"]
     assert [(each["mutation"], each["passed"]) for each in found] == [(None, True), ("halved", True)]
-    assert dperm.mechanisms.gradient.frank_wolfe.corner_sensitivity.__name__ == "corner_sensitivity"
+    assert dperm.mechanisms.gradient.frank_wolfe.vertex_sensitivity.__name__ == "vertex_sensitivity"

@@ -239,7 +239,7 @@ def test_neighbours_stay_within_the_declared_sensitivity(mechanism, monkeypatch)
     pair = Pair(name="coded", left=(X, y), right=(other, labels), row=7)
     report = replays.replay(mechanism, problem, Budget(1.0, 1e-6), pair)
     assert report.passed, str(report)
-    assert report.passages
+    assert report.events
     assert 0 < report.largest_share <= 1
 
 

@@ -183,7 +183,7 @@ def coverage(
     for _ in range(runs):
         sample = np.repeat(rng.integers(0, PEOPLE, n), rows_each)
         vector = people.vector(plan, sample, owners)
-        released = gate.lanes(1).release_one(vector, plan.noise, "simulated")
+        released = gate.for_jobs(1).release_one(vector, plan.noise, "simulated")
         found = people.figures(plan, released, plan.noise.scale if noise_known else 1e-9, n_rows)
         for name, true in truth.items():
             none[name] += not found[name].known

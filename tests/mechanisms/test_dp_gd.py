@@ -209,7 +209,7 @@ def test_several_models_are_certified(loss, split, neighbours):
     used: set[Arithmetic] = set()
     both, rows = [Job(plan=plan), Job(plan=plan)], open_rows(X, y, problem)
     one, two = mechanism.run(both, rows, Gate.seeded(0))
-    mechanism._run(both, rows.noting(used), Gate.seeded(0).lanes(2))
+    mechanism._run(both, rows.noting(used), Gate.seeded(0).for_jobs(2))
     assert used == {FLOAT32 if coarse else FLOAT64}
     assert one.certified
     assert two.certified

@@ -24,7 +24,7 @@ from dperm.mechanisms.inference import (
     WIDEST,
     Information,
     curvature_change,
-    curvature_told,
+    curvature_from_release,
     hessian_error,
     pack,
     plan_inference,
@@ -277,7 +277,7 @@ def test_without_inference_nothing_is_released_and_nothing_is_set_aside():
     plan = Objective().plan(problem, BUDGET)
     (outcome,) = Objective().run([Job(plan=plan)], open_rows(*rows(problem.loss), problem), Gate.seeded(0))
     assert plan.inference is None
-    assert outcome.told is None
+    assert outcome.curvature_release is None
     assert CURVATURE not in [record.name for record in outcome.records]
 
 
@@ -291,7 +291,7 @@ def test_without_noise_it_is_the_curvature_at_the_weights(mechanism, loss, relat
     problem = task(loss, n=320, neighbours=relation) if relation is Neighbours.ADD_REMOVE else task(loss)
     X, y = rows(loss)
     plan, outcome = run(mechanism, problem, (X, y), SilentGate())
-    curvature = curvature_told(plan.inference.stated, problem.n_columns, outcome.told)
+    curvature = curvature_from_release(plan.inference.stated, problem.n_columns, outcome.curvature_release)
     Z, told = z_of(problem, X), Information(loss)
     weights = told.curvature(Z @ outcome.weights, y)
     np.testing.assert_allclose(curvature.hessian, (Z * weights[:, None]).T @ Z, rtol=1e-6, atol=1e-9)
@@ -311,7 +311,7 @@ def test_adassp_tells_its_moments_and_the_squared_residuals(relation):
     problem = task(loss, neighbours=relation)
     X, y = rows(loss)
     plan, outcome = run(AdaSSP(), problem, (X, y), SilentGate())
-    curvature = curvature_told(plan.inference.stated, problem.n_columns, outcome.told)
+    curvature = curvature_from_release(plan.inference.stated, problem.n_columns, outcome.curvature_release)
     Z = z_of(problem, X)
     np.testing.assert_allclose(curvature.hessian, Z.T @ Z, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(curvature.cross, Z.T @ y, rtol=1e-6)
@@ -375,10 +375,10 @@ def test_models_side_by_side_tell_what_each_tells_alone():
     jobs = [Job(plan=plan) for plan in plans]
     outcomes = Objective().run(jobs, table, SilentGate())
     assert [len(outcome.records) for outcome in outcomes] == [3, 2, 3]
-    assert outcomes[1].told is None
+    assert outcomes[1].curvature_release is None
     for k in (0, 2):
         (alone,) = Objective().run([jobs[k]], table, SilentGate())
-        np.testing.assert_allclose(outcomes[k].told, alone.told, rtol=1e-6)
+        np.testing.assert_allclose(outcomes[k].curvature_release, alone.curvature_release, rtol=1e-6)
 
 
 # Auto, and what is refused.

@@ -211,7 +211,7 @@ def test_threads_of_a_batch(monkeypatch):
     monkeypatch.setattr(sampler, "_FEWEST_FOR_A_THREAD", 1)  # so that there are threads at all
     monkeypatch.setattr(sampler, "available_processors", lambda: 3)
     for gate in (Gate.system(), Gate.seeded(7)):
-        released = gate.lanes(STREAMS).release(np.zeros((FEATURES, STREAMS)), [NOISE] * STREAMS, "zero")
+        released = gate.for_jobs(STREAMS).release(np.zeros((FEATURES, STREAMS)), [NOISE] * STREAMS, "zero")
         check(released.T, gate.source.name)
 
 

@@ -168,8 +168,8 @@ class ShiftedBatches(NSGD):
     relations: ClassVar[tuple[Neighbours, ...]] = tuple(Neighbours)
 
 
-class MiniBatchCorners(FrankWolfe):
-    """Scores the corners on a few rows with noise for the mean over all of them."""
+class MiniBatchVertices(FrankWolfe):
+    """Scores the vertices on a few rows with noise for the mean over all of them."""
 
     name: ClassVar[str] = "broken: scores of a mini-batch, noise for all rows"
 
@@ -353,8 +353,8 @@ class WrongSign(FrankWolfe):
                 towards = plan.radius * (sums[:, k] / plan.problem.n_rows + plan.problem.l2 * weights[:, k])
                 scores = np.concatenate([towards, -towards])
                 waiting = -plan.choice.scale * np.log(uniforms(len(scores), gate.source))
-                corner = int(np.argmin(scores + waiting))
-                sign, j = (1, corner) if corner < len(towards) else (-1, corner - len(towards))
+                vertex = int(np.argmin(scores + waiting))
+                sign, j = (1, vertex) if vertex < len(towards) else (-1, vertex - len(towards))
                 weights[:, k] *= 1 - share
                 weights[j, k] += share * sign * plan.radius
         return [weights[:, k].copy() for k in range(len(plans))]
@@ -439,7 +439,7 @@ def _controls() -> tuple[Control, ...]:
     )
     add(ClippedTooLate, DPGD(steps=4, clip=0.2), linear, "distance")
     add(ShiftedBatches, RSGD(**sgd), removing, "distance")
-    add(MiniBatchCorners, FrankWolfe(steps=4), linear, "distance", pair=cancelling_pair(linear, 0))
+    add(MiniBatchVertices, FrankWolfe(steps=4), linear, "distance", pair=cancelling_pair(linear, 0))
     add(BoundFromRows, descent, linear, "noise", pair=outlier_pair(linear))
     add(LengthOfExact, descent, linear, "outcome")
     add(OwnNoise, descent, linear, "outcome")
@@ -447,7 +447,7 @@ def _controls() -> tuple[Control, ...]:
         StopsByExactGradient,
         DPGD(steps=4),
         linear,
-        "passages",
+        "events",
         pair=cancelling_pair(linear, 0, surplus=2),
     )
     add(LastStepFree, DPGD(steps=4), linear, "price")

@@ -112,7 +112,7 @@ def attacked(case: Case, runs: int = RUNS, seed: int = 0, noise_share: float = 1
     scores = []
     for exact in (case.left, case.right):
         columns = np.repeat((exact / noise_share)[:, None], runs, axis=1)
-        published = noise_share * gate.lanes(runs).release(columns, [noise] * runs, "attacked")
+        published = noise_share * gate.for_jobs(runs).release(columns, [noise] * runs, "attacked")
         scores.append(moved @ published / noise.scale)
     here, there = scores
     cut = round(TRAINING * runs)

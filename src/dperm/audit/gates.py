@@ -58,7 +58,7 @@ class KeepingGate(Gate):
 
     def release(self, values: NDArray[Any], noises: Sequence[Noise], name: str) -> Vector:
         released = super().release(values, noises, name)
-        for k, lane in enumerate(self._records):
-            record = lane[-1]
+        for k, records in enumerate(self._records):
+            record = records[-1]
             self.kept[id(record)] = Release(record, np.array(values[:, k], np.float64), released[:, k])
         return released

@@ -53,7 +53,7 @@ ONE_IN = 7  # pairs are taken in turn by the plans of a mechanism, as they have 
 def replay_persons(plans: Sequence[Plan], one_in: int = ONE_IN) -> Iterator[tuple[PersonPair, ReplayReport]]:
     """Replay plans on persons of 1, 3 and 50 rows; each plan gets one in so many pairs, the next one others.
 
-    The price by the certificate's second route, and a run on the operating system's source, are left to the first pair
+    The price by the certificate's recomputation, and a run on the operating system's source, are left to the first pair
     of a plan.
     """
     for k, plan in enumerate(plans):
@@ -75,7 +75,7 @@ def check_draws_of_persons(mechanism: Mechanism, runs: int = DRAWS) -> DrawCheck
 
 def share_moved(report: ReplayReport) -> float:
     """The largest distance as a share of what was declared, of all that is trained with."""
-    steps = (step for step in report.passages if step.name not in (MEAN, MOMENTS))
+    steps = (step for step in report.events if step.name not in (MEAN, MOMENTS))
     return max((step.distance / step.declared for step in steps), default=0.0)
 
 

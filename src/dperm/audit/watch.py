@@ -250,11 +250,11 @@ Kind = Literal["release", "choice", "hidden"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Passage:
+class NoiseEvent:
     """Values that met noise: in a release, in a private choice, or inside a mechanism that hides the result.
 
-    ``lane`` is the one that the gate was asked for. ``rows_drawn`` tells that rows were drawn at random since the
-    passage before in that lane, ``given`` that the noise was drawn from the source of the gate, as far as is seen.
+    ``job`` is the one that the gate was asked for. ``rows_drawn`` tells that rows were drawn at random since the
+    event before in that job, ``given`` that the noise was drawn from the source of the gate, as far as is seen.
     """
 
     kind: Kind
@@ -262,21 +262,21 @@ class Passage:
     values: Vector
     noise: Noise | Choice
     released: Vector
-    lane: int
+    job: int
     rows_drawn: bool
     given: bool
 
 
 @dataclass(eq=False)
 class _Log:
-    """What all lanes and parts of one gate write down."""
+    """What all jobs and parts of one gate write down."""
 
-    passages: list[Passage] = field(default_factory=list)
+    events: list[NoiseEvent] = field(default_factory=list)
     secrets: list[WatchedSecret] = field(default_factory=list)
     order: Names | None = None
     ordered: list[int] = field(default_factory=list)
-    lanes: int = 0
-    expected: list[int] = field(default_factory=list)  # lanes of the passages that come next
+    jobs: int = 0
+    expected: list[int] = field(default_factory=list)  # jobs of the events that come next
     hiding: bool = False
     row_draws: int = 0
     known_draws: dict[int, int] = field(default_factory=dict)
@@ -295,7 +295,7 @@ class Watch(Gate):
         super().__init__(source)
         self.answers, self.names = answers, names
         self.outcomes: list[Outcome] = []
-        self._log, self._lane_names = _Log(), [0]
+        self._log, self._job_numbers = _Log(), [0]
 
     def run(self, mechanism: Mechanism, plan: Plan, rows: Rows) -> None:
         self.run_together(mechanism, [Job(plan=plan)], rows)
@@ -308,8 +308,8 @@ class Watch(Gate):
         return self.outcomes[0]
 
     @property
-    def passages(self) -> list[Passage]:
-        return self._log.passages
+    def events(self) -> list[NoiseEvent]:
+        return self._log.events
 
     @property
     def row_order(self) -> Names | None:
@@ -320,35 +320,35 @@ class Watch(Gate):
         """Of how many things, said to be no rows, a random order was drawn."""
         return self._log.ordered
 
-    def of_lane(self, lane: int) -> Watch:
+    def of_job(self, job: int) -> Watch:
         """What was seen of one of several jobs."""
         alone = copy(self)
         alone._log = copy(self._log)
-        alone._log.passages = [passage for passage in self.passages if passage.lane == lane]
-        alone.outcomes = [self.outcomes[lane]]
+        alone._log.events = [event for event in self.events if event.job == job]
+        alone.outcomes = [self.outcomes[job]]
         return alone
 
     def draws_anew(self) -> bool:
         """Whether an order or batch of this run is another one when it is asked for again."""
         return any(secret.changes() for secret in self._log.secrets)
 
-    def lanes(self, n: int) -> Self:
-        fresh = super().lanes(n)
-        fresh._lane_names = list(range(self._log.lanes, self._log.lanes + n))
-        self._log.lanes += n
+    def for_jobs(self, n: int) -> Self:
+        fresh = super().for_jobs(n)
+        fresh._job_numbers = list(range(self._log.jobs, self._log.jobs + n))
+        self._log.jobs += n
         return fresh
 
-    def part(self, lanes: Sequence[int]) -> Self:
-        some = super().part(lanes)
-        some._lane_names = [self._lane_names[lane] for lane in lanes]
+    def part(self, jobs: Sequence[int]) -> Self:
+        some = super().part(jobs)
+        some._job_numbers = [self._job_numbers[job] for job in jobs]
         return some
 
     def release(self, values: NDArray[Any], noises: Sequence[Noise], name: str) -> Vector:
-        self._log.expected = list(self._lane_names)
+        self._log.expected = list(self._job_numbers)
         return super().release(values, noises, name)
 
     def hide(self, values: NDArray[Any], noises: Sequence[Noise]) -> Vector:
-        self._log.expected = list(self._lane_names)
+        self._log.expected = list(self._job_numbers)
         return super().hide(values, noises)
 
     def order(self) -> SecretOrder:
@@ -438,7 +438,7 @@ class Watch(Gate):
         def chosen() -> Vector:
             return np.array([super(Watch, self)._chosen(scores, choice, name)])
 
-        self._log.expected = list(self._lane_names)
+        self._log.expected = list(self._job_numbers)
         return int(self._passed("choice", name, np.asarray(scores, np.float64), choice, chosen)[0])
 
     def _passed(
@@ -448,22 +448,22 @@ class Watch(Gate):
         with self.drawing():
             released = draw()
         given = self.asked() > asked or not self.counts_draws
-        k, log = len(self.passages), self._log
+        k, log = len(self.events), self._log
         # What stays hidden keeps its own course: both runs add the same noise to values of their own.
         if kind != "hidden" and self.answers is not None and k < len(self.answers):
             released = self.answers[k].copy() if self.answers[k].shape == released.shape else released
-        lane = log.expected.pop(0) if log.expected else self._lane_names[0]
-        self.passages.append(
-            Passage(
+        job = log.expected.pop(0) if log.expected else self._job_numbers[0]
+        self.events.append(
+            NoiseEvent(
                 kind=kind,
                 name=name,
                 values=np.array(values, np.float64),
                 noise=noise,
                 released=released.copy(),
-                lane=lane,
-                rows_drawn=log.row_draws > log.known_draws.get(lane, 0),
+                job=job,
+                rows_drawn=log.row_draws > log.known_draws.get(job, 0),
                 given=given,
             )
         )
-        log.known_draws[lane] = log.row_draws
+        log.known_draws[job] = log.row_draws
         return released

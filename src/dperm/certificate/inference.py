@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dperm.errors import InvalidInput
-from dperm.mechanisms.inference import Curvature, curvature_told, numbers_told
+from dperm.mechanisms.inference import Curvature, curvature_from_release, curvature_size
 from dperm.strict_json import is_finite_float
 
 NAME = "inference"  # of the part in a certificate, and of the numbers in a file
@@ -37,11 +37,11 @@ def curvature_in(document: Mapping[str, Any], statement: Mapping[str, Any]) -> C
         )
     if not (
         isinstance(told, list)
-        and len(told) == numbers_told(part, columns)
+        and len(told) == curvature_size(part, columns)
         and all(map(is_finite_float, told))
     ):
         raise InvalidInput("inference: a number for every pair of columns was expected.")
-    return curvature_told(part, columns, np.array(told))
+    return curvature_from_release(part, columns, np.array(told))
 
 
 def n_columns(statement: Mapping[str, Any]) -> int:

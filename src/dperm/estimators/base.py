@@ -230,7 +230,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         )
         self.row_map_ = outcome.row_map
         self.privacy_ = self._report(plan, outcome, gate)
-        self._told = None if outcome.told is None else outcome.told.tolist()
+        self._told = None if outcome.curvature_release is None else outcome.curvature_release.tolist()
         self._curvature = curvature_in({"inference": self._told}, self.privacy_.statement)
         return self.row_map_.coefficients(outcome.weights)
 

@@ -249,37 +249,37 @@ class Inference:
         return f"{self.name}, noise scale {self.noise.scale:.6g}"
 
     def release(self, weights: Vector, rows: Rows, gate: Gate) -> Vector:
-        """The passage of one model, of its own rows, with a lane of its own."""
-        told, engine = Information(self.problem.loss), rows.open(precise=True)
+        """The release of one model, of its own rows, at the gate of its own job."""
+        information, engine = Information(self.problem.loss), rows.open(precise=True)
         at = np.ascontiguousarray(shortened(weights, self.problem.row_norm)[:, None])
         parts = []
         if self.moments is None:
-            parts.append(pack(stretched(engine.curvature_sum(told, at)[0], self.constant)))
+            parts.append(pack(stretched(engine.curvature_sum(information, at)[0], self.constant)))
         if (
             self.weight is not None
         ):  # the constant column of a row that is there is the intercept, of no row it is 0
-            squares = engine.gradient_sum(told, at)[-1, 0] / self.problem.intercept
+            squares = engine.gradient_sum(information, at)[-1, 0] / self.problem.intercept
             parts.append(np.array([self.weight * squares]))
         return gate.release_one(np.concatenate(parts), self.noise, self.name)
 
 
-def release_told(
+def release_curvature(
     planned: Sequence[tuple[Inference | None, int]],
     weights: Sequence[Vector],
     kept: Sequence[Vector],
     rows: Rows,
     gate: Gate,
 ) -> list[Vector | None]:
-    """One passage for each model that has it planned, after what was ``kept`` of earlier ones."""
-    told: list[Vector | None] = [None] * len(planned)
+    """One release for each model that has it planned, after what was ``kept`` of earlier ones."""
+    curvatures: list[Vector | None] = [None] * len(planned)
     for k, (inference, model) in enumerate(planned):
         if inference is not None:
             released = inference.release(weights[k], rows.select([model]), gate.part([k]))
-            told[k] = np.concatenate([kept[k], released])
-    return told
+            curvatures[k] = np.concatenate([kept[k], released])
+    return curvatures
 
 
-def curvature_told(stated: Mapping[str, Any], n_columns: int, released: Vector) -> Curvature:
+def curvature_from_release(stated: Mapping[str, Any], n_columns: int, released: Vector) -> Curvature:
     """What was released, by what a plan or a certificate states of it."""
     size = triangle_size(n_columns)
     scale, weight, moments = stated["noise_scale"], stated["weight"], stated["moments"]
@@ -294,8 +294,8 @@ def curvature_told(stated: Mapping[str, Any], n_columns: int, released: Vector) 
     )
 
 
-def numbers_told(stated: Mapping[str, Any], n_columns: int) -> int:
-    """How many numbers ``curvature_told`` takes."""
+def curvature_size(stated: Mapping[str, Any], n_columns: int) -> int:
+    """How many numbers ``curvature_from_release`` takes."""
     more = 0 if stated["moments"] is None else n_columns
     return triangle_size(n_columns) + more + (stated["weight"] is not None)
 
@@ -343,7 +343,7 @@ def not_for_intervals(problem: Problem, accounting: str, standardise: bool | str
 
 
 def plan_inference(problem: Problem, budget: Budget) -> Inference:
-    """A fixed share of the budget, in mu squared, buys curvature and squared slopes in one passage.
+    """A fixed share of the budget, in mu squared, buys curvature and squared slopes in one release.
 
     Both cost the same: squared slopes are weighed so that they move as far as the curvature does.
     """

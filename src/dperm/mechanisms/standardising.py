@@ -151,7 +151,7 @@ class Standardisation:
 def release_maps(plans: Sequence[Standardisation], rows: Rows, gate: Gate) -> list[RowMap]:
     """Release what each model's map needs, one after the other; no two copies of the rows are held at once.
 
-    The rows have a model and the gate a lane for each plan.
+    The rows have a model and the gate a job for each plan.
     """
     released: list[list[Vector]] = [[] for _ in plans]
     for step, name in enumerate(plans[0].names):

@@ -170,7 +170,7 @@ class Outlook:
 
     @property
     def too_noisy(self) -> bool:
-        """Whether there is more noise than in any run of the study, so that no loss can be told."""
+        """Whether there is more noise than in any run of the study, so that no loss can be forecast."""
         return "level" in self.beyond and self.level > self.beyond["level"][1]
 
     def half(self) -> Half | None:
@@ -260,9 +260,9 @@ def in_short(outlook: Outlook) -> str:
     """One line for the text of a plan."""
     if outlook.too_noisy:
         return "more noise than in any run of the study: expect a model of little use (dperm plan)"
-    told = "; ".join(f"{NAMES[metric]} {points(found)}" for metric, found in outlook.losses.items())
+    losses = "; ".join(f"{NAMES[metric]} {points(found)}" for metric, found in outlook.losses.items())
     beyond = "; beyond what was studied" if outlook.beyond else ""
-    return f"a loss of points against the model without noise: {told}{beyond} (dperm plan)"
+    return f"a loss of points against the model without noise: {losses}{beyond} (dperm plan)"
 
 
 def losses_in_words(outlook: Outlook) -> list[str]:
@@ -275,7 +275,7 @@ def losses_in_words(outlook: Outlook) -> list[str]:
     lines.append(
         f"In brackets the band for 8 of 10 tables, from a study of the default on {curves[0].sets} public tables "
         f"({constants()['made']}). Of each table, left out of the fit, {shares} of the runs lay in it. A forecast for "
-        "tables like those, not a promise."
+        "tables like those, not a guarantee."
     )
     if outlook.problem.many_rows:
         lines.append(

@@ -89,7 +89,7 @@ def deltas(event: SampledCurve | Concentrated | Point, epsilon: FloatArray) -> F
         case Concentrated():
             return _concentrated_deltas(event.rho, epsilon)
         case Point():
-            # The largest curve that the promise allows: randomised response, and all revealed with chance delta.
+            # The largest curve that the guarantee allows: randomised response, and all revealed with chance delta.
             revealed = -np.expm1(np.minimum(epsilon - event.epsilon, 0.0)) / (1 + math.exp(-event.epsilon))
             return np.asarray(event.delta + (1 - event.delta) * revealed)
     assert_never(event)

@@ -115,7 +115,7 @@ class Concentrated:
 
 @dataclass(frozen=True)
 class Point:
-    """One (epsilon, delta) promise and nothing more."""
+    """One (epsilon, delta) guarantee and nothing more."""
 
     kind: ClassVar[str] = "point"
     epsilon: float
@@ -128,7 +128,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Unbounded:
-    """No promise at all, and why."""
+    """No guarantee at all, and why."""
 
     kind: ClassVar[str] = "unbounded"
     reason: str

@@ -50,8 +50,8 @@ class ReleaseRecord:
 class Gate:
     """Owns all randomness of a run and the records of what was released.
 
-    A gate has a lane for every job. Values of a batch have one column per lane, each with its own noise, and each
-    record goes to its lane. Nothing computed from rows may leave a mechanism in another way, and no mechanism may ask
+    A gate serves one job or several. Values of a batch have one column per job, each with its own noise, and each
+    record goes to its job. Nothing computed from rows may leave a mechanism in another way, and no mechanism may ask
     another source for randomness.
 
     Guarantee
@@ -83,20 +83,20 @@ class Gate:
     def secure(self) -> bool:
         return self.source.secure
 
-    def lanes(self, n: int) -> Self:
-        """The same gate with fresh lanes, one for each of n jobs."""
+    def for_jobs(self, n: int) -> Self:
+        """The same gate for n fresh jobs."""
         fresh = copy(self)
         fresh._records = [[] for _ in range(n)]
         return fresh
 
-    def part(self, lanes: Sequence[int]) -> Self:
-        """The same gate for some of its lanes; what they release is written down there."""
+    def part(self, jobs: Sequence[int]) -> Self:
+        """The same gate for some of its jobs; what they release is written down there."""
         some = copy(self)
-        some._records = [self._records[lane] for lane in lanes]
+        some._records = [self._records[job] for job in jobs]
         return some
 
-    def records(self, lane: int = 0) -> tuple[ReleaseRecord, ...]:
-        return tuple(self._records[lane])
+    def records(self, job: int = 0) -> tuple[ReleaseRecord, ...]:
+        return tuple(self._records[job])
 
     def release(self, values: NDArray[Any], noises: Sequence[Noise], name: str) -> FloatArray:
         """Release each column of ``values``, shape (d, K), with its own noise: K separate releases.
@@ -104,18 +104,18 @@ class Gate:
         Raises
         ------
         InvalidInput
-            If the values are not real numbers, one column for each noise and lane.
+            If the values are not real numbers, one column for each noise and job.
         NotCertified
             If a value is not finite.
         """
         columns = self._columns(values, noises)
         released = self._noisy(columns, noises, name)
-        for lane, noise in zip(self._records, noises, strict=True):
-            lane.append(self._record(noise, name))
+        for records, noise in zip(self._records, noises, strict=True):
+            records.append(self._record(noise, name))
         return released
 
     def release_one(self, values: NDArray[Any], noise: Noise, name: str) -> FloatArray:
-        """A vector, for a gate with one lane."""
+        """A vector, for a gate with one job."""
         return np.asarray(self.release(np.asarray(values)[:, None], [noise], name)[:, 0])
 
     def release_weights(self, values: FloatArray, noises: Sequence[Noise], name: str) -> FloatArray:
@@ -125,7 +125,7 @@ class Gate:
         return np.ascontiguousarray(np.moveaxis(noisy.reshape(moved.shape), -1, 1))
 
     def draw(self, noises: Sequence[Noise], name: str) -> FloatArray:
-        """Noise alone, one column for each lane, that a mechanism puts in its objective and never publishes.
+        """Noise alone, one column for each job, that a mechanism puts in its objective and never publishes.
 
         It is written down like a release, because the price of what follows rests on it.
         """
@@ -137,13 +137,13 @@ class Gate:
         return self._hidden(self._columns(values, noises), noises)
 
     def choose(self, scores: Scores, choice: Choice, name: str) -> int:
-        """Index of a candidate with about the lowest score, for a gate with one lane.
+        """Index of a candidate with about the lowest score, for a gate with one job.
 
         ``noise_scale`` of the record is that of Gumbel noise, ``dimension`` the number of candidates.
         """
         chosen = self._chosen(scores, choice, name)
-        (lane,) = self._records
-        lane.append(
+        (records,) = self._records
+        records.append(
             ReleaseRecord(
                 name=name,
                 sensitivity=choice.sensitivity,
@@ -200,7 +200,7 @@ class Gate:
                 f"A batch needs values of shape (d, K) and K noises; got {values.shape} and {len(noises)}."
             )
         if len(noises) != len(self._records):
-            raise InvalidInput(f"The gate has {len(self._records)} lanes; got {len(noises)} noises.")
+            raise InvalidInput(f"The gate has {len(self._records)} jobs; got {len(noises)} noises.")
         return values.astype(np.float64, copy=False)
 
     def _record(self, noise: Noise, name: str) -> ReleaseRecord:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfcx, ndtr
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.privacy.promise import Promise
+from dperm.privacy.guarantee import DPGuarantee
 from dperm.privacy.search import smallest_safe
 
 FloatArray = NDArray[np.float64]
@@ -200,7 +200,9 @@ def _log_sum(logarithms: NDArray[Any], axis: int) -> NDArray[Any]:
         return np.asarray(np.log(np.exp(logarithms - top).sum(axis=axis)) + top.squeeze(axis))
 
 
-def calibrate(profile_of_scale: Callable[[float], GaussianProfile], budget: Promise, start: float) -> float:
+def calibrate(
+    profile_of_scale: Callable[[float], GaussianProfile], budget: DPGuarantee, start: float
+) -> float:
     """Smallest noise scale, to a relative 1e-10, whose profile meets the budget.
 
     Parameters
@@ -227,7 +229,7 @@ def calibrate(profile_of_scale: Callable[[float], GaussianProfile], budget: Prom
     budget.check_gaussian()
     if not 0 < start < math.inf:
         raise InvalidInput(f"start must be a positive number; got {start!r}.")
-    # A breath below the target, so that the promise on delta survives the exponential.
+    # A breath below the target, so that the guarantee on delta survives the exponential.
     target = math.log(budget.delta) - 1e-12
     scale = smallest_safe(lambda s: profile_of_scale(s).log_delta(budget.epsilon) - target, start)
     reached = profile_of_scale(scale).delta(budget.epsilon)
@@ -240,7 +242,7 @@ def calibrate(profile_of_scale: Callable[[float], GaussianProfile], budget: Prom
 
 
 @lru_cache(maxsize=256)
-def gaussian_mu(budget: Promise) -> float:
+def gaussian_mu(budget: DPGuarantee) -> float:
     """Largest mu, to a relative 1e-10, of which one Gaussian release meets the budget.
 
     A release with sensitivity s then needs noise scale s / mu; several releases may share mu as long as

@@ -164,7 +164,7 @@ MUTATIONS = (
         ).is_integer(),
     ),
     Mutation(
-        name="system noise of the passage before",
+        name="system noise of the event before",
         what_is_wrong="Every second vector of a length is released with the noise of the one before.",
         touches=GAUSSIAN,
         changes={"dperm.privacy.gate.Gate._noisy": of_the_passage_before},

@@ -68,7 +68,7 @@ MUTATIONS = (
         name="frank-wolfe sensitivity halved",
         what_is_wrong="The score of a corner is taken to move half as far as it does.",
         touches=("frank-wolfe",),
-        changes={"dperm.mechanisms.gradient.frank_wolfe.corner_sensitivity": divided(2)},
+        changes={"dperm.mechanisms.gradient.frank_wolfe.vertex_sensitivity": divided(2)},
         probe=lambda: scale(FrankWolfe(steps=4)),
     ),
     Mutation(

@@ -36,7 +36,7 @@ _GRID_BITS = 30  # of the largest coordinate of a row's gradient
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CornersPlan(Plan):
-    """With the choice that is made at every step and the radius of the ball whose corners are chosen."""
+    """With the choice that is made at every step and the radius of the ball whose vertices are chosen."""
 
     choice: NoisyMin
     radius: float
@@ -53,7 +53,7 @@ def grid_exponent(problem: Problem) -> int:
 
 
 def lazy_sensitivity(problem: Problem, radius: float) -> float:
-    """How far the score of a corner moves between neighbours: what the rows add is exact, whole steps of the grid."""
+    """How far the score of a vertex moves between neighbours: what the rows add is exact, whole steps of the grid."""
     most = largest_coordinate(problem) * (1 + 2.0**-48) + math.ldexp(1.0, grid_exponent(problem))
     return radius * problem.neighbours.rows_changed * most / problem.n_rows * (1 + 2.0**-48)
 
@@ -68,8 +68,8 @@ def lazy_walk(plan: CornersPlan, engine: Engine, model: int, gate: Gate) -> Vect
     pull = _Pull(problem, plan.radius, exponent)
     scale, bar = 1.0, dict[int, float]()
     for t in range(1, plan.releases + 1):
-        corner = gate.choose(scores, plan.choice, "frank-wolfe corner")
-        sign, j = (1, corner) if corner < n_columns else (-1, corner - n_columns)
+        vertex = gate.choose(scores, plan.choice, "frank-wolfe corner")
+        sign, j = (1, vertex) if vertex < n_columns else (-1, vertex - n_columns)
         share = 2 / (t + 2)
         change = share * sign * plan.radius
         walk.move(j, change, 1 - share)
@@ -110,7 +110,7 @@ class _Pull:
 @register
 @dataclass(frozen=True)
 class FrankWolfe(Mechanism):
-    r"""Move towards a privately chosen corner of the L1 ball, by 2/(t + 2) of the way in step t.
+    r"""Move towards a privately chosen vertex of the L1 ball, by 2/(t + 2) of the way in step t.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ class FrankWolfe(Mechanism):
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> CornersPlan:
         steps, radius = self.rule(problem, budget)
         epsilon = self.choice_epsilon(budget, mu_spent, steps)
-        moved = lazy_sensitivity if self.lazy else corner_sensitivity
+        moved = lazy_sensitivity if self.lazy else vertex_sensitivity
         choice = NoisyMin(sensitivity=moved(problem, radius), epsilon=epsilon)
         reason = None
         if self.accounting == "paper" and budget.delta > 0:
@@ -229,26 +229,26 @@ class FrankWolfe(Mechanism):
 
     def _walk(self, plans: Sequence[CornersPlan], engine: Engine, gate: Gate) -> list[Vector]:
         weights = np.zeros((engine.n_columns, len(plans)))
-        lanes = [gate.part([k]) for k in range(len(plans))]
+        gates = [gate.part([k]) for k in range(len(plans))]
         for t in range(1, plans[0].releases + 1):
             sums = engine.gradient_sum(plans[0].problem.loss, weights)
             share = 2 / (t + 2)
             for k, plan in enumerate(plans):
                 gradient = sums[:, k] / plan.problem.n_rows + plan.problem.l2 * weights[:, k]
                 towards = plan.radius * gradient
-                corner = lanes[k].choose(
+                vertex = gates[k].choose(
                     np.concatenate([towards, -towards]), plan.choice, "frank-wolfe corner"
                 )
-                sign, j = (1, corner) if corner < len(gradient) else (-1, corner - len(gradient))
+                sign, j = (1, vertex) if vertex < len(gradient) else (-1, vertex - len(gradient))
                 weights[:, k] *= 1 - share
                 weights[j, k] += share * sign * plan.radius
         return [weights[:, k].copy() for k in range(len(plans))]
 
 
-def corner_sensitivity(problem: Problem, radius: float) -> float:
-    """How far the score of a corner of the L1 ball moves between neighbours, rounding included.
+def vertex_sensitivity(problem: Problem, radius: float) -> float:
+    """How far the score of a vertex of the L1 ball moves between neighbours, rounding included.
 
-    The corners of one axis move in opposite directions, so ``NoisyMin`` must not take the scores as one-sided.
+    The vertices of one axis move in opposite directions, so ``NoisyMin`` must not take the scores as one-sided.
     """
     exact = problem.neighbours.rows_changed * largest_coordinate(problem) / problem.n_rows
     summed = whole_sum_error(problem, radius) / problem.n_rows  # the L2 norm is at most the L1 norm
