@@ -28,7 +28,8 @@ from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
-    from dperm.engine import Engine, Rows
+    from dperm.engine import Engine
+    from dperm.engine import Rows as EngineRows
     from dperm.engine.drawn import Batches, Sample
     from dperm.engine.members import Members
 
@@ -227,7 +228,7 @@ class BatchesOfRows(NSGD):
 
     name: ClassVar[str] = "broken: batches of rows, not of persons"
 
-    def _train(self, plans: Sequence[DescentPlan], rows: Rows, gate: Gate) -> Matrix:
+    def _train(self, plans: Sequence[DescentPlan], rows: EngineRows, gate: Gate) -> Matrix:
         return descend(rows.open(precise=True), plans, _OrderOfRows())  # type: ignore[arg-type]
 
 
@@ -242,7 +243,7 @@ class ClipsEachRow(DPGD):
 
     name: ClassVar[str] = "broken: the clip is not shared out among a person's rows"
 
-    def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[Any]], rows: EngineRows, gate: Gate) -> list[Vector]:
         return super()._run(jobs, rows.sharing_clips(None), gate)  # type: ignore[attr-defined]
 
 
@@ -251,7 +252,7 @@ class MomentsOfAllRows(OutputGD):
 
     name: ClassVar[str] = "broken: mean and moments of all rows of a person"
 
-    def _run_standardised(self, job: Job[Any], rows: Rows, gate: Gate) -> Any:
+    def _run_standardised(self, job: Job[Any], rows: EngineRows, gate: Gate) -> Any:
         everyone = copy(rows)
         assert rows.members is not None
         everyone.members = copy(rows.members)
