@@ -47,7 +47,7 @@ def test_one_mechanism_by_default():
         assert options(name)["--loss"].default == "auto"
 
 
-@pytest.mark.parametrize("name", [*READS_MODELS, *NAMES_MECHANISMS, "curvature"])
+@pytest.mark.parametrize("name", [*READS_MODELS, *NAMES_MECHANISMS])
 def test_whoever_resolves_a_name_can_import_first(name):
     assert options(name)["--import"].is_eager
 

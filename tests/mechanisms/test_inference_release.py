@@ -13,17 +13,16 @@ from dperm.codes import CodedTable, CodeLayout, Levels, Number
 from dperm.engine import open_rows
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, SoftClippedSquared, Softmax, Weighted
+from dperm.losses.squared import RAMP
 from dperm.mechanisms import DPGD, RSGDAR, SSP, AdaSSP, Auto, Job, Objective, mechanism_names, resolve
 from dperm.mechanisms.inference import (
     CURVATURE,
     LONGEST,
-    RAMP,
     SHARE,
     SQUARES,
     SQUARES_SHARE,
     WIDEST,
     Information,
-    curvature_change,
     curvature_from_release,
     hessian_error,
     pack,
@@ -155,7 +154,7 @@ def test_random_neighbours_stay_within_the_declared_distance(loss, relation):
 @each_loss
 def test_the_curvature_that_is_summed_is_as_steep_as_is_said(loss):
     """And no larger than that of the loss; the ramp replaces a jump, which is steeper than any bound."""
-    told, bound = Information(loss), curvature_change(loss)
+    told, bound = Information(loss), loss.curvature_lipschitz
     margin = np.linspace(-8, 8, 400_001)
     y = np.ones_like(margin)
     found = told.curvature(margin, y)
@@ -375,10 +374,10 @@ def test_models_side_by_side_tell_what_each_tells_alone():
     jobs = [Job(plan=plan) for plan in plans]
     outcomes = Objective().run(jobs, table, SilentGate())
     assert [len(outcome.records) for outcome in outcomes] == [3, 2, 3]
-    assert outcomes[1].curvature_release is None
+    assert outcomes[1].told is None
     for k in (0, 2):
         (alone,) = Objective().run([jobs[k]], table, SilentGate())
-        np.testing.assert_allclose(outcomes[k].curvature_release, alone.curvature_release, rtol=1e-6)
+        np.testing.assert_allclose(outcomes[k].told, alone.told, rtol=1e-6)
 
 
 # Auto, and what is refused.

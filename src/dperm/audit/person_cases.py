@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dperm.audit.controls import Control
 from dperm.audit.neighbours import Pair, PersonRows, Rows, Side, background, changes
 from dperm.audit.replay_cases import BUDGET, FACTS, HEAVIEST, OTHERWISE, short_plan
-from dperm.engine.members import KnownRows
+from dperm.engine.base.draws import KnownRows
 from dperm.errors import DpermError
 from dperm.estimators.persons import GroupedRows, declared_persons, loss_of_persons, of_persons
 from dperm.losses import Linear, Loss, Weighted, example_losses
@@ -23,15 +23,14 @@ from dperm.mechanisms import DPGD, DPSGD, NSGD, Job, Mechanism, OutputGD, Plan
 from dperm.mechanisms.output.family import DescentPlan, descend
 from dperm.mechanisms.standardising import BOUNDED, LINEAR
 from dperm.neighbours import Neighbours
-from dperm.persons import PersonLoss
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
+from dperm.unit import PersonLoss
 
 if TYPE_CHECKING:
     from dperm.engine import Engine
     from dperm.engine import Rows as EngineRows
-    from dperm.engine.drawn import Batches, Sample
-    from dperm.engine.members import Members
+    from dperm.engine.base.draws import Batches, Members, Sample
 
 SIZES = (1, 3, 50)
 GROWN = ((1, 50), (50, 1))  # a person is replaced by one with more rows, or fewer: all later rows move

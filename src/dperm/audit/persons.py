@@ -42,10 +42,10 @@ from dperm.losses import example_losses
 from dperm.mechanisms import Mechanism, Plan, resolve
 from dperm.mechanisms.standardising import MEAN, MOMENTS
 from dperm.neighbours import Neighbours
-from dperm.persons import PersonLoss
 from dperm.privacy import Budget
 from dperm.problem import Problem
 from dperm.processors import processors_shared_by
+from dperm.unit import PersonLoss
 
 ONE_IN = 7  # pairs are taken in turn by the plans of a mechanism, as they have much in common
 

@@ -124,7 +124,7 @@ def _modules(package: str) -> list[ModuleType]:
 
 
 REFUSED, CRASHED = "refused", "crashed"
-_LOADED_LATE = ("dperm.engine.dense", "dperm.engine.corners", "dperm.privacy._integer_kernels")
+_LOADED_LATE = ("dperm.engine.dense.engine", "dperm.engine.base.vertices", "dperm.privacy._integer_kernels")
 
 
 @dataclass(frozen=True, kw_only=True)

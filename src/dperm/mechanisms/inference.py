@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
-from dperm.losses import ClippedSquared, Logistic, Loss, SoftClippedSquared, Weighted
-from dperm.losses.base import Array
+from dperm.losses import Loss, Weighted
 from dperm.planning.pricing import gaussian_noise
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.problem import Problem
+from dperm.typing import Array
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
@@ -46,29 +46,12 @@ def unpack(triangle: Vector, n_columns: int) -> Matrix:
     return matrix
 
 
-RAMP = 1 / 8  # of the bound on residuals: over this width the curvature of clipped squares falls from 1 to 0
-
-
-def curvature_change(loss: Loss) -> float | None:
-    """Lipschitz constant of the curvature that is summed, in the margin; None for a loss that is not covered.
-
-    Covered is what has coefficients to make intervals for: log odds, and the slopes of a regression.
-    """
-    if type(loss) is Logistic:
-        return 1 / (6 * math.sqrt(3))
-    if type(loss) is ClippedSquared:
-        return 1 / (RAMP * loss.residual_bound)
-    if type(loss) is SoftClippedSquared:
-        return 1 / ((1 - loss.knee) * loss.residual_bound)
-    return None
-
-
 @dataclass(frozen=True)
 class Information(Loss):
     """Stands for ``base`` in two passes: ``slope`` is the square of its slope, ``curvature`` its curvature.
 
     The curvature of clipped squares jumps, and rounding of a margin at the jump would move a whole row. It is
-    replaced by a ramp around the jump, which is as steep as ``curvature_change`` says (docs/proofs/intervals.md).
+    replaced by a ramp around the jump, which is as steep as ``curvature_lipschitz`` says (docs/proofs/intervals.md).
     """
 
     base: Loss
@@ -95,11 +78,7 @@ class Information(Loss):
         return np.asarray(self.base.slope(margin, y) ** 2)
 
     def curvature(self, margin: Array, y: Array) -> Array:
-        if not isinstance(self.base, ClippedSquared):
-            return self.base.curvature(margin, y)
-        bound = self.base.residual_bound
-        left = (1 + RAMP / 2) * bound - np.abs(margin - y)
-        return np.clip(left / (RAMP * bound), 0, 1)
+        return self.base.continuous_curvature(margin, y)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,7 +308,7 @@ def not_for_intervals(problem: Problem, accounting: str, standardise: bool | str
         return "the rows of one person are not independent of each other, and intervals for rows would be too narrow"
     if isinstance(loss, Weighted):
         return "rows that weigh more than others break the equality that intervals rest on"
-    if curvature_change(loss) is None:
+    if loss.curvature_lipschitz is None:
         return f"intervals are for the logistic and the squared loss, not for {loss.name}"
     if loss.labels == "real" and problem.intercept == 0:
         return "the squared residuals are summed in the intercept column; set fit_intercept=True"
@@ -372,7 +351,7 @@ def plan_squares(problem: Problem, mu: float, moments: tuple[float, float]) -> I
 
 def hessian_error(problem: Problem) -> float:
     """Rounding error of the computed sum of curvature * z z^T, in Frobenius norm, at weights of ``shortened``."""
-    change, most = curvature_change(problem.loss), problem.loss.smoothness
+    change, most = problem.loss.curvature_lipschitz, problem.loss.smoothness
     assert change is not None
     own = change * _margin_error(problem) + problem.arithmetic.slope * most
     return problem.n_rows * stretched_norm(problem) ** 2 * (own + _adding(problem) * most)
