@@ -6,13 +6,14 @@ from unittest.mock import patch
 
 import numpy as np
 
+import dperm.privacy.noise as sampler
 from benchmarks.fits import adult_like
 from benchmarks.timing import HEADER, Result, interleaved
 from dperm import PrivateLogisticRegression
 from dperm.datasets import load_dataset
 from dperm.errors import DataUnavailable
 from dperm.mechanisms.gradient.dp_gd import DPGD
-from dperm.privacy import GaussianNoise, SystemEntropy, gate
+from dperm.privacy import GaussianNoise, SystemEntropy
 from dperm.privacy.noise import add_noises
 from dperm.privacy.opendp_noise import opendp_gaussian
 
@@ -59,7 +60,7 @@ def share(X: np.ndarray, y: np.ndarray, steps: int, name: str, rounds: int, targ
 
     model.fit(X, y)
     found = []
-    with patch.object(gate, "add_noises", timed):
+    with patch.object(sampler, "add_noises", timed):
         for _ in range(rounds):
             spent[0], begin = 0.0, time.perf_counter()
             model.fit(X, y)

@@ -14,8 +14,8 @@ import threading
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-import dperm.privacy.discrete_gaussian as sampler
 import dperm.privacy.entropy as entropy
+import dperm.privacy.noise as sampler
 from dperm.privacy import opendp_noise
 
 MARK_IT = "Mark the test with system_noise(failing=...), which says how often it fails by chance."

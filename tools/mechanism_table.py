@@ -6,7 +6,7 @@
 import sys
 from pathlib import Path
 
-from dperm.mechanisms.catalogue import Entry, catalogue, model_losses
+from dperm.mechanisms.registry import Entry, catalogue, model_losses
 from dperm.neighbours import Neighbours
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "mechanisms.md"

@@ -9,7 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from dperm.planning.expectation import constants, study_rows
+from dperm.planning.outlook import constants, study_rows
 from dperm_papers.pages.files import Results
 from dperm_papers.pages.reports import tables_of
 from dperm_papers.pages.runs import Run

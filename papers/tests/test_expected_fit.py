@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dperm.planning.expectation import constants, loss_curve, study_rows
+from dperm.planning.outlook import constants, loss_curve, study_rows
 from dperm_papers.reproduce.expected_fit import OUTSIDE, Cells, coverage, errors_left_out, fit_curve
 
 METRICS = ("accuracy", "auc", "r2")

@@ -8,7 +8,7 @@ import pytest
 import plan_constants
 import small_tables
 from dperm.cli.app import run
-from dperm.planning.expectation import LossCurve
+from dperm.planning.outlook import LossCurve
 from dperm_papers.reproduce import development, expected
 from dperm_papers.reproduce.expected import Design, number_instead
 

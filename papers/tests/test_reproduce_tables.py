@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dperm.privacy.fixed_size import fixed_size_epsilon
+from dperm.privacy.subsampled import fixed_size_epsilon
 from dperm_papers.analysis.bounds import BOUNDS
 from dperm_papers.reproduce import (
     Bench,

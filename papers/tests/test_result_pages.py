@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import plan_constants
-from dperm.planning.expectation import constants
+from dperm.planning.outlook import constants
 from dperm_papers.pages.cells import BETWEEN
 from dperm_papers.pages.files import Results, holds_results, read
 from dperm_papers.pages.markers import files_in, without_markers

@@ -27,10 +27,9 @@ from dperm.audit.examination import (
     check_control,
     noise_differs_between_processes,
 )
-from dperm.audit.figure import draw_audit
 from dperm.audit.noise_check import check_noise, signs_agree
 from dperm.audit.replay import replay_all
-from dperm.audit.results import BROKEN, INCONCLUSIVE, STANDS, ControlResult
+from dperm.audit.results import BROKEN, INCONCLUSIVE, STANDS, ControlResult, draw_audit
 from dperm.audit.worst_cases import LINEAR, attacks_on, audited_names
 from dperm.cli.audit import audit as command
 from dperm.engine import Rows
@@ -39,7 +38,7 @@ from dperm.losses import ClippedSquared
 from dperm.mechanisms import DPGD, RSGDAR, Job, Objective, OutputGD, Plan, registry, resolve
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget, Gate, GaussianNoise, SeededEntropy, gate
+from dperm.privacy import Budget, Gate, GaussianNoise, SeededEntropy, noise
 from dperm.problem import Problem
 
 SURE = 1 - 1e-6
@@ -267,12 +266,12 @@ def test_noise_checks_notice_repeats_and_shared_noise() -> None:
 
 
 def test_noise_that_is_not_as_declared_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = gate.add_noises
+    real = noise.add_noises
 
     def smaller(columns: np.ndarray, noises: list[GaussianNoise], entropy: SeededEntropy) -> np.ndarray:
         return columns + (real(columns, noises, entropy) - columns) / 2
 
-    monkeypatch.setattr(gate, "add_noises", smaller)
+    monkeypatch.setattr(noise, "add_noises", smaller)
     found = check_noise(OutputGD(), replace(LINEAR, n_features=2), BUDGET, runs=300)
     assert "noise is not of the declared scale" in found.faults
 
@@ -300,7 +299,7 @@ def result_of(control: str, faults: tuple[str, ...], ratio: float | None) -> Con
 
 def test_a_bar_that_is_far_too_long_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken: list[int] = []
-    monkeypatch.setattr("dperm.audit.figure._break", lambda axes, place: broken.append(place))
+    monkeypatch.setattr("dperm.audit.results._break", lambda axes, place: broken.append(place))
     draw_audit([], [result_of("a", ("x",), 700.0), result_of("b", ("x",), 1.4)], tmp_path / "audit.png")
     assert broken == [0]
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from dperm.audit.controls import CONTROLS, Control
 from dperm.audit.neighbours import pairs
-from dperm.audit.replay import ReplayReport, replay
-from dperm.audit.replay_checks import CHECKS
+from dperm.audit.replay import CHECKS, ReplayReport, replay
 from dperm.engine import Rows
 from dperm.mechanisms import Job, Mechanism, Outcome, OutputGD, Plan, mechanism_names
 from dperm.privacy import Gate
@@ -139,7 +138,7 @@ def test_the_other_checks_fail_where_they_must(kind: type[OutputGD], expected: s
 
 
 def test_every_kind_of_check_has_a_control() -> None:
-    assert {control.check for control in FOR_REPLAY} >= {"distance", "noise", "outcome", "passages", "price"}
+    assert {control.check for control in FOR_REPLAY} >= {"distance", "noise", "outcome", "events", "price"}
     assert {control.check for control in FOR_REPLAY} <= set(CHECKS)
     assert {control.caught_by for control in CONTROLS} == {"replay", "audit"}
 

@@ -9,13 +9,21 @@ from click.testing import CliRunner
 
 import dperm.audit.self_test
 import dperm.mechanisms.gradient.frank_wolfe
-import dperm.mechanisms.output.descent
+import dperm.mechanisms.output.family
 import dperm.mechanisms.output.output
 from dperm.audit import examination
-from dperm.audit.mutation import EXAMPLE, Mutation, every_private
 from dperm.audit.replay import replay_all
 from dperm.audit.results import INCONCLUSIVE
-from dperm.audit.self_test import CRASHED, REFUSED, load_mutations, self_test, trial
+from dperm.audit.self_test import (
+    CRASHED,
+    EXAMPLE,
+    REFUSED,
+    Mutation,
+    every_private,
+    load_mutations,
+    self_test,
+    trial,
+)
 from dperm.cli.audit import audit as command
 from dperm.errors import InvalidInput
 
@@ -24,9 +32,9 @@ few_replays = partial(replay_all, share=6)
 RUNS = 2000
 HARMLESS = """
 from dperm.audit import examination
-from dperm.audit.mutation import EXAMPLE, Mutation
+from dperm.audit.self_test import EXAMPLE, Mutation
 
-CORNER = "dperm.mechanisms.gradient.frank_wolfe.corner_sensitivity"
+CORNER = "dperm.mechanisms.gradient.frank_wolfe.vertex_sensitivity"
 MUTATIONS = (
     Mutation(
         name="harmless",
@@ -95,7 +103,7 @@ def test_a_function_is_replaced_wherever_it_was_imported_and_put_back_even_after
         changes={"dperm.planning.pricing.price_branches": lambda sound: broken},
         probe=lambda: 0,
     )
-    importers = dperm.mechanisms.output.output, dperm.mechanisms.output.descent
+    importers = dperm.mechanisms.output.output, dperm.mechanisms.output.family
     sound = dperm.mechanisms.output.output.price_branches
     with mutation.apply():
         assert all(module.price_branches is broken for module in importers)
@@ -175,4 +183,4 @@ def test_the_command_succeeds_when_all_is_caught_in_processes_of_their_own(tmp_p
     assert (ran.exception, ran.return_value) == (None, 0)
     found = json.loads(ran.stdout)["trials"]
     assert [(each["mutation"], each["passed"]) for each in found] == [(None, True), ("halved", True)]
-    assert dperm.mechanisms.gradient.frank_wolfe.corner_sensitivity.__name__ == "corner_sensitivity"
+    assert dperm.mechanisms.gradient.frank_wolfe.vertex_sensitivity.__name__ == "vertex_sensitivity"

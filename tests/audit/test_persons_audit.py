@@ -13,8 +13,41 @@ import pytest
 from numpy.typing import NDArray
 
 import cli_examples
+from dperm.audit import persons as examination
 from dperm.audit.controls import Control
 from dperm.audit.neighbours import PersonRows
+from dperm.audit.person_cases import (
+    GROWN,
+    KINDS,
+    SIZES,
+    DrawsRows,
+    laid_out,
+    other_persons,
+    person_cases,
+    person_controls,
+    person_pairs,
+    person_problem,
+    refused_settings,
+)
+from dperm.audit.persons import (
+    ATTACKED,
+    CERTIFIED,
+    NOT_CERTIFIED,
+    PERSON_ROWS,
+    REFUSED,
+    PersonAttack,
+    PersonAudit,
+    attack_person,
+    attacked_names,
+    attacks_on_person,
+    audit_mechanism,
+    audit_persons,
+    check_draws_of_persons,
+    moved_as_rows,
+    replay_persons,
+    share_moved,
+    standing_of,
+)
 from dperm.audit.replay import replay
 from dperm.audit.replay_cases import BUDGET
 from dperm.audit.worst_cases import audited_names
@@ -22,33 +55,6 @@ from dperm.cli.app import run
 from dperm.engine.base.stored import Stored
 from dperm.errors import InvalidInput
 from dperm.estimators.persons import GroupedRows
-from dperm.estimators.persons_audit import examination
-from dperm.estimators.persons_audit.attacks import (
-    ATTACKED,
-    PERSON_ROWS,
-    PersonAttack,
-    attack_person,
-    attacked_names,
-    attacks_on_person,
-)
-from dperm.estimators.persons_audit.broken import DrawsRows, person_controls
-from dperm.estimators.persons_audit.cases import KINDS, person_cases, person_problem, refused_settings
-from dperm.estimators.persons_audit.examination import (
-    CERTIFIED,
-    NOT_CERTIFIED,
-    REFUSED,
-    PersonAudit,
-    audit_mechanism,
-    audit_persons,
-    standing_of,
-)
-from dperm.estimators.persons_audit.pairs import GROWN, SIZES, laid_out, other_persons, person_pairs
-from dperm.estimators.persons_audit.replays import (
-    check_draws_of_persons,
-    moved_as_rows,
-    replay_persons,
-    share_moved,
-)
 from dperm.losses import Linear
 from dperm.losses.weighted import weights_alone
 from dperm.mechanisms import DPGD, OutputGD, Plan, resolve

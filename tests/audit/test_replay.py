@@ -9,11 +9,10 @@ import pytest
 
 from dperm.audit.coupling import names_without
 from dperm.audit.neighbours import BEYOND, Pair, cancelling_pair, extreme_labels, pairs, table_of
-from dperm.audit.price_check import has_second_route
+from dperm.audit.price_check import has_recomputation
 from dperm.audit.replay import replay, replay_all, require_replay
 from dperm.audit.replay_cases import replay_cases
-from dperm.audit.watch import Watch
-from dperm.audit.watched_source import WatchedEntropy
+from dperm.audit.watch import Watch, WatchedEntropy
 from dperm.errors import NotCertified
 from dperm.losses import ClippedSquared, Linear, Logistic, Softmax, Weighted, example_losses
 from dperm.mechanisms import (
@@ -37,8 +36,7 @@ from dperm.mechanisms import (
 )
 from dperm.mechanisms.standardising import MEAN, MOMENTS
 from dperm.neighbours import Neighbours
-from dperm.planning.gaussian import gaussian_noise, price_of
-from dperm.planning.pricing import mu_left
+from dperm.planning.pricing import gaussian_noise, mu_left, price_of
 from dperm.planning.sensitivity import sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise, add_noise
 from dperm.problem import Problem
@@ -56,9 +54,9 @@ def test_registered_mechanisms_keep_what_they_declare(name: str) -> None:
     if not resolve(name).private:
         return
     # Not a vacuous pass: somewhere the value before the noise moved by a good part of what was declared.
-    own = [step for report in reports for step in report.passages if step.name not in (MEAN, MOMENTS)]
+    own = [step for report in reports for step in report.events if step.name not in (MEAN, MOMENTS)]
     assert max(step.distance / step.declared for step in own) > 0.5
-    assert all(report.passages for report in reports)
+    assert all(report.events for report in reports)
 
 
 def has_weights(problem: Problem) -> bool:
@@ -72,7 +70,7 @@ def test_every_declared_label_and_relation_is_replayed(name: str) -> None:
     if (
         mechanism.private and name != "objective-pure"
     ):  # no certified sampler; pure epsilon leaves nothing for moments
-        assert any(map(has_second_route, plans))
+        assert any(map(has_recomputation, plans))
         assert any(plan.standardisation is not None for plan in plans)
     if "clip" in mechanism.settings:
         assert any(plan.mechanism.clip is not None for plan in plans)
@@ -168,7 +166,7 @@ def test_a_mechanism_of_no_known_family_is_replayed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(registry._MECHANISMS, "from outside", FromOutside)
     reports = list(replay_all(["from outside"]))
     assert [str(report) for report in reports if not report.passed] == []
-    assert {step.name for report in reports for step in report.passages} == {"one step", MEAN, MOMENTS}
+    assert {step.name for report in reports for step in report.events} == {"one step", MEAN, MOMENTS}
     assert max(report.largest_share for report in reports) > 0.99
 
 
@@ -241,9 +239,9 @@ def test_every_meeting_of_rows_and_randomness_is_seen(
     mechanism: Mechanism, kinds: list[str], drawn: list[bool]
 ) -> None:
     watch = watched(mechanism, LINEAR, pairs(LINEAR)[0])
-    assert [passage.kind for passage in watch.passages] == kinds
-    assert [passage.rows_drawn for passage in watch.passages] == drawn
-    assert all(passage.given for passage in watch.passages)
+    assert [event.kind for event in watch.events] == kinds
+    assert [event.rows_drawn for event in watch.events] == drawn
+    assert all(event.given for event in watch.events)
     assert not watch.source.free
     assert not watch.draws_anew()
 
@@ -252,7 +250,7 @@ def test_batches_of_all_rows_are_no_draw() -> None:
     """Nothing is secret about them, so what they release is priced in full."""
     for mechanism in (DPSGD(steps=2, rate=1.0), PSGD(steps=2, batch_size=24)):
         watch = watched(mechanism, LINEAR, pairs(LINEAR)[0])
-        assert [passage.rows_drawn for passage in watch.passages] == [False, False]
+        assert [event.rows_drawn for event in watch.events] == [False, False]
 
 
 @pytest.mark.parametrize("row", [0, 11, 23])
@@ -288,27 +286,27 @@ def test_draws_beside_the_gate_are_free() -> None:
         assert source.free == source.draws != []
 
 
-def test_lanes_are_told_apart_whatever_the_gate_writes_down() -> None:
+def test_jobs_are_kept_apart_whatever_the_gate_writes_down() -> None:
     watch = Watch(WatchedEntropy(0))
-    lanes = watch.lanes(3)
+    jobs = watch.for_jobs(3)
     small, large = (GaussianNoise(1.0, scale, 1) for scale in (1.0, 2.0))
-    lanes.release(np.zeros((1, 3)), [small, large, small], "all")
-    lanes.part([2, 0]).hide(np.zeros((1, 2)), [large, small])
-    lanes.part([1]).release_one(np.zeros(1), large, "one")
-    assert [(p.lane, p.noise.scale) for p in watch.passages] == [
+    jobs.release(np.zeros((1, 3)), [small, large, small], "all")
+    jobs.part([2, 0]).hide(np.zeros((1, 2)), [large, small])
+    jobs.part([1]).release_one(np.zeros(1), large, "one")
+    assert [(p.job, p.noise.scale) for p in watch.events] == [
         *((0, 1.0), (1, 2.0), (2, 1.0)),
         *((2, 2.0), (0, 1.0)),
         (1, 2.0),
     ]
 
 
-def test_rows_that_are_drawn_once_for_all_lanes_are_drawn_for_each() -> None:
+def test_rows_that_are_drawn_once_for_all_jobs_are_drawn_for_each() -> None:
     watch = Watch(WatchedEntropy(0))
-    lanes = watch.lanes(2)
-    lanes.poisson(0.5).positions(8)
+    jobs = watch.for_jobs(2)
+    jobs.poisson(0.5).positions(8)
     for _ in range(2):
-        lanes.release(np.zeros((1, 2)), [GaussianNoise(1.0, 1.0, 1)] * 2, "any")
-    assert [passage.rows_drawn for passage in watch.passages] == [True, True, False, False]
+        jobs.release(np.zeros((1, 2)), [GaussianNoise(1.0, 1.0, 1)] * 2, "any")
+    assert [event.rows_drawn for event in watch.events] == [True, True, False, False]
 
 
 # The neighbours.

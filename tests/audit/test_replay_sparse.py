@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from dperm.arithmetic import FLOAT64
 from dperm.audit.neighbours import table_of
 from dperm.audit.replay import replay_all
-from dperm.audit.watched_rows import WatchedTable
+from dperm.audit.watch import WatchedTable
 from dperm.engine.sparse.engine import SparseEngine
 from dperm.engine.sparse.rows import SparseRows
 from dperm.mechanisms.standardising import MEAN, MOMENTS

@@ -14,7 +14,7 @@ from dperm.certificate.routes import ROUTES, route_of
 from dperm.certificate.verdict import SECOND
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.privacy import GaussianProfile, poisson_epsilon, rho_to_epsilon
-from dperm.privacy.fixed_size import fixed_size_epsilon
+from dperm.privacy.subsampled import fixed_size_epsilon
 from dperm.strict_json import digest
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from dperm.audit import evaluation as audit
 from dperm.cli.app import run
-from dperm.evaluation import audit
 
 
 @pytest.fixture(autouse=True)

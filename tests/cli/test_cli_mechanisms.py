@@ -9,7 +9,7 @@ from dperm.cli.app import run
 from dperm.cli.grammar import read_mechanism, settings_of
 from dperm.cli.mechanisms import COLUMNS
 from dperm.mechanisms import mechanism_names, resolve
-from dperm.mechanisms.catalogue import catalogue
+from dperm.mechanisms.registry import catalogue
 
 
 def written(value):

@@ -8,7 +8,7 @@ import numpy as np
 from dperm.engine import Table
 from dperm.engine.base.stored import Ranges
 from dperm.losses import Loss
-from dperm.privacy.shards import LocalSample, SplitOrder, cut_sample
+from dperm.privacy.secrets import LocalSample, SplitOrder, cut_sample
 from dperm.row_map import RowMap
 
 

@@ -10,7 +10,7 @@ from kind_categorical import LAYOUT, native, table
 import dperm.audit.replay as replays
 from dperm.arithmetic import FLOAT64
 from dperm.audit.neighbours import Pair
-from dperm.audit.watched_rows import WatchedTable
+from dperm.audit.watch import WatchedTable
 from dperm.codes import CodedTable, CodeLayout, Levels, Number
 from dperm.datasets import load_adult
 from dperm.engine import Table, engine_for
@@ -242,7 +242,7 @@ def test_neighbours_stay_within_the_declared_sensitivity(mechanism, monkeypatch)
     pair = Pair(name="categorical", left=(X, y), right=(other, labels), row=7)
     report = replays.replay(mechanism, problem, Budget(1.0, 1e-6), pair)
     assert report.passed, str(report)
-    assert report.passages
+    assert report.events
     assert 0 < report.largest_share <= 1
 
 

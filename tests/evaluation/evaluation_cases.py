@@ -172,7 +172,7 @@ def coverage(
     for _ in range(runs):
         sample = np.repeat(rng.integers(0, PEOPLE, n), rows_each)
         vector = task.design.vector(task.counts(people.sampled(sample), owners))
-        released = gate.lanes(1).release_one(vector, query.noise, "simulated")
+        released = gate.for_jobs(1).release_one(vector, query.noise, "simulated")
         found = estimated(task, released, query.noise.scale if noise_known else 1e-9, n_rows)["metrics"]
         for name, true in truth.items():
             none[name] += not found[name].known

@@ -35,7 +35,7 @@ def coverage(shape, n, epsilon, runs, neighbours="replace-one", noise_known=True
     held = []
     for _ in range(runs):
         predicted = rng.beta(a, b, sum(sizes))
-        released = gate.lanes(1).release_one(vector_of(plan, places, predicted), plan.noise, "simulated")
+        released = gate.for_jobs(1).release_one(vector_of(plan, places, predicted), plan.noise, "simulated")
         scale = plan.noise.scale if noise_known else 1e-9
         found = means(released, scale, n_rows, (0.0, 1.0))[0]
         if found.mean.known:

@@ -9,13 +9,14 @@ import pytest
 from scipy.special import comb
 
 from dperm import Budget, PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
+from dperm.audit import evaluation as audit
+from dperm.audit.evaluation import worst_cases
 from dperm.audit.gates import SilentGate
 from dperm.counting.bins import ScoreBins
 from dperm.counting.classification import Classification
 from dperm.counting.design import STEP, Design, Histogram, Shares
 from dperm.counting.regression import FINE, WEIGHTS, Moments, Regression
-from dperm.evaluation import audit, evaluate, evaluation
-from dperm.evaluation.audit import worst_cases
+from dperm.evaluation import evaluate, evaluation
 from dperm.neighbours import Neighbours
 
 BUDGET = Budget(1.0, 1e-6)

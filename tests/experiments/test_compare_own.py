@@ -33,7 +33,7 @@ from typing import ClassVar
 import numpy as np
 
 from dperm.mechanisms import Mechanism, Plan{imports}
-from dperm.planning.gaussian import gaussian_noise
+from dperm.planning.pricing import gaussian_noise
 from dperm.privacy import GaussianProfile, gaussian_mu
 
 {decorator}

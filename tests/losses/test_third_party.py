@@ -14,7 +14,7 @@ from dperm.certificate import verify
 from dperm.certificate.constants import unproven
 from dperm.engine import Table
 from dperm.losses import example_losses, loss_choices, loss_names, register_loss, registry, resolve_loss
-from dperm.mechanisms.catalogue import catalogue, model_losses
+from dperm.mechanisms.registry import catalogue, model_losses
 from dperm.models import save_model
 from dperm.release import Release, page
 from dperm.row_map import RowMap

@@ -12,7 +12,7 @@ from dperm.losses import HuberHinge, Logistic, Loss
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Mechanism, OutputGD
 from dperm.mechanisms.base import certified
 from dperm.mechanisms.output.bolt_on import RULES
-from dperm.mechanisms.output.descent import DescentMechanism
+from dperm.mechanisms.output.family import DescentMechanism
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, SeededEntropy
 from dperm.problem import Problem

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.privacy import Entropy, Gate, GaussianNoise, SeededEntropy
-from dperm.privacy.gate import Noise
+from dperm.privacy.noise import Noise
 from dperm.privacy.noisy_min import NoisyMin
 
 Array = NDArray[np.float64]

@@ -16,7 +16,7 @@ from output_cases import BUDGET, FixedOrder, descents, positions_of_batches, sho
 from dperm.engine import Table, open_rows
 from dperm.losses import Linear
 from dperm.mechanisms import NSGD, RSGDAR, Output
-from dperm.mechanisms.output.descent import DescentMechanism, descend
+from dperm.mechanisms.output.family import DescentMechanism, descend
 from dperm.neighbours import Neighbours
 from dperm.planning.schedule import branch_sensitivities
 from dperm.privacy import Gate

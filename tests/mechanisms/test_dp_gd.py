@@ -30,7 +30,7 @@ from dperm.mechanisms.base import Job
 from dperm.mechanisms.gradient.dp_gd import DPGD
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
-from dperm.privacy.printed import yu_gd_noise
+from dperm.privacy.textbook import yu_gd_noise
 
 ALL = [np.arange(N)] * 9
 SETTINGS = [
@@ -209,7 +209,7 @@ def test_several_models_are_certified(loss, split, neighbours):
     used: set[Arithmetic] = set()
     both, rows = [Job(plan=plan), Job(plan=plan)], open_rows(X, y, problem)
     one, two = mechanism.run(both, rows, Gate.seeded(0))
-    mechanism._run(both, rows.noting(used), Gate.seeded(0).lanes(2))
+    mechanism._run(both, rows.noting(used), Gate.seeded(0).for_jobs(2))
     assert used == {FLOAT32 if coarse else FLOAT64}
     assert one.certified
     assert two.certified

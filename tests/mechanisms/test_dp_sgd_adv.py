@@ -12,7 +12,7 @@ from dperm.losses import Logistic, Softmax
 from dperm.mechanisms.gradient.dp_sgd_adv import DPSGDAdv
 from dperm.planning.sampling import FixedSizeSampling
 from dperm.privacy import Budget, Gate
-from dperm.privacy.fixed_size import fixed_size_epsilon
+from dperm.privacy.subsampled import fixed_size_epsilon
 
 BY_THEOREM = Budget(0.5, 1e-5)
 

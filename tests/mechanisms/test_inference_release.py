@@ -22,16 +22,18 @@ from dperm.mechanisms.inference import (
     SQUARES,
     SQUARES_SHARE,
     WIDEST,
-    curvature_told,
+    Information,
+    curvature_from_release,
     hessian_error,
+    pack,
     plan_inference,
     shortened,
     squares_error,
     stretched,
     stretched_norm,
+    triangle_size,
+    unpack,
 )
-from dperm.mechanisms.information import Information
-from dperm.mechanisms.triangle import pack, triangle_size, unpack
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.problem import Problem
@@ -274,7 +276,7 @@ def test_without_inference_nothing_is_released_and_nothing_is_set_aside():
     plan = Objective().plan(problem, BUDGET)
     (outcome,) = Objective().run([Job(plan=plan)], open_rows(*rows(problem.loss), problem), Gate.seeded(0))
     assert plan.inference is None
-    assert outcome.told is None
+    assert outcome.curvature_release is None
     assert CURVATURE not in [record.name for record in outcome.records]
 
 
@@ -288,7 +290,7 @@ def test_without_noise_it_is_the_curvature_at_the_weights(mechanism, loss, relat
     problem = task(loss, n=320, neighbours=relation) if relation is Neighbours.ADD_REMOVE else task(loss)
     X, y = rows(loss)
     plan, outcome = run(mechanism, problem, (X, y), SilentGate())
-    curvature = curvature_told(plan.inference.stated, problem.n_columns, outcome.told)
+    curvature = curvature_from_release(plan.inference.stated, problem.n_columns, outcome.curvature_release)
     Z, told = z_of(problem, X), Information(loss)
     weights = told.curvature(Z @ outcome.weights, y)
     np.testing.assert_allclose(curvature.hessian, (Z * weights[:, None]).T @ Z, rtol=1e-6, atol=1e-9)
@@ -308,7 +310,7 @@ def test_adassp_tells_its_moments_and_the_squared_residuals(relation):
     problem = task(loss, neighbours=relation)
     X, y = rows(loss)
     plan, outcome = run(AdaSSP(), problem, (X, y), SilentGate())
-    curvature = curvature_told(plan.inference.stated, problem.n_columns, outcome.told)
+    curvature = curvature_from_release(plan.inference.stated, problem.n_columns, outcome.curvature_release)
     Z = z_of(problem, X)
     np.testing.assert_allclose(curvature.hessian, Z.T @ Z, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(curvature.cross, Z.T @ y, rtol=1e-6)

@@ -13,7 +13,7 @@ from dperm.errors import DpermError, InvalidInput
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax, example_losses
 from dperm.mechanisms import Mechanism, Objective, mechanism_names, resolve
 from dperm.neighbours import Neighbours
-from dperm.planning.penalty import AUTO, parse_l2
+from dperm.planning.rules import AUTO, parse_l2
 from dperm.privacy import Budget
 from dperm.problem import LARGEST, Problem
 

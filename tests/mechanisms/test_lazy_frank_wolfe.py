@@ -15,7 +15,7 @@ from dperm.engine import SparseRows, open_rows
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import HuberHinge, Linear, Logistic, Loss
 from dperm.mechanisms import FrankWolfe, Job
-from dperm.mechanisms.gradient.lazy_corners import grid_exponent
+from dperm.mechanisms.gradient.frank_wolfe import grid_exponent
 from dperm.models import save_model
 from dperm.neighbours import Neighbours
 from dperm.privacy import Gate

@@ -14,7 +14,7 @@ from dperm.engine import open_rows
 from dperm.losses import HuberHinge, Logistic, Loss
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Mechanism, Output, OutputGD, Plan
 from dperm.mechanisms.output.bolt_on import RULES
-from dperm.mechanisms.output.descent import DescentMechanism, descend
+from dperm.mechanisms.output.family import DescentMechanism, descend
 from dperm.neighbours import Neighbours
 from dperm.privacy import Gate
 from dperm.problem import Problem

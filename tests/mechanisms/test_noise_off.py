@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from dperm.engine import Table, open_rows
 from dperm.losses import HuberHinge, Logistic, Loss, Softmax
 from dperm.mechanisms import RSGDAR, Job, Majority, NoPrivacy, Output, OutputGD
-from dperm.mechanisms.output.descent import DescentMechanism, descend
+from dperm.mechanisms.output.family import DescentMechanism, descend
 from dperm.mechanisms.output.output import gradient_error
 from dperm.neighbours import Neighbours
 from dperm.planning.schedule import branch_sensitivities

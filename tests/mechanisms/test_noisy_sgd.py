@@ -15,7 +15,7 @@ from dperm.mechanisms import Job
 from dperm.mechanisms.gradient.noisy_sgd import NoisySGD
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, SystemEntropy
-from dperm.privacy.gate import Noise
+from dperm.privacy.noise import Noise
 from dperm.problem import Problem
 
 ORDER = np.random.default_rng(3).permutation(N)

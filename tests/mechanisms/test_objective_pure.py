@@ -14,7 +14,7 @@ from dperm.losses import HuberHinge, Logistic
 from dperm.mechanisms import minimiser
 from dperm.mechanisms.objective.objective_pure import ObjectivePure
 from dperm.privacy import Budget, Gate, SeededEntropy, SystemEntropy
-from dperm.privacy.gamma_norm import GammaNormNoise, uniforms
+from dperm.privacy.noise import GammaNormNoise, uniforms
 from dperm.solvers import Known
 
 PURE = Budget(1.0, 0.0)

@@ -28,7 +28,7 @@ from dperm.losses import (
 )
 from dperm.losses.weighted import weighted_targets
 from dperm.mechanisms import resolve
-from dperm.mechanisms.objective.persons import PersonsProfile, log_mean_excess
+from dperm.mechanisms.objective.coupled import PersonsProfile, log_mean_excess
 from dperm.mechanisms.objective.profile import calibrate_objective, objective_profile
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget

@@ -25,7 +25,7 @@ from dperm.losses import Logistic
 from dperm.mechanisms.gradient.psgd import PSGD
 from dperm.planning.sampling import FixedSizeSampling
 from dperm.privacy import Budget, Gate
-from dperm.privacy.fixed_size import fixed_size_epsilon
+from dperm.privacy.subsampled import fixed_size_epsilon
 
 
 @pytest.mark.parametrize("size", [1, 20])

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from lane_gate import LaneGate
+from job_gate import JobGate
 
 from dperm.audit.gates import SilentGate
 from dperm.engine import Table, open_rows
@@ -63,9 +63,9 @@ def table(jobs: list[Job], kind: type[Table] = Table) -> Table:
 
 
 def compare(mechanism: Mechanism, jobs: list[Job], rtol: float, kind: type[Table] = Table) -> list[Outcome]:
-    together = mechanism.run(jobs, table(jobs, kind), LaneGate())
+    together = mechanism.run(jobs, table(jobs, kind), JobGate())
     for k, (job, found) in enumerate(zip(jobs, together, strict=True)):
-        (alone,) = mechanism.run([job], table(jobs, kind), LaneGate(k))
+        (alone,) = mechanism.run([job], table(jobs, kind), JobGate(k))
         size = float(np.linalg.norm(alone.weights))
         np.testing.assert_allclose(found.weights, alone.weights, rtol=0, atol=rtol * size)
         assert [record.name for record in found.records] == [record.name for record in alone.records]
@@ -118,10 +118,10 @@ def test_many_jobs_run_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is for two models at once: the third has a group of its own."""
     mechanism = made("dp-gd", standardise=True)
     jobs = jobs_of(mechanism, rows_of()[2])
-    whole = mechanism.run(jobs, table(jobs), LaneGate())
+    whole = mechanism.run(jobs, table(jobs), JobGate())
     monkeypatch.setattr(mechanisms_base, "_NORMS_AT_ONCE", 2 * N)
     Watched.seen.clear()
-    parts = mechanism.run(jobs, table(jobs, Watched), LaneGate())
+    parts = mechanism.run(jobs, table(jobs, Watched), JobGate())
     assert Watched.seen == [True, True]
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one.weights, other.weights, rtol=1e-4, atol=1e-6)
@@ -132,9 +132,9 @@ def test_models_without_a_mask_share_all_rows() -> None:
     X, y, _ = rows_of()
     problem = Problem(loss=Logistic(), l2=0.05, x_norm=1.0, n_rows=N, n_features=P, intercept=0.3)
     jobs = [Job(plan=mechanism.plan(problem, Budget(epsilon, 1e-6))) for epsilon in EPSILONS]
-    together = mechanism.run(jobs, open_rows(X, y, problem), LaneGate())
+    together = mechanism.run(jobs, open_rows(X, y, problem), JobGate())
     for k, (job, found) in enumerate(zip(jobs, together, strict=True)):
-        (alone,) = mechanism.run([job], open_rows(X, y, problem), LaneGate(k))
+        (alone,) = mechanism.run([job], open_rows(X, y, problem), JobGate(k))
         np.testing.assert_allclose(found.weights, alone.weights, rtol=1e-4, atol=1e-6)
 
 

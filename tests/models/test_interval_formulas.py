@@ -10,8 +10,7 @@ from scipy.stats import norm
 from dperm.errors import Unsupported
 from dperm.losses import ClippedSquared, Logistic, SoftClippedSquared
 from dperm.mechanisms import DPGD, AdaSSP, Objective
-from dperm.mechanisms.inference import Curvature
-from dperm.mechanisms.information import Information
+from dperm.mechanisms.inference import Curvature, Information
 from dperm.models.intervals.curvature_correction import MOST_BENDING, CurvedRows
 from dperm.models.intervals.equations import _cheapest, equation_of, step_effects
 from dperm.models.intervals.first_order import Equation, ends

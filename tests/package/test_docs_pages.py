@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import dperm
-from dperm.mechanisms.catalogue import catalogue
-from dperm.mechanisms.registry import resolve
+from dperm.mechanisms.registry import catalogue, resolve
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

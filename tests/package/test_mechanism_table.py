@@ -3,7 +3,7 @@
 import pytest
 
 from dperm.mechanisms import mechanism_names
-from dperm.mechanisms.catalogue import catalogue
+from dperm.mechanisms.registry import catalogue
 from mechanism_table import BEGIN, END, PAGE, parts, table
 
 

@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.filterwarnings(f"ignore::dperm.errors.{kind}")
     for kind in ("UtilityWarning", "PrivacyWarning")
 ]
-sampler = importlib.import_module("dperm.privacy.discrete_gaussian")
+sampler = importlib.import_module("dperm.privacy.noise")
 
 TINY = 1e-12
 ROWS, FEATURES, STREAMS = 24, 400, 6
@@ -211,7 +211,7 @@ def test_threads_of_a_batch(monkeypatch):
     monkeypatch.setattr(sampler, "_FEWEST_FOR_A_THREAD", 1)  # so that there are threads at all
     monkeypatch.setattr(sampler, "available_processors", lambda: 3)
     for gate in (Gate.system(), Gate.seeded(7)):
-        released = gate.lanes(STREAMS).release(np.zeros((FEATURES, STREAMS)), [NOISE] * STREAMS, "zero")
+        released = gate.for_jobs(STREAMS).release(np.zeros((FEATURES, STREAMS)), [NOISE] * STREAMS, "zero")
         check(released.T, gate.source.name)
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import dperm.privacy.noise as sampler
 from dperm import PrivateLogisticRegression
 from dperm.privacy import Gate, GaussianNoise, SystemEntropy, opendp_noise
-from dperm.privacy import discrete_gaussian as sampler
 from noise_stream import LEAST_CERTAIN, STREAM, kept
 
 ROOT = Path(__file__).resolve().parents[2]

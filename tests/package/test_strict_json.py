@@ -12,7 +12,7 @@ from dperm.strict_json import canonical, check_object, digest, matches, parse, r
 
 SOURCE = Path(dperm.__file__).parent
 OWN_FILES = {  # or none at all
-    "planning/expectation.py",
+    "planning/outlook.py",
     "cli/grammar.py",  # an argument of the command line
     "estimators/fit_record.py",  # what it wrote to memory itself
 }

@@ -4,8 +4,8 @@ import pytest
 
 from dperm import Budget, PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
 from dperm.mechanisms import Auto
-from dperm.planning.noise_level import noise_level
 from dperm.planning.outlook import outlook
+from dperm.planning.rules import noise_level
 
 
 def looked(n=20_000, p=40, epsilon=0.5, classes=2, **settings):

@@ -4,9 +4,16 @@ import pytest
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.privacy import Budget, GaussianProfile, calibrate_rdp, gaussian_mu, poisson_epsilon
-from dperm.privacy.advanced import advanced_composition, advanced_sgd_noise, amplified
-from dperm.privacy.fixed_size import fixed_size_epsilon
-from dperm.privacy.printed import bassily_sgd_noise, gaussian_steps_epsilon, mangold_cd_noise, yu_gd_noise
+from dperm.privacy.subsampled import fixed_size_epsilon
+from dperm.privacy.textbook import (
+    advanced_composition,
+    advanced_sgd_noise,
+    amplified,
+    bassily_sgd_noise,
+    gaussian_steps_epsilon,
+    mangold_cd_noise,
+    yu_gd_noise,
+)
 
 ROWS, STEPS = 1000, 50
 

@@ -38,7 +38,7 @@ def test_corners_of_the_gaussian_range_are_inside(epsilon, delta):
     ("epsilon", "delta", "message"),
     [
         (9e-4, 1e-8, "epsilon from 0.001 to 50"),
-        (50.1, 1e-8, "a smaller value than asked for keeps the promise"),
+        (50.1, 1e-8, "a smaller value than asked for keeps the guarantee"),
         (1.0, 9e-16, "delta from 1e-15 to 0.1"),
         (1.0, 0.11, "delta from 1e-15 to 0.1"),
         (1.0, 0.0, "needs delta > 0"),

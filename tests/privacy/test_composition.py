@@ -28,9 +28,13 @@ from dperm.privacy import Budget, GaussianProfile, poisson_epsilon, poisson_nois
 from dperm.privacy.composition import FOURIER_LEVEL, Composition, StepLoss, U
 from dperm.privacy.cost import Cost
 from dperm.privacy.events import Concentrated, FixedSizeSteps, Gaussian, PoissonSteps
-from dperm.privacy.fixed_size import fixed_size_epsilon, fixed_size_noise_multiplier
-from dperm.privacy.mixed import compose_gaussian_and_poisson, poisson_noise_beside_gaussian
 from dperm.privacy.one_step import fixed_size_step, gaussian_step, poisson_steps
+from dperm.privacy.subsampled import (
+    compose_gaussian_and_poisson,
+    fixed_size_epsilon,
+    fixed_size_noise_multiplier,
+    poisson_noise_beside_gaussian,
+)
 from dperm.problem import Problem
 
 TINY = 1e-12

@@ -9,13 +9,12 @@ import pytest
 from mpmath import exp, mpf
 from scipy.stats import chi2, chisquare, ks_2samp, kstest
 
+import dperm.privacy.noise as module
 from dperm.errors import InvalidInput
 from dperm.privacy import Gate, GaussianNoise, SeededEntropy, SystemEntropy, add_noise
-from dperm.privacy import discrete_gaussian as module
 from dperm.privacy._integer_kernels import below, coin, coin_exp, coin_exp_square, coin_root_e, fill_gaussians
-from dperm.privacy.discrete_gaussian import LARGEST_DRAW, LARGEST_SCALE, bytes_below, discrete_gaussian
-from dperm.privacy.held_scores import HeldScores
-from dperm.privacy.noisy_min import NoisyMin
+from dperm.privacy.noise import LARGEST_DRAW, LARGEST_SCALE, bytes_below, discrete_gaussian
+from dperm.privacy.noisy_min import HeldScores, NoisyMin
 
 TINY = 1e-12
 SYSTEM = SystemEntropy()

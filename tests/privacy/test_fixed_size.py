@@ -6,7 +6,7 @@ import pytest
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.privacy import Budget, GaussianProfile, gaussian_mu, poisson_epsilon
-from dperm.privacy.fixed_size import fixed_size_epsilon, fixed_size_noise_multiplier
+from dperm.privacy.subsampled import fixed_size_epsilon, fixed_size_noise_multiplier
 
 GRID = np.linspace(-14, 14, 28_001)
 

@@ -44,7 +44,7 @@ def test_a_seed_is_written_into_the_record():
 def test_a_batch_keeps_columns_and_noises_together(entropy):
     values = np.outer(np.ones(40), 1e6 * np.arange(5))
     noises = [GaussianNoise(1.0, 10.0**k, 40) for k in range(5)]
-    gate = Gate(entropy).lanes(5)
+    gate = Gate(entropy).for_jobs(5)
     released = gate.release(values, noises, "weights")
     assert released.shape == values.shape
     assert [gate.records(k)[0].noise_scale for k in range(5)] == [noise.scale for noise in noises]
@@ -54,13 +54,13 @@ def test_a_batch_keeps_columns_and_noises_together(entropy):
 
 
 def test_columns_of_a_batch_get_noise_of_their_own():
-    released = Gate.system().lanes(20).release(np.zeros((3, 20)), [NOISE] * 20, "weights")
+    released = Gate.system().for_jobs(20).release(np.zeros((3, 20)), [NOISE] * 20, "weights")
     assert len({tuple(column) for column in released.T}) == 20
 
 
 def test_a_seeded_batch_reproduces():
     first, again = (
-        Gate.seeded(9).lanes(4).release(np.ones((3, 4)), [NOISE] * 4, "weights") for _ in range(2)
+        Gate.seeded(9).for_jobs(4).release(np.ones((3, 4)), [NOISE] * 4, "weights") for _ in range(2)
     )
     assert np.array_equal(first, again)
     one = Gate.seeded(9).release_one(np.ones(3), NOISE, "weights")
@@ -68,17 +68,17 @@ def test_a_seeded_batch_reproduces():
 
 
 def test_an_empty_batch():
-    assert Gate.system().lanes(0).release(np.zeros((3, 0)), [], "weights").shape == (3, 0)
+    assert Gate.system().for_jobs(0).release(np.zeros((3, 0)), [], "weights").shape == (3, 0)
 
 
-def test_records_go_to_the_lanes_that_released():
-    gate = Gate.seeded(0).lanes(3)
+def test_records_go_to_the_jobs_that_released():
+    gate = Gate.seeded(0).for_jobs(3)
     gate.part([2, 0]).release(np.zeros((3, 2)), [NOISE, NOISE], "some")
     gate.part([1]).choose(np.zeros(4), NoisyMin(sensitivity=1.0, epsilon=1.0), "choice")
     gate.release(np.zeros((3, 3)), [NOISE] * 3, "all")
     names = [[record.name for record in gate.records(k)] for k in range(3)]
     assert names == [["some", "all"], ["choice", "all"], ["some", "all"]]
-    assert [gate.lanes(2).records(k) for k in range(2)] == [(), ()]
+    assert [gate.for_jobs(2).records(k) for k in range(2)] == [(), ()]
 
 
 def test_a_choice_is_written_down_as_declared():
@@ -89,14 +89,14 @@ def test_a_choice_is_written_down_as_declared():
 
 
 def test_what_is_hidden_has_noise_and_no_record():
-    gate = Gate.system().lanes(2)
+    gate = Gate.system().for_jobs(2)
     hidden = gate.hide(np.ones((3, 2)), [NOISE, NOISE])
     assert (hidden != 1).all()
     assert (gate.records(0), gate.records(1)) == ((), ())
 
 
 def test_drawn_noise_is_noise_alone_and_written_down():
-    gate = Gate.system().lanes(2)
+    gate = Gate.system().for_jobs(2)
     drawn = gate.draw([NOISE, NOISE], "noise in the objective")
     assert drawn.shape == (3, 2)
     assert 0.01 < np.abs(drawn).mean() < 20
@@ -106,17 +106,17 @@ def test_drawn_noise_is_noise_alone_and_written_down():
 def test_weights_of_several_outputs_keep_their_shape():
     noise = GaussianNoise(1e-6, 1e-6, 6)
     values = np.arange(24.0).reshape(3, 4, 2)
-    released = Gate.system().lanes(4).release_weights(values, [noise] * 4, "weights")
+    released = Gate.system().for_jobs(4).release_weights(values, [noise] * 4, "weights")
     assert released.shape == values.shape
     np.testing.assert_allclose(released, values, atol=1e-4)
 
 
-@pytest.mark.parametrize("lanes", [1, 3])
-def test_as_many_noises_as_lanes_are_needed(lanes):
-    gate = Gate.seeded(0).lanes(lanes)
-    with pytest.raises(InvalidInput, match="lanes"):
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_as_many_noises_as_jobs_are_needed(jobs):
+    gate = Gate.seeded(0).for_jobs(jobs)
+    with pytest.raises(InvalidInput, match="jobs"):
         gate.release(np.zeros((3, 2)), [NOISE] * 2, "weights")
-    with pytest.raises(InvalidInput, match="lanes"):
+    with pytest.raises(InvalidInput, match="jobs"):
         gate.hide(np.zeros((3, 2)), [NOISE] * 2)
 
 
@@ -169,13 +169,13 @@ def test_values_that_are_not_finite_are_refused(entropy, bad):
     values = np.zeros((3, 4))
     values[1, 2] = bad
     with pytest.raises(NotCertified):
-        Gate(entropy).lanes(4).release(values, [NOISE] * 4, "weights")
+        Gate(entropy).for_jobs(4).release(values, [NOISE] * 4, "weights")
 
 
 @pytest.mark.parametrize(("shape", "count"), [((3, 2), 1), ((3, 2), 3), ((3,), 3), ((2, 2), 2)])
 def test_a_batch_that_does_not_fit_its_noises_is_refused(shape, count):
     with pytest.raises(InvalidInput):
-        Gate.system().lanes(count).release(np.zeros(shape), [NOISE] * count, "weights")
+        Gate.system().for_jobs(count).release(np.zeros(shape), [NOISE] * count, "weights")
 
 
 def test_every_public_name_resolves():

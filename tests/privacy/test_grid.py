@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from dperm.errors import InvalidInput
 from dperm.privacy import GaussianNoise, SystemEntropy, add_noise
-from dperm.privacy.discrete_gaussian import LARGEST_DRAW, LARGEST_SCALE
-from dperm.privacy.grid import added_on_grid
-from dperm.privacy.noise import add_noises
+from dperm.privacy.noise import LARGEST_DRAW, LARGEST_SCALE, add_noises, added_on_grid
 
 draws = st.integers(-LARGEST_DRAW + 1, LARGEST_DRAW - 1)
 exponents = st.integers(-560, 480)

@@ -10,8 +10,7 @@ from scipy import stats
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.privacy import Gate, SeededEntropy, SystemEntropy
-from dperm.privacy.held_scores import LARGEST_SCORE, HeldScores, block_width, coin_exp
-from dperm.privacy.noisy_min import NoisyMin
+from dperm.privacy.noisy_min import LARGEST_SCORE, HeldScores, NoisyMin, block_width, coin_exp
 
 ALPHA = 1e-9  # chance that a right mechanism fails a statistical test
 CHOICE = NoisyMin(sensitivity=1.0, epsilon=1.0)
@@ -75,7 +74,7 @@ def test_a_scale_between_two_steps_is_rounded_up(epsilon, steps):
 def test_weights_that_are_not_rounded_up_change_the_law(monkeypatch):
     """The control for the last coin: without it, proposals by coarse weights are another choice."""
     scores = 3.0 * np.arange(33)
-    monkeypatch.setattr("dperm.privacy.held_scores.coin_exp", lambda *_: True)
+    monkeypatch.setattr("dperm.privacy.noisy_min.coin_exp", lambda *_: True)
     given, _, _ = held(scores)
     given._bits = 2
     counts = np.bincount([given.draw(CHOICE, SystemEntropy()) for _ in range(3000)], minlength=66)

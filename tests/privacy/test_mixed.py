@@ -5,7 +5,7 @@ import pytest
 from dperm.errors import InvalidInput, NotCertified
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianProfile, poisson_epsilon
-from dperm.privacy.mixed import compose_gaussian_and_poisson, poisson_noise_beside_gaussian
+from dperm.privacy.subsampled import compose_gaussian_and_poisson, poisson_noise_beside_gaussian
 
 RELATIONS = [(relation, relation.rows_changed) for relation in Neighbours]
 

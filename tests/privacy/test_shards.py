@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chisquare
 
-from dperm.audit.watch import Watch
-from dperm.audit.watched_source import WatchedEntropy
+from dperm.audit.watch import Watch, WatchedEntropy
 from dperm.errors import InvalidInput
 from dperm.privacy import Gate, SeededEntropy
-from dperm.privacy.shards import LocalOrder, SplitOrder, cut_sample, new_secret, task_words, whole_sample
+from dperm.privacy.secrets import LocalOrder, SplitOrder, cut_sample, new_secret, task_words, whole_sample
 
 TINY = 1e-9
 SECRET = bytes(range(32))
@@ -172,7 +171,7 @@ def test_equal_keys_take_the_next_step(monkeypatch):
         steps.append(step)
         return np.zeros(n, np.uint64) if step < 2 else np.arange(n, dtype=np.uint64)[::-1].copy()
 
-    monkeypatch.setattr("dperm.privacy.shards.task_words", words)
+    monkeypatch.setattr("dperm.privacy.secrets.task_words", words)
     assert Gate.seeded(0).order().split([4]).local(0).permutation(4).tolist() == [3, 2, 1, 0]
     assert steps == [0, 1, 2]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dperm.errors import InvalidInput
 from dperm.privacy import Budget, budget_to_rho
-from dperm.privacy.zcdp_filter import ZcdpFilter
+from dperm.privacy.renyi import ZcdpFilter
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,4 +1,4 @@
-"""Does the code keep what the plan promises? Replays, statistical audits, and controls that both must catch."""
+"""Does the code keep what the plan guarantees? Replays, statistical audits, and controls that both must catch."""
 
 from dperm.audit.examination import audit, audit_all
 

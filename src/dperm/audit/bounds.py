@@ -25,7 +25,7 @@ Counts = NDArray[np.int64]
 _THRESHOLDS = 199
 _EPSILONS = np.concatenate([[0.0], np.geomspace(1e-3, 30.0, 60)])
 _CLOSE_LOOKS = 9
-_CAUTION = 0.05  # in the choice of a threshold; no promise rests on it
+_CAUTION = 0.05  # in the choice of a threshold; no guarantee rests on it
 _SCALES = np.geomspace(0.02, 20.0, 60)
 _ROUNDING = 1e-6  # every epsilon that is reported as a lower bound is lowered by this share
 

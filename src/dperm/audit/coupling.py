@@ -12,7 +12,7 @@ from dperm.audit.neighbours import Pair, Rows, table_of
 from dperm.audit.watch import Watch
 from dperm.mechanisms import Plan
 from dperm.mechanisms.objective.family import OBJECTIVE_NOISE
-from dperm.mechanisms.output.descent import DescentPlan
+from dperm.mechanisms.output.family import DescentPlan
 from dperm.privacy.noisy_min import NoisyMin
 
 Vector = NDArray[np.float64]
@@ -29,12 +29,12 @@ def names_without(n_rows: int, row: int) -> NDArray[np.int64]:
 def answers_for(plan: Plan, run: Watch, pair: Pair) -> list[Vector]:
     """What the second run gets at the gate: the same, but for noise in an objective."""
     plan = plan.trained_by
-    answers = [passage.released for passage in run.passages]
-    for k, passage in enumerate(run.passages):
-        if passage.name == OBJECTIVE_NOISE and k + 1 < len(answers):
-            point = run.passages[k + 1].values
+    answers = [event.released for event in run.events]
+    for k, event in enumerate(run.events):
+        if event.name == OBJECTIVE_NOISE and k + 1 < len(answers):
+            point = run.events[k + 1].values
             here, there = (gradient_sum(plan, point, rows, answers) for rows in (pair.left, pair.right))
-            answers[k] = passage.released + here - there
+            answers[k] = event.released + here - there
     return answers
 
 
@@ -50,8 +50,8 @@ def gradient_sum(plan: Plan, point: Vector, rows: Rows, released: list[Vector]) 
 
 
 def distances(plan: Plan, one: Watch, other: Watch, pair: Pair) -> Iterator[tuple[str, float, float]]:
-    """Name, distance of the values in the norm of the noise, and what was declared, of every passage."""
-    for k, (left, right) in enumerate(zip(one.passages, other.passages, strict=False)):
+    """Name, distance of the values in the norm of the noise, and what was declared, of every event."""
+    for k, (left, right) in enumerate(zip(one.events, other.events, strict=False)):
         if left.values.shape != right.values.shape:
             continue
         moved = left.values - right.values
@@ -63,7 +63,7 @@ def distances(plan: Plan, one: Watch, other: Watch, pair: Pair) -> Iterator[tupl
         else:
             distance = float(np.linalg.norm(moved))
         declared = float(left.noise.sensitivity)
-        if k == len(one.passages) - 1:
+        if k == len(one.events) - 1:
             declared = min(declared, _branch_sensitivity(plan, one, pair))
         yield left.name, distance, declared
 

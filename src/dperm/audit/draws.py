@@ -18,12 +18,11 @@ from scipy.stats import binomtest
 
 from dperm.audit.neighbours import Rows, table_of
 from dperm.audit.replay_cases import short_plan
-from dperm.audit.watch import Passage, Watch
-from dperm.audit.watched_source import WatchedEntropy
+from dperm.audit.watch import NoiseEvent, Watch, WatchedEntropy
 from dperm.losses import Logistic
 from dperm.mechanisms import Mechanism, Plan
 from dperm.mechanisms.gradient.noisy_sgd import HiddenPlan
-from dperm.mechanisms.output.descent import DescentPlan
+from dperm.mechanisms.output.family import DescentPlan
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import Budget, SystemEntropy
 from dperm.problem import Problem
@@ -72,7 +71,7 @@ class OneHot:
 
 
 def check_draws(mechanism: Mechanism, runs: int = RUNS, one_hot: OneHot | None = None) -> DrawCheck:
-    """Run ``runs`` times and see which rows, or persons, every passage was computed from."""
+    """Run ``runs`` times and see which rows, or persons, every event was computed from."""
     one_hot = OneHot.of_rows() if one_hot is None else one_hot
     plan, rows = _plan(mechanism, one_hot.problem), one_hot.rows
     if plan is None:
@@ -96,7 +95,7 @@ def check_draws(mechanism: Mechanism, runs: int = RUNS, one_hot: OneHot | None =
         return DrawCheck(drawn="a secret order", runs=runs, faults=tuple(found))
     once = Watch(WatchedEntropy(0))
     once.run(plan.mechanism, plan, table_of(plan.problem, rows))
-    unknown = ROWS in once.ordered or any(passage.rows_drawn for passage in once.passages)
+    unknown = ROWS in once.ordered or any(event.rows_drawn for event in once.events)
     faults = ("rows are drawn in a way that this check does not know",) if unknown else ()
     return DrawCheck(drawn="nothing", runs=1, faults=faults)
 
@@ -116,22 +115,22 @@ def _plan(mechanism: Mechanism, problem: Problem) -> Plan | None:
     return None if plan is None else plan.trained_by
 
 
-def _runs(plan: Plan, rows: Rows, runs: int) -> Iterator[list[Passage]]:
+def _runs(plan: Plan, rows: Rows, runs: int) -> Iterator[list[NoiseEvent]]:
     table = table_of(plan.problem, rows)
     for _ in range(runs):
         watch = Watch(SystemEntropy())
         watch.run(plan.mechanism, plan, table)
-        yield watch.passages
+        yield watch.events
 
 
 def _took_part(plan: Plan, rows: Rows, runs: int) -> Flags:
-    """Runs by passage by rows: a sum over drawn rows has a coordinate for each row, zero if the row is not in it.
+    """Runs by event by rows: a sum over drawn rows has a coordinate for each row, zero if the row is not in it.
 
     Releases that are made of all rows in every run, and for which none were drawn, need no sample.
     """
     seen = [[p for p in run if p.kind == "release"] for run in _runs(plan, rows, runs)]
-    sums = np.array([[passage.values[:ROWS] != 0 for passage in run] for run in seen])
-    drawn = np.array([[passage.rows_drawn for passage in run] for run in seen])
+    sums = np.array([[event.values[:ROWS] != 0 for event in run] for run in seen])
+    drawn = np.array([[event.rows_drawn for event in run] for run in seen])
     return np.asarray(sums[:, ~(sums.all(axis=(0, 2)) & ~drawn.any(axis=0))])
 
 
@@ -140,9 +139,9 @@ def _batches_by_decay(plan: Plan, rows: Rows, runs: int) -> Batches:
     known = Watch(_PublicOrder(0))
     known.run(plan.mechanism, plan, table_of(plan.problem, rows))
     sizes = plan.secret_batches
-    weights = known.passages[-1].values
+    weights = known.events[-1].values
     of_batch = np.array([weights[place] for place in np.cumsum(sizes) - 1])
-    seen = np.array([passages[-1].values[:ROWS] for passages in _runs(plan, rows, runs)])
+    seen = np.array([events[-1].values[:ROWS] for events in _runs(plan, rows, runs)])
     apart = np.abs(seen[:, :, None] - of_batch) / np.abs(of_batch)
     return np.where(apart.min(axis=-1) < 1e-9, apart.argmin(axis=-1), -1)
 
@@ -150,13 +149,13 @@ def _batches_by_decay(plan: Plan, rows: Rows, runs: int) -> Batches:
 def _batches_by_pushes(plan: Plan, rows: Rows, runs: int) -> Batches:
     """The batch of every row in the first epoch: without l2 an update moves the weights of its rows alone."""
     found = []
-    for passages in _runs(plan, rows, runs):
+    for events in _runs(plan, rows, runs):
         batch = np.full(ROWS, -1)
         before = np.zeros(ROWS)
         for place in range(len(plan.secret_batches)):
-            pushed = passages[place].values[:ROWS] != before
+            pushed = events[place].values[:ROWS] != before
             batch[pushed & (batch < 0)] = place
-            before = passages[place].released[:ROWS]
+            before = events[place].released[:ROWS]
         found.append(batch)
     return np.array(found)
 

@@ -37,7 +37,7 @@ EPSILON, DELTA, CONFIDENCE, RUNS = 1.0, 1e-2, 0.999, 150_000
 TRAINING, FEWEST_TRAINING = 0.1, 1000  # runs that choose the score and its threshold; at most a third of all
 NOISE_RUNS, STANDARDISED_RUNS = 300, 150
 CONTROL_RUNS = 10_000
-FIRST_REPLAYS = 12  # before the other checks, where one fault is enough
+FIRST_REPLAYS = 12  # before the draws and the noise are looked at, where one fault is enough
 
 WITH_INTERCEPT = 0.5
 WIDE = 21  # features
@@ -72,14 +72,15 @@ def audit(
     confidence : float
         A healthy mechanism is called broken by one attack with a probability of at most ``1 - confidence``.
     stop_at_first : bool
-        Stop at the first fault instead of looking for all of them.
+        Stop at the first fault instead of looking for all of them. A few replays then come before the checks of draws
+        and noise, and the others after them: faults of the noise do not wait for replays, which cannot see them.
     """
     check_count("runs", runs)
     if runs < 100 or not 0 < confidence < 1:
         raise InvalidInput("runs must be at least 100 and confidence between 0 and 1.")
     if isinstance(mechanism, str):
         attacks = attacks_on(mechanism)
-        reports = replay_all(names=(mechanism,))
+        reports: Iterator[ReplayReport] = iter(replay_all(names=(mechanism,)))
         blank = empty_problem(attacks[0].mechanism, attacks[0].problem)
     elif problem is None:
         raise InvalidInput("a mechanism object needs the problem on which to attack it.")
@@ -90,14 +91,14 @@ def audit(
     claim = _Claim(epsilon=epsilon, delta=delta, runs=runs, seed=seed, failure=1 - confidence)
     started = time.process_time()
     found = AuditResult(
-        mechanism=first.mechanism.name, out_of_reach=first.mechanism.worst_cases[0].out_of_reach
+        mechanism=first.mechanism.name,
+        out_of_reach=first.mechanism.worst_cases[0].out_of_reach,
     )
-    replayed = partial(_replayed_too, stop_at_first=stop_at_first)
     steps: list[Callable[[AuditResult], AuditResult]] = [
-        partial(replayed, islice(reports, FIRST_REPLAYS if stop_at_first else None)),
+        partial(_replayed_too, islice(reports, FIRST_REPLAYS if stop_at_first else None), stop_at_first),
         lambda found: replace(found, draws=check_draws(first.mechanism)),
         lambda found: replace(found, noise=tuple(_noise_checks(first.mechanism, blank, claim.budget(first)))),
-        partial(replayed, reports),  # the others
+        partial(_replayed_too, reports, stop_at_first),
         *(partial(_attacked_too, attack, number, claim) for number, attack in enumerate(attacks)),
     ]
     for step in steps:
@@ -245,7 +246,7 @@ def _replays_of(mechanism: Mechanism, problem: Problem, budget: Budget) -> Itera
         yield replay(mechanism, problem, budget, pair, seed)
 
 
-def _replayed_too(reports: Iterator[ReplayReport], found: AuditResult, stop_at_first: bool) -> AuditResult:
+def _replayed_too(reports: Iterator[ReplayReport], stop_at_first: bool, found: AuditResult) -> AuditResult:
     number, failures = found.replays.replays, list(found.replays.failures)
     for report in reports:
         number += 1

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from dperm.privacy import Gate, ReleaseRecord, SeededEntropy
 from dperm.privacy.entropy import Entropy
-from dperm.privacy.gate import Noise
-from dperm.privacy.held_scores import HeldScores
-from dperm.privacy.noisy_min import NoisyMin
+from dperm.privacy.gate import Choice, Scores
+from dperm.privacy.noise import Noise
 
 Vector = NDArray[np.float64]
 
@@ -34,7 +33,7 @@ class SilentGate(Gate):
     def _hidden(self, columns: Vector, noises: Sequence[Noise]) -> Vector:
         return columns.copy()
 
-    def _chosen(self, scores: Vector | HeldScores, choice: NoisyMin, name: str) -> int:
+    def _chosen(self, scores: Scores, choice: Choice, name: str) -> int:
         return int(np.argmin(scores))
 
 
@@ -59,7 +58,7 @@ class KeepingGate(Gate):
 
     def release(self, values: NDArray[Any], noises: Sequence[Noise], name: str) -> Vector:
         released = super().release(values, noises, name)
-        for k, lane in enumerate(self._records):
-            record = lane[-1]
+        for k, records in enumerate(self._records):
+            record = records[-1]
             self.kept[id(record)] = Release(record, np.array(values[:, k], np.float64), released[:, k])
         return released

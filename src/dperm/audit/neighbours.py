@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.audit.watched_rows import WatchedTable
+from dperm.audit.watch import WatchedTable
 from dperm.engine.base.draws import Members
 from dperm.losses import Weighted
 from dperm.losses.weighted import weighted_targets

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from scipy.stats import binom, binomtest, chi2, gamma, kstest, norm, poisson
 
 from dperm.audit.neighbours import extreme_labels, table_of
-from dperm.audit.watch import Passage, Watch
+from dperm.audit.watch import NoiseEvent, Watch
 from dperm.losses import Linear, Softmax
 from dperm.mechanisms import Mechanism
 from dperm.privacy import Budget, Entropy, Gate, GaussianNoise, SeededEntropy, SystemEntropy
-from dperm.privacy.gamma_norm import GammaNormNoise
+from dperm.privacy.noise import GammaNormNoise
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.problem import Problem
 
@@ -31,7 +31,7 @@ Matrix = NDArray[np.float64]
 
 ALARM = 1e-9
 CLASSES = 3
-FEW, MOST_COLUMNS = 4, 24  # numbers of each passage, and of a run, whose signs are compared
+FEW, MOST_COLUMNS = 4, 24  # numbers of each event, and of a run, whose signs are compared
 LONG, LONG_DRAWS, TAILS = 1000, 20, (1.5, 2.5, 3.0)
 CHOICE_SCORES, CHOICE_DRAWS, MOST_CHOICES = (0.0, 1.0, 2.0, 3.0), 1000, 3
 
@@ -73,14 +73,14 @@ class NoiseCheck:
             found.append(f"noise came twice, {self.repeats} times in {self.runs} runs")
         if self.kept:
             found.append("random bytes are kept between draws, which a forked process would repeat")
-        told = {
+        p_values = {
             "coefficients share their noise": self.together,
             "two numbers of one run share their noise": self.apart,
             "noise is not of the declared scale": self.fit,
             "noise is not of the declared length": self.length,
             "private choices are not made in the declared proportions": self.choices,
         }
-        return (*found, *(message for message, p_value in told.items() if p_value < ALARM))
+        return (*found, *(message for message, p_value in p_values.items() if p_value < ALARM))
 
 
 def empty_problem(mechanism: Mechanism, problem: Problem) -> Problem:
@@ -110,11 +110,11 @@ def check_noise(
         watch.run(mechanism, plan, table)
         assert watch.outcome is not None
         results.append(watch.outcome.weights.ravel())
-        seen.append(watch.passages)
+        seen.append(watch.events)
     weights = np.array(results)
-    passages = [passage for run in seen for passage in run]
-    repeats, by_chance = _repeated_noise(passages)
-    if not isinstance(plan.noise, NoisyMin):  # the corners of a ball are few and come again
+    events = [event for run in seen for event in run]
+    repeats, by_chance = _repeated_noise(events)
+    if not isinstance(plan.noise, NoisyMin):  # the vertices of a ball are few and come again
         repeats += len(weights) - len(np.unique(weights, axis=0))
     return NoiseCheck(
         runs=runs,
@@ -122,10 +122,10 @@ def check_noise(
         repeats_by_chance=by_chance,
         together=1.0 if blank.intercept > 0 else signs_agree(weights),
         apart=signs_agree(_noise_by_run(seen)),
-        fit=_fit(passages, source),
-        length=_length(passages),
-        choices=_choices(passages, source),
-        kept=_keeps_bytes(passages),
+        fit=_fit(events, source),
+        length=_length(events),
+        choices=_choices(events, source),
+        kept=_keeps_bytes(events),
     )
 
 
@@ -152,14 +152,14 @@ def processes_share_noise(draws: int = 50) -> int:
     return len(seen[0] & seen[1])
 
 
-def _repeated_noise(passages: list[Passage]) -> tuple[int, float]:
+def _repeated_noise(events: list[NoiseEvent]) -> tuple[int, float]:
     """Noise vectors that came twice, and how many would by chance on the grids that they live on."""
     groups: dict[tuple[str, GaussianNoise], list[bytes]] = defaultdict(list)
-    for passage in passages:
-        if isinstance(passage.noise, GaussianNoise):
-            grid = math.ldexp(1.0, passage.noise.grid_exponent)
-            steps = np.rint(passage.released / grid) - np.rint(passage.values / grid)
-            groups[passage.name, passage.noise].append(steps.tobytes())
+    for event in events:
+        if isinstance(event.noise, GaussianNoise):
+            grid = math.ldexp(1.0, event.noise.grid_exponent)
+            steps = np.rint(event.released / grid) - np.rint(event.values / grid)
+            groups[event.name, event.noise].append(steps.tobytes())
     repeats, by_chance = 0, 0.0
     for (_, noise), noises in groups.items():
         spread = noise.scale / math.ldexp(1.0, noise.grid_exponent)
@@ -174,10 +174,10 @@ class _Repeatable(SeededEntropy):
     secure = True
 
 
-def _keeps_bytes(passages: list[Passage]) -> bool:
+def _keeps_bytes(events: list[NoiseEvent]) -> bool:
     """Whether noise from one source depends on what another source gave before."""
-    for noise in {passage.noise for passage in passages}:
-        if isinstance(noise, NoisyMin):
+    for noise in {event.noise for event in events}:
+        if not isinstance(noise, GaussianNoise | GammaNormNoise):
             continue
         found = []
         for before in range(2):
@@ -190,13 +190,13 @@ def _keeps_bytes(passages: list[Passage]) -> bool:
     return False
 
 
-def _added(passage: Passage) -> Vector:
-    """The noise of a passage over its scale."""
-    return (passage.released - passage.values) / passage.noise.scale
+def _added(event: NoiseEvent) -> Vector:
+    """The noise of an event over its scale."""
+    return (event.released - event.values) / event.noise.scale
 
 
-def _noise_by_run(seen: list[list[Passage]]) -> Matrix:
-    """Numbers of the noise of every run, one row each: the first of every passage, so that reuse across them shows."""
+def _noise_by_run(seen: list[list[NoiseEvent]]) -> Matrix:
+    """Numbers of the noise of every run, one row each: the first of every event, so that reuse across them shows."""
     rows = [
         np.concatenate([_added(p)[:FEW] for p in run if not isinstance(p.noise, NoisyMin)] or [np.zeros(0)])
         for run in seen
@@ -205,17 +205,17 @@ def _noise_by_run(seen: list[list[Passage]]) -> Matrix:
     return np.array([row[:width] for row in rows])
 
 
-def _fit(passages: list[Passage], entropy: Entropy) -> float:
+def _fit(events: list[NoiseEvent], entropy: Entropy) -> float:
     """P-value that Gaussian noise is normal with the declared scale: its shape, its variance and its tails.
 
     A few long vectors are drawn anew with the noise of a run, since the runs themselves draw few numbers.
     """
-    kinds = [passage.noise for passage in passages if isinstance(passage.noise, GaussianNoise)]
+    kinds = [event.noise for event in events if isinstance(event.noise, GaussianNoise)]
     if not kinds:
         return 1.0
     long = replace(kinds[0], dimension=LONG)
     anew = [Gate(entropy).release_one(np.zeros(LONG), long, "check") / long.scale for _ in range(LONG_DRAWS)]
-    drawn = np.concatenate([_added(p) for p in passages if isinstance(p.noise, GaussianNoise)] + anew)
+    drawn = np.concatenate([_added(p) for p in events if isinstance(p.noise, GaussianNoise)] + anew)
     squares, law = float(drawn @ drawn), chi2(len(drawn))
     values = [float(kstest(drawn, "norm").pvalue), 2 * float(min(law.cdf(squares), law.sf(squares)))]
     for far in TAILS:
@@ -224,22 +224,22 @@ def _fit(passages: list[Passage], entropy: Entropy) -> float:
     return min(1.0, min(values) * len(values))
 
 
-def _length(passages: list[Passage]) -> float:
+def _length(events: list[NoiseEvent]) -> float:
     """The same of the norms of noise with a Gamma norm, by its dimension."""
     groups: dict[int, list[float]] = defaultdict(list)
-    for passage in passages:
-        if isinstance(passage.noise, GammaNormNoise):
-            groups[passage.noise.dimension].append(float(np.linalg.norm(_added(passage))))
+    for event in events:
+        if isinstance(event.noise, GammaNormNoise):
+            groups[event.noise.dimension].append(float(np.linalg.norm(_added(event))))
     values = [float(kstest(norms, gamma(dimension).cdf).pvalue) for dimension, norms in groups.items()]
     return min(1.0, min(values, default=1.0) * max(1, len(values)))
 
 
-def _choices(passages: list[Passage], entropy: Entropy) -> float:
+def _choices(events: list[NoiseEvent], entropy: Entropy) -> float:
     """Exact p-values that candidates with known scores are chosen in proportion to exp(-score / scale).
 
     The choice is made anew with the noise of the run and scores of our own: those of a run on empty rows all tie.
     """
-    kinds = {passage.noise for passage in passages if isinstance(passage.noise, NoisyMin)}
+    kinds = {event.noise for event in events if isinstance(event.noise, NoisyMin)}
     smallest = 1.0
     for choice in sorted(kinds, key=lambda kind: kind.scale)[:MOST_CHOICES]:
         scores = choice.scale * np.array(CHOICE_SCORES)

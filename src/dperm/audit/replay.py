@@ -10,18 +10,272 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dperm.audit import replay_checks as checks
-from dperm.audit.coupling import answers_for, distances, names_without
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.audit.coupling import answers_for, distances, gradient_sum, names_without
 from dperm.audit.neighbours import Pair, Rows, pairs, table_of
-from dperm.audit.price_check import price_faults
+from dperm.audit.price_check import ROUNDING, price_faults
 from dperm.audit.replay_cases import BUDGET, TELLING_BUDGET, replay_cases
-from dperm.audit.replay_checks import Comparison, Finding
-from dperm.audit.watch import Watch
-from dperm.audit.watched_source import WatchedEntropy
+from dperm.audit.watch import NoiseEvent, Watch, WatchedEntropy, WatchedTable
 from dperm.errors import DpermError, NotCertified
-from dperm.mechanisms import Job, Mechanism, Plan, mechanism_names, resolve
-from dperm.privacy import Budget, SystemEntropy
+from dperm.mechanisms import Job, Mechanism, Outcome, Plan, mechanism_names, resolve
+from dperm.mechanisms.gradient.noisy_sgd import HiddenPlan
+from dperm.mechanisms.objective.family import OBJECTIVE_NOISE, ObjectivePlan
+from dperm.mechanisms.statistics.adassp import MOMENTS
+from dperm.privacy import Budget, GaussianNoise, SystemEntropy
 from dperm.problem import Problem
+from dperm.row_map import RowMap
+
+Vector = NDArray[np.float64]
+
+CHECKS = {
+    "refused": "neither run is refused",
+    "events": "both runs pass the gate equally often, under the same names, with as many numbers",
+    "noise": "the noise does not depend on the rows",
+    "distance": "values before the noise are as close as declared",
+    "outcome": "with the same releases both runs end in the same weights, records and map of the rows",
+    "records": "the outcome's records are those of the events, and name the source of the noise",
+    "plan": "what passes the gate is what was planned",
+    "entropy": "randomness comes from the gate's source, at the gate, alike whatever the rows; batches are drawn once",
+    "price": "what passed the gate costs no more than the budget, by a second accountant too",
+    "rows": "engines hold the rows that their map makes of them, no longer than the bound",
+    "map": "rows are moved and scaled by what was released, and by nothing else",
+    "precision": "engines sum gradients as precisely as they say",
+    "certified": "an outcome is certified only if its passes over the rows were as precise as planned",
+    "grid": "what left a Gaussian event lies on the grid of its noise, from the operating system's source too",
+    "ball": "iterates that stay hidden stay in the ball that their price rests on",
+    "minimiser": "what is released as a minimiser is one of the objective that was priced",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A check of ``CHECKS`` that failed, and how."""
+
+    check: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """One event in both runs: how far the values are apart, in the norm of its noise, and what was declared."""
+
+    name: str
+    distance: float
+    declared: float
+
+
+# Two runs.
+
+
+def same_events(one: Watch, other: Watch) -> Iterator[Finding]:
+    left, right = (
+        [(event.kind, event.name, event.values.shape) for event in run.events] for run in (one, other)
+    )
+    if len(left) != len(right):
+        yield Finding("events", f"{len(left)} events on one table and {len(right)} on its neighbour")
+    for k, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            yield Finding("events", f"event {k} is {a} on one table and {b} on its neighbour")
+
+
+def noise(one: Watch, other: Watch) -> Iterator[Finding]:
+    for k, (left, right) in enumerate(zip(one.events, other.events, strict=False)):
+        if left.noise != right.noise:
+            yield Finding("noise", f"event {k} has {left.noise} on one table and {right.noise} on the other")
+
+
+def far_apart(compared: list[Comparison]) -> Iterator[Finding]:
+    for k, step in enumerate(compared):
+        if not step.distance <= step.declared * (1 + ROUNDING):
+            yield Finding(
+                "distance",
+                f"event {k}, {step.name!r}: values are {step.distance:.6g} apart, declared are {step.declared:.6g}",
+            )
+
+
+def outcome(one: Outcome, other: Outcome) -> Iterator[Finding]:
+    if not np.array_equal(one.weights, other.weights):
+        apart = np.abs(one.weights - other.weights).max()
+        yield Finding("outcome", f"the same releases led to weights that are {apart:.3g} apart")
+    if (one.certified, one.records) != (other.certified, other.records):
+        yield Finding("outcome", "the records or the certificate of the outcome depend on the rows")
+    if one.row_map != other.row_map:
+        yield Finding("outcome", "the map of the rows that the outcome tells depends on the rows")
+    if not np.array_equal(_interval_numbers(one), _interval_numbers(other)):
+        yield Finding("outcome", "the same releases led to other numbers for intervals")
+
+
+def entropy(one: Watch, same: Watch, other: Watch) -> Iterator[Finding]:
+    if not all(event.given for run in (one, other) for event in run.events):
+        yield Finding("entropy", "noise was drawn from another source than the one that was given")
+    if any(_source(run).free for run in (one, other)):
+        yield Finding("entropy", "something was drawn from the source beside the gate")
+    if _source(one).draws != _source(other).draws:
+        yield Finding("entropy", "what is drawn at random, or how much of it, depends on the rows")
+    pairs_of_runs = zip(one.events, same.events, strict=False)
+    if len(one.events) != len(same.events) or not all(
+        np.array_equal(a.values, b.values) and np.array_equal(a.released, b.released)
+        for a, b in pairs_of_runs
+    ):
+        yield Finding("entropy", "the same rows and the same seed gave other values the second time")
+    if same.draws_anew():
+        yield Finding("entropy", "an order or batch was another one when it was asked for again")
+
+
+def _source(run: Watch) -> WatchedEntropy:
+    assert isinstance(run.source, WatchedEntropy)
+    return run.source
+
+
+# One run.
+
+
+def planned(plan: Plan, run: Watch) -> Iterator[Finding]:
+    if not plan.private:
+        if run.outcome.certified or run.outcome.records or run.events:
+            yield Finding("plan", "a plan without noise has an outcome that looks private")
+        return
+    inner = plan.trained_by
+    public = _trained([p for p in run.events if p.kind != "hidden"][_first(plan) :], plan)
+    drawn = [p for p in public if isinstance(inner, ObjectivePlan) and p.name == OBJECTIVE_NOISE]
+    made = len(public) - len(drawn)
+    if not 1 <= made <= plan.releases:
+        yield Finding("plan", f"{plan.releases} releases were planned and {made} were made")
+    if len(drawn) != isinstance(inner, ObjectivePlan):
+        yield Finding("plan", f"noise was put in the objective {len(drawn)} times")
+    hidden = sum(p.kind == "hidden" for p in run.events)
+    if hidden != inner.hidden_noises:
+        yield Finding(
+            "plan",
+            f"noise that stays hidden was planned {inner.hidden_noises} times and added {hidden} times",
+        )
+    if plan.releases == 1 and public and public[0].noise != plan.noise:
+        yield Finding("plan", f"the noise is {public[0].noise}, planned was {plan.noise}")
+
+
+def _trained(events: list[NoiseEvent], plan: Plan) -> list[NoiseEvent]:
+    """Without the event for intervals, which is the last one where it is planned."""
+    if plan.inference is None or not events or events[-1].noise != plan.inference.noise:
+        return events
+    return events[:-1]
+
+
+def for_intervals(plan: Plan, run: Watch) -> Iterator[Finding]:
+    """The numbers for intervals were released, last, with the noise that was planned."""
+    numbers, last = _interval_numbers(run.outcome), run.events[-1] if run.events else None
+    if plan.inference is None:
+        if len(numbers):
+            yield Finding("plan", "numbers for intervals came out that were not planned")
+    elif last is None or last.name != plan.inference.name or last.noise != plan.inference.noise:
+        yield Finding("plan", "the release for intervals is not the planned one, or not the last")
+    else:
+        released = [event.released for event in run.events if event.name in (*MOMENTS, last.name)]
+        if not np.array_equal(numbers, np.concatenate(released)):
+            yield Finding("outcome", "numbers for intervals came out that were not released")
+
+
+def _interval_numbers(outcome: Outcome) -> Vector:
+    return np.empty(0) if outcome.curvature_release is None else outcome.curvature_release
+
+
+def records(run: Watch) -> Iterator[Finding]:
+    public = [event for event in run.events if event.kind != "hidden"]
+    written = run.outcome.records
+    if len(written) != len(public):
+        yield Finding("records", f"{len(public)} events but {len(written)} records")
+    for k, (record, event) in enumerate(zip(written, public, strict=False)):
+        facts = (record.sensitivity, record.noise_scale, record.dimension)
+        if facts != (event.noise.sensitivity, event.noise.scale, event.values.size):
+            yield Finding("records", f"record {k} is not that of event {k}")
+        if isinstance(event.noise, GaussianNoise):
+            rounded = event.noise.padded(event.noise.sensitivity), event.noise.grid_exponent
+            if (record.padded_sensitivity, record.grid_exponent) != rounded:
+                yield Finding("records", f"record {k} states another grid than that of its noise")
+        if (record.entropy, record.secure) != (run.source.name, run.source.secure):
+            yield Finding("records", f"record {k} names another source than that of its noise")
+
+
+def told_map(plan: Plan, run: Watch) -> Iterator[Finding]:
+    """The second run gets another table's mean and moments, so its own ones cannot pass for them."""
+    if run.outcome.row_map != _wanted_maps(plan, run)[-1]:
+        yield Finding("map", "the outcome tells another map of the rows than that of the releases")
+
+
+def used_map(plan: Plan, run: Watch, table: WatchedTable) -> Iterator[Finding]:
+    if table.maps != ([] if plan.standardisation is None else _wanted_maps(plan, run)):
+        yield Finding("map", "the rows were seen through other maps than those of the releases")
+
+
+def _wanted_maps(plan: Plan, run: Watch) -> list[RowMap]:
+    """What the rows are seen through, one after the other."""
+    if plan.standardisation is None:
+        return [plan.problem.row_map]
+    return plan.standardisation.maps([event.released for event in run.events[: _first(plan)]])
+
+
+def _first(plan: Plan) -> int:
+    """How many releases are made before the training."""
+    return 0 if plan.standardisation is None else len(plan.standardisation.noises)
+
+
+def engines(plan: Plan, table: WatchedTable) -> Iterator[Finding]:
+    yield from (Finding("rows", fault) for fault in dict.fromkeys(table.other_rows()))
+    yield from (Finding("precision", fault) for fault in dict.fromkeys(table.imprecise_sums(plan.problem)))
+
+
+def on_grid(run: Watch) -> Iterator[Finding]:
+    """The digits below the grid of the noise would be those of the secret value."""
+    for k, event in enumerate(run.events):
+        if isinstance(event.noise, GaussianNoise):
+            steps = np.ldexp(event.released, -event.noise.grid_exponent)
+            if not np.array_equal(steps, np.rint(steps)):
+                yield Finding("grid", f"event {k}, {event.name!r}, is off the grid of its noise")
+
+
+def certified(plan: Plan, run: Watch, table: WatchedTable) -> Iterator[Finding]:
+    precise = [any(map(made.within, plan.allows)) for used in table.noted for made in used]
+    sound = bool(precise) and all(precise)
+    if run.outcome.certified and not sound:
+        yield Finding("certified", "the outcome is certified, but a pass was less precise than planned")
+
+
+def within_ball(plan: Plan, run: Watch) -> Iterator[Finding]:
+    """An update from within the ball leads no further than its step; what went before was projected on it."""
+    plan = plan.trained_by
+    if not isinstance(plan, HiddenPlan) or not run.events:
+        return
+    problem, radius = plan.problem, plan.radius
+    step = float(plan.schedule.step_sizes.max())
+    farthest = radius + step * (problem.gradient_bound + problem.l2 * radius)
+    longest = max(float(np.linalg.norm(event.values)) for event in run.events)
+    if not longest <= farthest * (1 + ROUNDING):
+        yield Finding(
+            "ball", f"an iterate is {longest:.6g} long, at most {farthest:.6g} follows from the ball"
+        )
+
+
+def stationary(plan: Plan, run: Watch, pair: Pair) -> Iterator[Finding]:
+    """The gradient of the priced objective, at the point before its noise, is as short as the sensitivity assumes."""
+    plan = plan.trained_by
+    if plan.residual is None or not run.events:
+        return
+    *_, last = _trained(run.events, plan)
+    n, l2 = plan.problem.n_rows, plan.settings.get("l2_used", plan.problem.l2)
+    assert isinstance(l2, float)
+    drawn = [event.released for event in run.events if event.name == OBJECTIVE_NOISE]
+    released = [event.released for event in run.events]
+    total = gradient_sum(plan, last.values, pair.left, released) + n * l2 * last.values + sum(drawn)
+    # The residual is that of the sum where noise is in the objective, and of the mean where it is not.
+    reached = float(np.linalg.norm(total)) / (1 if drawn else n)
+    farthest = float(np.linalg.norm(last.values))
+    error = plan.problem.gradient_error(n, farthest) * (n if drawn else 1) + 1e-12 * l2 * farthest
+    if not reached <= plan.residual * (1 + ROUNDING) + 2 * error:
+        yield Finding(
+            "minimiser", f"the gradient is {reached:.6g} long there, at most {plan.residual:.6g} was priced"
+        )
+
 
 BESIDE = 3.0  # times the epsilon of a plan is that of the job which runs together with it
 
@@ -33,7 +287,7 @@ class ReplayReport:
     mechanism: str
     problem: Problem
     pair: str
-    passages: tuple[Comparison, ...]
+    events: tuple[Comparison, ...]
     findings: tuple[Finding, ...]
 
     @property
@@ -43,7 +297,7 @@ class ReplayReport:
     @property
     def largest_share(self) -> float:
         """The largest distance, as a share of what was declared."""
-        return max((step.distance / step.declared for step in self.passages), default=0.0)
+        return max((step.distance / step.declared for step in self.events), default=0.0)
 
     def __str__(self) -> str:
         facts = self.problem
@@ -67,7 +321,7 @@ def replay(
     Both runs start from the same seed, so they share every hidden branch, such as the order of the rows. Where the
     second table lacks a row, the others keep what was drawn for them. Noise in an objective moves by the difference
     of the two gradients at the released point, the coupling of its proof. What hardly depends on the pair may be left
-    to one replay of a plan, by ``all_of_it``: the price by the certificate's second route, a run on the operating
+    to one replay of a plan, by ``all_of_it``: the price by the certificate's recomputation, a run on the operating
     system's source, and one together with another job.
 
     Assumes
@@ -84,7 +338,7 @@ def replay(
     compared: list[Comparison] = []
     try:
         one.run(mechanism, plan, left)
-        findings += [*checks.planned(plan, one), *checks.for_intervals(plan, one)]
+        findings += [*planned(plan, one), *for_intervals(plan, one)]
         if plan.private:
             same.run(mechanism, plan, table_of(problem, pair.left))
             other.answers = answers_for(plan, one, pair)
@@ -94,21 +348,21 @@ def replay(
                 for name, distance, declared in distances(plan.trained_by, one, other, pair)
             ]
             findings += [
-                *checks.passages(one, other),
-                *checks.noise(one, other),
-                *checks.far_apart(compared),
-                *checks.outcome(one.outcome, other.outcome),
-                *checks.records(one),
-                *checks.records(other),
-                *checks.entropy(one, same, other),
+                *same_events(one, other),
+                *noise(one, other),
+                *far_apart(compared),
+                *outcome(one.outcome, other.outcome),
+                *records(one),
+                *records(other),
+                *entropy(one, same, other),
                 *(Finding("price", fault) for fault in price_faults(plan, one, all_of_it)),
-                *checks.used_map(plan, other, right),
-                *checks.told_map(plan, other),
-                *checks.certified(plan, one, left),
-                *checks.on_grid(one),
-                *checks.within_ball(plan, one),
-                *checks.stationary(plan, one, pair),
-                *checks.engines(plan, left),
+                *used_map(plan, other, right),
+                *told_map(plan, other),
+                *certified(plan, one, left),
+                *on_grid(one),
+                *within_ball(plan, one),
+                *stationary(plan, one, pair),
+                *engines(plan, left),
             ]
             if all_of_it:
                 findings += _by_the_system(plan, pair.left)
@@ -121,7 +375,7 @@ def replay(
         mechanism=mechanism.name,
         problem=problem,
         pair=pair.name,
-        passages=tuple(compared),
+        events=tuple(compared),
         findings=tuple(findings),
     )
 
@@ -180,11 +434,11 @@ def _by_the_system(plan: Plan, rows: Rows) -> Iterator[Finding]:
     """A run as users have it."""
     run = Watch(SystemEntropy())
     run.run(plan.mechanism, plan, table_of(plan.problem, rows))
-    yield from (*checks.planned(plan, run), *checks.records(run), *checks.on_grid(run))
+    yield from (*planned(plan, run), *records(run), *on_grid(run))
 
 
 def _with_another_job(plan: Plan, rows: Rows) -> Iterator[Finding]:
-    """Two jobs in one run, the other one of a larger budget: each must be as planned, recorded and told by itself."""
+    """Two jobs in one run, the other one of a larger budget: each as planned, recorded and released by itself."""
     larger = Budget(BESIDE * plan.budget.epsilon, plan.budget.delta)
     try:
         intervals = {} if plan.inference is None else {"inference": True}
@@ -196,14 +450,14 @@ def _with_another_job(plan: Plan, rows: Rows) -> Iterator[Finding]:
     both, table = Watch(WatchedEntropy(0)), table_of(plan.problem, rows, models=2)
     both.run_together(plan.mechanism, [Job(plan=plan), Job(plan=beside, model=1)], table)
     for k, one in enumerate((plan, beside)):
-        run = both.of_lane(k)
+        run = both.of_job(k)
         found = [
-            *checks.planned(one, run),
-            *checks.for_intervals(one, run),
-            *checks.records(run),
-            *checks.told_map(one, run),
-            *checks.certified(one, run, table),
-            *(Finding("price", fault) for fault in price_faults(one, run, second_route=False)),
+            *planned(one, run),
+            *for_intervals(one, run),
+            *records(run),
+            *told_map(one, run),
+            *certified(one, run, table),
+            *(Finding("price", fault) for fault in price_faults(one, run, recomputed=False)),
         ]
         yield from (Finding(each.check, f"job {k} of two: {each.message}") for each in found)
-    yield from checks.engines(plan, table)  # last, because it makes passes of its own
+    yield from engines(plan, table)  # last, because it makes passes of its own

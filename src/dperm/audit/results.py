@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dperm.audit.bounds import Bounds
 from dperm.audit.draws import DrawCheck
 from dperm.audit.noise_check import NoiseCheck
+from dperm.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 STANDS, INCONCLUSIVE, BROKEN = "stands", "inconclusive", "BROKEN"
 
@@ -114,3 +121,103 @@ class ControlResult:
     @property
     def caught(self) -> bool:
         return bool(self.faults)
+
+
+_GAUSSIAN, _OTHER, _CONTROL, _GREY = "#0072B2", "#56B4E9", "#D55E00", "#666666"
+_TARGET = 0.9
+_LONGEST = 2.2  # claims; a longer bar is broken, ends here and is labelled with its value
+_BREAK = 2.02
+_DPI = 160
+
+
+def draw_audit(
+    results: Sequence[AuditResult], controls: Sequence[ControlResult], path: str | os.PathLike[str]
+) -> None:
+    """Draw one bar per mechanism, the audited lower bound over the claimed epsilon, and controls below.
+
+    Parameters
+    ----------
+    results, controls
+        As ``audit_all`` gives them. Controls that were not attacked are left out.
+    path : path
+        The PNG to write.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    attacked = [control for control in controls if control.ratio is not None]
+    if not results and not attacked:
+        raise InvalidInput("there is nothing to draw: nothing was audited.")
+    ordered = sorted(results, key=lambda result: -result.ratio)
+    bars = [
+        (
+            result.mechanism,
+            result.ratio,
+            _GAUSSIAN if result.best and result.best.gaussian else _OTHER,
+            result.verdict,
+        )
+        for result in ordered
+    ]
+    bars += [
+        (control.control, control.ratio or 0.0, _CONTROL, _reason(control))
+        for control in sorted(attacked, key=lambda control: -(control.ratio or 0.0))
+    ]
+    width, height = 10.0, 2.2 + 0.29 * len(bars)
+    figure = Figure(figsize=(width, height), dpi=_DPI)
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    for place, (_, ratio, colour, note) in enumerate(bars):
+        axes.barh(place, min(ratio, _LONGEST), height=0.62, color=colour)
+        if ratio > _LONGEST:
+            _break(axes, place)
+        value = f"{ratio:.2f}" if ratio < 100 else f"{ratio:,.0f}"
+        label = value if note in ("", "stands") else f"{value}  {note}"
+        axes.text(max(1.0, min(ratio, _LONGEST)) + 0.02, place, label, va="center", fontsize=8.5)
+    axes.set_yticks(range(len(bars)), [name for name, *_ in bars], fontsize=9)
+    axes.set_ylim(len(bars) - 0.4, -0.6)
+    axes.axvline(1.0, color="black", linewidth=1.2)
+    axes.axvline(_TARGET, color=_GREY, linewidth=1.0, linestyle="--")
+    axes.set_xlim(0, _LONGEST + 0.35)
+    axes.set_xlabel("audited lower bound on ε over the claimed ε")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    named = {_GAUSSIAN: "whole profile claimed", _OTHER: "ε at one δ claimed", _CONTROL: "broken on purpose"}
+    shown = [
+        Patch(color=colour, label=label)
+        for colour, label in named.items()
+        if any(b[2] == colour for b in bars)
+    ]
+    figure.legend(
+        handles=shown,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 0.3 / height),
+        ncols=3,
+        fontsize=9,
+        frameon=False,
+    )
+    broken = " A broken bar is longer than it is drawn." if any(b[1] > _LONGEST for b in bars) else ""
+    note = f"Line: the claim. Dashes: 90 % of it.{broken}"
+    figure.text(0.12 / width, 0.1 / height, note, fontsize=8.5, color=_GREY)
+    epsilons = sorted({f"{result.best.claimed:g}" for result in results if result.best})
+    axes.set_title(
+        "What attacks on worst-case neighbours can prove"
+        + (f", ε = {', '.join(epsilons)}" if epsilons else ""),
+        loc="left",
+        fontsize=12,
+        fontweight="bold",
+    )
+    figure.tight_layout(rect=(0, 0.55 / height, 1, 1))
+    figure.savefig(path, format="png")
+
+
+def _break(axes: Axes, place: int) -> None:
+    """Two slanted strokes through a bar that is longer than it is drawn."""
+    for at in (_BREAK, _BREAK + 0.04):
+        axes.plot([at - 0.015, at + 0.015], [place + 0.42, place - 0.42], color="white", linewidth=3.2)
+
+
+def _reason(control: ControlResult) -> str:
+    if not control.caught:
+        return "MISSED"
+    return "caught" if (control.ratio or 0) > 1 else f"caught: {control.faults[-1]}"

@@ -29,7 +29,7 @@ from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Sof
 from dperm.mechanisms import Mechanism, Plan, mechanism_names, resolve
 from dperm.mechanisms.gradient.family import GradientMechanism
 from dperm.mechanisms.gradient.noisy_sgd import HiddenPlan
-from dperm.mechanisms.output.descent import DescentPlan
+from dperm.mechanisms.output.family import DescentPlan
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget

@@ -20,7 +20,7 @@ from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.statement import OPTIONAL, planned_part, problem_of
 from dperm.errors import InvalidInput
 from dperm.mechanisms import resolve
-from dperm.planning.penalty import AUTO
+from dperm.planning.rules import AUTO
 from dperm.privacy import Budget
 
 CLOSE = 1e-9

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dperm.errors import InvalidInput
-from dperm.mechanisms.inference import Curvature, curvature_told, numbers_told
+from dperm.mechanisms.inference import Curvature, curvature_from_release, curvature_size
 from dperm.row_map import RowMap
 from dperm.strict_json import check_object, is_finite_float
 
@@ -115,11 +115,11 @@ def curvature_in(document: Mapping[str, Any], statement: Mapping[str, Any]) -> C
         )
     if not (
         isinstance(told, list)
-        and len(told) == numbers_told(part, columns)
+        and len(told) == curvature_size(part, columns)
         and all(map(is_finite_float, told))
     ):
         raise InvalidInput("inference: a number for every pair of columns was expected.")
-    return curvature_told(part, columns, np.array(told))
+    return curvature_from_release(part, columns, np.array(told))
 
 
 def n_columns(statement: Mapping[str, Any]) -> int:

@@ -28,7 +28,7 @@ from dperm.losses import (
 from dperm.losses.weighted import BOUND_RANGE
 from dperm.mechanisms import resolve
 from dperm.mechanisms.auto import Auto, loss_for
-from dperm.planning.penalty import AUTO
+from dperm.planning.rules import AUTO
 from dperm.privacy import Budget
 from dperm.privacy.entropy import SystemEntropy
 from dperm.strict_json import is_label

@@ -12,7 +12,7 @@ from dperm.certificate.accountant import Price, gaussian_price
 from dperm.certificate.constants import ROWS_CHANGED, padded
 from dperm.certificate.document import check_citation
 from dperm.errors import InvalidInput
-from dperm.planning.gaussian import gaussian_noise
+from dperm.planning.pricing import gaussian_noise
 from dperm.privacy import Budget, gaussian_mu
 from dperm.privacy.entropy import SystemEntropy
 from dperm.strict_json import matches

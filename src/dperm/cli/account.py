@@ -30,7 +30,7 @@ from dperm.losses.registry import AUTO_LOSS, fitting_loss, form_for
 from dperm.mechanisms import Mechanism, Plan
 from dperm.mechanisms.auto import Auto, choose, loss_for
 from dperm.neighbours import Neighbours
-from dperm.planning.penalty import L2
+from dperm.planning.rules import L2
 from dperm.privacy import Budget
 from dperm.privacy.budget import EPSILON_RANGE
 from dperm.privacy.events import Point, Unbounded

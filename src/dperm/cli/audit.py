@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import chain
@@ -25,6 +25,7 @@ from dperm.errors import InvalidInput
 
 if TYPE_CHECKING:
     from dperm.audit.results import AuditResult, ControlResult
+    from dperm.audit.self_test import Trial
 
 FIGURE, RESULTS = "audit.png", "audit.json"
 LEFT = ("mechanism", "attack that proved most")
@@ -102,8 +103,8 @@ def audit(
       dperm audit --self-test
       dperm audit --persons
     """
-    from dperm.evaluation.audit import NAME as EVALUATION
-    from dperm.evaluation.audit import audit_evaluation
+    from dperm.audit.evaluation import NAME as EVALUATION
+    from dperm.audit.evaluation import audit_evaluation
 
     if by_person and (testing or mutations is not None or folder is not None):
         raise click.UsageError("--persons is an audit of its own; leave out --self-test and --out.")
@@ -113,7 +114,6 @@ def audit(
     if testing or mutations is not None:
         if imported(ctx):
             raise click.UsageError("--self-test breaks this library alone; leave out --import.")
-        from dperm.cli.self_test import run_self_test
 
         return run_self_test(mutations, mechanisms, runs, seed, processes, as_json)
     at_once = 1 if imported(ctx) else processes
@@ -156,7 +156,7 @@ def audit(
     seen.processes_differ = noise_differs_between_processes()
     document = seen.document()
     if folder is not None:
-        from dperm.audit.figure import draw_audit
+        from dperm.audit.results import draw_audit
 
         Path(folder, RESULTS).write_text(json.dumps(document, indent=1) + "\n")
         draw_audit(seen.audits, seen.controls, Path(folder, FIGURE))
@@ -286,3 +286,77 @@ class _Seen:
             "controls": [{**asdict(control), "caught": control.caught} for control in self.controls],
             "processes_differ": self.processes_differ,
         }
+
+
+NOTHING = "nothing is wrong"
+
+
+def run_self_test(
+    folder: str | None, mechanisms: Sequence[str], runs: int, seed: int, processes: int, as_json: bool
+) -> int:
+    """Run it, show each result as it comes and a table at the end; 1 if the audit missed something."""
+    from dperm.audit.self_test import load_mutations, self_test
+
+    order = [None, *(mutation.name for mutation in load_mutations(folder))]
+    trials = []
+    for trial in self_test(folder, mechanisms=mechanisms or None, runs=runs, seed=seed, processes=processes):
+        trials.append(trial)
+        click.echo(_trial_line(trial), err=True)
+    trials.sort(key=lambda trial: order.index(trial.mutation))  # mechanisms as they came
+    failed = [trial for trial in trials if not trial.passed]
+    if as_json:
+        print_json(
+            {"sound": not failed, "trials": [{**asdict(trial), "passed": trial.passed} for trial in trials]}
+        )
+        return int(bool(failed))
+    screen = console()
+    table = _table(trials)
+    wide = screen.options.update(width=1000, max_width=1000)
+    screen.width = max(screen.width, screen.measure(table, options=wide).maximum)  # never cut
+    screen.print(table)
+    mistakes = [trial for trial in trials if trial.mutation is not None]
+    caught = sum(trial.passed for trial in mistakes)
+    sound = sum(trial.passed for trial in trials) - caught
+    screen.print(f"{caught} of {len(mistakes)} audits of a broken library noticed it.")
+    screen.print(
+        f"No fault was found in {sound} of {len(trials) - len(mistakes)} mechanisms when nothing is wrong."
+    )
+    return int(bool(failed))
+
+
+def _trial_line(trial: Trial) -> str:
+    """Progress, for a terminal, a pipe or a log."""
+    why = f", {trial.faults[0]}" if trial.faults else ""
+    return f"{trial.mutation or NOTHING}: {trial.mechanism}: {_word(trial)} after {trial.seconds:.0f} s{why}"
+
+
+def _word(trial: Trial) -> str:
+    if trial.mutation is None:
+        return trial.verdict
+    return "caught" if trial.passed else "MISSED"
+
+
+def _table(trials: Sequence[Trial]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("what is wrong", "mechanism", "result"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("s", justify="right", no_wrap=True)
+    table.add_column("by", no_wrap=True)
+    previous: object = trials
+    for trial in trials:
+        named = "" if trial.mutation == previous else trial.mutation or NOTHING
+        previous = trial.mutation
+        table.add_row(
+            named,
+            trial.mechanism,
+            _word(trial),
+            f"{trial.seconds:.0f}",
+            _short(trial.faults[0]) if trial.faults else "",
+            style="" if trial.passed else "bold red",
+        )
+    return table
+
+
+def _short(fault: str, longest: int = 100) -> str:
+    line = " ".join(fault.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"

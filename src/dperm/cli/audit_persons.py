@@ -15,9 +15,8 @@ from rich.table import Table
 from dperm.cli.output import console, print_json, say
 
 if TYPE_CHECKING:
+    from dperm.audit.persons import PersonAttack, PersonAudit
     from dperm.audit.results import ControlResult
-    from dperm.estimators.persons_audit.attacks import PersonAttack
-    from dperm.estimators.persons_audit.examination import PersonAudit
 
 
 def run_persons(
@@ -30,7 +29,7 @@ def run_persons(
     as_json: bool,
 ) -> int:
     """Show results as they come, and what they come to; 1 if a claim is broken or a control is missed."""
-    from dperm.estimators.persons_audit.examination import audit_persons
+    from dperm.audit.persons import audit_persons
 
     seen, screen = _Seen(), console()
     live = not as_json and screen.is_terminal
@@ -60,8 +59,7 @@ class _Seen:
 
     def add(self, result: PersonAudit | PersonAttack | ControlResult) -> str:
         """Keep a result, and say it in a line."""
-        from dperm.estimators.persons_audit.attacks import PersonAttack
-        from dperm.estimators.persons_audit.examination import PersonAudit
+        from dperm.audit.persons import PersonAttack, PersonAudit
 
         if isinstance(result, PersonAudit):
             self.audits.append(result)

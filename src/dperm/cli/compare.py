@@ -41,7 +41,7 @@ from dperm.experiments.series import mean_and_error
 from dperm.experiments.spec import Contender, Entrant, contenders_of
 from dperm.losses.registry import AUTO_LOSS, fitting_loss, fitting_losses, form_of
 from dperm.mechanisms import mechanism_names, resolve
-from dperm.planning.penalty import L2
+from dperm.planning.rules import L2
 
 
 def parse_methods(

@@ -12,7 +12,7 @@ from dperm.cli.output import console
 from dperm.experiments.metrics import HELD_OUT, METRICS, with_error
 from dperm.experiments.results import Curve, Skipped, Study, curves
 from dperm.experiments.series import error_in_words, known_metrics, mean_and_error
-from dperm.planning.penalty import l2_in_words
+from dperm.planning.rules import l2_in_words
 
 USUAL_TABLES = (*HELD_OUT, "objective")
 NOT_A_RELEASE = (

@@ -28,7 +28,7 @@ from dperm.cli.options import (
 )
 from dperm.cli.output import check_free, did_you_mean, print_json, say
 from dperm.estimators.weights import check_class_weight
-from dperm.planning.penalty import L2
+from dperm.planning.rules import L2
 from dperm.privacy import Budget
 
 class_weight_option = click.option(

@@ -15,7 +15,7 @@ from dperm.cli.options import import_option, json_option
 from dperm.cli.output import console, fitting, print_json
 from dperm.engine import engine_names
 from dperm.mechanisms import resolve
-from dperm.mechanisms.catalogue import Entry, catalogue, model_losses
+from dperm.mechanisms.registry import Entry, catalogue, model_losses
 from dperm.neighbours import Neighbours
 
 COLUMNS = ("name", "accounting", "losses", "relations", "released", "source")

@@ -18,9 +18,9 @@ from dperm.cli.options import (
 )
 from dperm.cli.output import console, print_json, say, warn
 from dperm.neighbours import Neighbours
-from dperm.planning.outlook import Outlook
-from dperm.planning.outlook_words import (
+from dperm.planning.outlook import (
     NAMES,
+    Outlook,
     half_in_words,
     losses_in_words,
     noise_in_words,
@@ -216,7 +216,7 @@ def _section(title: str, lines: list[str]) -> None:
 
 
 def _document(found: Outlook, made: Any, spent: float) -> dict[str, Any]:
-    from dperm.planning.expectation import constants
+    from dperm.planning.outlook import constants
 
     problem, budget = found.problem, found.budget
     half = found.half()

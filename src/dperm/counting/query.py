@@ -14,7 +14,7 @@ from dperm.counting.account import Account
 from dperm.counting.design import Design, Integers
 from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
-from dperm.planning.gaussian import gaussian_noise, price_of
+from dperm.planning.pricing import gaussian_noise, price_of
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.privacy.cost import Cost
 

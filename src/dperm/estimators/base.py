@@ -46,7 +46,7 @@ from dperm.mechanisms.inference import Curvature
 from dperm.mechanisms.plan_words import name_used
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import check_flag
-from dperm.planning.penalty import AUTO, L2, parse_l2
+from dperm.planning.rules import AUTO, L2, parse_l2
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.render.html import folded, notebook_cell
@@ -249,7 +249,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         )
         self.row_map_ = outcome.row_map
         self.privacy_ = self._report(plan, outcome, gate, context)
-        self._told = None if outcome.told is None else outcome.told.tolist()
+        self._told = None if outcome.curvature_release is None else outcome.curvature_release.tolist()
         self._curvature = curvature_in({"inference": self._told}, self.privacy_.statement)
         return self.row_map_.coefficients(outcome.weights)
 

@@ -40,7 +40,7 @@ from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Mechanism, Plan
 from dperm.neighbours import Neighbours
-from dperm.planning.penalty import AUTO, L2
+from dperm.planning.rules import AUTO, L2
 from dperm.privacy import Budget
 from dperm.unit import PersonLoss
 

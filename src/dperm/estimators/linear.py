@@ -25,7 +25,7 @@ from dperm.estimators.weights import check_sample_weight, refuse_in_shards, weig
 from dperm.ledger import Ledger
 from dperm.losses import ClippedSquared, Loss
 from dperm.mechanisms import Mechanism, Plan
-from dperm.planning.penalty import AUTO, L2
+from dperm.planning.rules import AUTO, L2
 from dperm.unit import PersonLoss
 
 _PARAMETERS = {

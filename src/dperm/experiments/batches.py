@@ -20,7 +20,7 @@ from dperm.experiments.spec import Contender, Spec, canonical_json, digest_rows
 from dperm.mechanisms import Job
 from dperm.mechanisms.baselines import Majority
 from dperm.mechanisms.gradient.family import GradientMechanism
-from dperm.mechanisms.output.descent import DescentMechanism
+from dperm.mechanisms.output.family import DescentMechanism
 from dperm.privacy import Gate, SeededEntropy, SystemEntropy
 from dperm.problem import INTERCEPT_SCALE
 from dperm.row_map import RowMap

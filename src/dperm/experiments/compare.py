@@ -19,7 +19,7 @@ from dperm.experiments.runner import Progress, run
 from dperm.experiments.spec import Entrants, Spec, contenders_of
 from dperm.losses.registry import AUTO_LOSS, fitting_loss, form_of
 from dperm.neighbours import Neighbours
-from dperm.planning.penalty import AUTO, L2, parse_l2
+from dperm.planning.rules import AUTO, L2, parse_l2
 
 __all__ = ["compare", "specify"]
 

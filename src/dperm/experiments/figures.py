@@ -27,7 +27,7 @@ from dperm.experiments.series import (
     remark,
 )
 from dperm.experiments.style import HOUSE, PALE, ink, is_pale, style
-from dperm.planning.penalty import l2_in_words
+from dperm.planning.rules import l2_in_words
 from dperm.render.style import GREY
 from dperm.render.text import cut
 

@@ -11,7 +11,7 @@ from dperm.experiments.spec import Contender, Spec
 from dperm.losses import Loss, resolve_loss
 from dperm.mechanisms import Mechanism, Plan
 from dperm.neighbours import Neighbours
-from dperm.planning.penalty import AUTO, L2
+from dperm.planning.rules import AUTO, L2
 from dperm.privacy import Budget
 from dperm.problem import Problem
 

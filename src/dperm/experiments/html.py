@@ -30,7 +30,7 @@ from dperm.experiments.series import (
     mean_and_error,
     remark,
 )
-from dperm.planning.penalty import l2_in_words
+from dperm.planning.rules import l2_in_words
 from dperm.render.style import DARK, LIGHT, colours
 
 _NOT_A_RELEASE = (

@@ -6,7 +6,7 @@ import numpy as np
 
 from dperm.errors import DpermError, InvalidInput
 from dperm.mechanisms import Mechanism, Plan
-from dperm.mechanisms.output.descent import DescentPlan
+from dperm.mechanisms.output.family import DescentPlan
 from dperm.planning.pricing import TIGHT, price_branches
 from dperm.privacy import Budget, calibrate_rdp
 from dperm.problem import Problem

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
 from dperm.experiments.metrics import METRICS
-from dperm.planning.penalty import L2
+from dperm.planning.rules import L2
 
 NOT_PRIVATE = "not private"
 """The accounting of a baseline."""

@@ -22,7 +22,7 @@ from dperm.errors import InvalidInput
 from dperm.experiments import splits
 from dperm.experiments.results import NOT_PRIVATE, RULE, TUNINGS, label
 from dperm.mechanisms import Mechanism, resolve
-from dperm.planning.penalty import L2
+from dperm.planning.rules import L2
 
 ORACLE_MARK = " (oracle, not private)"
 """How the label of a contender ends whose settings were chosen on the test rows."""

@@ -8,11 +8,12 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
-from dperm.mechanisms.registry import mechanism_names, register, registered, resolve
+from dperm.mechanisms.registry import mark_own, mechanism_names, register, registered, resolve
 
 for _module in walk_packages(__path__, f"{__name__}."):
     import_module(_module.name)
 
+mark_own()
 globals().update({_mechanism.__name__: _mechanism for _mechanism in registered()})
 
 __all__ = [

@@ -22,8 +22,7 @@ from dperm.mechanisms.objective.objective import Objective
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.standardising import LINEAR
 from dperm.mechanisms.worst_case import NEWTON_JOBS, REMOVED, WorstCase
-from dperm.planning.noise_level import noise_level
-from dperm.planning.penalty import without_noise
+from dperm.planning.rules import noise_level, without_noise
 from dperm.privacy import Budget, Gate
 from dperm.privacy.cost import Cost
 from dperm.problem import Problem

@@ -16,9 +16,10 @@ from dperm.errors import InvalidInput, Unsupported
 from dperm.mechanisms.inference import (
     ROWS_BOUNDED,
     Inference,
+    WeightNoise,
     not_for_intervals,
     plan_inference,
-    release_told,
+    release_curvature,
 )
 from dperm.mechanisms.plan_words import plan_summary
 from dperm.mechanisms.standardising import (
@@ -27,10 +28,9 @@ from dperm.mechanisms.standardising import (
     plan_standardisation,
     release_maps,
 )
-from dperm.mechanisms.weight_noise import WeightNoise
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
-from dperm.planning.penalty import against_descent_noise
+from dperm.planning.rules import against_descent_noise
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.planning.sensitivity import rounds_alike
 from dperm.privacy import Budget, Gate, GaussianProfile, ReleaseRecord
@@ -147,15 +147,15 @@ class Outcome:
     """One model as released: weights (p,), or (p, C) for C outputs, and a record of every release.
 
     The weights are those of rows seen through ``row_map``. ``certified`` tells that the plan reaches its budget and
-    that all passes over the rows were at least as precise as the plan allows for. ``told`` are the numbers that
-    intervals are made of (``curvature_told``), where the plan has such a release.
+    that all passes over the rows were at least as precise as the plan allows for. ``curvature_release``
+    has the numbers that intervals are made of (``curvature_from_release``), where the plan has such a release.
     """
 
     weights: Vector
     records: tuple[ReleaseRecord, ...]
     certified: bool
     row_map: RowMap
-    told: Vector | None = None
+    curvature_release: Vector | None = None
 
     @property
     def record(self) -> ReleaseRecord | None:
@@ -264,23 +264,23 @@ class Mechanism(ABC):
                 raise InvalidInput("the jobs of one run must have plans of this mechanism, for one loss.")
         rows.check_labels(jobs[0].plan.problem.loss)
         used: set[Arithmetic] = set()
-        lanes, noted = gate.lanes(len(jobs)), rows.noting(used)
-        told: list[Vector | None] = [None] * len(jobs)
+        serving, noted = gate.for_jobs(len(jobs)), rows.noting(used)
+        curvatures: list[Vector | None] = [None] * len(jobs)
         if self.standardise:
-            trained = self._run_all_standardised(jobs, noted, lanes)
+            trained = self._run_all_standardised(jobs, noted, serving)
         else:
-            weights, kept = self._run_keeping(jobs, noted, lanes)
+            weights, kept = self._run_keeping(jobs, noted, serving)
             trained = [(w, job.plan.problem.row_map) for w, job in zip(weights, jobs, strict=True)]
-            told = release_told(
-                [(job.plan.inference, job.model) for job in jobs], weights, kept, noted, lanes
+            curvatures = release_curvature(
+                [(job.plan.inference, job.model) for job in jobs], weights, kept, noted, serving
             )
         return [
             Outcome(
                 weights=w,
-                records=lanes.records(k),
+                records=serving.records(k),
                 certified=certified(job.plan, used),
                 row_map=row_map,
-                told=told[k],
+                curvature_release=curvatures[k],
             )
             for k, (job, (w, row_map)) in enumerate(zip(jobs, trained, strict=True))
         ]
@@ -290,8 +290,8 @@ class Mechanism(ABC):
     ) -> list[tuple[Vector, RowMap]]:
         """As many jobs at once as there is memory for: a number for each row and model."""
         at_once = max(1, _NORMS_AT_ONCE // rows.n_rows) if self.side_by_side else 1
-        lanes = [range(len(jobs))[first : first + at_once] for first in range(0, len(jobs), at_once)]
-        parts = [self._run_side_by_side([jobs[k] for k in some], rows, gate.part(some)) for some in lanes]
+        batches = [range(len(jobs))[first : first + at_once] for first in range(0, len(jobs), at_once)]
+        parts = [self._run_side_by_side([jobs[k] for k in some], rows, gate.part(some)) for some in batches]
         return [one for part in parts for one in part]
 
     def _run_standardised(self, job: Job[Any], rows: Rows, gate: Gate) -> tuple[Vector, RowMap]:
@@ -348,7 +348,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
-        """The weights of each job, for jobs that match the rows. The gate has a lane for each, in their order.
+        """The weights of each job, for jobs that match the rows. The gate serves them in their order.
 
         Jobs that differ in their budget only may share a training.
         """
@@ -374,7 +374,7 @@ def with_intervals(plan: P, inference: Inference) -> P:
 
 
 def certified(plan: Plan, used: set[Arithmetic]) -> bool:
-    """Whether what was run keeps the promise of its plan; the one place that decides it.
+    """Whether what was run keeps the guarantee of its plan; the one place that decides it.
 
     A run that noted no pass over its rows is not believed.
     """

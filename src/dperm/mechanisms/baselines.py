@@ -14,7 +14,7 @@ from dperm.mechanisms.base import Job, Mechanism, Plan, weights_shape
 from dperm.mechanisms.minimiser import minimise_by_lbfgs
 from dperm.mechanisms.registry import register
 from dperm.planning.checks import check_positive
-from dperm.planning.penalty import without_noise
+from dperm.planning.rules import without_noise
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 

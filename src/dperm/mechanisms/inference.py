@@ -14,18 +14,135 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
-from dperm.losses import Weighted
-from dperm.mechanisms.information import Information
-from dperm.mechanisms.triangle import pack, triangle_size, unpack
-from dperm.planning.gaussian import gaussian_noise
+from dperm.losses import Loss, Weighted
+from dperm.planning.pricing import gaussian_noise
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.problem import Problem
+from dperm.typing import Array
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+
+
+def triangle_size(n_columns: int) -> int:
+    return n_columns * (n_columns + 1) // 2
+
+
+def pack(matrix: Matrix) -> Vector:
+    """The upper triangle, off-diagonal entries times sqrt(2): Euclidean norm is then Frobenius norm."""
+    rows, columns = np.triu_indices(len(matrix))
+    return np.asarray(matrix[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2)))
+
+
+def unpack(triangle: Vector, n_columns: int) -> Matrix:
+    """The symmetric matrix that :func:`pack` made a vector of."""
+    rows, columns = np.triu_indices(n_columns)
+    matrix = np.zeros((n_columns, n_columns))
+    matrix[rows, columns] = triangle / np.where(rows == columns, 1.0, math.sqrt(2))
+    matrix[columns, rows] = matrix[rows, columns]
+    return matrix
+
+
+@dataclass(frozen=True)
+class Information(Loss):
+    """Stands for ``base`` in two passes: ``slope`` is the square of its slope, ``curvature`` its curvature.
+
+    The curvature of clipped squares jumps, and rounding of a margin at the jump would move a whole row. It is
+    replaced by a ramp around the jump, which is as steep as ``curvature_lipschitz`` says (docs/proofs/intervals.md).
+    """
+
+    base: Loss
+
+    def __post_init__(self) -> None:
+        own = {"name": f"information of {self.base.name}", "labels": self.base.labels}
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def lipschitz(self) -> float:
+        return self.base.lipschitz**2
+
+    @property
+    def smoothness(self) -> float:
+        return self.base.smoothness
+
+    def value(self, margin: Array, y: Array) -> Array:
+        raise NotImplementedError(
+            "nothing is minimised: it stands for the slopes and the curvature of a loss"
+        )
+
+    def slope(self, margin: Array, y: Array) -> Array:
+        return np.asarray(self.base.slope(margin, y) ** 2)
+
+    def curvature(self, margin: Array, y: Array) -> Array:
+        return self.base.continuous_curvature(margin, y)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inside:
+    """Noise in the objective: of standard deviation ``noise`` on each number, against a penalty ``strength``.
+
+    ``output`` is the standard deviation of what is added to the minimiser.
+    """
+
+    noise: float
+    strength: float
+    output: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightNoise:
+    """The standard deviation of a released weight, and of every combination of weights of length 1.
+
+    Over the noise of the training alone: rows, their order and the map that they are seen through are held fixed.
+
+    Parameters
+    ----------
+    deviation : float
+        Exactly that, or no less than it.
+    exact : bool
+    if_stable : bool
+        Whether the bound is one to first order in the noise, for descent that does not run away.
+    inside : Inside, optional
+        Where the noise is in the objective: then its spread follows from the curvature at the minimiser.
+    """
+
+    deviation: float
+    exact: bool = False
+    if_stable: bool = False
+    inside: Inside | None = None
+
+
+def on_weights(scale: float) -> WeightNoise:
+    """Noise that is added to the weights."""
+    return WeightNoise(deviation=scale, exact=True)
+
+
+def in_objective(noise: float, strength: float, output: float) -> WeightNoise:
+    r"""Noise b in an objective of strong convexity :math:`\Lambda`, and noise on its minimiser.
+
+    The minimiser is a :math:`1/\Lambda`-Lipschitz function of b, so the variance of each of its combinations of
+    length 1 is at most :math:`\sigma^2/\Lambda^2` (Gaussian Poincaré inequality).
+    """
+    inside = Inside(noise=noise, strength=strength, output=output)
+    return WeightNoise(deviation=math.hypot(noise / strength, output), inside=inside)
+
+
+def in_steps(noise: float, step: float, steps: int, momentum: float, tail: int) -> WeightNoise:
+    r"""Noise on each of the gradients of a descent with momentum whose last ``tail`` iterates are averaged.
+
+    On a flat function the noise of a step is still there j steps later, times
+    :math:`\eta(1 + \mu + \dots + \mu^{j-1})`; curvature only lessens that.
+    """
+    left = np.arange(1, steps + 1)
+    grown = (1 - momentum**left) / (1 - momentum)  # after this many steps
+    kept = np.concatenate([np.zeros(tail - 1), grown])
+    averaged = np.convolve(kept, np.full(tail, 1 / tail), mode="valid")
+    return WeightNoise(deviation=noise * step * float(np.linalg.norm(averaged)), if_stable=True)
+
 
 CURVATURE, SQUARES = "curvature at the released weights", "squared residuals at the released weights"
 SHARE, SQUARES_SHARE = 0.15, 0.05  # of mu squared
@@ -111,37 +228,37 @@ class Inference:
         return f"{self.name}, noise scale {self.noise.scale:.6g}"
 
     def release(self, weights: Vector, rows: Rows, gate: Gate) -> Vector:
-        """The passage of one model, of its own rows, with a lane of its own."""
-        told, engine = Information(self.problem.loss), rows.open(precise=True)
+        """The release of one model, of its own rows, at the gate of its own job."""
+        information, engine = Information(self.problem.loss), rows.open(precise=True)
         at = np.ascontiguousarray(shortened(weights, self.problem.row_norm)[:, None])
         parts = []
         if self.moments is None:
-            parts.append(pack(stretched(engine.curvature_sum(told, at)[0], self.constant)))
+            parts.append(pack(stretched(engine.curvature_sum(information, at)[0], self.constant)))
         if (
             self.weight is not None
         ):  # the constant column of a row that is there is the intercept, of no row it is 0
-            squares = engine.gradient_sum(told, at)[-1, 0] / self.problem.intercept
+            squares = engine.gradient_sum(information, at)[-1, 0] / self.problem.intercept
             parts.append(np.array([self.weight * squares]))
         return gate.release_one(np.concatenate(parts), self.noise, self.name)
 
 
-def release_told(
+def release_curvature(
     planned: Sequence[tuple[Inference | None, int]],
     weights: Sequence[Vector],
     kept: Sequence[Vector],
     rows: Rows,
     gate: Gate,
 ) -> list[Vector | None]:
-    """One passage for each model that has it planned, after what was ``kept`` of earlier ones."""
-    told: list[Vector | None] = [None] * len(planned)
+    """One release for each model that has it planned, after what was ``kept`` of earlier ones."""
+    curvatures: list[Vector | None] = [None] * len(planned)
     for k, (inference, model) in enumerate(planned):
         if inference is not None:
             released = inference.release(weights[k], rows.select([model]), gate.part([k]))
-            told[k] = np.concatenate([kept[k], released])
-    return told
+            curvatures[k] = np.concatenate([kept[k], released])
+    return curvatures
 
 
-def curvature_told(stated: Mapping[str, Any], n_columns: int, released: Vector) -> Curvature:
+def curvature_from_release(stated: Mapping[str, Any], n_columns: int, released: Vector) -> Curvature:
     """What was released, by what a plan or a certificate states of it."""
     size = triangle_size(n_columns)
     scale, weight, moments = stated["noise_scale"], stated["weight"], stated["moments"]
@@ -156,8 +273,8 @@ def curvature_told(stated: Mapping[str, Any], n_columns: int, released: Vector) 
     )
 
 
-def numbers_told(stated: Mapping[str, Any], n_columns: int) -> int:
-    """How many numbers ``curvature_told`` takes."""
+def curvature_size(stated: Mapping[str, Any], n_columns: int) -> int:
+    """How many numbers ``curvature_from_release`` takes."""
     more = 0 if stated["moments"] is None else n_columns
     return triangle_size(n_columns) + more + (stated["weight"] is not None)
 
@@ -205,7 +322,7 @@ def not_for_intervals(problem: Problem, accounting: str, standardise: bool | str
 
 
 def plan_inference(problem: Problem, budget: Budget) -> Inference:
-    """A fixed share of the budget, in mu squared, buys curvature and squared slopes in one passage.
+    """A fixed share of the budget, in mu squared, buys curvature and squared slopes in one release.
 
     Both cost the same: squared slopes are weighed so that they move as far as the curvature does.
     """

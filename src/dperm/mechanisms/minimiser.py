@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import NotCertified
-from dperm.privacy.shards import LocalSample, cut_sample
+from dperm.privacy.secrets import LocalSample, cut_sample
 from dperm.problem import Problem
 from dperm.solvers import Known, Solution, certain, lbfgs, newton, steered
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dperm.losses import SoftClippedLogistic, SoftClippedSquared, Softmax
 from dperm.neighbours import Neighbours
-from dperm.planning.outlook import outlook
-from dperm.planning.outlook_words import in_short
+from dperm.planning.outlook import in_short, outlook
 
 if TYPE_CHECKING:
     from dperm.mechanisms.base import Plan
@@ -15,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def plan_summary(plan: Plan) -> str:
-    """What a fit by this plan will spend and release, and what its promise takes for granted."""
+    """What a fit by this plan will spend and release, and what its guarantee takes for granted."""
     problem, budget, persons = plan.problem, plan.budget, plan.problem.persons
-    promise = (
+    guarantee = (
         f"({budget.epsilon:g}, {budget.delta:g})-differential privacy{for_persons(f'one {problem.unit}')}, "
         f"{problem.neighbours.value} neighbours"
     )
-    head = f"Plan for {promise}"
+    head = f"Plan for {guarantee}"
     if not plan.private:
         head = f"Plan WITHOUT PRIVACY: mechanism {plan.mechanism.name!r} is a baseline without noise"
     elif plan.not_certified is not None:
@@ -58,7 +57,7 @@ def plan_summary(plan: Plan) -> str:
 
 
 def for_persons(unit: str) -> str:
-    """Whom a promise protects, said where it is not one row."""
+    """Whom a guarantee protects, said where it is not one row."""
     return "" if unit == "one row" else f" for {unit}"
 
 

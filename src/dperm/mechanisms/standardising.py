@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
-from dperm.planning.gaussian import gaussian_noise
-from dperm.planning.noise_level import noise_level
+from dperm.planning.pricing import gaussian_noise
+from dperm.planning.rules import noise_level
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.problem import Problem
 from dperm.row_map import RowMap
@@ -151,7 +151,7 @@ class Standardisation:
 def release_maps(plans: Sequence[Standardisation], rows: Rows, gate: Gate) -> list[RowMap]:
     """Release what each model's map needs, one after the other; no two copies of the rows are held at once.
 
-    The rows have a model and the gate a lane for each plan.
+    The rows have a model and the gate a job for each plan.
     """
     released: list[list[Vector]] = [[] for _ in plans]
     for step, name in enumerate(plans[0].names):

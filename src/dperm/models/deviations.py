@@ -15,7 +15,7 @@ from dperm.certificate.statement import problem_of
 from dperm.errors import DpermError
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.linear import half_range
-from dperm.mechanisms.weight_noise import Inside, WeightNoise
+from dperm.mechanisms.inference import Inside, WeightNoise
 from dperm.models.synthetic_rows import curvature
 from dperm.row_map import RowMap
 from dperm.schema import Schema

@@ -26,7 +26,7 @@ from dperm.estimators.svm import PrivateLinearSVC
 from dperm.losses import Loss, rebuild_loss, resolve_loss
 from dperm.mechanisms import Mechanism, resolve
 from dperm.neighbours import Neighbours
-from dperm.planning.penalty import parse_l2
+from dperm.planning.rules import parse_l2
 from dperm.schema import Schema, feature_names
 from dperm.strict_json import check_format, check_object, is_finite_float, is_label, matches
 

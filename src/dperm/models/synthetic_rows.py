@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from dperm.certificate.statement import loss_of
 from dperm.estimators.base import PrivateLinearModel
-from dperm.mechanisms.weight_noise import Inside
+from dperm.mechanisms.inference import Inside
 from dperm.schema import Schema
 from dperm.schema.features import Block, Categorical, Cross, Numeric
 

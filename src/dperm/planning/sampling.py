@@ -8,10 +8,14 @@ from functools import lru_cache
 from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
-from dperm.privacy.fixed_size import fixed_size_epsilon, fixed_size_noise_multiplier
-from dperm.privacy.mixed import compose_gaussian_and_poisson, poisson_noise_beside_gaussian
 from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch
-from dperm.privacy.subsampled import poisson_noise_multiplier
+from dperm.privacy.subsampled import (
+    compose_gaussian_and_poisson,
+    fixed_size_epsilon,
+    fixed_size_noise_multiplier,
+    poisson_noise_beside_gaussian,
+    poisson_noise_multiplier,
+)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
-"""The budget: a promise that can also be read as, and made from, what an attacker may achieve."""
+"""The budget: a guarantee that can also be read as, and made from, what an attacker may achieve."""
 
 from dperm.privacy import risk
-from dperm.privacy.promise import DELTA_RANGE, EPSILON_RANGE, Promise
+from dperm.privacy.guarantee import DELTA_RANGE, EPSILON_RANGE, DPGuarantee
 
 __all__ = ["DELTA_RANGE", "EPSILON_RANGE", "Budget"]
 
 
-class Budget(Promise):
+class Budget(DPGuarantee):
     """An (epsilon, delta) target of differential privacy.
 
     Parameters
@@ -56,8 +56,8 @@ class Budget(Promise):
 
         ``gaussian`` as in ``from_attack``: True only for a release whose whole price is one Gaussian.
         """
-        return risk.promised_attack(self, fpr, gaussian)
+        return risk.guaranteed_attack(self, fpr, gaussian)
 
     def advantage(self, *, gaussian: bool = False) -> float:
         """Largest tpr - fpr of any attacker, rounded up; ``gaussian`` as in ``attack``."""
-        return risk.promised_advantage(self, gaussian)
+        return risk.guaranteed_advantage(self, gaussian)

@@ -78,19 +78,19 @@ def loss_masses(curve: Curve, spacing: float) -> StepLoss:
     bound = np.minimum.accumulate(np.clip(curve.delta(loss), 0.0, 1.0))
     # Where the hull of the curve and its mirror image crosses 1.
     bound[0] = float(((2 * bound + ratio - 1) / (ratio + 1)).min()) * (1 + 8 * U)
-    corners = _lower_hull(ratio, bound)
-    slope = np.append(np.diff(bound[corners]) / np.diff(ratio[corners]), 0.0)
-    at_corners = np.maximum(ratio[corners[1:]] * np.diff(slope), 0.0)
-    factor = _shortfall(ratio[corners], bound[corners], at_corners)
+    hull = _lower_hull(ratio, bound)
+    slope = np.append(np.diff(bound[hull]) / np.diff(ratio[hull]), 0.0)
+    at_vertices = np.maximum(ratio[hull[1:]] * np.diff(slope), 0.0)
+    factor = _shortfall(ratio[hull], bound[hull], at_vertices)
     if not math.isfinite(factor):
         return anything(spacing)
     positive = np.zeros(loss.size - 1)
-    positive[np.array(corners[1:], np.int64) - 1] = factor * at_corners
+    positive[np.array(hull[1:], np.int64) - 1] = factor * at_vertices
     return mirrored(spacing, positive, float(bound[-1]))
 
 
 def _shortfall(ratio: FloatArray, bound: FloatArray, positive: FloatArray) -> float:
-    """By what factor the masses must grow for their own curve to reach the bound at every corner.
+    """By what factor the masses must grow for their own curve to reach the bound at every vertex.
 
     Differences of slopes lose digits; the curve is a sum of positive numbers and does not.
     """
@@ -103,13 +103,13 @@ def _shortfall(ratio: FloatArray, bound: FloatArray, positive: FloatArray) -> fl
 
 
 def _lower_hull(x: FloatArray, y: FloatArray) -> list[int]:
-    """Indices of the corners of the lower convex hull, from left to right."""
-    corners: list[int] = []
+    """Indices of the vertices of the lower convex hull, from left to right."""
+    hull: list[int] = []
     for i in range(len(x)):
-        while len(corners) > 1:
-            a, b = corners[-2], corners[-1]
+        while len(hull) > 1:
+            a, b = hull[-2], hull[-1]
             if (y[b] - y[a]) * (x[i] - x[b]) < (y[i] - y[b]) * (x[b] - x[a]):
                 break
-            corners.pop()
-        corners.append(i)
-    return corners
+            hull.pop()
+        hull.append(i)
+    return hull

@@ -5,22 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
 from dperm.privacy.entropy import Entropy, SeededEntropy, SystemEntropy, entropy_from
-from dperm.privacy.gamma_norm import GammaNormNoise
-from dperm.privacy.held_scores import HeldScores
-from dperm.privacy.noise import ROUNDING_ALLOWANCE, FloatArray, GaussianNoise, add_noises
-from dperm.privacy.noisy_min import NoisyMin, noisy_min
+from dperm.privacy.noise import SMALLEST_FLOAT, FloatArray, Noise
 from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch, SecretOrder
 
-FLOAT_GRID = -1074  # a choice declares no grid: the rounding of its scores is part of the allowance
+Scores = Any
+"""What the candidates of a choice score: an array, or what a choice says it can also choose by."""
 
-Noise = GaussianNoise | GammaNormNoise
+
+class Choice(Protocol):
+    """What the gate asks of a private choice among candidates: what it declares, and how it is made."""
+
+    @property
+    def sensitivity(self) -> float: ...
+    @property
+    def scale(self) -> float: ...
+    def padded(self, sensitivity: float) -> float: ...
+    def choose(self, scores: Scores, entropy: Entropy) -> int: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +50,8 @@ class ReleaseRecord:
 class Gate:
     """Owns all randomness of a run and the records of what was released.
 
-    A gate has a lane for every job. Values of a batch have one column per lane, each with its own noise, and each
-    record goes to its lane. Nothing computed from rows may leave a mechanism in another way, and no mechanism may ask
+    A gate serves one job or several. Values of a batch have one column per job, each with its own noise, and each
+    record goes to its job. Nothing computed from rows may leave a mechanism in another way, and no mechanism may ask
     another source for randomness.
 
     Guarantee
@@ -76,20 +83,20 @@ class Gate:
     def secure(self) -> bool:
         return self.source.secure
 
-    def lanes(self, n: int) -> Self:
-        """The same gate with fresh lanes, one for each of n jobs."""
+    def for_jobs(self, n: int) -> Self:
+        """The same gate for n fresh jobs."""
         fresh = copy(self)
         fresh._records = [[] for _ in range(n)]
         return fresh
 
-    def part(self, lanes: Sequence[int]) -> Self:
-        """The same gate for some of its lanes; what they release is written down there."""
+    def part(self, jobs: Sequence[int]) -> Self:
+        """The same gate for some of its jobs; what they release is written down there."""
         some = copy(self)
-        some._records = [self._records[lane] for lane in lanes]
+        some._records = [self._records[job] for job in jobs]
         return some
 
-    def records(self, lane: int = 0) -> tuple[ReleaseRecord, ...]:
-        return tuple(self._records[lane])
+    def records(self, job: int = 0) -> tuple[ReleaseRecord, ...]:
+        return tuple(self._records[job])
 
     def release(self, values: NDArray[Any], noises: Sequence[Noise], name: str) -> FloatArray:
         """Release each column of ``values``, shape (d, K), with its own noise: K separate releases.
@@ -97,18 +104,18 @@ class Gate:
         Raises
         ------
         InvalidInput
-            If the values are not real numbers, one column for each noise and lane.
+            If the values are not real numbers, one column for each noise and job.
         NotCertified
             If a value is not finite.
         """
         columns = self._columns(values, noises)
         released = self._noisy(columns, noises, name)
-        for lane, noise in zip(self._records, noises, strict=True):
-            lane.append(self._record(noise, name))
+        for records, noise in zip(self._records, noises, strict=True):
+            records.append(self._record(noise, name))
         return released
 
     def release_one(self, values: NDArray[Any], noise: Noise, name: str) -> FloatArray:
-        """A vector, for a gate with one lane."""
+        """A vector, for a gate with one job."""
         return np.asarray(self.release(np.asarray(values)[:, None], [noise], name)[:, 0])
 
     def release_weights(self, values: FloatArray, noises: Sequence[Noise], name: str) -> FloatArray:
@@ -118,7 +125,7 @@ class Gate:
         return np.ascontiguousarray(np.moveaxis(noisy.reshape(moved.shape), -1, 1))
 
     def draw(self, noises: Sequence[Noise], name: str) -> FloatArray:
-        """Noise alone, one column for each lane, that a mechanism puts in its objective and never publishes.
+        """Noise alone, one column for each job, that a mechanism puts in its objective and never publishes.
 
         It is written down like a release, because the price of what follows rests on it.
         """
@@ -129,21 +136,20 @@ class Gate:
         """Noisy columns that stay inside the mechanism; nothing is written down because nothing is released."""
         return self._hidden(self._columns(values, noises), noises)
 
-    def choose(self, scores: FloatArray | HeldScores, choice: NoisyMin, name: str) -> int:
-        """Index of a candidate with about the lowest score, for a gate with one lane.
+    def choose(self, scores: Scores, choice: Choice, name: str) -> int:
+        """Index of a candidate with about the lowest score, for a gate with one job.
 
         ``noise_scale`` of the record is that of Gumbel noise, ``dimension`` the number of candidates.
         """
-        held = isinstance(scores, HeldScores)
-        chosen = self._chosen(scores if held else np.asarray(scores, np.float64), choice, name)
-        (lane,) = self._records
-        lane.append(
+        chosen = self._chosen(scores, choice, name)
+        (records,) = self._records
+        records.append(
             ReleaseRecord(
                 name=name,
                 sensitivity=choice.sensitivity,
-                padded_sensitivity=choice.sensitivity * (1 + ROUNDING_ALLOWANCE),
+                padded_sensitivity=choice.padded(choice.sensitivity),
                 noise_scale=choice.scale,
-                grid_exponent=FLOAT_GRID,
+                grid_exponent=SMALLEST_FLOAT,  # no grid: the rounding of the scores is part of the allowance
                 dimension=len(scores),
                 entropy=self.source.name,
                 secure=self.source.secure,
@@ -174,22 +180,16 @@ class Gate:
     def _noisy(self, columns: FloatArray, noises: Sequence[Noise], name: str) -> FloatArray:
         """What leaves, a column for each noise; a gate that watches, or adds nothing, begins here."""
         noisy = np.empty_like(columns)
-        gaussian = [k for k, noise in enumerate(noises) if isinstance(noise, GaussianNoise)]
-        if gaussian:
-            drawn = [noise for noise in noises if isinstance(noise, GaussianNoise)]
-            noisy[:, gaussian] = add_noises(columns[:, gaussian], drawn, self.source)
-        for k, noise in enumerate(noises):
-            if isinstance(noise, GammaNormNoise):
-                noisy[:, k] = noise.add(columns[:, k], self.source)
+        for kind in dict.fromkeys(type(noise) for noise in noises):
+            mine = [k for k, noise in enumerate(noises) if type(noise) is kind]
+            noisy[:, mine] = kind.add_all(columns[:, mine], [noises[k] for k in mine], self.source)
         return noisy
 
     def _hidden(self, columns: FloatArray, noises: Sequence[Noise]) -> FloatArray:
         return self._noisy(columns, noises, "hidden noise")
 
-    def _chosen(self, scores: FloatArray | HeldScores, choice: NoisyMin, name: str) -> int:
-        if isinstance(scores, HeldScores):
-            return scores.draw(choice, self.source)
-        return noisy_min(scores, choice, self.source)
+    def _chosen(self, scores: Scores, choice: Choice, name: str) -> int:
+        return choice.choose(scores, self.source)
 
     def _columns(self, values: NDArray[Any], noises: Sequence[Noise]) -> FloatArray:
         values = np.asarray(values)
@@ -200,12 +200,12 @@ class Gate:
                 f"A batch needs values of shape (d, K) and K noises; got {values.shape} and {len(noises)}."
             )
         if len(noises) != len(self._records):
-            raise InvalidInput(f"The gate has {len(self._records)} lanes; got {len(noises)} noises.")
+            raise InvalidInput(f"The gate has {len(self._records)} jobs; got {len(noises)} noises.")
         return values.astype(np.float64, copy=False)
 
     def _record(self, noise: Noise, name: str) -> ReleaseRecord:
         return ReleaseRecord(
-            name=f"{name} (norm Gamma distributed)" if isinstance(noise, GammaNormNoise) else name,
+            name=name + noise.record_suffix,
             sensitivity=noise.sensitivity,
             padded_sensitivity=noise.padded(noise.sensitivity),
             noise_scale=noise.scale,

@@ -1,7 +1,9 @@
 """What a mechanism made of Gaussian releases costs: delta as a function of epsilon."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfcx, ndtr
 
 from dperm.errors import InvalidInput, NotCertified
+from dperm.privacy.guarantee import DPGuarantee
 from dperm.privacy.search import smallest_safe
 
 FloatArray = NDArray[np.float64]
@@ -65,13 +68,12 @@ class GaussianProfile:
             raise InvalidInput(
                 f"mu must have {probability.size} rows and at least one column; got {mu.shape}."
             )
-        if not (probability.min() >= 0 and abs(probability.sum() - 1) <= 1e-9):
-            raise InvalidInput(
-                f"probability must be at least 0 and sum to 1; it sums to {probability.sum():.12g}."
-            )
+        whole = probability.sum()
+        if not (probability.min() >= 0 and abs(whole - 1) <= 1e-9):
+            raise InvalidInput(f"probability must be at least 0 and sum to 1; it sums to {whole:.12g}.")
         if not (offset.min() >= 0 and np.isfinite(offset).all() and mu.min() >= 0):
             raise InvalidInput("offset must be finite, and offset and mu at least 0 and not NaN.")
-        probability /= min(1.0, probability.sum())  # never weigh less than the whole
+        probability /= min(1.0, whole)  # never weigh less than the whole
         for name, value in (("probability", probability), ("offset", offset), ("mu", mu)):
             value.flags.writeable = False
             object.__setattr__(self, name, value)
@@ -102,12 +104,7 @@ class GaussianProfile:
 
         Every vertex becomes the root of the sum of squares, zero vertices included.
         """
-        if not mu >= 0:
-            raise InvalidInput(f"mu must be at least 0; got {mu!r}.")
-        if mu == 0:
-            return self
-        # hypot is off by less than one step between floats, so the next float is an upper bound.
-        return GaussianProfile(self.probability, self.offset, np.nextafter(np.hypot(self.mu, mu), np.inf))
+        return self if mu == 0 else GaussianProfile(self.probability, self.offset, compose_mu(self.mu, mu))
 
     def log_delta(self, epsilon: float) -> float:
         """Natural logarithm of ``delta(epsilon)``; exact where delta itself would underflow."""
@@ -147,6 +144,14 @@ class GaussianProfile:
             return smallest_safe(lambda epsilon: self.log_delta(epsilon) - target, start=1.0)
         except NotCertified:
             return math.inf
+
+
+def compose_mu(vertices: FloatArray, mu: float) -> FloatArray:
+    """The parameters of all vertices after one more Gaussian release, rounded up."""
+    if not mu >= 0:
+        raise InvalidInput(f"mu must be at least 0; got {mu!r}.")
+    # hypot is off by less than one step between floats, so the next float is an upper bound.
+    return vertices if mu == 0 else np.nextafter(np.hypot(vertices, mu), np.inf)
 
 
 def log_gaussian_delta(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
@@ -193,3 +198,55 @@ def _log_sum(logarithms: NDArray[Any], axis: int) -> NDArray[Any]:
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(np.exp(logarithms - top).sum(axis=axis)) + top.squeeze(axis))
+
+
+def calibrate(
+    profile_of_scale: Callable[[float], GaussianProfile], budget: DPGuarantee, start: float
+) -> float:
+    """Smallest noise scale, to a relative 1e-10, whose profile meets the budget.
+
+    Parameters
+    ----------
+    profile_of_scale : callable
+        The profile of the mechanism at a given noise scale. Where it rises with the scale, the answer may not be
+        the smallest.
+    budget : Budget
+        The target, inside the range of ``Budget.check_gaussian``.
+    start : float
+        Where to look first, for example the largest sensitivity over ``gaussian_mu(budget)``.
+
+    Guarantee
+    ---------
+    ``profile_of_scale(scale).delta(budget.epsilon) <= budget.delta`` at the returned scale.
+
+    Raises
+    ------
+    InvalidInput
+        If the budget is outside the certified range or ``start`` is not a positive number.
+    NotCertified
+        If no noise scale meets the budget, or every one does.
+    """
+    budget.check_gaussian()
+    if not 0 < start < math.inf:
+        raise InvalidInput(f"start must be a positive number; got {start!r}.")
+    # A breath below the target, so that the guarantee on delta survives the exponential.
+    target = math.log(budget.delta) - 1e-12
+    scale = smallest_safe(lambda s: profile_of_scale(s).log_delta(budget.epsilon) - target, start)
+    reached = profile_of_scale(scale).delta(budget.epsilon)
+    if not reached <= budget.delta:
+        raise NotCertified(
+            f"The calibrated noise gives delta = {reached:g} at epsilon = {budget.epsilon:g}, above the "
+            f"{budget.delta:g} asked for. The profile must depend on the noise scale alone."
+        )
+    return scale
+
+
+@lru_cache(maxsize=256)
+def gaussian_mu(budget: DPGuarantee) -> float:
+    """Largest mu, to a relative 1e-10, of which one Gaussian release meets the budget.
+
+    A release with sensitivity s then needs noise scale s / mu; several releases may share mu as long as
+    the squares of their parts sum to its square.
+    """
+    start = math.sqrt(2 * math.log(1.25 / max(budget.delta, 1e-300))) / budget.epsilon
+    return 1 / calibrate(lambda scale: GaussianProfile.gaussian(1 / scale), budget, start)

@@ -16,9 +16,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import erf, ndtr, ndtri
 
 from dperm.errors import InvalidInput
-from dperm.privacy.calibration import gaussian_mu
-from dperm.privacy.profile import GaussianProfile
-from dperm.privacy.promise import EPSILON_RANGE, Promise
+from dperm.privacy.guarantee import EPSILON_RANGE, DPGuarantee
+from dperm.privacy.profile import GaussianProfile, gaussian_mu
 from dperm.privacy.search import smallest_safe
 
 # Covers, relative to a rate, rounding errors and the lattice of the noise (the margin of the profile).
@@ -36,7 +35,7 @@ class DeltaCurve(Protocol):
     def delta(self, epsilon: float) -> float: ...
 
 
-Guarantee = Promise | DeltaCurve
+Guarantee = DPGuarantee | DeltaCurve
 
 
 def tradeoff(guarantee: Guarantee, fpr: float) -> float:
@@ -57,7 +56,7 @@ def tradeoff(guarantee: Guarantee, fpr: float) -> float:
     the bounds of its points :math:`(\varepsilon, \delta(\varepsilon))`, each of which holds.
     """
     fpr = _rate("fpr", fpr)
-    if isinstance(guarantee, Promise):
+    if isinstance(guarantee, DPGuarantee):
         return _rounded_up(_linear_bound(guarantee.epsilon, guarantee.delta, fpr), _ROUNDING)
     mu = _single_mu(guarantee)
     if mu is not None:
@@ -76,7 +75,7 @@ def advantage(guarantee: Guarantee) -> float:
     An attacker for whom both candidates are equally likely is right with chance at most (1 + advantage)/2.
     For a budget (e^ε − 1 + 2δ)/(e^ε + 1); for one Gaussian release delta(0); an upper bound always.
     """
-    if isinstance(guarantee, Promise):
+    if isinstance(guarantee, DPGuarantee):
         return _rounded_up(_linear_advantage(guarantee.epsilon, guarantee.delta), _ROUNDING)
     mu = _single_mu(guarantee)
     if mu is not None:
@@ -109,12 +108,12 @@ def belief(guarantee: Guarantee, prior: float, fpr: float) -> float:
     return _rounded_up(right / (right + wrong), _ROUNDING)
 
 
-def promised_attack(budget: Promise, fpr: float, gaussian: bool) -> float:
+def guaranteed_attack(budget: DPGuarantee, fpr: float, gaussian: bool) -> float:
     """``tradeoff`` of a budget, or of one Gaussian release that spends it whole."""
     return tradeoff(_whole_gaussian(budget) if gaussian else budget, fpr)
 
 
-def promised_advantage(budget: Promise, gaussian: bool) -> float:
+def guaranteed_advantage(budget: DPGuarantee, gaussian: bool) -> float:
     """``advantage`` of a budget, or of one Gaussian release that spends it whole."""
     return advantage(_whole_gaussian(budget) if gaussian else budget)
 
@@ -128,7 +127,7 @@ def epsilon_from_attack(tpr: float, fpr: float, delta: float, gaussian: bool) ->
             "tpr = fpr, so no budget does better; tpr = 1 would allow everything. An example: tpr=0.05, fpr=0.01."
         )
     return _largest_epsilon(
-        lambda budget: promised_attack(budget, fpr, gaussian), tpr, delta, f"tpr at fpr = {fpr:g}"
+        lambda budget: guaranteed_attack(budget, fpr, gaussian), tpr, delta, f"tpr at fpr = {fpr:g}"
     )
 
 
@@ -139,23 +138,23 @@ def epsilon_from_advantage(most: float, delta: float, gaussian: bool) -> float:
         raise InvalidInput(
             f"advantage must lie strictly between 0 (a blind guess) and 1 (certainty); got {most:g}."
         )
-    return _largest_epsilon(lambda budget: promised_advantage(budget, gaussian), most, delta, "advantage")
+    return _largest_epsilon(lambda budget: guaranteed_advantage(budget, gaussian), most, delta, "advantage")
 
 
-def _largest_epsilon(risk: Callable[[Promise], float], most: float, delta: float, name: str) -> float:
+def _largest_epsilon(risk: Callable[[DPGuarantee], float], most: float, delta: float, name: str) -> float:
     """The largest epsilon of the certified range, to a relative 1e-10, at which ``risk`` was seen within ``most``."""
     low, high = EPSILON_RANGE
-    least = risk(Promise(low, delta))
+    least = risk(DPGuarantee(low, delta))
     if least > most:
         raise InvalidInput(
             f"No budget with delta = {delta:g} keeps the {name} within {most:g}: the smallest certified epsilon, "
             f"{low:g}, allows {least:.4g} already. Choose a smaller delta or allow more."
         )
-    inverse = smallest_safe(lambda x: risk(Promise(1 / x, delta)) - most, start=1 / low, lowest=1 / high)
+    inverse = smallest_safe(lambda x: risk(DPGuarantee(1 / x, delta)) - most, start=1 / low, lowest=1 / high)
     return 1 / inverse
 
 
-def _whole_gaussian(budget: Promise) -> GaussianProfile:
+def _whole_gaussian(budget: DPGuarantee) -> GaussianProfile:
     return GaussianProfile.gaussian(gaussian_mu(budget) * (1 + _CALIBRATION))
 
 

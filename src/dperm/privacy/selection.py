@@ -17,7 +17,7 @@ from dperm.errors import InvalidInput, NotCertified
 from dperm.privacy.budget import Budget
 from dperm.privacy.gate import Gate
 from dperm.privacy.profile import GaussianProfile
-from dperm.privacy.rdp import epsilon_cks
+from dperm.privacy.renyi import epsilon_cks
 from dperm.privacy.search import smallest_safe
 
 Vector = NDArray[np.float64]

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dperm.audit.mutation import EXAMPLE, Mutation
 from dperm.audit.neighbours import table_of
+from dperm.audit.self_test import EXAMPLE, Mutation
 from dperm.losses import Softmax
 
 CLIPPED = ("dp-gd", "dp-sgd", "sgd-ma", "psgd", "dp-sgd-adv")

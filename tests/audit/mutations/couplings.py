@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
+from dperm.audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation
 from dperm.losses import HardClippedLogistic, SoftClippedLogistic
 from dperm.mechanisms import Objective
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
+from dperm.audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
 from dperm.losses import Softmax
 from dperm.mechanisms import Objective, OutputGD, resolve
 from dperm.mechanisms.objective.profile import vertex_profile

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
+from dperm.audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation
 from dperm.losses import ClippedSquared
 from dperm.mechanisms import DPGD, AdaSSP
 from dperm.mechanisms.inference import Inference

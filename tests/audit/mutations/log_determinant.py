@@ -1,6 +1,6 @@
 """The Hessian of a perturbed objective is not paid for."""
 
-from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
+from dperm.audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation
 from dperm.mechanisms import Objective
 
 MUTATIONS = (

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
 from dperm.audit.neighbours import table_of
+from dperm.audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation
 from dperm.mechanisms import Job, Objective, Output
 from dperm.privacy import Gate
 

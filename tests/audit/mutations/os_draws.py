@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dperm.audit.mutation import Mutation
+from dperm.audit.self_test import Mutation
 from dperm.privacy import Gate, SystemEntropy
 from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch, SecretOrder
 

@@ -5,9 +5,9 @@ import os
 
 import numpy as np
 
-from dperm.audit.mutation import Mutation, every_private
+from dperm.audit.self_test import Mutation, every_private
 from dperm.privacy import Gate, GaussianNoise, SeededEntropy, SystemEntropy
-from dperm.privacy.gamma_norm import GammaNormNoise
+from dperm.privacy.noise import GammaNormNoise
 from dperm.privacy.noisy_min import NoisyMin, noisy_min
 
 SYSTEM = SystemEntropy()
@@ -130,43 +130,41 @@ MUTATIONS = (
         name="system noise halved",
         what_is_wrong="Noise of the operating system's sampler is halved after it was drawn.",
         touches=GAUSSIAN,
-        changes={
-            "dperm.privacy.discrete_gaussian.discrete_gaussian": changed(lambda drawn, scale: drawn / 2)
-        },
+        changes={"dperm.privacy.noise.discrete_gaussian": changed(lambda drawn, scale: drawn / 2)},
         probe=lambda: bool(gaussians(600).std() < 0.75),
     ),
     Mutation(
         name="system noise shared",
         what_is_wrong="The last number of every vector gets the noise of the first.",
         touches=GAUSSIAN,
-        changes={"dperm.privacy.discrete_gaussian.discrete_gaussian": changed(first_again)},
+        changes={"dperm.privacy.noise.discrete_gaussian": changed(first_again)},
         probe=lambda: bool((np.ptp(gaussians(10), axis=1) == 0).all()),
     ),
     Mutation(
         name="system noise of one byte",
         what_is_wrong="Noise comes from a generator with a seed of one byte: 256 vectors in all.",
         touches=GAUSSIAN,
-        changes={"dperm.privacy.discrete_gaussian.discrete_gaussian": changed(of_one_byte)},
+        changes={"dperm.privacy.noise.discrete_gaussian": changed(of_one_byte)},
         probe=lambda: len(np.unique(gaussians(600), axis=0)) <= 256,
     ),
     Mutation(
         name="system noise without tails",
         what_is_wrong="Noise is cut off at two standard deviations.",
         touches=GAUSSIAN,
-        changes={"dperm.privacy.discrete_gaussian.discrete_gaussian": changed(without_tails)},
+        changes={"dperm.privacy.noise.discrete_gaussian": changed(without_tails)},
         probe=lambda: bool(np.abs(gaussians(600)).max() < 2.001),
     ),
     Mutation(
         name="values off the grid",
         what_is_wrong="Values are not rounded to the grid of their noise, so their last digits are released.",
         touches=GAUSSIAN,
-        changes={"dperm.privacy.grid.added_on_grid": off_the_grid},
+        changes={"dperm.privacy.noise.added_on_grid": off_the_grid},
         probe=lambda: float(
             Gate(SYSTEM).release_one(np.full(2, 1 / 3), NOISE, "probe")[0] / GRID
         ).is_integer(),
     ),
     Mutation(
-        name="system noise of the passage before",
+        name="system noise of the event before",
         what_is_wrong="Every second vector of a length is released with the noise of the one before.",
         touches=GAUSSIAN,
         changes={"dperm.privacy.gate.Gate._noisy": of_the_passage_before},
@@ -176,7 +174,7 @@ MUTATIONS = (
         name="bytes kept between draws",
         what_is_wrong="A draw begins with bytes that the draw before has left over, which a forked process has too.",
         touches=GAUSSIAN,
-        changes={"dperm.privacy.discrete_gaussian._fill": kept_between_draws},
+        changes={"dperm.privacy.noise._fill": kept_between_draws},
         probe=drawn_again,
     ),
     Mutation(
@@ -190,7 +188,7 @@ MUTATIONS = (
         name="system Gamma noise halved",
         what_is_wrong="Noise of Gamma norm from the operating system is halved after it was drawn.",
         touches=("objective-pure",),
-        changes={"dperm.privacy.gamma_norm.GammaNormNoise.draw": half_gamma},
+        changes={"dperm.privacy.noise.GammaNormNoise.draw": half_gamma},
         probe=lambda: bool(np.mean([np.linalg.norm(GAMMA.draw(SYSTEM)) for _ in range(2000)]) < 1.5),
     ),
 )

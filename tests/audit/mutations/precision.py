@@ -3,8 +3,8 @@
 import numpy as np
 
 from dperm.arithmetic import FLOAT32, FLOAT64
-from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
 from dperm.audit.neighbours import table_of
+from dperm.audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
 from dperm.mechanisms import OutputGD, base
 
 # They train several models side by side in float32, which their plans do not allow for.

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
+from dperm.audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
 from dperm.mechanisms import FrankWolfe, OutputGD
 from dperm.privacy import Budget, gaussian_mu
 
@@ -56,7 +56,7 @@ MUTATIONS = (
         name="concentrated budget doubled",
         what_is_wrong="A budget is taken to allow twice the concentrated privacy that it does.",
         touches=("frank-wolfe", "dp-agd"),
-        changes={"dperm.privacy.zcdp.budget_to_rho": twice},
+        changes={"dperm.privacy.renyi.budget_to_rho": twice},
         probe=lambda: FrankWolfe(steps=4).plan(EXAMPLE, EXAMPLE_BUDGET).noise.epsilon,
     ),
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dperm.audit.mutation import Mutation, every_private
+from dperm.audit.self_test import Mutation, every_private
 from dperm.mechanisms import resolve
 from dperm.privacy import Gate, GaussianNoise, SystemEntropy
 from dperm.privacy.noisy_min import NoisyMin
@@ -20,7 +20,7 @@ AT_ONCE = tuple(
 
 
 def changed(**facts):
-    """What makes a record, or a lane whose last record was written by a choice, that states other facts."""
+    """What makes a record, or a job whose last record was written by a choice, that states other facts."""
 
     def new(record):
         return replace(record, **{name: change(getattr(record, name)) for name, change in facts.items()})
@@ -39,33 +39,33 @@ def changed(**facts):
     return {"dperm.privacy.gate.Gate._record": of_release, "dperm.privacy.gate.Gate.choose": of_choice}
 
 
-def to_the_next_lane(release):
+def to_the_next_job(release):
     def broken(self, *stated):
         released = release(self, *stated)
-        last = [lane.pop() for lane in self._records]
-        for k, lane in enumerate(self._records):
-            lane.append(last[k - 1])
+        last = [records.pop() for records in self._records]
+        for k, records in enumerate(self._records):
+            records.append(last[k - 1])
         return released
 
     return broken
 
 
 def forgetful_part(part):
-    def broken(self, lanes):
-        some = part(self, lanes)
-        some._records = [[] for _ in lanes]
+    def broken(self, jobs):
+        some = part(self, jobs)
+        some._records = [[] for _ in jobs]
         return some
 
     return broken
 
 
-def first_lanes(part):
-    return lambda self, lanes: part(self, range(len(lanes)))
+def first_jobs(part):
+    return lambda self, jobs: part(self, range(len(jobs)))
 
 
 def written(scales=(1.0,), part=None):
-    """What the lanes of a gate, or of a part of it, hold after a release and a choice."""
-    gate = Gate.seeded(0).lanes(max(2, len(scales)))
+    """What the jobs of a gate, or of a part of it, hold after a release and a choice."""
+    gate = Gate.seeded(0).for_jobs(max(2, len(scales)))
     chosen = gate if part is None else gate.part(part)
     if part is None and len(scales) == 1:
         chosen = gate.part([0])
@@ -91,10 +91,10 @@ MUTATIONS = (
         probe=written,
     ),
     Mutation(
-        name="records in the lane of another job",
+        name="records of another job",
         what_is_wrong="Of jobs that are released at once each gets the record of the job before.",
         touches=AT_ONCE,
-        changes={"dperm.privacy.gate.Gate.release": to_the_next_lane},
+        changes={"dperm.privacy.gate.Gate.release": to_the_next_job},
         probe=lambda: written(scales=(1.0, 2.0)),
     ),
     Mutation(
@@ -105,10 +105,10 @@ MUTATIONS = (
         probe=lambda: written(part=[1]),
     ),
     Mutation(
-        name="parts of a gate write in the first lanes",
+        name="parts of a gate write for the first jobs",
         what_is_wrong="What is released in a part of a gate is written down for the first jobs of the run.",
         touches=IN_PARTS,
-        changes={"dperm.privacy.gate.Gate.part": first_lanes},
+        changes={"dperm.privacy.gate.Gate.part": first_jobs},
         probe=lambda: written(part=[1]),
     ),
 )

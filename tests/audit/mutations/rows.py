@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dperm.audit.mutation import EXAMPLE, Mutation, every_private
 from dperm.audit.neighbours import table_of
+from dperm.audit.self_test import EXAMPLE, Mutation, every_private
 from dperm.mechanisms import resolve
 
 UNBOUNDED = 1e300

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
 from dperm.audit.neighbours import table_of
+from dperm.audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation
 from dperm.mechanisms import DPSGD, DPSVRG, PSGD, Job
 from dperm.neighbours import Neighbours
 from dperm.planning.sampling import PoissonSampling
@@ -74,7 +74,7 @@ MUTATIONS = (
         touches=("dp-sgd", "sgd-ma", "dp-svrg"),
         changes={
             "dperm.privacy.subsampled.poisson_noise_multiplier": as_add_remove,
-            "dperm.privacy.mixed.poisson_noise_beside_gaussian": as_add_remove,
+            "dperm.privacy.subsampled.poisson_noise_beside_gaussian": as_add_remove,
         },
         probe=lambda: (multiplier(DPSGD(steps=1, rate=0.5)), multiplier(DPSVRG(outer=1, inner=2, rate=0.5))),
     ),
@@ -85,7 +85,7 @@ MUTATIONS = (
         changes={
             "dperm.privacy.subsampled.poisson_epsilon": as_add_remove,
             "dperm.privacy.subsampled.poisson_losses": as_add_remove,
-            "dperm.privacy.mixed.compose_gaussian_and_poisson": as_add_remove,
+            "dperm.privacy.subsampled.compose_gaussian_and_poisson": as_add_remove,
         },
         probe=lambda: PoissonSampling(0.5).epsilon(2.0, 1, 1e-6, Neighbours.REPLACE_ONE),
     ),
@@ -103,7 +103,7 @@ MUTATIONS = (
         name="mean over the own batch",
         what_is_wrong="The sum of a Poisson batch is divided by its own size instead of the expected one.",
         touches=("dp-sgd", "sgd-ma"),
-        changes={"dperm.mechanisms.gradient.sampled.SampledGradientMechanism._batch": by_own_size},
+        changes={"dperm.mechanisms.gradient.family.SampledGradientMechanism._batch": by_own_size},
         probe=trained,
     ),
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation
+from dperm.audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation
 from dperm.losses import ClippedSquared
 from dperm.mechanisms import DPGD, SSP, AdaSSP, FrankWolfe
 from dperm.mechanisms.gradient import dp_agd
@@ -68,7 +68,7 @@ MUTATIONS = (
         name="frank-wolfe sensitivity halved",
         what_is_wrong="The score of a corner is taken to move half as far as it does.",
         touches=("frank-wolfe",),
-        changes={"dperm.mechanisms.gradient.frank_wolfe.corner_sensitivity": divided(2)},
+        changes={"dperm.mechanisms.gradient.frank_wolfe.vertex_sensitivity": divided(2)},
         probe=lambda: scale(FrankWolfe(steps=4)),
     ),
     Mutation(

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
 from dperm.audit.neighbours import table_of
+from dperm.audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
 from dperm.mechanisms import FrankWolfe, Job, OutputGD
 from dperm.privacy import Gate, SeededEntropy
 

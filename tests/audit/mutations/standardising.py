@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dperm.audit.mutation import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
 from dperm.audit.neighbours import table_of
 from dperm.audit.replay_cases import TELLING_BUDGET
+from dperm.audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
 from dperm.mechanisms import DPGD, Job
 from dperm.mechanisms.standardising import MEAN
 from dperm.neighbours import Neighbours
@@ -84,8 +84,8 @@ def charged_for(share):
 
 
 def not_recorded(row_map):
-    """Releases through a fresh lane, whose records nobody reads."""
-    return lambda self, rows, gate: row_map(self, rows, gate.lanes(1))
+    """Releases through a fresh job, whose records nobody reads."""
+    return lambda self, rows, gate: row_map(self, rows, gate.for_jobs(1))
 
 
 class Exact(Gate):

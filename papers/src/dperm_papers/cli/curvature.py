@@ -17,7 +17,7 @@ from dperm.cli.options import (
 )
 from dperm.cli.output import print_json
 from dperm.errors import Unsupported
-from dperm.planning.penalty import L2, without_noise
+from dperm.planning.rules import L2, without_noise
 
 NOISE_SCALES = (1.0, 0.1, 0.01)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.audit.broken import NormalisedGradient
+from dperm.audit.controls import NormalisedGradient
 from dperm.audit.gates import SilentGate
 from dperm.audit.neighbours import cancelling_pair
 from dperm.engine import open_rows
@@ -18,18 +18,18 @@ from dperm.errors import NotCertified
 from dperm.losses import HuberHinge, Linear, Logistic
 from dperm.mechanisms import NSGD, RSGDAR, SGDMA, Job, Plan, resolve
 from dperm.mechanisms.gradient.dp_agd import AGDPlan
-from dperm.mechanisms.gradient.sampled import SampledPlan
+from dperm.mechanisms.gradient.family import SampledPlan
 from dperm.mechanisms.objective.family import ObjectivePlan
 from dperm.mechanisms.objective.profile import amp_split, kst_scale, objective_profile
-from dperm.mechanisms.output.descent import DescentPlan
+from dperm.mechanisms.output.family import DescentPlan
 from dperm.neighbours import Neighbours
 from dperm.planning.schedule import branch_sensitivities
 from dperm.privacy import Budget, Gate, GaussianNoise, GaussianProfile, calibrate_rdp, poisson_epsilon
 from dperm.privacy.cost import Cost
 from dperm.privacy.events import PoissonSteps
-from dperm.privacy.fixed_size import fixed_size_epsilon
 from dperm.privacy.noisy_min import NoisyMin
-from dperm.privacy.printed import gaussian_steps_epsilon, yu_gd_noise
+from dperm.privacy.subsampled import fixed_size_epsilon
+from dperm.privacy.textbook import gaussian_steps_epsilon, yu_gd_noise
 from dperm.problem import Problem
 from dperm_papers.reproduce import rsgd
 from dperm_papers.reproduce.frontier import PAPER_METHODS

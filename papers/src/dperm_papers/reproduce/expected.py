@@ -26,9 +26,8 @@ from dperm.experiments.spec import digest_rows
 from dperm.experiments.splits import text_code
 from dperm.losses import Logistic
 from dperm.models.atomic import atomic_path
-from dperm.planning.expectation import CONSTANTS, STUDY, LossCurve
-from dperm.planning.noise_level import noise_level
-from dperm.planning.penalty import AUTO
+from dperm.planning.outlook import CONSTANTS, STUDY, LossCurve
+from dperm.planning.rules import AUTO, noise_level
 from dperm.privacy import Budget
 from dperm.problem import Problem
 from dperm.schema.features import Numeric, Target

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 from scipy.special import expit
 
-from dperm.planning.expectation import FORMS, LossCurve
+from dperm.planning.outlook import FORMS, LossCurve
 
 Vector = NDArray[np.float64]
 

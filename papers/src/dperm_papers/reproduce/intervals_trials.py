@@ -19,7 +19,7 @@ from dperm.datasets import load_dataset
 from dperm.engine import open_rows
 from dperm.losses import ClippedSquared, Logistic, Loss
 from dperm.mechanisms import Job, Plan, resolve
-from dperm.mechanisms.inference import curvature_told
+from dperm.mechanisms.inference import curvature_from_release
 from dperm.models.intervals.curvature_correction import CurvedRows
 from dperm.models.intervals.equations import equation_of
 from dperm.models.intervals.first_order import Ends, Equation, ends
@@ -92,8 +92,8 @@ def trial(task: Task, X: Floats, y: Floats, seed: np.random.SeedSequence) -> Tri
     fitted = time.perf_counter()
     assert plan.inference is not None
     assert plan.noise is not None
-    assert outcome.told is not None
-    curvature = curvature_told(plan.inference.stated, problem.n_columns, outcome.told)
+    assert outcome.curvature_release is not None
+    curvature = curvature_from_release(plan.inference.stated, problem.n_columns, outcome.curvature_release)
     equation = equation_of(
         plan.mechanism, problem, plan.settings, plan.noise.scale, outcome.weights, curvature
     )

@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.experiments.quiet import measured_only
-from dperm.privacy.fixed_size import fixed_size_epsilon
+from dperm.privacy.subsampled import fixed_size_epsilon
 from dperm_papers.reproduce.published import REPORT_CONSTANTS, REPORT_TABLES, TEST_POINTS, PublishedAccuracy
 
 Array = NDArray[np.float64]

@@ -9,6 +9,7 @@ from dperm.certificate.routes import gradient, noisy_sgd, objective, output, sam
 from dperm.certificate.routes.evidence import Evidence
 from dperm.errors import InvalidInput
 from dperm.mechanisms import Mechanism
+from dperm.mechanisms.registry import is_own
 
 Route = Callable[[Evidence], Price]
 
@@ -39,5 +40,4 @@ def register_route(mechanism: str, route: Route) -> None:
 def route_of(mechanism: Mechanism) -> Route | None:
     """The formulas for a mechanism. What another package derives from ours does not inherit them: they are proved for
     ours alone."""
-    ours = type(mechanism).__module__.startswith("dperm.mechanisms.")
-    return ROUTES.get(mechanism.route) if ours else _OF_OTHERS.get(mechanism.name)
+    return ROUTES.get(mechanism.route) if is_own(mechanism) else _OF_OTHERS.get(mechanism.name)

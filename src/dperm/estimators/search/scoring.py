@@ -18,7 +18,7 @@ from dperm.estimators.classifier import PrivateClassifier
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.neighbours import Neighbours
-from dperm.planning.gaussian import gaussian_noise
+from dperm.planning.pricing import gaussian_noise
 from dperm.privacy import Gate, GaussianNoise
 
 Vector = NDArray[np.float64]

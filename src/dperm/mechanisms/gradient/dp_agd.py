@@ -17,13 +17,13 @@ from dperm.mechanisms.base import Job, Mechanism, Plan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_count, check_positive
-from dperm.planning.gaussian import gaussian_noise
+from dperm.planning.pricing import gaussian_noise
 from dperm.planning.rules import path_length, within
 from dperm.planning.sensitivity import sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise, budget_to_rho, gaussian_mu
 from dperm.privacy.cost import Cost
 from dperm.privacy.noisy_min import NoisyMin
-from dperm.privacy.zcdp_filter import ZcdpFilter
+from dperm.privacy.renyi import ZcdpFilter
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class DPAGD(Mechanism):
     def _run(self, jobs: Sequence[Job[AGDPlan]], rows: Rows, gate: Gate) -> list[Vector]:
         """All jobs in lock step: one pass for the gradients that they want next, one for all their candidates."""
         engine = rows.select([job.model for job in jobs]).open(precise=True)
-        courses = [Course(lane=k, plan=job.plan, mechanism=self) for k, job in enumerate(jobs)]
+        courses = [Course(job=k, plan=job.plan, mechanism=self) for k, job in enumerate(jobs)]
         while active := [course for course in courses if course.goes_on]:
             buying = [course for course in active if course.wants_gradient and course.pays_for_gradient()]
             if buying:
@@ -171,7 +171,7 @@ class DPAGD(Mechanism):
             problem, prices = course.plan.problem, course.plan.purse
             choice = step_choice(problem, points[k], course.longest, prices.choice_epsilon)
             scores = values[:, k] + penalties(problem, points[k])
-            index = gate.part([course.lane]).choose(scores, choice, "dp-agd step")
+            index = gate.part([course.job]).choose(scores, choice, "dp-agd step")
             if index > 0:
                 course.take(points[k][:, index], course.longest * index / self.candidates)
             else:
@@ -182,8 +182,8 @@ class DPAGD(Mechanism):
 class Course:
     """Where one job stands: its weights, its purse, and the gradient that it bought for them."""
 
-    def __init__(self, lane: int, plan: AGDPlan, mechanism: DPAGD) -> None:
-        self.lane, self.plan, self._mechanism = lane, plan, mechanism
+    def __init__(self, job: int, plan: AGDPlan, mechanism: DPAGD) -> None:
+        self.job, self.plan, self._mechanism = job, plan, mechanism
         self.weights: Vector = np.zeros(plan.problem.n_columns)
         self.longest = mechanism.largest_step / plan.problem.row_norm
         self.goes_on = self.wants_gradient = True
@@ -240,7 +240,7 @@ class Course:
 
 
 def _of(engine: Engine, some: Sequence[Course], all_of_them: Sequence[Course]) -> Engine:
-    return engine if len(some) == len(all_of_them) else engine.select([course.lane for course in some])
+    return engine if len(some) == len(all_of_them) else engine.select([course.job for course in some])
 
 
 def _weights(courses: Sequence[Course]) -> tuple[Loss, Vector]:
@@ -252,8 +252,8 @@ def _buy(courses: Sequence[Course], gate: Gate) -> None:
     if not courses:
         return
     exact = np.stack([course.exact for course in courses], axis=1)
-    lanes = gate.part([course.lane for course in courses])
-    noisy = lanes.release(exact, [course.noise for course in courses], "dp-agd gradient")
+    mine = gate.part([course.job for course in courses])
+    noisy = mine.release(exact, [course.noise for course in courses], "dp-agd gradient")
     for k, course in enumerate(courses):
         course.bought(np.ascontiguousarray(noisy[:, k]))
 

@@ -15,12 +15,11 @@ from dperm.mechanisms.base import Job, Mechanism, Plan, tolerant
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_count, check_positive
-from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
-from dperm.planning.pricing import mu_left
+from dperm.planning.pricing import gaussian_noise, gaussian_price, mu_left, shortfall
 from dperm.planning.rules import path_length
 from dperm.planning.sensitivity import whole_sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise
-from dperm.privacy.printed import mangold_cd_noise
+from dperm.privacy.textbook import mangold_cd_noise
 from dperm.problem import Problem
 
 if TYPE_CHECKING:

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from dperm.errors import InvalidInput, NotCertified
 from dperm.losses import Logistic
 from dperm.mechanisms.gradient.family import TRAJECTORY, GradientMechanism, GradientPlan
+from dperm.mechanisms.inference import WeightNoise, in_steps
 from dperm.mechanisms.registry import register
-from dperm.mechanisms.weight_noise import WeightNoise, in_steps
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_flag, check_share
-from dperm.planning.gaussian import gaussian_noise, gaussian_price, shortfall
-from dperm.planning.pricing import TIGHT, mu_left
+from dperm.planning.pricing import TIGHT, gaussian_noise, gaussian_price, mu_left, shortfall
 from dperm.planning.sensitivity import (
     SMALLEST_TERM,
     gradient_gap,
@@ -28,7 +27,7 @@ from dperm.planning.sensitivity import (
     whole_sum_error,
 )
 from dperm.privacy import Budget, Gate, GaussianNoise
-from dperm.privacy.printed import yu_gd_noise
+from dperm.privacy.textbook import yu_gd_noise
 from dperm.problem import Problem
 
 if TYPE_CHECKING:

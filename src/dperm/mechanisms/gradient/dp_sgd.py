@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr, logsumexp
 
-from dperm.mechanisms.gradient.sampled import SampledGradientMechanism, SampledPlan, SampledSteps
+from dperm.mechanisms.gradient.family import SampledGradientMechanism, SampledPlan, SampledSteps
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.planning.pricing import mu_left
 from dperm.planning.sampling import PoissonSampling
 from dperm.privacy import Budget
-from dperm.privacy.rdp import epsilon_cks
+from dperm.privacy.renyi import epsilon_cks
 from dperm.privacy.search import smallest_safe
 from dperm.privacy.subsampled import SMALLEST_MULTIPLIER
 from dperm.problem import Problem

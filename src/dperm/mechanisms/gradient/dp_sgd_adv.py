@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from dperm.mechanisms.gradient.family import SampledPlan, SampledSteps
 from dperm.mechanisms.gradient.psgd import ProjectedSGD
-from dperm.mechanisms.gradient.sampled import SampledPlan, SampledSteps
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.privacy import Budget
-from dperm.privacy.advanced import advanced_sgd_noise
 from dperm.privacy.cost import Cost
+from dperm.privacy.textbook import advanced_sgd_noise
 from dperm.problem import Problem
 
 FEWEST_STEPS, MOST_STEPS = 1_000, 30_000

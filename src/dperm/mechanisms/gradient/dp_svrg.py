@@ -17,15 +17,14 @@ from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import check_count, check_positive
-from dperm.planning.gaussian import gaussian_noise
-from dperm.planning.pricing import mu_left
+from dperm.planning.pricing import gaussian_noise, mu_left
 from dperm.planning.sampling import PoissonSampling
 from dperm.planning.sensitivity import curvature, sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.cost import Cost
 from dperm.privacy.events import Gaussian, PoissonSteps
-from dperm.privacy.mixed import poisson_noise_beside_gaussian
 from dperm.privacy.noise import grid_exponent, padded
+from dperm.privacy.subsampled import poisson_noise_beside_gaussian
 from dperm.problem import Problem
 
 if TYPE_CHECKING:

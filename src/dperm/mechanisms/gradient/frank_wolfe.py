@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -12,23 +13,17 @@ from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput, Unsupported
-from dperm.mechanisms.base import Job, Mechanism, alike, tolerant
+from dperm.mechanisms.base import Job, Mechanism, Plan, alike, tolerant
 from dperm.mechanisms.gradient.dp_agd import purse_for
-from dperm.mechanisms.gradient.lazy_corners import (
-    CornersPlan,
-    largest_coordinate,
-    lazy_sensitivity,
-    lazy_walk,
-)
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_count, check_positive
-from dperm.planning.gaussian import shortfall
+from dperm.planning.pricing import shortfall
 from dperm.planning.rules import within
 from dperm.planning.sensitivity import whole_sum_error
 from dperm.privacy import Budget, Gate, gaussian_mu, rho_to_epsilon
 from dperm.privacy.cost import Cost
-from dperm.privacy.noisy_min import NoisyMin
+from dperm.privacy.noisy_min import LARGEST_SCORE, HeldScores, NoisyMin, block_width
 from dperm.problem import Problem
 
 if TYPE_CHECKING:
@@ -36,11 +31,86 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 
+_GRID_BITS = 30  # of the largest coordinate of a row's gradient
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CornersPlan(Plan):
+    """With the choice that is made at every step and the radius of the ball whose vertices are chosen."""
+
+    choice: NoisyMin
+    radius: float
+
+
+def largest_coordinate(problem: Problem) -> float:
+    """Bound on any coordinate of one row's gradient: a row of bounded norm has no larger feature."""
+    return problem.loss.lipschitz * max(problem.x_norm, problem.intercept)
+
+
+def grid_exponent(problem: Problem) -> int:
+    """Coordinates of gradients are rounded to multiples of 2 to this power, at most 2**-29 of the largest."""
+    return math.frexp(largest_coordinate(problem))[1] - _GRID_BITS
+
+
+def lazy_sensitivity(problem: Problem, radius: float) -> float:
+    """How far the score of a vertex moves between neighbours: what the rows add is exact, whole steps of the grid."""
+    most = largest_coordinate(problem) * (1 + 2.0**-48) + math.ldexp(1.0, grid_exponent(problem))
+    return radius * problem.neighbours.rows_changed * most / problem.n_rows * (1 + 2.0**-48)
+
+
+def lazy_walk(plan: CornersPlan, engine: Engine, model: int, gate: Gate) -> Vector:
+    """The weights of one model; w = scale * bar, of which a step changes a number each."""
+    problem, exponent = plan.problem, grid_exponent(plan.problem)
+    n_columns = engine.n_columns
+    walk = engine.vertex_pass(problem.loss, model, exponent, block_width(n_columns))
+    unit = Fraction(plan.radius) * Fraction(2) ** exponent / problem.n_rows
+    scores = HeldScores(walk.sums, walk.changed, n_columns, unit, plan.choice)
+    pull = _Pull(problem, plan.radius, exponent)
+    scale, bar = 1.0, dict[int, float]()
+    for t in range(1, plan.releases + 1):
+        vertex = gate.choose(scores, plan.choice, "frank-wolfe corner")
+        sign, j = (1, vertex) if vertex < n_columns else (-1, vertex - n_columns)
+        share = 2 / (t + 2)
+        change = share * sign * plan.radius
+        walk.move(j, change, 1 - share)
+        if t & (t - 1) == 0:
+            walk.renew()
+        scale *= 1 - share
+        bar[j] = bar.get(j, 0.0) + change / scale
+        for column, steps in pull.towards(bar, scale):
+            walk.sums[column] += steps
+            walk.changed[column // block_width(n_columns)] = 1
+    weights = np.zeros(n_columns)
+    for j, value in bar.items():
+        weights[j] = scale * value
+    return weights
+
+
+class _Pull:
+    """The gradient of the penalty in steps of the grid, which is public: it moves all neighbours' scores alike."""
+
+    def __init__(self, problem: Problem, radius: float, exponent: int) -> None:
+        self._per_weight = math.ldexp(problem.n_rows * problem.l2, -exponent)
+        if not self._per_weight * radius < LARGEST_SCORE / 2:
+            raise Unsupported(
+                "l2 is so large beside the slopes that their sum cannot be kept; set lazy to False."
+            )
+        self._added: dict[int, int] = {}
+
+    def towards(self, bar: dict[int, float], scale: float) -> list[tuple[int, int]]:
+        """By how many steps each weight's own term differs from what was added before."""
+        if self._per_weight == 0:
+            return []
+        terms = {j: round(self._per_weight * scale * value) for j, value in bar.items()}
+        changes = [(j, term - self._added.get(j, 0)) for j, term in terms.items()]
+        self._added = terms
+        return changes
+
 
 @register
 @dataclass(frozen=True)
 class FrankWolfe(Mechanism):
-    r"""Move towards a privately chosen corner of the L1 ball, by 2/(t + 2) of the way in step t.
+    r"""Move towards a privately chosen vertex of the L1 ball, by 2/(t + 2) of the way in step t.
 
     Parameters
     ----------
@@ -113,7 +183,7 @@ class FrankWolfe(Mechanism):
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> CornersPlan:
         steps, radius = self.rule(problem, budget)
         epsilon = self.choice_epsilon(budget, mu_spent, steps)
-        moved = lazy_sensitivity if self.lazy else corner_sensitivity
+        moved = lazy_sensitivity if self.lazy else vertex_sensitivity
         choice = NoisyMin(sensitivity=moved(problem, radius), epsilon=epsilon)
         reason = None
         if self.accounting == "paper" and budget.delta > 0:
@@ -159,26 +229,26 @@ class FrankWolfe(Mechanism):
 
     def _walk(self, plans: Sequence[CornersPlan], engine: Engine, gate: Gate) -> list[Vector]:
         weights = np.zeros((engine.n_columns, len(plans)))
-        lanes = [gate.part([k]) for k in range(len(plans))]
+        gates = [gate.part([k]) for k in range(len(plans))]
         for t in range(1, plans[0].releases + 1):
             sums = engine.gradient_sum(plans[0].problem.loss, weights)
             share = 2 / (t + 2)
             for k, plan in enumerate(plans):
                 gradient = sums[:, k] / plan.problem.n_rows + plan.problem.l2 * weights[:, k]
                 towards = plan.radius * gradient
-                corner = lanes[k].choose(
+                vertex = gates[k].choose(
                     np.concatenate([towards, -towards]), plan.choice, "frank-wolfe corner"
                 )
-                sign, j = (1, corner) if corner < len(gradient) else (-1, corner - len(gradient))
+                sign, j = (1, vertex) if vertex < len(gradient) else (-1, vertex - len(gradient))
                 weights[:, k] *= 1 - share
                 weights[j, k] += share * sign * plan.radius
         return [weights[:, k].copy() for k in range(len(plans))]
 
 
-def corner_sensitivity(problem: Problem, radius: float) -> float:
-    """How far the score of a corner of the L1 ball moves between neighbours, rounding included.
+def vertex_sensitivity(problem: Problem, radius: float) -> float:
+    """How far the score of a vertex of the L1 ball moves between neighbours, rounding included.
 
-    The corners of one axis move in opposite directions, so ``NoisyMin`` must not take the scores as one-sided.
+    The vertices of one axis move in opposite directions, so ``NoisyMin`` must not take the scores as one-sided.
     """
     exact = problem.neighbours.rows_changed * largest_coordinate(problem) / problem.n_rows
     summed = whole_sum_error(problem, radius) / problem.n_rows  # the L2 norm is at most the L1 norm

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan, alike, weights_shape
-from dperm.mechanisms.output.descent import PUBLIC_ORDER, SECRET_ORDER
+from dperm.mechanisms.output.family import PUBLIC_ORDER, SECRET_ORDER
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
@@ -31,7 +31,7 @@ from dperm.privacy import (
 )
 from dperm.privacy.hidden_state import noisy_cyclic_mu
 from dperm.privacy.noise import GRID_FRACTION, ROUNDING_ALLOWANCE
-from dperm.privacy.rdp import calibrate_rdp
+from dperm.privacy.renyi import calibrate_rdp
 from dperm.problem import Problem
 
 if TYPE_CHECKING:

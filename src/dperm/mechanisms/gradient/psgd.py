@@ -10,15 +10,14 @@ from typing import ClassVar
 import numpy as np
 
 from dperm.errors import InvalidInput, Unsupported
-from dperm.mechanisms.gradient.family import NOISE_WEIGHT
-from dperm.mechanisms.gradient.sampled import SampledGradientMechanism, SampledPlan, SampledSteps
+from dperm.mechanisms.gradient.family import NOISE_WEIGHT, SampledGradientMechanism, SampledPlan, SampledSteps
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import MOST_ROWS, check_count, check_positive
 from dperm.planning.pricing import mu_left
 from dperm.planning.sampling import FixedSizeSampling
 from dperm.privacy import Budget, grid_exponent, padded
-from dperm.privacy.printed import bassily_sgd_noise
+from dperm.privacy.textbook import bassily_sgd_noise
 from dperm.problem import Problem
 
 TIGHT_FIXED_SIZE = "privacy-loss distribution of batches of a fixed size"

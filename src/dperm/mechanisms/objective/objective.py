@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from dperm.errors import NotCertified
 from dperm.losses import HuberHinge, Logistic, SoftClippedLogistic
-from dperm.mechanisms.objective.family import ObjectiveMechanism, ObjectivePlan
-from dperm.mechanisms.objective.likelihood import likelihood_of_a_lone_row
+from dperm.mechanisms.objective.family import ObjectiveMechanism, ObjectivePlan, likelihood_of_a_lone_row
 from dperm.mechanisms.objective.profile import calibrate_objective, published_profile_delta
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import NEWTON_JOBS, REMOVED, WorstCase

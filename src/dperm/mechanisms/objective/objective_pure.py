@@ -10,24 +10,23 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.mechanisms.inference import WeightNoise
 from dperm.mechanisms.objective.family import (
     ObjectiveMechanism,
     ObjectivePlan,
     Perturbation,
     gradient_limits,
     gradient_reach,
+    l2_of_curvature,
 )
-from dperm.mechanisms.objective.l2_rule import l2_of_curvature
 from dperm.mechanisms.objective.objective_kst import several_margins
 from dperm.mechanisms.objective.profile import pure_plan, strength
 from dperm.mechanisms.registry import register
-from dperm.mechanisms.weight_noise import WeightNoise
 from dperm.mechanisms.worst_case import NEWTON_JOBS, WorstCase
 from dperm.planning.checks import check_share
-from dperm.planning.penalty import against_descent_noise
+from dperm.planning.rules import against_descent_noise
 from dperm.privacy import Budget
-from dperm.privacy.gamma_norm import GammaNormNoise
-from dperm.privacy.noise import ROUNDING_ALLOWANCE
+from dperm.privacy.noise import ROUNDING_ALLOWANCE, GammaNormNoise
 from dperm.problem import Problem
 
 Matrix = NDArray[np.float64]

@@ -12,18 +12,19 @@ docs/proofs/objective.md, objective-kst.md, amp.md and objective-pure.md.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import Softmax
-from dperm.mechanisms.objective.coupled import CoupledProfile, Segment
-from dperm.mechanisms.objective.persons import PersonsProfile
+from dperm.mechanisms.objective.coupled import CoupledProfile, PersonsProfile, Segment, hypot_up
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import check_positive
 from dperm.privacy import Budget, GaussianProfile, calibrate, gaussian_mu, grid_exponent
 from dperm.privacy.noise import ROUNDING_ALLOWANCE
+from dperm.privacy.profile import compose_mu
 from dperm.privacy.search import smallest_safe
 from dperm.problem import Problem
 
@@ -113,39 +114,49 @@ def vertex_profile(problem: Problem, scale: float) -> GaussianProfile:
     return _vertices(problem, scale, log_determinant_bound(problem))
 
 
-def objective_profile(problem: Problem, scale: float) -> GaussianProfile:
+def objective_profile(problem: Problem, scale: float, *others: float) -> GaussianProfile:
     """The best profile that is proved for this loss, unit and relation; same guarantee as ``vertex_profile``.
 
-    ``compose_gaussian`` then also covers Gaussian releases made before, on which the rows of the minimisation depend.
+    ``others`` are the parameters of Gaussian releases composed with it, as by ``compose_gaussian``: made after the
+    minimiser, or before it, in which case the rows of the minimisation may depend on them.
     """
-    rows = vertex_profile(problem, scale)
-    coupling = problem.loss.coupling
+    return profiles_by_scale(problem, *others)(scale)
+
+
+def profiles_by_scale(problem: Problem, *others: float) -> Callable[[float], GaussianProfile]:
+    """``objective_profile`` as a function of the noise scale; what the noise does not change is computed once."""
+    offset, vertices = log_determinant_bound(problem), np.array([gradient_vertices(problem)])
+    gradient_bound, coupling = problem.gradient_bound, problem.loss.coupling
     kind = PersonsProfile if problem.many_rows else CoupledProfile
-    if coupling is None and not problem.many_rows:
-        return rows
-    if coupling is None:
-        return kind(rows.probability, rows.offset, rows.mu, (), 0.0, composed=0.0)
-    mu = problem.gradient_bound / scale * _UP
+    theta = None if coupling is None else coupling * problem.row_norm**2 / strength(problem) * _UP
+    composed = 0.0
+    for other in others:
+        composed = hypot_up(composed, other)
+
+    def profile(scale: float) -> GaussianProfile:
+        check_positive("scale", scale)
+        mu = vertices * (gradient_bound / scale * _UP)
+        for other in others:
+            mu = compose_mu(mu, other)
+        rows = (np.ones(1), np.array([offset]), mu)
+        if theta is None:
+            return kind(*rows, (), 0.0, composed) if problem.many_rows else GaussianProfile(*rows)
+        return kind(*rows, *_segments(problem, gradient_bound / scale * _UP, theta), composed)
+
+    return profile
+
+
+def _segments(problem: Problem, mu: float, theta: float) -> tuple[tuple[Segment, ...], float]:
+    """The segments of a loss with a coupling, and how far the loss may rise above their chords."""
     least = (mu / _UP) ** 2 / _UP
-    theta = coupling * problem.row_norm**2 / strength(problem) * _UP
     replaced = problem.neighbours is Neighbours.REPLACE_ONE
     if problem.loss.sign_definite:
-        bulge = theta - least / 2
         segments = [Segment(start=j * mu, ends=((j + 1) * mu,)) for j in range(2 if replaced else 1)]
-    else:
-        bulge = 4 * theta - 2 * least
-        ends = tuple(mu * vertex for vertex in gradient_vertices(problem))
-        start, count = (mu, 2) if replaced else (0.0, 1)
-        segments = [Segment(start=start, ends=ends, shift=mu**2 / 2, count=count, both_ends=True)]
-    return kind(rows.probability, rows.offset, rows.mu, tuple(segments), max(0.0, bulge), composed=0.0)
-
-
-def perturbed_profile(problem: Problem, scale: float, *others: float) -> GaussianProfile:
-    """Price of the exact minimiser and of Gaussian releases of these parameters, before it or after it."""
-    profile = objective_profile(problem, scale)
-    for mu in others:
-        profile = profile.compose_gaussian(mu)
-    return profile
+        return tuple(segments), max(0.0, theta - least / 2)
+    ends = tuple(mu * vertex for vertex in gradient_vertices(problem))
+    start, count = (mu, 2) if replaced else (0.0, 1)
+    both = Segment(start=start, ends=ends, shift=mu**2 / 2, count=count, both_ends=True)
+    return (both,), max(0.0, 4 * theta - 2 * least)
 
 
 def calibrate_objective(problem: Problem, budget: Budget, *others: float) -> float:
@@ -163,17 +174,23 @@ def calibrate_objective(problem: Problem, budget: Budget, *others: float) -> flo
 
     Guarantee
     ---------
-    ``perturbed_profile(problem, scale, *others)`` meets the budget at the returned scale.
+    ``objective_profile(problem, scale, *others)`` meets the budget at the returned scale.
 
     Raises
     ------
     NotCertified
         If no noise reaches the budget: l2 is too small or the others cost too much.
     """
+    try:
+        hash(problem)
+    except TypeError:  # a loss from elsewhere may have no hash
+        return _calibrated.__wrapped__(problem, budget, *others)
+    return _calibrated(problem, budget, *others)
 
-    def profile(scale: float) -> GaussianProfile:
-        return perturbed_profile(problem, scale, *others)
 
+@lru_cache(maxsize=256)
+def _calibrated(problem: Problem, budget: Budget, *others: float) -> float:
+    profile = profiles_by_scale(problem, *others)
     start = problem.gradient_gap / gaussian_mu(budget)
     if profile(1e9 * start).delta(budget.epsilon) > budget.delta:
         raise NotCertified(

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.mechanisms.output.descent import DescentMechanism
+from dperm.mechanisms.output.family import DescentMechanism
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import MOST_ROWS, check_count, check_positive
-from dperm.planning.penalty import against_output_noise
+from dperm.planning.rules import against_output_noise
 from dperm.planning.schedule import Schedule, split_rows
 from dperm.privacy import Budget
-from dperm.privacy.classic import classic_gaussian_scale
+from dperm.privacy.textbook import classic_gaussian_scale
 from dperm.problem import Problem
 
 Vector = NDArray[np.float64]

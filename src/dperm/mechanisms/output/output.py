@@ -17,10 +17,10 @@ from dperm.mechanisms.output.family import OutputMechanism
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_positive
-from dperm.planning.penalty import against_output_noise
 from dperm.planning.pricing import TIGHT, price_branches
+from dperm.planning.rules import against_output_noise
 from dperm.privacy import Budget, Gate
-from dperm.privacy.classic import classic_gaussian_scale
+from dperm.privacy.textbook import classic_gaussian_scale
 from dperm.problem import Problem
 
 if TYPE_CHECKING:

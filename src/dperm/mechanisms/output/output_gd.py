@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import NotCertified
-from dperm.mechanisms.output.descent import DescentMechanism, DescentPlan
+from dperm.mechanisms.output.family import DescentMechanism, DescentPlan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_count, check_positive
 from dperm.planning.schedule import Schedule, branch_sensitivities, default_step
 from dperm.privacy import Budget
-from dperm.privacy.classic import classic_gaussian_scale
+from dperm.privacy.textbook import classic_gaussian_scale
 from dperm.problem import Problem
 
 

@@ -6,14 +6,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.mechanisms.output.descent import DescentMechanism
+from dperm.mechanisms.output.family import DescentMechanism
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import MOST_ROWS, check_count, check_positive
 from dperm.planning.schedule import Schedule, default_step, split_rows
 from dperm.privacy import Budget
-from dperm.privacy.rdp import calibrate_rdp
+from dperm.privacy.renyi import calibrate_rdp
 from dperm.problem import Problem
 
 Vector = NDArray[np.float64]

@@ -15,7 +15,7 @@ from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput
 from dperm.losses import ClippedSquared
 from dperm.mechanisms.base import Job, Plan, with_intervals
-from dperm.mechanisms.inference import SQUARES_SHARE, plan_squares
+from dperm.mechanisms.inference import SQUARES_SHARE, pack, plan_squares, triangle_size, unpack
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.family import (
     StatisticsMechanism,
@@ -24,12 +24,10 @@ from dperm.mechanisms.statistics.family import (
     moment_error,
     weighed_by_user,
 )
-from dperm.mechanisms.triangle import pack, triangle_size, unpack
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import check_positive
-from dperm.planning.gaussian import gaussian_noise, price_of
-from dperm.planning.pricing import TIGHT, mu_left
+from dperm.planning.pricing import TIGHT, gaussian_noise, mu_left, price_of
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.problem import Problem
 

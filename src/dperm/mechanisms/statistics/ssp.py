@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
 from dperm.mechanisms.base import Job, Plan
+from dperm.mechanisms.inference import pack, triangle_size, unpack
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.statistics.family import (
     StatisticsMechanism,
@@ -21,12 +22,10 @@ from dperm.mechanisms.statistics.family import (
     moment_error,
     weighed_by_user,
 )
-from dperm.mechanisms.triangle import pack, triangle_size, unpack
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.checks import check_positive
-from dperm.planning.gaussian import gaussian_noise, price_of
-from dperm.planning.penalty import against_moment_noise
-from dperm.planning.pricing import TIGHT, mu_left
+from dperm.planning.pricing import TIGHT, gaussian_noise, mu_left, price_of
+from dperm.planning.rules import against_moment_noise
 from dperm.planning.sensitivity import joint_statistic_sensitivity
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.problem import Problem

@@ -1,4 +1,4 @@
-"""What is promised: epsilon and delta, and the range in which Gaussian noise is certified for them."""
+"""The (epsilon, delta) guarantee, and the range in which Gaussian noise is certified for it."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ DELTA_RANGE = (1e-15, 0.1)
 
 
 @dataclass(frozen=True)
-class Promise:
+class DPGuarantee:
     """An (epsilon, delta) target of differential privacy."""
 
     epsilon: float
@@ -50,5 +50,5 @@ class Promise:
                 raise InvalidInput(
                     f"Gaussian noise is certified for {name} from {low:g} to {high:g}; got {value:g}. "
                     f"Choose {name} inside this range"
-                    + ("; a smaller value than asked for keeps the promise." if value > high else ".")
+                    + ("; a smaller value than asked for keeps the guarantee." if value > high else ".")
                 )

@@ -117,19 +117,19 @@ def test_a_job_that_is_not_standardised_has_the_map_of_its_problem() -> None:
 NOISES = [GaussianNoise(1.0, scale, 2) for scale in (1.0, 2.0, 3.0)]
 
 
-def scales(gate: Gate, lane: int) -> list[float]:
-    return [record.noise_scale for record in gate.records(lane)]
+def scales(gate: Gate, job: int) -> list[float]:
+    return [record.noise_scale for record in gate.records(job)]
 
 
-def test_a_part_writes_into_the_lanes_that_it_was_given() -> None:
-    gate = SilentGate().lanes(3)
+def test_a_part_writes_into_the_jobs_that_it_was_given() -> None:
+    gate = SilentGate().for_jobs(3)
     part = gate.part([2, 0])
     part.release(np.zeros((2, 2)), [NOISES[0], NOISES[1]], "part")
     gate.release(np.zeros((2, 3)), NOISES, "whole")
     gate.part([1]).release_one(np.zeros(2), NOISES[2], "one")
     part.part([1]).choose(np.zeros(4), NoisyMin(sensitivity=1.0, epsilon=1.0), "choice")
-    assert [scales(gate, lane)[:2] for lane in range(3)] == [[2.0, 1.0], [2.0, 3.0], [1.0, 3.0]]
-    assert [[record.name for record in gate.records(lane)] for lane in range(3)] == [
+    assert [scales(gate, job)[:2] for job in range(3)] == [[2.0, 1.0], [2.0, 3.0], [1.0, 3.0]]
+    assert [[record.name for record in gate.records(job)] for job in range(3)] == [
         ["part", "whole", "choice"],
         ["whole", "one"],
         ["part", "whole"],
@@ -137,22 +137,22 @@ def test_a_part_writes_into_the_lanes_that_it_was_given() -> None:
     assert part.records(0) == gate.records(2)
 
 
-def test_fresh_lanes_know_nothing_of_earlier_ones() -> None:
+def test_fresh_jobs_know_nothing_of_earlier_ones() -> None:
     gate = SilentGate()
     gate.release_one(np.zeros(2), NOISES[0], "before")
-    fresh = gate.lanes(2)
+    fresh = gate.for_jobs(2)
     fresh.release(np.zeros((2, 2)), NOISES[:2], "after")
     assert [record.name for record in gate.records()] == ["before"]
-    assert [[record.name for record in fresh.records(lane)] for lane in range(2)] == [["after"], ["after"]]
+    assert [[record.name for record in fresh.records(job)] for job in range(2)] == [["after"], ["after"]]
 
 
 def test_what_stays_hidden_is_not_written_down_and_what_is_drawn_is() -> None:
-    gate = Gate.seeded(0).lanes(2)
+    gate = Gate.seeded(0).for_jobs(2)
     hidden = gate.hide(np.zeros((2, 2)), NOISES[:2])
     drawn = gate.draw(NOISES[:2], "drawn")
     assert np.abs(hidden).min() > 0
     assert np.abs(drawn).min() > 0
-    assert [[record.name for record in gate.records(lane)] for lane in range(2)] == [["drawn"], ["drawn"]]
+    assert [[record.name for record in gate.records(job)] for job in range(2)] == [["drawn"], ["drawn"]]
 
 
 def test_the_same_mechanism_is_asked_twice_and_records_do_not_pile_up() -> None:

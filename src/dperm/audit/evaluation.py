@@ -22,7 +22,7 @@ from dperm.counting.regression import PredictedTargets, Regression
 from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.groups import SUMMED, GroupSums, means_design
 from dperm.neighbours import Neighbours
-from dperm.planning.gaussian import price_of
+from dperm.planning.pricing import price_of
 from dperm.privacy import Budget, Gate
 
 Vector = NDArray[np.float64]
@@ -108,7 +108,7 @@ def attacked(case: Case, runs: int = RUNS, seed: int = 0, noise_share: float = 1
     scores = []
     for exact in (case.left, case.right):
         columns = np.repeat((exact / noise_share)[:, None], runs, axis=1)
-        published = noise_share * gate.lanes(runs).release(columns, [noise] * runs, "attacked")
+        published = noise_share * gate.for_jobs(runs).release(columns, [noise] * runs, "attacked")
         scores.append(moved @ published / noise.scale)
     here, there = scores
     cut = round(TRAINING * runs)

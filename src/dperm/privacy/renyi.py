@@ -1,7 +1,8 @@
-"""Renyi differential privacy, as the papers price their mechanisms; ``GaussianProfile`` is tighter."""
+"""Renyi and zero-concentrated privacy, as the papers price their mechanisms; ``GaussianProfile`` is tighter."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -94,3 +95,85 @@ def calibrate_rdp(
         return reached * (1 + 1e-12) - budget.epsilon
 
     return smallest_safe(excess, start=largest * math.sqrt(-2 * math.log(budget.delta)) / budget.epsilon)
+
+
+ZcdpConversion = Literal["bun-steinke", "cks"]
+
+
+def gaussian_rho(sensitivity: float, scale: float) -> float:
+    """rho of one Gaussian release."""
+    return (sensitivity / scale) ** 2 / 2
+
+
+def compose_rho(parts: Iterable[float]) -> float:
+    """rho of several releases, adaptive or not: their sum."""
+    return math.fsum(parts)
+
+
+def rho_to_epsilon(rho: float, delta: float, conversion: ZcdpConversion) -> float:
+    """Epsilon at ``delta`` of a rho-zCDP mechanism.
+
+    ``bun-steinke`` is rho + 2 sqrt(rho ln(1/delta)); ``cks`` takes the best Renyi order through the
+    conversion of Canonne, Kamath and Steinke (2020).
+    """
+    if not (rho > 0 and 0 < delta < 1):
+        raise InvalidInput(f"rho must be above 0 and delta between 0 and 1; got {rho!r} and {delta!r}.")
+    if conversion == "bun-steinke":
+        return rho + 2 * math.sqrt(-rho * math.log(delta))
+    if conversion == "cks":
+        return best_epsilon(lambda alpha: alpha * rho, delta, "cks")
+    raise InvalidInput(f"conversion must be 'bun-steinke' or 'cks'; got {conversion!r}.")
+
+
+def budget_to_rho(budget: Budget, conversion: ZcdpConversion) -> float:
+    """Largest rho, rounded down, that ``conversion`` turns into at most the budget."""
+    budget.check_gaussian()
+    log_term = -math.log(budget.delta)
+    start = (budget.epsilon / (math.sqrt(log_term + budget.epsilon) + math.sqrt(log_term))) ** 2
+
+    def excess(inverse: float) -> float:
+        return rho_to_epsilon(1 / inverse, budget.delta, conversion) * (1 + 1e-12) - budget.epsilon
+
+    return 1 / smallest_safe(excess, start=1 / start)
+
+
+class ZcdpFilter:
+    """Admits releases until the next one would cost more than is left.
+
+    Parameters
+    ----------
+    rho : float
+        The whole budget, for example ``budget_to_rho(budget, "cks")``.
+
+    Guarantee
+    ---------
+    All admitted releases together are rho-zCDP, whatever rule chose them and their costs: the sum of the
+    costs, kept exactly as a fraction, never exceeds rho. See docs/proofs/dp-agd.md.
+
+    Assumes
+    -------
+    Each release is ``cost``-zCDP given the past, and its cost, and the decision to ask for it, were fixed
+    by earlier releases alone. ``admit`` is called before the release; a refused release is not made.
+    """
+
+    def __init__(self, rho: float) -> None:
+        if not 0 < rho < math.inf:
+            raise InvalidInput(f"rho must be a positive number; got {rho!r}.")
+        self.rho = float(rho)
+        self._left = Fraction(self.rho)
+
+    @property
+    def left(self) -> float:
+        """What can still be spent, rounded down."""
+        left = float(self._left)
+        return left if Fraction(left) <= self._left else math.nextafter(left, 0.0)
+
+    def admit(self, cost: float) -> bool:
+        """Charge ``cost`` and say yes, or charge nothing and say no."""
+        if not 0 < cost < math.inf:
+            raise InvalidInput(f"The cost of a release must be a positive number; got {cost!r}.")
+        exact = Fraction(float(cost))
+        if exact > self._left:
+            return False
+        self._left -= exact
+        return True
