@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
+import case_marks
 import noise_stream
 from noise_stream import STREAM
 
@@ -11,6 +12,19 @@ settings.register_profile(
 )
 settings.load_profile("no chance")
 noise_stream.install()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    case_marks.thin(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    if not hasattr(pyfuncitem, "cases"):
+        return None
+    case_marks.run_cases(pyfuncitem, lambda case: STREAM.of(f"{_name(pyfuncitem)}[{case}]"))
+    return True
 
 
 @pytest.hookimpl(wrapper=True)
@@ -22,7 +36,7 @@ def pytest_make_collect_report(collector):
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
     marked = item.get_closest_marker("system_noise")
-    with STREAM.of_the_system() if marked else STREAM.of(f"{item.location[0]}::{item.location[2]}"):
+    with STREAM.of_the_system() if marked else STREAM.of(_name(item)):
         return (yield)
 
 
@@ -34,3 +48,7 @@ def pytest_fixture_setup(fixturedef, request):
     name = f"{fixturedef.baseid}::{fixturedef.argname}[{request.param_index}]"
     with STREAM.of_the_system() if marked else STREAM.of(name):
         return (yield)
+
+
+def _name(item):
+    return f"{item.location[0]}::{item.location[2]}"

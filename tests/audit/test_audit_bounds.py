@@ -29,6 +29,7 @@ from dperm.problem import Problem
 THRESHOLDS = np.linspace(-4, 4, 81)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("failure", [1e-6, 1e-3, 0.1])
 @pytest.mark.parametrize(("hits", "runs"), [(0, 20), (1, 20), (7, 20), (20, 20), (480, 1000)])
 def test_rates_are_the_exact_binomial_ones(hits: int, runs: int, failure: float) -> None:

@@ -119,6 +119,7 @@ class _OneLane(OutputGD):
         return [first.release_one(points[:, k], job.plan.noise, "any") for k, job in enumerate(jobs)]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [

@@ -74,6 +74,7 @@ def test_a_mutation_takes_effect_and_goes_away(mutation):
     assert mutation.probe() == before
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_mutation_touches_mechanisms_that_exist(mutation):
     assert mutation.touches

@@ -69,6 +69,7 @@ def plans_of(name: str) -> list[Plan]:
 # Every mechanism.
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", audited_names())
 def test_a_fit_with_groups_is_certified_for_one_person_or_refused_with_a_reason(name: str) -> None:
     standing, reason = standing_of(resolve(name))

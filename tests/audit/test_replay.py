@@ -223,6 +223,7 @@ def test_to_be_watched_changes_nothing(mechanism: Mechanism) -> None:
     assert watch.outcome.records == alone.records
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("mechanism", "kinds", "drawn"),
     [
@@ -314,6 +315,7 @@ def test_rows_that_are_drawn_once_for_all_lanes_are_drawn_for_each() -> None:
 # The neighbours.
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize("loss", example_losses(), ids=lambda loss: loss.name)
 def test_pairs_are_neighbours_and_use_the_bounds_to_the_full(loss, relation: Neighbours) -> None:

@@ -255,6 +255,7 @@ def test_rows_said_to_be_lighter_are_noticed(case):
 LOOSE = ("amp", "objective-kst, paper", "objective, paper", "dp-gd, paper", "dp-sgd-adv", "output, paper")
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("change", [smaller_epsilon, smaller_delta, less_noise])
 @pytest.mark.parametrize("case", [c for c in GUARANTEED if not c.startswith(LOOSE) and "paper" not in c])
 def test_a_consistent_forgery_does_not_recompute(case, change):
@@ -269,6 +270,7 @@ def test_a_consistent_forgery_does_not_recompute(case, change):
     )
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("change", [more_rows, shorter_rows])
 @pytest.mark.parametrize("case", GUARANTEED)
 def test_other_constants_are_noticed(case, change):
@@ -400,6 +402,7 @@ def test_steps_may_not_be_said_to_have_become_short_early(share):
     assert not verify(sealed(document)).accepted
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("case", ["dp-svrg", "dp-svrg, regression"])
 @pytest.mark.parametrize("only", [None, 0, 1])
 def test_corrections_without_noise_are_rejected(case, only):

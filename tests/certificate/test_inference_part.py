@@ -77,6 +77,7 @@ EDITS = {
 }
 
 
+@pytest.mark.cover(1)
 @each_case
 @pytest.mark.parametrize("what", EDITS)
 def test_nothing_of_it_can_be_left_out_or_changed(case, what):

@@ -67,6 +67,7 @@ def test_the_second_accountant_agrees_on_samples(case):
     assert budget["delta"] * (1 - spare) <= reached <= budget["delta"] * (1 + 1e-5)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mu", [1e-3, 0.05, 0.3, 1.0, 6.0, 40.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.5, 3.0, 40.0])
 def test_quadrature_against_the_closed_form(epsilon, mu):

@@ -63,6 +63,7 @@ def test_the_risk_in_json_is_that_of_the_budget_and_of_the_plan(account):
 PLANNED_SLOWLY = {"dp-sgd", "sgd-ma", "dp-svrg"}
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "name", [name for name in mechanism_names() if resolve(name).private and name not in PLANNED_SLOWLY]
 )

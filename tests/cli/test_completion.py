@@ -33,6 +33,7 @@ def test_commands_and_options():
     assert names("fit people.csv", "--max") == ["--max-rows-per-person", "--max-rows"]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "line",
     [
@@ -83,6 +84,7 @@ def test_what_can_be_reproduced():
     assert names("reproduce") == list(item_names())
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("line", "kind"),
     [

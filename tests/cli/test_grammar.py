@@ -8,6 +8,7 @@ from dperm.errors import InvalidInput
 from dperm.mechanisms import mechanism_names, resolve
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("text", "mechanism"),
     [
@@ -47,6 +48,7 @@ def test_a_grid_has_several_values():
     )
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", mechanism_names())
 def test_every_setting_of_every_mechanism_can_be_written(name):
     mechanism = resolve(name)
@@ -54,6 +56,7 @@ def test_every_setting_of_every_mechanism_can_be_written(name):
     assert read_mechanism(f"{name} {text}") == mechanism
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -48,6 +48,7 @@ def _written(path):
     return path
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_source_becomes_the_same_rows(name, tmp_path):
     shards = write_shards(SOURCES[name](tmp_path), SCHEMA, tmp_path / "shards", rows_per_shard=1024)
@@ -168,6 +169,7 @@ def test_codes_that_the_schema_does_not_know_are_never_used_as_places(tmp_path):
         PrivateLogisticRegression().fit(shards)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "change",
     [
@@ -194,6 +196,7 @@ def test_a_changed_manifest_is_refused(change, tmp_path):
         open_shards(tmp_path / "shards")
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "change",
     [

@@ -229,6 +229,7 @@ def test_a_schema_of_dates_is_read_as_text_or_as_toml_has_dates(tmp_path):
     assert isinstance(schema.blocks[0], Numeric)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("date", "words"),
     [

@@ -71,6 +71,7 @@ def test_a_draft_of_parquet_follows_the_declared_types(tmp_path):
     assert SECRET not in text
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "name", ["id", "patient_id", "PatientID", "customerId", "name", "last name", "e-mail", "Phone2"]
 )

@@ -89,6 +89,7 @@ KINDS = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", [*KINDS, "sheet.xlsx", "second.xlsx", "comma.xlsx"])
 def test_every_kind_of_file_gives_the_same_rows(tmp_path, name):
     path = tmp_path / name
@@ -250,6 +251,7 @@ def test_without_the_package_the_extra_is_named(tmp_path, monkeypatch):
         look_at(tmp_path / "a.xlsx")
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("file", "words"),
     [

@@ -143,6 +143,7 @@ def test_the_scale_fits_the_longest_possible_row():
     assert schema.scale < 1 / math.sqrt(1.5)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -196,6 +197,7 @@ def test_a_wrong_feature_is_named_by_file_table_and_key(tmp_path, body, words):
     assert len(message) < 300
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("body", "word"),
     [
@@ -219,6 +221,7 @@ def test_a_wrong_target_is_named(tmp_path, body, word):
     assert word in message
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("text", "word"),
     [
@@ -250,6 +253,7 @@ def test_a_missing_file_or_a_folder_is_refused(tmp_path):
             Schema.from_toml(path)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "text",
     [

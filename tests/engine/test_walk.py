@@ -39,6 +39,7 @@ def steps(count: int):
         yield int(rng.integers(FEATURES + 1)), 0.5 * rng.normal(size=MODELS)
 
 
+@pytest.mark.cover(2)
 @masked_or_not
 @each_engine
 @each_loss
@@ -108,6 +109,7 @@ def test_refusals():
         walk.derivative(0)
 
 
+@pytest.mark.cover(2)
 @masked_or_not
 @each_engine
 @each_loss

@@ -23,6 +23,7 @@ def blobs():
     return X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True)), y
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "mechanism", ["rsgd-ar", "rsgd", "nsgd", "output-gd", "bolt-on", "output", "none", "majority"]
 )

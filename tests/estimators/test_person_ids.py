@@ -110,6 +110,7 @@ FORMS = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("form", FORMS)
 def test_what_holds_the_ids_does_not_matter(form):
     given = FORMS[form]([41, 7, 41, 12, 7])
@@ -150,6 +151,7 @@ BAD = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", BAD)
 def test_what_is_no_id_is_refused_without_quoting_and_counts_as_one_person(case):
     ids = BAD[case]
@@ -165,6 +167,7 @@ def test_what_is_no_id_is_refused_without_quoting_and_counts_as_one_person(case)
             use()
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "ids",
     [

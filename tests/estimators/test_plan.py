@@ -45,6 +45,7 @@ def test_a_fit_follows_the_plan(model):
     assert (plan.problem.x_norm, plan.problem.intercept) == (model.row_map_.x_norm, model.row_map_.intercept)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [

@@ -61,6 +61,7 @@ def test_weights_outside_the_bound_are_cut_off(Estimator):
     assert not np.array_equal(first.coef_, third.coef_)  # the control
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("Estimator", ESTIMATORS)
 @pytest.mark.parametrize(
     ("weights", "message"),

@@ -237,6 +237,7 @@ WRONG = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("call", WRONG)
 def test_wrong_calls_say_what_to_do(call):
     options, words = WRONG[call]

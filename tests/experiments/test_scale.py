@@ -53,6 +53,7 @@ def test_a_schema_has_as_many_columns_as_were_asked_for(p):
     assert rows.schema(p).n_columns == p
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("kind", [DENSE, CODED, SPARSE])
 @pytest.mark.parametrize("private", [True, False])
 def test_rows_follow_from_the_seed_in_pieces_of_any_length(kind, private, monkeypatch):

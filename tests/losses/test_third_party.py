@@ -45,6 +45,7 @@ def test_it_is_found_by_name():
     assert SoftHinge() in example_losses()
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("models", [1, 5])
 @pytest.mark.parametrize(("kind", "storage"), ENGINES)
 def test_every_engine_trains_with_it(kind, storage, models):

@@ -28,6 +28,7 @@ from dperm.privacy import Budget, Gate
 from dperm.privacy.fixed_size import fixed_size_epsilon
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("size", [1, 20])
 @each_loss
 def test_without_noise_it_is_a_plain_loop_over_the_batches(loss, size):
@@ -70,6 +71,7 @@ def test_one_step_costs_the_exact_price_of_a_hidden_sample(neighbours):
     assert delta(0.98) > budget.delta
 
 
+@pytest.mark.cover(1)
 @each_relation
 @each_loss
 def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(loss, neighbours):

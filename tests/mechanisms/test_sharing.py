@@ -238,6 +238,7 @@ def test_jobs_with_different_losses_are_refused() -> None:
         mechanism.run([Job(plan=plan, model=k) for k, plan in enumerate(plans)], table(mask), Gate.system())
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
 @pytest.mark.parametrize("wrong", [{"x_norm": 2.0}, {"intercept": 1.0}, {"intercept": 0.0}], ids=str)
 def test_a_table_with_other_bounds_than_the_plan_is_refused(mechanism: Mechanism, wrong: dict) -> None:

@@ -72,6 +72,7 @@ def test_a_centred_model_still_predicts_through_its_own_map():
     np.testing.assert_array_equal(model.decision_function(rows), MARGINS_THEN)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("centring", [{"share": 0.15}, {"share": 0.15, "radius": 0.6, "mu": "1"}, 3])
 def test_a_centring_of_another_form_is_refused(name, centring, tmp_path):

@@ -45,6 +45,7 @@ def fitted(rows, labels=(0, 1), kind=PrivateLogisticRegression, **parameters):
     return kind(**{"mechanism": "none", **parameters}).fit(X, labels[positive.astype(int)])
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateLinearSVC])
 @pytest.mark.parametrize(
     "parameters",
@@ -117,6 +118,7 @@ REGRESSION = [
 ]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("place", "value"), REGRESSION, ids=[f"{p}={v}" for p, v in REGRESSION])
 def test_hostile_regressions_are_refused(rows, tmp_path, place, value):
     path = tmp_path / "bad.json"
@@ -318,6 +320,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("place", "value"), HOSTILE, ids=[f"{p}={str(v)[:20]}" for p, v in HOSTILE])
 def test_hostile_documents_are_refused(document, tmp_path, place, value):
     path = tmp_path / "bad.json"
@@ -332,6 +335,7 @@ def test_the_unchanged_document_loads(document, tmp_path):
     assert load_model(path).classes_.tolist() == ["no", "yes"]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "text",
     [

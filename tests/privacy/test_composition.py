@@ -358,6 +358,7 @@ def test_normal_tails_are_as_accurate_as_the_grid_assumes():
         assert abs(mpf(float(ndtr(-x))) - exact) <= 4 * U * (2 + x * x) * exact
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("rate", [1e-4, 0.05, 0.6])
 @pytest.mark.parametrize("mu", [0.003, 0.4, 5.0])
 def test_one_step_on_the_grid_is_never_better_than_the_step(rate, mu):

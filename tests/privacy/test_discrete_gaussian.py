@@ -128,6 +128,7 @@ def long_coin(digits, probability):
     return False, len(digits) + 1
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("a", "b"),
     [(0, 1), (0, 2**56), (1, 2), (1, 3), (255, 256), (1, 65536), (2**56 - 2, 2**56 - 1), (10**15, 2**53 + 1)],
@@ -282,6 +283,7 @@ DRAWS = {
 }
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("before", DRAWS)
 @pytest.mark.parametrize("draw", DRAWS)
 def test_no_byte_is_kept_between_draws(draw, before):

@@ -95,6 +95,7 @@ def test_cyclic_batches_strongly_convex(batches, epochs, c):
     assert (np.diff(mu) > 0).all()  # the later in the epoch, the less noise follows
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("c", "batches", "epochs", "composed", "worst", "mixture"),
     [

@@ -34,6 +34,7 @@ def without(*keys):
     return answers
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", PRIVATE)
 def test_an_entry_for_every_kind_of_model(name):
     entry = yaml.safe_load(registry_entry(release_of(name)))
@@ -114,6 +115,7 @@ WRONG = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", WRONG)
 def test_what_the_registry_would_refuse_is_found(case):
     (path, value), said = WRONG[case]

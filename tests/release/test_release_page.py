@@ -42,6 +42,7 @@ def shown(release):
     return "\n".join(found.text)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", MODELS)
 def test_every_kind_of_model_has_a_page(name):
     words = shown(release_of(name))
@@ -63,6 +64,7 @@ def test_a_release_for_intervals_is_named():
     assert "intervals" not in composition(release_of("standardised"))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", MODELS)
 def test_jargon_stays_in_the_annex(name):
     words = shown(release_of(name, deployment=TOLD, deployed=True))
@@ -292,6 +294,7 @@ def test_parts_of_a_table_are_counted_by_themselves(tmp_path):
     assert (first.before, first.later) == (0.0, 3)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("path", sorted(OLDER.glob("*.json")), ids=lambda path: path.name)
 def test_files_of_older_versions_have_pages(path):
     words = shown(read_release(path))
