@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, settings
 
 import case_marks
 import noise_stream
+from kernel_store import KernelStore
 from noise_stream import STREAM
 
 settings.register_profile(
@@ -12,6 +13,17 @@ settings.register_profile(
 )
 settings.load_profile("no chance")
 noise_stream.install()
+
+
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):  # once, before the workers start
+        config.kernels = KernelStore()
+        config.had_no_kernels = config.kernels.restore()
+
+
+def pytest_unconfigure(config):
+    if getattr(config, "had_no_kernels", False):
+        config.kernels.save()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -26,7 +26,7 @@ from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianProfile, gaussian_mu
 from dperm.problem import Problem
 
-THRESHOLDS = np.linspace(-4, 4, 81)
+THRESHOLDS = np.linspace(-4, 4, 33)
 
 
 @pytest.mark.cover(1)

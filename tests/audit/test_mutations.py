@@ -20,7 +20,7 @@ from dperm.cli.audit import audit as command
 from dperm.errors import InvalidInput
 
 MUTATIONS = load_mutations()
-few_replays = partial(replay_all, share=6)
+few_replays = partial(replay_all, share=40)
 RUNS = 2000
 HARMLESS = """
 from dperm.audit import examination

@@ -41,6 +41,7 @@ ESTIMATORS = [
 ]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_scikit_learn_conformance(estimator):
     found = estimator_checks.check_estimator(

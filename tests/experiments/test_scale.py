@@ -194,6 +194,7 @@ def test_what_would_take_too_long_is_not_begun():
     assert measuring.too_long(cell(n=10**6, p=5), before, 100.0) is None
 
 
+@pytest.mark.slow
 @pytest.mark.system_noise(failing=0)
 def test_a_stopped_study_goes_on_and_is_written_down(tmp_path, monkeypatch):
     monkeypatch.setattr(item, "QUICK", (TINY,))
