@@ -89,6 +89,7 @@ def few_replays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examination, "replay_all", lambda names: islice(replay_all(names, share=12), 5))
 
 
+@pytest.mark.together("few_replays", "processes_differ")
 @pytest.mark.parametrize("name", audited_names())
 def test_every_private_mechanism_has_attacks_that_fit_it(name: str) -> None:
     attacks = attacks_on(name)

@@ -171,6 +171,7 @@ def test_ids_are_not_in_the_order_of_the_persons() -> None:
 # What must fail.
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("control", person_controls(), ids=lambda control: control.name)
 def test_what_treats_persons_wrongly_is_caught_and_what_it_was_broken_from_passes(control: Control) -> None:
     facts = control.problem, control.budget, control.pair

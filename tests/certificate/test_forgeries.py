@@ -241,6 +241,7 @@ def lighter_rows(parameters, certificate, problem):
         problem[name] *= factor / before
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", [case for case in GUARANTEED if "weighted" in case])
 def test_rows_said_to_be_lighter_are_noticed(case):
     verdict = verify(everywhere(document_of(case), lighter_rows))
@@ -341,6 +342,7 @@ def test_hostile_values_are_rejected_and_raise_nothing():
             assert not verdict.accepted, (parents, key, inner[key])
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "document", [{}, [], None, {"certificate": None}, {"certificate": []}, {"certificate": {}}]
 )
@@ -419,6 +421,7 @@ def test_corrections_without_noise_are_rejected(case, only):
     assert "closer together than the noise leaves them" in verdict.failures[0]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", ["dp-gd", "dp-gd, removable", "dp-gd, split, standardised", "one feature"])
 def test_steps_all_stated_at_zero_weights_are_rejected(case):
     document = one_feature() if case == "one feature" else document_of(case)

@@ -90,6 +90,7 @@ def test_even_with_every_digest_mended_it_must_fit_the_statement(case, edit, tmp
         load_model(path)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", [*STANDARDISED, *PLAIN])
 def test_an_honest_map_says_whether_rows_are_moved(case):
     document = document_of(case)

@@ -25,6 +25,7 @@ def test_every_mechanism_with_a_guarantee_has_a_second_route():
     assert {resolve(name).route for name in certified} == set(ROUTES)  # none without a mechanism
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", CASES)
 def test_an_untouched_model_verifies(case):
     document = document_of(case)

@@ -116,6 +116,7 @@ def test_more_classes_and_squared_loss_are_priced(account):
     assert document(account, f"{base} --loss squared --mechanism adassp")["prices"][0]["noise_scale"] > 0
 
 
+@pytest.mark.together("account")
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [

@@ -378,6 +378,7 @@ REFUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.together("dperm", "folder")
 @pytest.mark.parametrize("name", REFUSED)
 def test_refusals_have_a_message_an_exit_code_and_leave_no_file(dperm, folder, name):
     (folder / "broken.parquet").write_bytes(b"PAR1" + MARKER.encode() * 20)

@@ -84,6 +84,7 @@ def test_an_empty_folder_of_the_user_is_taken_and_closed_to_others(tmp_path):
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("column", "values", "rule"),
     [
@@ -263,6 +264,7 @@ def test_numbers_without_a_schema_are_kept_as_they_are(tmp_path):
     assert not found[3].has_labels
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

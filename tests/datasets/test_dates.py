@@ -107,6 +107,7 @@ def test_marks_of_a_missing_date_are_text_and_hold_for_dates_too():
     assert _encoded(column, schema)["admitted=missing"] == [0.5, -0.5]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "values",
     [[SECRET], ["31.02.2020"], ["2020-02-31"], [20200101.0], [True], pa.array([b"2020"]), [SECRET, None]],

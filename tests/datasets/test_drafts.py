@@ -84,6 +84,7 @@ def test_other_names_are_not(name):
     assert not looks_like_identifier(name)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -233,6 +234,7 @@ def test_categories_of_a_column_of_text_are_text(tmp_path):
     assert 'categories = ["1", "2"]' in codebook_schema({"ward": pa.string()}, book)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -138,6 +138,7 @@ def test_a_mark_with_a_comma_survives_decimal_commas(tmp_path):
     ]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("column", "kind", "way_out"),
     [
@@ -282,6 +283,7 @@ def test_shards_of_packed_files_are_for_their_owner_alone(tmp_path):
     assert stat.S_IMODE((tmp_path / "shards").stat().st_mode) == 0o700
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "target", [{"range": [0, 1]}, {"threshold": 3}, {"classes": [0, 1]}, {"classes": [False, True]}]
 )

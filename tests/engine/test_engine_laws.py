@@ -472,6 +472,7 @@ def test_selected_models_keep_their_own_rows(kind, storage):
     assert opened.select([0]) is opened
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [([[10], [20]], "must sum"), ([[0], [N]], "at least 1"), ([[0.5], [1.5]], "whole"), ([N], "shape")],

@@ -354,6 +354,7 @@ def test_every_pass_notes_its_arithmetic(kind):
             break
 
 
+@pytest.mark.together
 @each_kind
 def test_what_does_not_fit_is_refused(kind):
     rows = Both(kind, Logistic()).mine
@@ -387,6 +388,7 @@ def test_what_does_not_fit_is_refused(kind):
         Both(kind, Logistic(), capacity=N - 1)
 
 
+@pytest.mark.together
 @each_kind
 def test_a_row_that_is_not_finite_is_refused_and_not_quoted(kind):
     if getattr(kind, "finite", False):

@@ -284,6 +284,7 @@ NAMES = product(("csr", "csc", "coo", "lil", "dok", "bsr", "dia"), ("array", "ma
 FORMATS = [getattr(sparse, f"{name}_{kind}") for name, kind in NAMES]
 
 
+@pytest.mark.together("always_sparse")
 @pytest.mark.parametrize("made", FORMATS, ids=lambda made: made.__name__)
 def test_any_format_is_accepted(made):
     X = made(DENSE[:60])

@@ -137,6 +137,7 @@ def test_a_support_vector_classifier_stays_binary(blobs):
         PrivateLinearSVC(classes=[0, 1, 2]).fit(X, y > 1)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("classes", "says"),
     [

@@ -277,6 +277,7 @@ def _means(ledger, ids):
     return dperm.mean_predictions(_public_model(), X, dperm.Budget(0.5, 1e-6), groups=ids, ledger=ledger)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("act", [_fit, _regress, _fit_shards, _evaluate, _means])
 def test_a_bad_id_is_found_after_the_charge(act, tmp_path):
     plain = Ledger.create(tmp_path / "plain.db", epsilon=1.0, delta=1e-5)

@@ -193,6 +193,7 @@ def test_a_target_transformer_is_found():
     )
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("wrong", [None, 3, "pipe", np.zeros((2, 2)), PrivateLogisticRegression])
 def test_what_is_no_estimator_is_refused(wrong):
     with pytest.raises(InvalidInput, match="scikit-learn estimator"):

@@ -131,6 +131,7 @@ def test_a_plan_does_not_advance_a_generator():
     assert model.random_state.bit_generator.state == before
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("model", "lines"),
     [

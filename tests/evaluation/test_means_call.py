@@ -228,6 +228,7 @@ WRONG_ROWS = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", WRONG_ROWS)
 def test_rows_that_do_not_fit_are_refused(case):
     rows, by, words = WRONG_ROWS[case]

@@ -19,6 +19,7 @@ def least(share, runs):
     return binom.ppf(1e-4, runs, share) / runs
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("shape", "n", "epsilon"),
     [(shape, *CELLS[k]) for i, shape in enumerate(SHAPES) for k in range(i % 2, 6, 2)],

@@ -31,6 +31,7 @@ CASES = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("case", CASES)
 def test_areas_of_real_models_are_covered(case):
     options, y = CASES[case]

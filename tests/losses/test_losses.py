@@ -216,6 +216,7 @@ def test_softmax_declares_its_outputs() -> None:
     assert Softmax(2).lipschitz ** 2 >= 2
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("width", [0.0, -1.0, float("nan"), float("inf")])
 def test_bad_widths_and_bounds_are_refused(width: float) -> None:
     with pytest.raises(InvalidInput, match="width"):
@@ -224,6 +225,7 @@ def test_bad_widths_and_bounds_are_refused(width: float) -> None:
         ClippedSquared(width)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("n_classes", [1, 0, -3, 2.5, True, "3"])
 def test_bad_class_counts_are_refused(n_classes: object) -> None:
     with pytest.raises(InvalidInput, match="n_classes"):

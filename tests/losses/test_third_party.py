@@ -76,7 +76,9 @@ def test_mechanisms_list_it_and_are_replayed_with_it():
     assert "soft-hinge" in entries["rsgd-ar"]
     assert "soft-hinge" in entries["dp-gd"]
     assert "soft-hinge" not in entries["adassp"]
-    reports = [report for report in replay_all(["output", "dp-gd"]) if report.problem.loss == SoftHinge()]
+    reports = [
+        report for report in replay_all(["output", "dp-gd"], share=3) if report.problem.loss == SoftHinge()
+    ]
     assert len(reports) > 10
     assert [str(report) for report in reports if not report.passed] == []
 

@@ -96,6 +96,7 @@ def test_names_and_parameters_give_the_loss_back_and_the_certificate_knows_it(ba
         assert mine is None or mine == pytest.approx(theirs, rel=1e-12)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("bound", [0.0, -1.0, np.inf, np.nan, 1e12])
 def test_bounds_that_are_none_are_refused(bound):
     with pytest.raises(InvalidInput, match="bound on weights"):

@@ -214,6 +214,7 @@ def test_exact_noise_runs_and_is_accurate_with_enough_rows():
     assert len(outcome.records) == 5
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "settings",
     [

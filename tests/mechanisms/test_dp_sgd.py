@@ -183,6 +183,7 @@ def test_a_source_that_is_neither_secure_nor_seeded_is_refused(mechanism):
         run(mechanism, problem, X, y, gate=Gate(Strange()))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "bad", [{"rate": 0.0}, {"rate": 1.5}, {"rate": "x"}, {"steps": 0}, {"clip": 0}], ids=str
 )

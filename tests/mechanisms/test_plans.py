@@ -342,6 +342,7 @@ def test_mechanisms_are_found_by_name() -> None:
     assert resolve(RSGD(epochs=3)) == RSGD(epochs=3)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("wrong", ["sgd", "", "rsgd:loose", "none:paper", 3, None, RSGD])
 def test_unknown_names_are_refused(wrong: object) -> None:
     with pytest.raises(InvalidInput):

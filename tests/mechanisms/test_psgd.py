@@ -124,6 +124,7 @@ def test_defaults_are_stated_in_the_plan():
     assert plan.settings["steps"] == plan.releases
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "bad",
     [{"batch_size": 0}, {"radius": -1.0}, {"constant": 0.0}, {"batch_size": 5, "accounting": "paper"}],

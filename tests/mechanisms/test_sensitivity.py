@@ -364,6 +364,7 @@ def test_strong_constant_needs_steps_of_at_most_one_over_l() -> None:
         BoltOn(rule="strong-constant", step_size=1.5 / facts.smoothness).plan(facts, Budget(1.0, 1e-8))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "steps", [[[0.0]], [[-1.0]], [[math.nan]], [[math.inf]], [[1.0, 1.0]], [[1.0], [1.0]]]
 )
@@ -404,6 +405,7 @@ def test_the_gradient_gap_follows_the_relation() -> None:
     assert dataclasses.replace(facts, neighbours=Neighbours.ADD_REMOVE).gradient_gap == 2.0
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -362,6 +362,7 @@ def test_what_is_not_a_model_is_refused(tmp_path, text):
         load_model(path)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_numbers_that_are_not_finite_are_refused(document, tmp_path, number):
     path = tmp_path / "bad.json"

@@ -92,10 +92,11 @@ from dperm.cli.app import run
 
 done = {}
 for name, words in json.loads(sys.argv[1]).items():
-    shown = io.StringIO()
+    shown = io.TextIOWrapper(io.BytesIO(), "utf-8")
     with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
         code = run(words)
-    done[name] = code, shown.getvalue()
+    shown.flush()
+    done[name] = code, shown.buffer.getvalue().decode()
 print(json.dumps(done))
 """
 

@@ -36,6 +36,7 @@ def test_corners_of_the_gaussian_range_are_inside(epsilon, delta):
     assert Budget(epsilon, delta).check_gaussian() is None
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("epsilon", "delta", "message"),
     [

@@ -115,6 +115,7 @@ def test_many_samples_of_a_fixed_size_cost_what_they_claim(rate, steps, epsilon)
     assert 0.99 * TINY <= fixed_size_delta(z, rate, steps, epsilon) <= TINY
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_many_samples_beside_a_gaussian_release_cost_what_they_claim(neighbours):
     rate, steps, epsilon, mu = 0.5, 50_000, 8.0, 0.3
@@ -126,6 +127,7 @@ def test_many_samples_beside_a_gaussian_release_cost_what_they_claim(neighbours)
     assert 0.99 * TINY <= fixed_size_delta(z, rate, steps, epsilon, mu) <= TINY
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_a_ledger_of_many_samples_costs_at_least_what_it_must(neighbours):
     """Two kinds of steps go through curves and the masses behind them."""

@@ -382,6 +382,7 @@ def test_at_a_scale_of_two_steps_both_have_the_exact_law():
 # Refusals.
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("scale", [0, -1, 2**56 + 1, 1.0, 2.5, True, None])
 def test_other_scales_are_refused(scale):
     with pytest.raises(InvalidInput, match="whole number"):

@@ -93,6 +93,7 @@ def test_what_a_random_state_may_be():
         assert not np.array_equal(order, second.permutation(50))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("random_state", [True, -1, 1.5, "seed", np.random])
 def test_other_random_states_are_refused(random_state):
     with pytest.raises(InvalidInput, match="random_state"):

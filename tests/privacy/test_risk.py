@@ -232,6 +232,7 @@ def test_bad_attacks_are_refused_clearly(given, says, gaussian):
         Budget.from_attack(**{"delta": 1e-6, **given}, gaussian=gaussian)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("most", "says"), [(0, "strictly"), (1.0, "strictly"), (2, "rate"), (1e-4, "smaller")]
 )

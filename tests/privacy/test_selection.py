@@ -217,6 +217,7 @@ def test_the_cheapest_law_of_those_that_search():
     assert RunCount(1.0, 8.0).chance_of_idling == pytest.approx(1 / 8)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("shape", "mean"), [(0.0, 1.0), (0.0, 1e9), (-0.5, 5.0), (11.0, 5.0), (math.nan, 5.0), (1.0, math.nan)]
 )

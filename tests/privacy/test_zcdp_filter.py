@@ -80,6 +80,7 @@ def test_a_filter_in_floating_point_would_overspend():
     assert admitted <= Fraction(rho)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
 def test_refusals(bad):
     with pytest.raises(InvalidInput, match="rho"):

@@ -79,6 +79,7 @@ def test_all_missing_answers_are_named_at_once():
         registry_entry(release_of("logistic", answers))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("left_out", "tier"),
     [
@@ -175,6 +176,7 @@ def test_only_styles_that_the_registry_allows():
     assert text.startswith("url_slug: who-owns-")
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("value", [True, None, float("nan"), float("inf"), b"a"])
 def test_other_values_are_refused(value):
     with pytest.raises(TypeError):
