@@ -18,6 +18,9 @@ import pytest
 FRESH = {"tmp_path", "monkeypatch", "capsys", "capfd", "request"}  # of a test; each case gets its own
 
 
+APART = ("slow", "skip", "skipif", "xfail")  # a case that is marked so stays a test of its own
+
+
 def covering(cases, strength):
     """Positions of cases in which any ``strength`` values that meet in some case meet too.
 
@@ -32,7 +35,7 @@ def covering(cases, strength):
         gains = [len(meeting & missing) for meeting in meetings]
         best = min(
             (i for i, gain in enumerate(gains) if gain == max(gains)),
-            key=lambda i: sum(used[value] for value in enumerate(cases[i])),  # as evenly as it goes
+            key=lambda i: sum(used[value] for value in enumerate(cases[i])) if strength == 1 else 0,  # evenly
         )
         chosen.append(best)
         used.update(enumerate(cases[best]))
@@ -57,9 +60,10 @@ def thin(items):
     gathered = set()
     for cases in functions.values():
         _slow_unless_chosen(cases)
-        if cases[0].get_closest_marker("together") and len(cases) > 1:
-            _gather(cases)
-            gathered.update(cases[1:])
+        alike = [item for item in cases if not any(map(item.get_closest_marker, APART))]
+        if cases[0].get_closest_marker("together") and len(alike) > 1:
+            _gather(alike)
+            gathered.update(alike[1:])
     items[:] = [item for item in items if item not in gathered]
 
 
@@ -89,7 +93,6 @@ def _gather(cases):
     if stale := sorted(stale | set(first.callspec.params) - _direct_parameters(first)):
         raise pytest.UsageError(f"{first.nodeid}: cases that stand together would share {', '.join(stale)}.")
     first.cases = [(item.callspec.id, item.callspec.params) for item in cases]
-    first._nodeid = first.nodeid.removesuffix(f"[{first.callspec.id}]")
     first.name = first.originalname
 
 

@@ -51,7 +51,7 @@ REMOVING = replace(LINEAR, neighbours=Neighbours.ADD_REMOVE)
 
 @pytest.mark.parametrize("name", mechanism_names())
 def test_registered_mechanisms_keep_what_they_declare(name: str) -> None:
-    reports = list(replay_all([name], share=3))  # `dperm audit` replays all of them
+    reports = list(replay_all([name], share=8))  # `dperm audit` replays all of them
     assert [str(report) for report in reports if not report.passed] == []
     if not resolve(name).private:
         return
