@@ -72,10 +72,10 @@ figures: $(VENV)/.installed
 names: $(VENV)/.installed
 	$(BIN)/python tools/names.py
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml papers/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev]' --editable papers
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.installed
@@ -86,7 +86,7 @@ $(VENV)/.docs: $(VENV)/.installed
 locked:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --no-deps --editable . --editable papers
 	touch $(VENV)/.installed $(VENV)/.docs
 
 # Needs uv.

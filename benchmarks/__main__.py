@@ -26,7 +26,7 @@ from benchmarks import (
     together,
 )
 from benchmarks.timing import HEADER
-from dperm.experiments.pages.stopwatch import Stopwatch
+from dperm_papers.pages.runs import Stopwatch
 
 
 def main() -> int:

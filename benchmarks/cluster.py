@@ -21,10 +21,10 @@ import numpy as np
 
 from benchmarks import record
 from dperm.engine import DaskExecutor, Engine, Executor, LocalExecutor, Placed, ShardedRows, ShardSource
-from dperm.experiments.pages.cells import Table, cell
-from dperm.experiments.pages.stopwatch import Stopwatch
 from dperm.losses import Logistic
 from dperm.row_map import RowMap
+from dperm_papers.pages.cells import Table, cell
+from dperm_papers.pages.runs import Stopwatch
 
 COLUMNS, SHARDS, ROUNDS = 120, 8, 15
 DASK_TARGET, SPARK_TARGET = 40.0, 500.0  # milliseconds over one process

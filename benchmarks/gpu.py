@@ -23,13 +23,13 @@ import triton
 from benchmarks import record
 from benchmarks.timing import HEADER, Result, interleaved
 from dperm import PrivateLogisticRegression
-from dperm.engine.torch_engine import TorchEngine
-from dperm.engine.torch_fused import FusedPass
-from dperm.engine.torch_rows import TorchRows
-from dperm.experiments.pages.cells import Table, cell
-from dperm.experiments.pages.stopwatch import Stopwatch
+from dperm.engine.device.engine import TorchEngine
+from dperm.engine.device.fused import FusedPass
+from dperm.engine.device.rows import TorchRows
 from dperm.losses import Logistic
 from dperm.row_map import RowMap
+from dperm_papers.pages.cells import Table, cell
+from dperm_papers.pages.runs import Stopwatch
 
 LOSS, MODELS = Logistic(), 128
 FITS = ("fit", "GPU, s", "CPU with 2 processors, s", "times faster", "coefficients apart")

@@ -7,8 +7,8 @@ from numba import njit
 
 from benchmarks.timing import Result, interleaved
 from dperm.engine import Table
-from dperm.engine._threads import in_order, one_blas_thread, split
-from dperm.engine.base import Engine
+from dperm.engine.base.engine import Engine
+from dperm.engine.base.threads import in_order, one_blas_thread, split
 from dperm.losses import Logistic, Softmax
 from dperm.privacy import Gate
 from dperm.processors import available_processors

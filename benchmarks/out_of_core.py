@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks import record
 from benchmarks.timing import HEADER, Result, interleaved
-from dperm.experiments.pages.stopwatch import Stopwatch
+from dperm_papers.pages.runs import Stopwatch
 
 ROWS, AT_ONCE, FILE_ROWS = 20_000_000, 250_000, 1_000_000
 CATEGORIES = (2, 3, 4, 5, 6, 8, 10, 12, 9, 7, 5, 4, 3, 6, 8, 2, 9, 5)

@@ -15,9 +15,9 @@ from benchmarks import record
 from dperm import PrivateLogisticRegression, balanced_weights
 from dperm.datasets import load_dataset
 from dperm.experiments.metrics import with_error
-from dperm.experiments.pages.cells import Table, cell
-from dperm.experiments.pages.stopwatch import Stopwatch
 from dperm.experiments.quiet import measured_only
+from dperm_papers.pages.cells import Table, cell
+from dperm_papers.pages.runs import Stopwatch
 
 SETS, EPSILONS, DELTA, SPLITS = ("bank", "adult"), (0.1, 1.0), 1e-6, 5
 SHARE = 0.2

@@ -11,11 +11,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from benchmarks.timing import Result, Skipped
-from dperm.experiments.pages.cells import Table, cell
-from dperm.experiments.pages.files import Results
-from dperm.experiments.pages.runs import Run
-from dperm.experiments.pages.stopwatch import Stopwatch
 from dperm.experiments.store import machine, versions
+from dperm_papers.pages.cells import Table, cell
+from dperm_papers.pages.files import Results
+from dperm_papers.pages.runs import Run, Stopwatch
 
 HEADINGS = ("what", "threads", "ms", "against", "ms", "ratio", "at most", "")
 ALSO = ("torch", "triton", "opacus", "dask", "pyspark")

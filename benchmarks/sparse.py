@@ -9,7 +9,7 @@ from sklearn.linear_model._linear_loss import LinearModelLoss
 
 from benchmarks.timing import Result, interleaved
 from dperm.engine import SparseRows
-from dperm.engine.base import Engine
+from dperm.engine.base.engine import Engine
 from dperm.losses import Logistic
 from dperm.row_map import RowMap
 

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.fits import adult_like
 from benchmarks.timing import Result, interleaved
 from dperm.engine import Rows, open_rows
-from dperm.engine.walk import GradientWalk, Walk
+from dperm.engine.base.engine import CoordinatePass, WholeGradientPass
 from dperm.experiments.splits import training_mask
 from dperm.losses import Logistic
 from dperm.mechanisms import Job, resolve
@@ -50,15 +50,15 @@ def coordinate_steps() -> Result:
     engine = open_rows(X[:ROWS, :FEATURES], 2.0 * y[:ROWS] - 1, problem).open()
     start, change = np.zeros((engine.n_columns, 1)), np.full(1, 1e-3)
 
-    def steps(walk: Callable[[], Walk]) -> None:
-        course = walk()
+    def steps(begin: Callable[[], CoordinatePass]) -> None:
+        course = begin()
         for j in range(engine.n_columns):
             course.derivative(j)
             course.move(j, change)
 
     first, second, ratio = interleaved(
-        lambda: steps(lambda: engine.walk(Logistic(), start)),
-        lambda: steps(lambda: GradientWalk(engine, Logistic(), start)),
+        lambda: steps(lambda: engine.coordinate_pass(Logistic(), start)),
+        lambda: steps(lambda: WholeGradientPass(engine, Logistic(), start)),
         5,
     )
     return Result(f"{engine.n_columns} coordinate steps", 0, first, "a gradient each", second, ratio, 0.25)

@@ -19,10 +19,10 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from dperm.experiments.pages.cells import Number
-from dperm.experiments.pages.files import read
 from dperm.experiments.results import Study, curves
 from dperm.experiments.series import mean_and_error
+from dperm_papers.pages.cells import Number
+from dperm_papers.pages.files import read
 
 DATA = Path(__file__).resolve().parents[1] / "docs" / "data"
 STATIC = DATA.parent / "_static"

@@ -1,4 +1,4 @@
-"""Draw the import graph of the package and check what ``[tool.import-graph]`` in pyproject.toml asks of it.
+"""Draw the import graph of the packages and check what ``[tool.import-graph]`` in pyproject.toml asks of it.
 
 ``python tools/import_graph.py`` prints the layers and every violation, and ends with 1 if there is one.
 ``--dot FILE`` writes all modules for Graphviz, ``--svg FILE`` a drawing of the parts.
@@ -13,7 +13,7 @@ from statistics import median
 
 from house import drawing
 from house.checks import CHECKS, Rules, violations
-from house.modules import read_package, targets
+from house.modules import Module, read_packages, targets
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -21,6 +21,10 @@ ROOT = Path(__file__).resolve().parents[1]
 def read_rules(root: Path) -> Rules:
     settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     return Rules.from_table(settings["tool"]["import-graph"])
+
+
+def read_modules(root: Path, rules: Rules) -> dict[str, Module]:
+    return read_packages([root / folder for folder in rules.packages])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
 
     rules = read_rules(options.root)
-    modules = read_package(options.root / rules.package)
+    modules = read_modules(options.root, rules)
     if options.dot:
         options.dot.write_text(drawing.dot(modules), encoding="utf-8")
     if options.svg:
@@ -41,10 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     lengths = [module.lines for module in modules.values()]
     edges = sum(len(targets(module) & modules.keys()) for module in modules.values())
-    print(drawing.text(modules, rules))
-    print(
-        f"\n{len(modules)} modules, {edges} imports, {median(lengths):g} lines at the median, {max(lengths)} at most."
-    )
+    print(drawing.text(modules, rules), end="\n\n")
+    for folder in rules.packages:
+        own = [m.lines for name, m in modules.items() if name.partition(".")[0] == Path(folder).name]
+        print(f"{folder}: {len(own)} modules, {sum(own):,} lines.")
+    print(f"{edges} imports, {median(lengths):g} lines at the median, {max(lengths)} at most.")
     found = violations(modules, rules)
     for rule, lines in found.items():
         print(f"\n{rule}: {len(lines)} violated", *lines, sep="\n  ")

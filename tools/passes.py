@@ -19,7 +19,7 @@ import numpy as np
 
 from dperm import PrivateLogisticRegression
 from dperm.engine import Executor, LocalExecutor, Placed
-from dperm.engine.shards import ArrayShards
+from dperm.engine.shards.sources import ArrayShards
 from dperm.mechanisms import mechanism_names
 
 PAGE = Path(__file__).parent.parent / "docs" / "executors.md"

@@ -9,11 +9,11 @@ import shutil
 import sys
 from pathlib import Path
 
-from dperm.experiments.pages.files import Results
-from dperm.experiments.pages.reports import tables_of
-from dperm.experiments.pages.runs import Run
-from dperm.experiments.reproduce.expected import ITEMS, Fit
 from dperm.planning.expectation import constants, study_rows
+from dperm_papers.pages.files import Results
+from dperm_papers.pages.reports import tables_of
+from dperm_papers.pages.runs import Run
+from dperm_papers.reproduce.expected import ITEMS, Fit
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = "src/dperm/planning/data"

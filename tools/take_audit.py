@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from dperm import __version__
-from dperm.experiments.pages.cells import Table, cell
-from dperm.experiments.pages.files import Results
-from dperm.experiments.pages.runs import Run
+from dperm_papers.pages.cells import Table, cell
+from dperm_papers.pages.files import Results
+from dperm_papers.pages.runs import Run
 
 DATA = Path(__file__).resolve().parents[1] / "docs" / "data" / "audit.parquet"
 Found = Mapping[str, Any]

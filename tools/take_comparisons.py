@@ -8,7 +8,7 @@ several ``dperm compare --out FOLDER``, each table with its parts side by side i
 import sys
 from pathlib import Path
 
-from dperm.experiments.pages.comparisons import take_comparisons
+from dperm_papers.pages.comparisons import take_comparisons
 
 DATA = Path(__file__).resolve().parents[1] / "docs" / "data"
 

@@ -30,7 +30,7 @@ _HOME = {
     "balanced_weights": "dperm.estimators.weights",
     "check_pipeline": "dperm.estimators.pipeline_check",
     "confidence_intervals": "dperm.models.intervals",
-    "export_onnx": "dperm.models.onnx_export",
+    "export_onnx": "dperm.models.onnx",
     "evaluate": "dperm.evaluation",
     "load_model": "dperm.models",
     "mean_predictions": "dperm.evaluation.means",
@@ -39,7 +39,7 @@ _HOME = {
     "read_mean_predictions": "dperm.evaluation.means",
     "save_model": "dperm.models",
     "summary": "dperm.models.summary",
-    "verify": "dperm.verifying",
+    "verify": "dperm.verification",
 }
 
 

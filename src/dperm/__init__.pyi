@@ -51,10 +51,10 @@ from dperm.mechanisms.statistics.ssp import SSP as SSP
 from dperm.models import load_model as load_model
 from dperm.models import save_model as save_model
 from dperm.models.intervals import confidence_intervals as confidence_intervals
-from dperm.models.onnx_export import export_onnx as export_onnx
+from dperm.models.onnx import export_onnx as export_onnx
 from dperm.models.summary import summary as summary
 from dperm.privacy import Budget as Budget
 from dperm.row_map import RowMap as RowMap
-from dperm.verifying import verify as verify
+from dperm.verification import verify as verify
 
 __version__: str

@@ -86,15 +86,6 @@ class Arithmetic:
         return min(n_rows, n_rows / 64 + 1024) * UNIT_ROUNDOFF
 
 
-class OneByOne(Arithmetic):
-    """As plans allowed for it up to version 4 of the certificate: n rows added in a chain of n."""
-
-    ordinary_margin: ClassVar[float] = 1024.0
-
-    def sum_error(self, n_rows: float) -> float:
-        return 2 * n_rows * self.sum
-
-
 FLOAT32 = Arithmetic(name="float32", margin=2.0**-24, slope=1e-6, value=1e-6, sum=2.0**-24, block=256)
 FLOAT64 = Arithmetic(
     name="float64",
@@ -104,4 +95,3 @@ FLOAT64 = Arithmetic(
     sum=UNIT_ROUNDOFF,
     alike=FLOAT32,
 )
-FLOAT64_UNTIL_4 = OneByOne(name="float64", margin=UNIT_ROUNDOFF, slope=1e-14, value=1e-14, sum=UNIT_ROUNDOFF)

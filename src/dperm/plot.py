@@ -12,7 +12,7 @@ from dperm.experiments.figures import figure_of, save
 from dperm.experiments.html import write_html
 from dperm.experiments.metrics import METRICS
 from dperm.ledger import Ledger
-from dperm.ledger.figure import spending_figure
+from dperm.ledger.overview import spending_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

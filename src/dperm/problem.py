@@ -8,8 +8,8 @@ from dperm.arithmetic import FLOAT64, Arithmetic
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
 from dperm.neighbours import Neighbours
-from dperm.persons import PersonLoss, Persons
 from dperm.row_map import RowMap
+from dperm.unit import PERSON, PersonLoss, Persons, PrivacyUnit
 
 INTERCEPT_SCALE = 0.3  # the intercept column as a share of x_norm: it grows the row norm by 4.4 % only
 LARGEST = 1e60  # of a bound or regulariser, so that products of several stay within the floats
@@ -80,9 +80,23 @@ class Problem:
         return self.persons is not None and self.persons.rows_per_person > 1
 
     @property
+    def privacy_unit(self) -> PrivacyUnit:
+        """What the guarantee hides."""
+        most = self.n_rows if self.neighbours is Neighbours.ADD_REMOVE else None
+        if self.persons is None:
+            return PrivacyUnit(relation=self.neighbours, max_units=most)
+        return PrivacyUnit(
+            relation=self.neighbours,
+            unit=PERSON,
+            max_units=most,
+            max_rows=self.persons.rows_per_person,
+            combine=self.persons.loss,
+        )
+
+    @property
     def unit(self) -> str:
         """Whom the guarantee protects, in a word."""
-        return "row" if self.persons is None else "person"
+        return self.privacy_unit.unit
 
     @property
     def heaviest_row(self) -> float:

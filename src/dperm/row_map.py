@@ -161,8 +161,8 @@ class RowMap:
 
     @classmethod
     def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        """The map that was written down; ``linear`` and ``released`` are not told by files of older versions."""
-        return cls(**{field.name: stated[field.name] for field in fields(cls) if field.name in stated})
+        """The map that was written down."""
+        return cls(**{field.name: stated[field.name] for field in fields(cls)})
 
 
 def _kept(values: ArrayLike) -> Floats:

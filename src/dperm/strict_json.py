@@ -18,6 +18,16 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from dperm.errors import InvalidInput
 
+FORMATS = {
+    "dperm model": 1,
+    "dperm certificate": 1,
+    "dperm evaluation": 1,
+    "dperm mean predictions": 1,
+    "dperm ledger": 1,
+    "dperm shards": 1,
+}
+"""Every format of a file, and the version of it that this library writes and reads."""
+
 DEEPEST = 20
 LONGEST_NUMBER = 400  # digits of a whole number: more than the largest float has
 Result = TypeVar("Result")
@@ -64,6 +74,23 @@ def canonical(value: Any) -> bytes:
 
 def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def header(form: str) -> dict[str, Any]:
+    """The keys with which a file says what it is."""
+    return {"format": form, "version": FORMATS[form]}
+
+
+def check_format(document: object, form: str) -> dict[str, Any]:
+    """An object of this format, in the version that this library reads."""
+    if not isinstance(document, dict) or document.get("format") != form:
+        raise InvalidInput(f'a JSON object with "format": "{form}" was expected.')
+    if type(document.get("version")) is not int or document["version"] != FORMATS[form]:
+        raise InvalidInput(
+            f"this library reads version {FORMATS[form]} of the format; the file has another. Read it with the version "
+            "of dperm that wrote it, or write it anew."
+        )
+    return document
 
 
 def check_object(where: str, value: object, keys: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:

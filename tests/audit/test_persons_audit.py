@@ -19,7 +19,7 @@ from dperm.audit.replay import replay
 from dperm.audit.replay_cases import BUDGET
 from dperm.audit.worst_cases import audited_names
 from dperm.cli.app import run
-from dperm.engine.stored import Stored
+from dperm.engine.base.stored import Stored
 from dperm.errors import InvalidInput
 from dperm.estimators.persons import GroupedRows
 from dperm.estimators.persons_audit import examination
@@ -55,7 +55,7 @@ from dperm.mechanisms import DPGD, OutputGD, Plan, resolve
 from dperm.mechanisms.objective import profile
 from dperm.mechanisms.objective.coupled import CoupledProfile
 from dperm.neighbours import Neighbours
-from dperm.persons import PersonLoss
+from dperm.unit import PersonLoss
 
 REFUSING = {"amp", "objective-pure"}
 TAKING = [name for name in audited_names() if name not in REFUSING]

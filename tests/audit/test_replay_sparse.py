@@ -8,8 +8,8 @@ from dperm.arithmetic import FLOAT64
 from dperm.audit.neighbours import table_of
 from dperm.audit.replay import replay_all
 from dperm.audit.watched_rows import WatchedTable
-from dperm.engine.sparse import SparseEngine
-from dperm.engine.sparse_rows import SparseRows
+from dperm.engine.sparse.engine import SparseEngine
+from dperm.engine.sparse.rows import SparseRows
 from dperm.mechanisms.standardising import MEAN, MOMENTS
 
 
@@ -46,7 +46,7 @@ def test_neighbours_in_sparse_rows_are_as_close_as_declared(name, monkeypatch):
 
     monkeypatch.setattr(SparseEngine, "__init__", noted)
     # Rows of three columns with a centre would be held densely; here the sparse engine holds them all.
-    monkeypatch.setattr("dperm.engine.sparse.arithmetic_at", lambda *facts: FLOAT64)
+    monkeypatch.setattr("dperm.engine.sparse.engine.arithmetic_at", lambda *facts: FLOAT64)
     for module in ("replay", "coupling"):
         monkeypatch.setattr(f"dperm.audit.{module}.table_of", sparse_table_of)
     reports = list(replay_all([name], share=12))

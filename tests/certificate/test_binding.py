@@ -6,10 +6,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from certified_models import document_of
+from certified_models import document_of, sealed
 
-from dperm import Ledger, Output, PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
-from dperm.certificate import verify
+from dperm import Ledger, Output, PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV, verify
+from dperm.certificate.statement import model_digest
 from dperm.cli.app import run
 from dperm.datasets import Schema
 from dperm.errors import InvalidInput
@@ -214,12 +214,26 @@ def test_the_order_of_other_keys_is_free(saved, tmp_path):
     assert verify(shuffled).ok
 
 
-def test_a_file_of_the_last_version_is_refused_with_the_way_out(tmp_path):
+@pytest.mark.parametrize("version", [0, 2, 1.0, True, "1", None])
+@pytest.mark.parametrize("place", ["file", "certificate"])
+def test_a_file_of_another_version_is_refused_with_the_way_out(place, version, tmp_path):
     document = document_of("output")
-    document["version"] = 2
-    path = tmp_path / "old.json"
+    (document if place == "file" else document["certificate"])["version"] = version
+    path = tmp_path / "other.json"
     path.write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(InvalidInput, match="versions 3 to 6 of the format.*fit again"):
+    with pytest.raises(InvalidInput, match=r"reads version 1 of the format.*write it anew"):
+        load_model(path)
+    assert not verify(document).ok
+
+
+def test_a_file_whose_classes_are_not_sorted_is_refused(tmp_path):
+    document = document_of("output")
+    document["classes"] = document["classes"][::-1]
+    document["certificate"]["model"]["sha256"] = model_digest(document)
+    path = tmp_path / "unsorted.json"
+    path.write_text(json.dumps(sealed(document)), encoding="utf-8")
+    assert not verify(path).ok
+    with pytest.raises(InvalidInput, match="sorted"):
         load_model(path)
 
 

@@ -12,7 +12,7 @@ from certified_models import CASES, NO_GUARANTEE, document_of, sealed
 
 from dperm import DPGD, PrivateLogisticRegression
 from dperm.certificate import verify
-from dperm.certificate.facts import Facts, grid_exponent
+from dperm.certificate.constants import Facts, grid_exponent
 from dperm.certificate.statement import model_digest
 from dperm.certificate.verdict import FORMULA, REPLANNED, SECOND, STRUCTURE
 from dperm.models import read_document, save_model
@@ -218,7 +218,7 @@ def less_noise(parameters, certificate, problem):
 
 
 def more_rows(parameters, certificate, problem):
-    problem["n_rows"] *= 2
+    problem["n_units"] *= 2
     if parameters["max_rows"]:
         parameters["max_rows"] *= 2
 

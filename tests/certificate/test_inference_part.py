@@ -7,15 +7,15 @@ import pytest
 from certified_models import CASES, document_of, sealed
 
 from dperm.certificate import verify
-from dperm.certificate.facts import Facts, padded
+from dperm.certificate.constants import Facts, padded
 from dperm.certificate.routes.evidence import INFERRING, TOLD, Evidence
 from dperm.certificate.routes.inference import CONSTANT, LONGEST, RAMP, inference_mu
 from dperm.certificate.statement import model_digest
 from dperm.certificate.verdict import FORMULA, SECOND
 from dperm.errors import InvalidInput
-from dperm.mechanisms import inference, information, mechanism_names, resolve
-from dperm.models.building import build
-from dperm.models.form import checked
+from dperm.losses import squared
+from dperm.mechanisms import inference, mechanism_names, resolve
+from dperm.models.format import build, checked
 
 INTERVALS = [case for case in CASES if "intervals" in case]
 each_case = pytest.mark.parametrize("case", INTERVALS)
@@ -71,6 +71,7 @@ EDITS = {
     "release": lambda document: document["certificate"]["releases"].pop(),
     "numbers": lambda document: document.pop("inference"),
     "parameter": lambda document: document["parameters"].pop("inference"),
+    "another parameter": lambda document: document["parameters"].update(inference=False),
     "a number": lambda document: document["inference"].pop(),
     "share": lambda document: document["certificate"]["inference"].update(share=0.3),
     "weight": lambda document: document["certificate"]["inference"].update(weight=0.125),
@@ -139,11 +140,11 @@ def test_the_two_routes_are_about_the_same_mechanisms_and_constants():
     offering = {name for name in mechanism_names() if resolve(name).no_intervals is None}
     assert offering == {*INFERRING, "auto"}
     assert (inference.CURVATURE, inference.SQUARES) == TOLD
-    assert (inference.LONGEST, inference.CONSTANT, information.RAMP) == (LONGEST, CONSTANT, RAMP)
+    assert (inference.LONGEST, inference.CONSTANT, squared.RAMP) == (LONGEST, CONSTANT, RAMP)
 
 
 @each_case
-def test_the_second_route_finds_the_planned_parameter(case):
+def test_the_recomputation_finds_the_planned_parameter(case):
     statement = document_of(case)["certificate"]
     evidence = Evidence(statement, Facts.of(statement))
     assert inference_mu(evidence) == pytest.approx(statement["inference"]["mu"], rel=1e-9)
@@ -157,4 +158,4 @@ def test_a_file_without_it_has_no_word_of_it():
     document = document_of("objective, removable")
     assert "inference" not in document
     assert "inference" not in document["certificate"]
-    assert "inference" not in document["parameters"]
+    assert document["parameters"]["inference"] is False

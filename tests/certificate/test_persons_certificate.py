@@ -8,7 +8,7 @@ from certified_models import CASES, document_of, sealed
 
 from dperm import PrivateLogisticRegression
 from dperm.certificate import verify
-from dperm.certificate.facts import Facts
+from dperm.certificate.constants import Facts
 
 PERSONS = [case for case in CASES if "persons" in case]
 
@@ -48,7 +48,7 @@ def test_a_model_of_rows_cannot_be_passed_off_as_one_of_persons():
         lambda stated: stated["certificate"]["persons"].update(rows_per_person=2),
         lambda stated: stated["certificate"]["persons"].update(loss="median"),
         lambda stated: stated["certificate"]["persons"].update(more=1),
-        lambda stated: stated["certificate"]["problem"].update(n_rows=10_000),
+        lambda stated: stated["certificate"]["problem"].update(n_units=10_000),
         lambda stated: stated["parameters"].update(max_rows_per_person=7),
     ],
     ids=["no part", "unit", "bound", "loss", "key", "number", "parameter"],

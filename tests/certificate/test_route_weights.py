@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from certified_models import document_of
 
-from dperm.certificate.facts import Facts
+from dperm.certificate.constants import Facts
 from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.routes.weights import (
     check_not_too_near,

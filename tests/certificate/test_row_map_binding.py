@@ -10,7 +10,7 @@ from certified_models import document_of, sealed
 
 from dperm import RSGDAR, PrivateLogisticRegression, load_model, save_model
 from dperm.certificate import verify
-from dperm.certificate.released_map import check_row_map
+from dperm.certificate.released import check_row_map
 from dperm.certificate.statement import model_digest
 from dperm.errors import InvalidInput
 from dperm.row_map import RowMap

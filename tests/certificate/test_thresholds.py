@@ -13,7 +13,7 @@ from dperm.certificate import verify
 from dperm.certificate.document import check_citation
 from dperm.errors import InvalidInput
 from dperm.estimators.margin_bins import edges_of
-from dperm.ledger.chain import Anchor
+from dperm.ledger.history import Anchor
 from dperm.models import read_document
 from dperm.release import page, read_release, text
 
@@ -61,9 +61,9 @@ def test_the_forger_s_tool_leaves_an_honest_file_accepted(tuned):
         ({"delta": 0.0}, "delta"),
         ({"epsilon": 0.4}, "costs more|bins"),
         ({"epsilon": 0.6}, "noise_scale|bins"),
-        ({"n_rows": -3}, "n_rows"),
-        ({"n_rows": 0}, "n_rows"),
-        ({"n_rows": 10**17}, "n_rows"),
+        ({"n_units": -3}, "n_units"),
+        ({"n_units": 0}, "n_units"),
+        ({"n_units": 10**17}, "n_units"),
         ({"neighbours": "nobody"}, "those of the certificate"),
         ({"unit": "one person"}, "those of the certificate"),
         ({"unit": "nobody"}, "those of the certificate"),
@@ -114,7 +114,7 @@ def test_another_relation_is_rejected(tuned):
 
 def test_under_add_remove_the_number_of_rows_is_the_declared_one():
     model = model_of(neighbours="add-remove", max_rows=2500).tune_threshold(X[:900], Y[:900], epsilon=4.0)
-    assert model.threshold_.n_rows == 2500
+    assert model.threshold_.n_units == 2500
     few = model_of(neighbours="add-remove", max_rows=2500).tune_threshold(X[:20], Y[:20], epsilon=4.0)
     assert few.threshold_.bins == model.threshold_.bins  # a private count would give fewer
     assert model_of().tune_threshold(X[:20], Y[:20], epsilon=4.0).threshold_.bins < model.threshold_.bins
@@ -170,7 +170,7 @@ def test_parameters_set_after_the_fit_do_not_choose_the_relation(tmp_path):
     model.tune_threshold(X, Y, epsilon=1.0)
     assert model.threshold_.neighbours == "replace-one"
     assert model.threshold_.sensitivity == pytest.approx(np.sqrt(2))
-    assert model.threshold_.n_rows == len(X)
+    assert model.threshold_.n_units == len(X)
     model.save(tmp_path / "m.json")
     assert verify(read_document(tmp_path / "m.json")).ok
 

@@ -1,4 +1,4 @@
-"""Honest models of every mechanism are accepted, by a second route."""
+"""Honest models of every mechanism are accepted, by an independent recomputation."""
 
 import math
 
@@ -18,7 +18,7 @@ from dperm.privacy.fixed_size import fixed_size_epsilon
 from dperm.strict_json import digest
 
 
-def test_every_mechanism_with_a_guarantee_has_a_second_route():
+def test_every_mechanism_with_a_guarantee_has_a_recomputation():
     certified = {name for name in mechanism_names() if resolve(name).private} - {"auto", "objective-pure"}
     routed = {name for name in mechanism_names() if route_of(resolve(name)) is not None}
     assert certified <= routed
@@ -49,7 +49,7 @@ def test_an_untouched_model_verifies(case):
     "case", ["output", "rsgd-ar, standardised", "dp-gd", "ssp", "adassp", "dp-cd", "noisy-sgd, ball"]
 )
 def test_the_second_accountant_agrees_to_eight_digits(case):
-    """The library reports delta a relative 1e-9 too high, to be safe; the second route must see just that."""
+    """The library reports delta a relative 1e-9 too high, to be safe; the recomputation must see just that."""
     document = document_of(case)
     budget = document["certificate"]["budget"]
     reached = verify(document).price.delta(budget["epsilon"])
@@ -130,7 +130,7 @@ def test_the_certificate_comes_with_fit_and_is_about_its_numbers():
     }
 
 
-def test_a_mechanism_without_a_second_route_is_said_to_have_none(monkeypatch):
+def test_a_mechanism_without_a_recomputation_is_said_to_have_none(monkeypatch):
     monkeypatch.delitem(ROUTES, resolve("output").route)
     verdict = verify(document_of("output"))
     assert verdict.accepted

@@ -58,12 +58,12 @@ def test_fit_trains_by_person(dperm, how):
     assert f"Training on visits: {PERSONS} persons," in err
     assert str(N) not in err  # how many rows they have is private
     assert statement()["unit"] == "one person"
-    assert statement()["problem"]["n_rows"] == PERSONS
+    assert statement()["problem"]["n_units"] == PERSONS
 
 
 def test_without_a_person_rows_are_on_their_own(dperm):
     assert dperm(f"fit visits.csv --schema rows.toml {FIT}")[0] == 0
-    assert statement()["problem"]["n_rows"] == N
+    assert statement()["problem"]["n_units"] == N
     assert "persons" not in statement()
 
 
@@ -73,7 +73,7 @@ def test_settings_of_persons_and_their_capacity(dperm):
     assert code == 0
     assert "at most 400 persons" in err
     assert statement()["persons"] == {"loss": "sum", "rows_per_person": 3}
-    assert statement()["problem"]["n_rows"] == 400
+    assert statement()["problem"]["n_units"] == 400
     code, _, err = dperm(f"fit visits.csv --schema rows.toml --person-loss sum {FIT} --force")
     assert code == 2
     assert "name the column with their ids" in err
@@ -114,7 +114,7 @@ def test_a_folder_of_shards_is_by_person_too(dperm):
     code, _, err = dperm(f"fit visits.shards {FIT}")
     assert code == 0
     assert str(N) not in err
-    assert statement()["problem"]["n_rows"] == PERSONS
+    assert statement()["problem"]["n_units"] == PERSONS
     code, _, err = dperm(f"fit visits.shards --person patient {FIT} --force")
     assert code == 2
     assert "leave out --schema, --target, --spline and --person" in err

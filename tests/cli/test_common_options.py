@@ -48,7 +48,7 @@ def test_one_mechanism_by_default():
 
 
 @pytest.mark.together
-@pytest.mark.parametrize("name", [*READS_MODELS, *NAMES_MECHANISMS, "curvature"])
+@pytest.mark.parametrize("name", [*READS_MODELS, *NAMES_MECHANISMS])
 def test_whoever_resolves_a_name_can_import_first(name):
     assert options(name)["--import"].is_eager
 

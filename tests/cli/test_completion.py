@@ -11,7 +11,6 @@ from click.shell_completion import ShellComplete
 
 from dperm.cli.app import cli
 from dperm.datasets import dataset_names
-from dperm.experiments.reproduce import item_names
 from dperm.mechanisms import mechanism_names
 
 VARIABLE = "_DPERM_COMPLETE"
@@ -58,7 +57,7 @@ def test_a_mechanism_comes_with_its_title():
 
 
 def test_losses_and_relations():
-    for command in ("fit people.csv", "compare", "curvature cps"):
+    for command in ("fit people.csv", "compare"):
         assert names(f"{command} --loss")[:6] == [
             "auto",
             "logistic",
@@ -73,15 +72,11 @@ def test_losses_and_relations():
         assert names(f"{command} --neighbours", "a") == ["add-remove"]
 
 
-@pytest.mark.parametrize("line", ["fit", "compare", "curvature", "predict model.json"])
+@pytest.mark.parametrize("line", ["fit", "compare", "predict model.json"])
 def test_data_sets_and_files(line):
     assert names(line) == list(dataset_names())
     assert names(line, "ad") == ["adult"]
     assert offered(line, "peo") == {"peo": "file"}
-
-
-def test_what_can_be_reproduced():
-    assert names("reproduce") == list(item_names())
 
 
 @pytest.mark.together

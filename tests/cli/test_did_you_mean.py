@@ -47,8 +47,6 @@ def folder(tmp_path, monkeypatch):
         (["compare", "--mechanism", "dpgd"], 1, "dp-gd"),
         (["compare", "--oracle", "rsgd step_siz=1,2"], 1, "step_size"),
         (["account", "--n", "9", "--epsilon", "1", "--delta", "1e-6", "--loss", "square"], 2, "squared"),
-        (["curvature", "adut"], 1, "adult"),
-        (["reproduce", "frontiers"], 1, "frontier"),
         (["audit", "ouput"], 1, "output"),
         (["audit", "--self-test", "ouput"], 1, "output"),
         (["mechanisms", "bolton"], 1, "bolt-on"),

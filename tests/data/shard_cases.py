@@ -57,7 +57,7 @@ def run_until(source: Path, folder: Path, moment: str) -> None:
     code = f"""
         import os, signal
         from pathlib import Path
-        import dperm.data.private_files as files
+        import dperm.data.folder as files
         from dperm.data import write_shards
         from shard_cases import SCHEMA
 

@@ -214,7 +214,7 @@ def test_a_centre_too_far_away_is_stated_and_farther_ones_are_refused(tmp_path, 
         return MappedRows(X, y, row_map=row_map, n_rows=500).open(precise=True)
 
     assert opened(20.0).arithmetic(1).within(planned)  # few enough to be copied
-    monkeypatch.setattr("dperm.engine.lazy._COPIED_AT_MOST", 0)
+    monkeypatch.setattr("dperm.engine.dense.mapped_rows._COPIED_AT_MOST", 0)
     assert not opened(20.0).arithmetic(1).within(planned)
     opened(20.0).gradient_sum(Logistic(), np.ones((3, 1)))
     with pytest.raises(InvalidInput, match="centre"):

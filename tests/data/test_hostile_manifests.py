@@ -7,7 +7,7 @@ import pytest
 from shard_cases import SCHEMA, people
 
 from dperm.data import open_shards, write_shards
-from dperm.data.manifest import Manifest
+from dperm.data.folder import Manifest
 from dperm.errors import InvalidInput
 
 

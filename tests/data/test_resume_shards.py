@@ -8,7 +8,7 @@ from shard_cases import ROWS, SCHEMA, content, names, people, run_until, write_p
 
 import dperm.data.writing as writing
 from dperm.data import open_shards, write_shards
-from dperm.data.kinds import CodedKind
+from dperm.data.kinds import CategoricalKind
 from dperm.errors import InvalidInput
 
 MOMENTS = (
@@ -126,13 +126,13 @@ def test_a_disk_that_is_full_keeps_what_is_finished(parts, tmp_path, monkeypatch
 
 def test_peak_memory_is_a_shard_and_a_piece(parts, tmp_path, monkeypatch):
     """No piece is larger than the limit, and no more than one shard is held, however the rows come."""
-    longest, real = [], CodedKind.lines
+    longest, real = [], CategoricalKind.lines
 
     def watched(self, frame):
         longest.append(frame.num_rows)
         return real(self, frame)
 
-    monkeypatch.setattr(CodedKind, "lines", watched)
+    monkeypatch.setattr(CategoricalKind, "lines", watched)
     monkeypatch.setattr("dperm.data.feeds.ROWS_AT_ONCE", 512)
     convert(people(), tmp_path / "shards")
     assert max(longest) <= 512

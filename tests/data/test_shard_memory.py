@@ -7,7 +7,7 @@ import pytest
 
 from dperm.data import FolderShards, write_shards
 from dperm.engine import ShardedRows
-from dperm.engine._shard_cache import CACHE
+from dperm.engine.shards.tasks import CACHE
 from dperm.losses import Logistic
 from dperm.row_map import RowMap
 

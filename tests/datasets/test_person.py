@@ -178,7 +178,7 @@ def test_a_pipeline_takes_the_ids_for_its_last_step():
     pipe.fit(frame, y, privatelogisticregression__groups=frame["patient id"])
     statement = pipe[-1].privacy_.statement
     assert statement["unit"] == "one person"
-    assert statement["problem"]["n_rows"] == len(set(ids))
+    assert statement["problem"]["n_units"] == len(set(ids))
     assert pipe.predict(frame.drop(columns="patient id")).shape == (800,)
     with pytest.raises(InvalidInput, match="the schema of step publicencoder names a column with the ids"):
         pipe.fit(frame, y)

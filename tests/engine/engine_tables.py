@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dperm.engine import Table
-from dperm.engine.stored import Ranges
+from dperm.engine.base.stored import Ranges
 from dperm.losses import Loss
 from dperm.privacy.shards import LocalSample, SplitOrder, cut_sample
 from dperm.row_map import RowMap

@@ -5,7 +5,7 @@ from typing import Any
 import kind_mapped
 
 from dperm.engine import ShardedRows
-from dperm.engine.shards import ArrayShards
+from dperm.engine.shards.sources import ArrayShards
 from dperm.row_map import RowMap
 
 name = "mapped-shards"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dperm.engine import Executor, ShardedRows
-from dperm.engine.shards import ArrayShards, Placed
+from dperm.engine.shards.sources import ArrayShards, Placed
 
 name = "sharded"
 

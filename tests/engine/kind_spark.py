@@ -9,7 +9,7 @@ from pathlib import Path
 from kind_sharded import as_they_are, cut
 
 from dperm.engine import ShardedRows
-from dperm.engine.shards import ArrayShards, Placed
+from dperm.engine.shards.sources import ArrayShards, Placed
 
 name = "spark"
 slow = True

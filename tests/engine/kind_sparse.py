@@ -2,7 +2,7 @@
 
 from scipy.sparse import csr_array
 
-from dperm.engine.sparse_rows import SparseRows
+from dperm.engine.sparse.rows import SparseRows
 
 name = "sparse"
 native = csr_array

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from dperm.engine.torch_rows import TorchRows
+from dperm.engine.device.rows import TorchRows
 
 name = "torch"
 

@@ -16,7 +16,7 @@ import pandas as pd  # noqa: E402
 
 from dperm import PrivateLogisticRegression  # noqa: E402
 from dperm.engine import dask_shards, source_of  # noqa: E402
-from dperm.engine.dask_shards import DaskShards  # noqa: E402
+from dperm.engine.shards.dask import DaskShards  # noqa: E402
 from dperm.errors import InvalidInput  # noqa: E402
 
 SECRET = 0.123456789

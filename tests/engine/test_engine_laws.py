@@ -9,7 +9,7 @@ import pytest
 from engine_tables import FixedOrder, FixedSample, LogCosh, between, dense_table
 
 from dperm.arithmetic import FLOAT32, FLOAT64
-from dperm.engine.base import Engine
+from dperm.engine.base.engine import Engine
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 

@@ -8,13 +8,15 @@ import pytest
 
 USE = """
 import numpy as np
-from dperm.engine import Table, _kernels
+from dperm.engine import Table
+from dperm.engine.base import kernels as shared
+from dperm.engine.dense import kernels
 from dperm.losses import {loss}
 from dperm.row_map import RowMap
 
 rows = Table(np.eye(3), np.ones(3), row_map=RowMap(x_norm=2.0), n_rows=3).open()
 rows.value_and_gradient_sum({loss}(), np.zeros((3, {models})))
-stats = _kernels.{kernel}.stats, _kernels.bound_rows.stats
+stats = {kernel}.stats, kernels.bound_rows.stats
 print(*(sum(getattr(s, kind).values()) for s in stats for kind in ("cache_hits", "cache_misses")))
 """
 
@@ -25,7 +27,7 @@ from typing import ClassVar
 import numpy as np
 
 from dperm.losses import Linear
-from dperm.losses.kernel import Kernel
+from dperm.losses.base import Kernel
 
 
 def _slope(margin, y, one):
@@ -44,13 +46,14 @@ class Mine(Linear):
 
 USE_MINE = """
 import numpy as np
-from dperm.engine import Table, _kernels
+from dperm.engine import Table
+from dperm.engine.dense import kernels
 from dperm.row_map import RowMap
 from mine import Mine
 
 rows = Table(np.eye(3), np.ones(3), row_map=RowMap(x_norm=2.0), n_rows=3).open()
 found = rows.gradient_sum(Mine(), np.zeros((3, 1)))[0, 0]
-print(found, sum(_kernels.one_model.stats.cache_misses.values()))
+print(found, sum(kernels.one_model.stats.cache_misses.values()))
 """
 
 
@@ -63,7 +66,7 @@ def python(code, **environment):
 
 @pytest.mark.system_noise(failing=0)
 def test_the_second_process_compiles_nothing(tmp_path):
-    use = USE.format(loss="Logistic", models=2, kernel="slopes_of_models")
+    use = USE.format(loss="Logistic", models=2, kernel="shared.slopes_of_models")
     assert python(use, NUMBA_CACHE_DIR=str(tmp_path)) == ["0", "1", "0", "1"]
     assert python(use, NUMBA_CACHE_DIR=str(tmp_path)) == ["1", "0", "1", "0"]
 
@@ -72,7 +75,7 @@ def test_the_second_process_compiles_nothing(tmp_path):
 @pytest.mark.system_noise(failing=0)
 def test_each_loss_is_compiled_for_itself(tmp_path):
     for loss in ("Logistic", "HuberHinge"):
-        code = USE.format(loss=loss, models=1, kernel="one_model")
+        code = USE.format(loss=loss, models=1, kernel="kernels.one_model")
         assert python(code, NUMBA_CACHE_DIR=str(tmp_path))[:2] == ["0", "1"]
     assert python(code, NUMBA_CACHE_DIR=str(tmp_path))[:2] == ["1", "0"]
 
@@ -87,11 +90,11 @@ def test_a_changed_formula_is_compiled_anew_and_a_lost_one_harms_nobody(tmp_path
         (tmp_path / "mine.py").write_text(MINE.format(factor=f"{factor}.0"))
         assert python(USE_MINE, **setting) == [f"{factor}.0", str(compiled)]
     (tmp_path / "mine.py").unlink()
-    use = USE.format(loss="Logistic", models=1, kernel="one_model")
+    use = USE.format(loss="Logistic", models=1, kernel="kernels.one_model")
     assert python(use, **setting) == ["0", "1", "1", "0"]
 
 
 @pytest.mark.system_noise(failing=0)
 def test_importing_the_package_does_not_import_the_compiler():
-    code = "import sys, dperm.engine; print('numba' in sys.modules, 'dperm.engine.table' in sys.modules)"
+    code = "import sys, dperm.engine; print('numba' in sys.modules, 'dperm.engine.dense.rows' in sys.modules)"
     assert python(code) == ["False", "True"]

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from dperm.engine import Table
-from dperm.engine._formulas import formulas_of
-from dperm.engine._stages import compiled_kind, has_compiled_softmax
+from dperm.engine.base.blocked import compiled_kind, has_compiled_softmax
+from dperm.engine.base.formulas import formulas_of
 from dperm.errors import InvalidInput
 from dperm.losses import HuberHinge, Linear, Logistic, Softmax, Weighted, registered_losses
-from dperm.losses.fingerprint import fingerprint
-from dperm.losses.kernel import Kernel, exponential
+from dperm.losses.base import Kernel, exponential, fingerprint
 from dperm.losses.weighted import weighted_targets
 from dperm.row_map import RowMap
 

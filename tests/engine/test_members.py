@@ -1,15 +1,15 @@
-"""Samples, orders, batches and clips of persons (engine/members.py)."""
+"""Samples, orders, batches and clips of persons (engine/base/draws.py)."""
 
 import numpy as np
 import pytest
 
 from dperm.engine import engine_for, open_rows
-from dperm.engine.members import Members
+from dperm.engine.base.draws import Members
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import HuberHinge, Logistic, Softmax, Weighted
 from dperm.losses.weighted import weighted_targets
-from dperm.persons import Persons
 from dperm.problem import Problem
+from dperm.unit import Persons
 
 PERSON = np.array([0, 1, 0, 2, 2, 2, 3, 0])
 RNG = np.random.default_rng(1)
@@ -146,7 +146,7 @@ def test_what_does_not_fit_is_refused():
 
 
 def test_kinds_that_know_no_persons_say_so():
-    from dperm.engine.base import Rows
+    from dperm.engine.base.rows import Rows
 
     class Own(Rows):
         name = "own"

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from dperm.engine import ShardedRows, Table
-from dperm.engine.kept_shards import KeptShards
-from dperm.engine.members import KnownRows, Members
-from dperm.engine.shards import ArrayShards, Placed
+from dperm.engine.base.draws import KnownRows, Members
+from dperm.engine.shards.sources import ArrayShards, KeptShards, Placed
 from dperm.losses import Logistic, Weighted
 from dperm.losses.weighted import weighted_targets
 from dperm.row_map import RowMap

@@ -7,8 +7,10 @@ import pytest
 from engine_tables import dense_table
 
 from dperm.arithmetic import FLOAT32, FLOAT64
-from dperm.engine import _kernels, _kernels_softmax, _threads, blocked, dense
-from dperm.engine.dense import DenseEngine
+from dperm.engine.base import blocked, kernels, softmax_kernels, threads
+from dperm.engine.base.engine import Wanted
+from dperm.engine.dense import engine as dense
+from dperm.engine.dense.engine import DenseEngine
 from dperm.losses import Logistic, Softmax
 
 N, P, CHANGED = 20_000, 120, 7_777
@@ -64,7 +66,9 @@ def one_blocks(table, models, outputs, threads, clip):
         part = 0.0
         for place in range(first, last, BLOCK):
             end = min(place + BLOCK, last)
-            (_, blocks[place, end - place]) = engine._one_model(loss, W, place, end, clip, False, True)
+            (_, blocks[place, end - place]) = engine._one_model(
+                loss, W, place, end, Wanted(False, True, clip)
+            )
             part = part + blocks[place, end - place]
         total = total + part
     np.testing.assert_array_equal(total, engine.gradient_sum(loss, W, clip=clip))
@@ -139,11 +143,11 @@ def test_block_sums_in_another_order_between_runs_are_noticed(models, monkeypatc
     assert all(engine.gradient_sum(Logistic(), W).tobytes() == first for _ in range(5))
     assert len(engine._fused_parts(0, 3 * N)) > 2
     for module in (dense, blocked):
-        monkeypatch.setattr(module, "in_order", shuffled(_threads.in_order))
+        monkeypatch.setattr(module, "in_order", shuffled(threads.in_order))
     assert any(engine.gradient_sum(Logistic(), W).tobytes() != first for _ in range(5))
 
 
 def test_blocks_are_no_longer_than_stated():
-    assert min(FLOAT32.block, FLOAT64.block) >= _kernels.ADDED
-    assert _kernels.ADDED % _kernels.BLOCK == _kernels.ADDED % _kernels_softmax.BLOCK == 0
+    assert min(FLOAT32.block, FLOAT64.block) >= kernels.ADDED
+    assert kernels.ADDED % kernels.BLOCK == kernels.ADDED % softmax_kernels.BLOCK == 0
     assert FLOAT64.block >= blocked.MOST_ROWS

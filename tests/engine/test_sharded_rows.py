@@ -10,12 +10,12 @@ from kind_sharded import Elsewhere, as_they_are
 
 from dperm.arithmetic import FLOAT32, FLOAT64
 from dperm.engine import Executor, LocalExecutor, ShardedRows, Table, register_adapter, source_of
-from dperm.engine import _gathering as gathering
-from dperm.engine._shard_cache import CACHE, bytes_of
-from dperm.engine.dask_shards import DaskShards
-from dperm.engine.sharded import coarsest
-from dperm.engine.shards import ArrayShards, Placed, ShardSource
-from dperm.engine.spark_shards import SparkShards
+from dperm.engine.shards import tasks as gathering
+from dperm.engine.shards.dask import DaskShards
+from dperm.engine.shards.rows import coarsest
+from dperm.engine.shards.sources import ArrayShards, Placed, ShardSource
+from dperm.engine.shards.spark import SparkShards
+from dperm.engine.shards.tasks import CACHE, bytes_of
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import Logistic
 from dperm.privacy import Gate, SeededEntropy
@@ -73,7 +73,7 @@ def test_a_shard_counted_twice_would_show(monkeypatch):
         for _, answer in executor.run(task, shards):
             yield answer
 
-    monkeypatch.setattr("dperm.engine.sharded.gathered", trusting)
+    monkeypatch.setattr("dperm.engine.shards.rows.gathered", trusting)
     right = dense().open(precise=True).gradient_sum(Logistic(), W)
     assert (
         np.linalg.norm(sharded(LocalExecutor()).open(precise=True).gradient_sum(Logistic(), W) - right) < 1e-9

@@ -8,8 +8,8 @@ import pytest
 from engine_tables import between, dense_table
 
 from dperm.arithmetic import FLOAT64
-from dperm.engine._kernels_softmax import BLOCK, CHUNK, ROWS, TILE, WIDTH
-from dperm.engine._tiles import VECTOR_BYTES
+from dperm.engine.base.intrinsics import VECTOR_BYTES
+from dperm.engine.base.softmax_kernels import BLOCK, CHUNK, ROWS, TILE, WIDTH
 from dperm.errors import InvalidInput
 from dperm.losses import Softmax
 

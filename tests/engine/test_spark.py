@@ -19,7 +19,7 @@ from kind_spark import session  # noqa: E402
 
 from dperm import Ledger, PrivateLogisticRegression  # noqa: E402
 from dperm.engine import LocalExecutor, Placed, SparkExecutor, persons_in, source_of, spark_shards  # noqa: E402
-from dperm.engine.shards import ArrayShards  # noqa: E402
+from dperm.engine.shards.sources import ArrayShards  # noqa: E402
 from dperm.errors import InvalidInput  # noqa: E402
 from dperm.estimators.persons import GroupedRows  # noqa: E402
 from dperm.mechanisms import DPSGD  # noqa: E402

@@ -12,8 +12,8 @@ from scipy import sparse
 
 from dperm.arithmetic import FLOAT64
 from dperm.engine import Table, engine_for
-from dperm.engine.sparse import SparseEngine, arithmetic_at
-from dperm.engine.sparse_rows import SparseRows
+from dperm.engine.sparse.engine import SparseEngine, arithmetic_at
+from dperm.engine.sparse.rows import SparseRows
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
 from dperm.row_map import RowMap
@@ -35,7 +35,7 @@ MAPS = {
 @pytest.fixture(autouse=True)
 def always_sparse(monkeypatch):
     """Few columns with a far centre would otherwise be held densely."""
-    monkeypatch.setattr("dperm.engine.sparse_rows._DENSE_AT_MOST", 0)
+    monkeypatch.setattr("dperm.engine.sparse.rows._DENSE_AT_MOST", 0)
 
 
 each_map = pytest.mark.parametrize("row_map", MAPS.values(), ids=MAPS.keys())
@@ -217,7 +217,7 @@ def test_order_samples_and_batches(row_map):
 @each_map
 def test_an_epoch_is_the_same_however_it_steps(row_map, batch, monkeypatch):
     """Few rows to a step take the road on which a step moves only what it touches."""
-    monkeypatch.setattr("dperm.engine.sparse._ENTRIES", 6)
+    monkeypatch.setattr("dperm.engine.sparse.engine._ENTRIES", 6)
     rows = held(row_map, mask=np.random.default_rng(7).random((N, 1)) < 0.8)
     engine, oracle = rows.open(), rows.open(engine="reference")
     owned = int(engine._own_counts(1)[0])
@@ -249,8 +249,8 @@ def test_chunks_without_the_changed_row_are_the_same_bit_for_bit(row_map):
 
 @pytest.mark.parametrize("models", [1, 9])
 def test_results_do_not_depend_on_the_number_of_threads(models, monkeypatch):
-    monkeypatch.setattr("dperm.engine.sparse._WORK", 2**12)
-    monkeypatch.setattr("dperm.engine.sparse.SparseEngine._chunk", lambda self, power: 97)
+    monkeypatch.setattr("dperm.engine.sparse.engine._WORK", 2**12)
+    monkeypatch.setattr("dperm.engine.sparse.engine.SparseEngine._chunk", lambda self, power: 97)
     row_map = MAPS["centred"]
     W = weights(LOSSES[0], row_map, models)
     one, two = (held(row_map).open(threads=threads).gradient_sum(LOSSES[0], W) for threads in (1, 2))
@@ -270,7 +270,7 @@ def test_a_far_centre_is_not_stated_as_float64_and_few_columns_are_then_held_den
     assert not held(MAPS["far"]).open().arithmetic(1).within(FLOAT64)
     assert arithmetic_at(7.0, 1024, 10_000) == FLOAT64
     assert not arithmetic_at(7.0, 10, 10_000).within(FLOAT64)
-    monkeypatch.setattr("dperm.engine.sparse_rows._DENSE_AT_MOST", 2**20)
+    monkeypatch.setattr("dperm.engine.sparse.rows._DENSE_AT_MOST", 2**20)
     engine = held(MAPS["far"]).open(precise=True)
     assert engine.arithmetic(1) == FLOAT64
     W = weights(LOSSES[0], MAPS["far"], 1)

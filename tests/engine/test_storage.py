@@ -45,7 +45,7 @@ def test_precise_passes_over_float32_rows_are_float64(models: int) -> None:
 @pytest.mark.parametrize("facts", [{"x_norm": 1e40}, {"x_norm": 1e-40}, {"intercept": 1e-35}], ids=str)
 def test_bounds_beyond_float32_are_stored_as_float64(facts: dict, monkeypatch) -> None:
     """The bounds decide, not the rows."""
-    monkeypatch.setattr("dperm.engine.storage._SMALL", 0)
+    monkeypatch.setattr("dperm.engine.base.rows._SMALL", 0)
     for X in (np.zeros((5, 2)), np.full((5, 2), 1e300)):
         table = dense_table(X, np.ones(5), **({"x_norm": 1.0, "intercept": 0.3, "n_rows": 5} | facts))
         assert table.open(precise=True)._rows.X.dtype == np.float64
@@ -67,8 +67,8 @@ def test_large_tables_are_stored_as_float32_by_their_public_size() -> None:
 def test_what_is_stored_does_not_depend_on_threads_or_the_other_rows(
     row_map: RowMap, dtype: type, monkeypatch
 ) -> None:
-    monkeypatch.setattr("dperm.engine.table._STORED_AT_ONCE", 1000)
-    monkeypatch.setattr("dperm.engine.table._ROWS_AT_ONCE", 37)
+    monkeypatch.setattr("dperm.engine.dense.rows._STORED_AT_ONCE", 1000)
+    monkeypatch.setattr("dperm.engine.dense.rows._ROWS_AT_ONCE", 37)
     whole = seen(row_map, dtype)
     one, three = (whole.open(threads=threads)._rows for threads in (1, 3))
     np.testing.assert_array_equal(one.X, three.X)
@@ -118,7 +118,7 @@ def test_sums_of_squares_are_the_diagonal_of_the_moments(kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["row_sum", "square_sum"])
 def test_column_sums_do_not_depend_on_threads(name: str, monkeypatch) -> None:
-    monkeypatch.setattr("dperm.engine.dense._FUSED_WORK", 1000)
+    monkeypatch.setattr("dperm.engine.dense.engine._FUSED_WORK", 1000)
     one, three = (getattr(seen(MAP).open(threads=threads), name)() for threads in (1, 3))
     np.testing.assert_array_equal(one, three)
 

@@ -101,7 +101,7 @@ def test_the_intercept_column_never_exceeds_its_value(storage, value):
 
 
 def test_the_way_the_rows_are_laid_out_does_not_matter():
-    from dperm.engine._kernels import bound_rows
+    from dperm.engine.dense.kernels import bound_rows
 
     base = np.random.default_rng(3).integers(-3, 4, (5000, 7))
     expected = stored(base.astype(np.float64)).X

@@ -7,7 +7,7 @@ from dperm.losses import Logistic, example_losses
 
 torch = pytest.importorskip("torch", reason="rows on a device need torch")
 
-from dperm.engine._torch_formulas import OnHost, tensor_formulas  # noqa: E402
+from dperm.engine.device.engine import OnHost, tensor_formulas  # noqa: E402
 
 MARGINS = np.concatenate([[-1000.0, -40.0, 40.0, 1000.0], np.linspace(-8, 8, 1601)])
 

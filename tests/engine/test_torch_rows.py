@@ -20,10 +20,9 @@ from dperm.row_map import RowMap
 
 torch = pytest.importorskip("torch", reason="rows on a device need torch")
 
-from dperm.engine.tensors import as_tensor, is_tensor, on_host, plain_products  # noqa: E402
-from dperm.engine.torch_blocks import block_products  # noqa: E402
-from dperm.engine.torch_engine import TorchEngine  # noqa: E402
-from dperm.engine.torch_rows import TorchRows  # noqa: E402
+from dperm.engine.device.engine import TorchEngine, block_products  # noqa: E402
+from dperm.engine.device.rows import TorchRows  # noqa: E402
+from dperm.engine.device.tensors import as_tensor, is_tensor, on_host, plain_products  # noqa: E402
 
 DEVICE = os.environ.get("DPERM_TORCH_DEVICE", "cpu")
 N, FEATURES = 1700, 9
@@ -146,7 +145,7 @@ def test_one_row_changes_the_sum_of_one_block_alone(models, precise):
 
 
 def sums_of_blocks(engine, loss, W):
-    from dperm.engine.torch_stage import TorchStage
+    from dperm.engine.device.engine import TorchStage
 
     models = W.shape[1]
     stage = TorchStage(engine._rows, loss, np.zeros(models, int), np.full(models, N), None, engine._dtype)

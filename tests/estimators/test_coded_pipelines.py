@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 from dperm import PrivateLinearSVC, PrivateLogisticRegression, PrivateSearchCV, PublicEncoder
 from dperm.datasets import CodedTable, encode, load_adult
-from dperm.engine.coded_engine import CodedEngine
+from dperm.engine.categorical.engine import CategoricalEngine
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +46,8 @@ def test_other_containers_are_made_of_it(adult):
 @pytest.mark.parametrize("mechanism", ["auto", "rsgd-ar", "dp-gd"])
 def test_a_private_pipeline_trains_on_codes_to_the_same_model(adult, mechanism, monkeypatch):
     passes = []
-    sums = CodedEngine._range_sums
-    monkeypatch.setattr(CodedEngine, "_range_sums", lambda *given: passes.append(1) or sums(*given))
+    sums = CategoricalEngine._range_sums
+    monkeypatch.setattr(CategoricalEngine, "_range_sums", lambda *given: passes.append(1) or sums(*given))
     models = [
         make_pipeline(PublicEncoder(adult.schema, coded=coded), private(adult, mechanism=mechanism)).fit(
             adult.table, adult.y

@@ -7,7 +7,7 @@ import pytest
 
 from dperm import Ledger, PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
 from dperm.certificate import verify
-from dperm.engine.shards import ArrayShards, ShardSource
+from dperm.engine.shards.sources import ArrayShards, ShardSource
 from dperm.errors import InvalidInput
 
 N, SIZES = 3_000, [1_000, 0, 1_500, 500]
@@ -121,7 +121,7 @@ def test_nothing_is_read_before_the_charge(tmp_path):
 
 
 def test_sources_made_for_a_fit_are_closed():
-    from dperm.engine import adapters
+    from dperm.engine import registry as adapters
 
     X, y = binary()
     closed = []

@@ -202,7 +202,7 @@ def test_a_loaded_model_is_frozen_too(tmp_path):
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "m.json").read_bytes()
     loaded.tune_threshold(X, LABELS, epsilon=0.5)
     assert loaded.threshold_.neighbours == "add-remove"
-    assert loaded.threshold_.n_rows == 450
+    assert loaded.threshold_.n_units == 450
 
 
 def test_parameters_changed_in_place_change_nothing(tmp_path):

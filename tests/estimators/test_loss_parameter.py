@@ -12,12 +12,12 @@ from dperm import (
     load_model,
     verify,
 )
-from dperm.certificate.estimators import KINDS
+from dperm.certificate.structure import KINDS
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.linear_classifier import classifier_for
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
 from dperm.models import read_document
-from dperm.models.kinds import KINDS as SAVED
+from dperm.models.format import KINDS as SAVED
 
 X = np.random.default_rng(0).normal(size=(300, 3)) / 3
 TWO = (X[:, 0] > 0).astype(int)

@@ -14,7 +14,7 @@ from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression
 from dperm.data import write_shards
 from dperm.datasets import Schema, check_schema, person_ids
 from dperm.engine import persons_in
-from dperm.engine.shards import ArrayShards
+from dperm.engine.shards.sources import ArrayShards
 from dperm.errors import InvalidInput
 from dperm.estimators.persons import GroupedRows
 

@@ -17,7 +17,7 @@ from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.persons import GroupedRows
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.mechanisms.gradient.frank_wolfe import FrankWolfe
-from dperm.persons import FEWEST_KEPT, rows_kept
+from dperm.unit import FEWEST_KEPT, rows_kept
 
 pytestmark = pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning")
 
@@ -56,7 +56,7 @@ def test_every_mechanism_is_certified_for_persons_or_says_why_not(name, tmp_path
     model = model_of(name).fit(X, Y, groups=IDS)
     statement = model.privacy_.statement
     assert statement["unit"] == "one person"
-    assert statement["problem"]["n_rows"] == len(set(IDS))
+    assert statement["problem"]["n_units"] == len(set(IDS))
     assert statement["persons"] == {"loss": "mean", "rows_per_person": rows_kept(len(set(IDS)))}
     save_model(model, tmp_path / "m.json")
     verdict = verify(tmp_path / "m.json", unit="person")
@@ -202,7 +202,7 @@ def test_an_empty_table_fits_under_add_remove():
 @pytest.mark.parametrize("name", ["dp-sgd", "rsgd-ar", "noisy-sgd", "psgd", "auto"])
 def test_persons_below_the_capacity(name):
     model = model_of(name, neighbours="add-remove", max_rows=400).fit(X, Y, groups=IDS)
-    assert model.privacy_.statement["problem"]["n_rows"] == 400
+    assert model.privacy_.statement["problem"]["n_units"] == 400
     assert model.privacy_.guarantee is not None
 
 

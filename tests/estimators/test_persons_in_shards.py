@@ -13,8 +13,7 @@ from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression, Pu
 from dperm.data import FolderShards, open_shards, write_shards
 from dperm.datasets import Schema, encode_rows, person_ids
 from dperm.engine import persons_in
-from dperm.engine.kept_shards import KeptShards
-from dperm.engine.shards import ArrayShards
+from dperm.engine.shards.sources import ArrayShards, KeptShards
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.persons import GroupedRows, grouped_rows, of_persons
 from dperm.mechanisms import mechanism_names, resolve
@@ -70,7 +69,7 @@ def test_the_weights_are_those_of_one_array(mechanism, way):
         np.testing.assert_allclose(spread.coef_, model.coef_, rtol=1e-5, atol=1e-5)
         assert spread.privacy_.statement["persons"] == told["persons"]
         assert spread.privacy_.statement["unit"] == "one person"
-        assert spread.privacy_.statement["problem"]["n_rows"] == told["problem"]["n_rows"]
+        assert spread.privacy_.statement["problem"]["n_units"] == told["problem"]["n_units"]
 
 
 @pytest.mark.parametrize("way", ["mean", "bounded", "sum", "hidden"])

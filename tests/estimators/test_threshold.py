@@ -217,7 +217,7 @@ def test_rows_in_shards_are_counted_or_refused_before_anything_is_spent(rare, tm
     shards = dask.from_pandas(frame.assign(y=y), npartitions=3)
     settings = {"classes": ["no", "yes"], "mechanism": "output"}
     model = PrivateLogisticRegression(**settings).fit(frame, y).tune_threshold(shards, "y", epsilon=1.0)
-    assert model.threshold_.n_rows == 2000
+    assert model.threshold_.n_units == 2000
     ledger = Ledger.create(tmp_path / "b.db", epsilon=3.0, delta=1e-5, neighbours="add-remove", strict=True)
     model = PrivateLogisticRegression(**settings, neighbours="add-remove", max_rows=3000).fit(frame, y)
     with pytest.raises(Unsupported, match="the rounding of a row depends on its place"):
@@ -246,7 +246,7 @@ def test_evaluation_and_price_know_the_threshold(rare, model, tmp_path):
 def test_an_exported_model_predicts_the_same(rare, model, tmp_path, kind):
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     pytest.importorskip("onnx", reason="onnx is not installed")
-    from dperm.models.onnx_export import export_onnx
+    from dperm.models.onnx import export_onnx
 
     X, y = rare
     if kind == "tuned":

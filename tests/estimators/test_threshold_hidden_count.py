@@ -48,7 +48,7 @@ def tuned(model, table, n_rows, noises):
     found = model.threshold_
     assert noise.dimension == 2 * found.bins
     assert noise.scale == found.noise_scale
-    return found.bins, edges_of(model, found.bins).tolist(), noise, found.n_rows
+    return found.bins, edges_of(model, found.bins).tolist(), noise, found.n_units
 
 
 def test_nothing_that_is_public_follows_the_number_of_rows(table, noises):

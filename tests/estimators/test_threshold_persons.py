@@ -96,8 +96,8 @@ def test_file_and_report_say_persons_and_verify(tmp_path, hidden, kind):
     rows = sparse.csr_matrix(X) if kind == "sparse" else X
     model.tune_threshold(rows, Y, epsilon=0.5, groups=IDS)
     assert model.threshold_.unit == "one person"
-    assert model.threshold_.n_rows == (300 if hidden else len(set(IDS)))
-    assert f"on {model.threshold_.n_rows} persons; costs (0.5, 1e-06) beside the fit" in str(model.privacy_)
+    assert model.threshold_.n_units == (300 if hidden else len(set(IDS)))
+    assert f"on {model.threshold_.n_units} persons; costs (0.5, 1e-06) beside the fit" in str(model.privacy_)
     model.save(tmp_path / "m.json")
     verdict = dperm.verify(tmp_path / "m.json", unit="person", max_epsilon=3.5)
     assert verdict.ok, verdict

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 import dperm
 from dperm import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, balanced_weights
-from dperm.engine.shards import ArrayShards
+from dperm.engine.shards.sources import ArrayShards
 from dperm.errors import DpermError, InvalidInput, UnknownSetting, Unsupported
 from dperm.losses import Logistic, SoftClippedLogistic, Softmax, Weighted
 

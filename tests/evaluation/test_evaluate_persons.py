@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 
 from dperm import Budget, Ledger, PrivateLinearRegression, PrivateLogisticRegression, PublicEncoder, evaluate
 from dperm.audit.gates import SilentGate
-from dperm.engine.shards import ArrayShards
+from dperm.engine.shards.sources import ArrayShards
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.persons import GroupedRows
 from dperm.evaluation import call

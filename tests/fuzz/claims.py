@@ -31,7 +31,7 @@ import dperm
 from dperm import Budget, Ledger, PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
 from dperm.data import FolderShards, write_shards
 from dperm.errors import DpermError
-from dperm.ledger.chain import START, next_head
+from dperm.ledger.history import START, next_head
 from dperm.privacy.cost import Cost
 from dperm.strict_json import digest
 

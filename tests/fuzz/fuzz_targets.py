@@ -47,7 +47,7 @@ from dperm.datasets.codebook import codebook_schema, read_codebook
 from dperm.datasets.drafts import draft_schema
 from dperm.datasets.files import column_types
 from dperm.errors import DataUnavailable, DpermError
-from dperm.ledger.chain import next_head
+from dperm.ledger.history import next_head
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.models import read_document, read_model, save_model
 from dperm.privacy.cost import Cost
@@ -432,8 +432,7 @@ class LedgerFile(Target):
         charge = {**ledger.entries()[0].to_dict(), "event": "charge", "status": "open"}
         self.events = [
             charge,
-            {"event": "cap", "dataset": "default", "epsilon": 1.5, "delta": 1e-7},
-            {"event": "unit", "dataset": "default", "unit": "person"},
+            {"event": "cap", "dataset": "default", "epsilon": 1.5, "delta": 1e-7, "unit": "row"},
             {"event": "partitions", "dataset": "default", "names": ["a", "b"], "fixed_membership": True},
             {"event": "settle", "charge": 1, "status": "void"},
         ]
@@ -643,7 +642,6 @@ def _without_long_work() -> list[tuple[tuple[str, ...], Any]]:
     import dperm.cli.app
     import dperm.cli.compare
     import dperm.cli.data
-    import dperm.cli.reproduce
     import dperm.experiments.compare
 
     def stop(*args: Any, **settings: Any) -> Any:
@@ -654,8 +652,11 @@ def _without_long_work() -> list[tuple[tuple[str, ...], Any]]:
     dperm.experiments.compare.compare = stop
     dperm.audit.examination.audit_all = stop
     dperm.audit.self_test.self_test = stop
-    dperm.cli.reproduce._reproduce = dperm.cli.reproduce._write_docs = stop
-    sys.modules["dperm.cli.curvature"].load = stop
+    own = dperm.cli.app.cli
+    more = {name: own.get_command(None, name) for name in own.list_commands(None) if name not in own.commands}
+    if "dperm_papers" in sys.modules:
+        papers = sys.modules["dperm_papers.cli.reproduce"], sys.modules["dperm_papers.cli.curvature"]
+        papers[0]._reproduce = papers[0]._write_docs = papers[1].load = stop
 
     def walk(path: tuple[str, ...], command: Any) -> Any:
         for name, inner in getattr(command, "commands", {}).items():
@@ -663,7 +664,7 @@ def _without_long_work() -> list[tuple[tuple[str, ...], Any]]:
         if not hasattr(command, "commands"):
             yield path, command
 
-    return list(walk((), dperm.cli.app.cli))
+    return [*walk((), own), *(found for name, command in more.items() for found in walk((name,), command))]
 
 
 ESTIMATORS = (PrivateLogisticRegression, PrivateLinearSVC, PrivateLinearRegression)

@@ -227,6 +227,7 @@ CLAIMING = (
         "releases",
         "rows",
         "n_rows",
+        "n_units",
         "max_rows",
         "x_norm",
     ),

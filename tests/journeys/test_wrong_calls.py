@@ -128,7 +128,6 @@ CALLS = {
     "compare people.csv --schema people.toml --mechanism quick": "quick",
     "compare people.csv --schema people.toml --epsilon 0": "epsilon",
     "mechanisms no-such": "no-such",
-    "reproduce no-such": "no-such",
     "audit no-such": "no-such",
 }
 

@@ -17,11 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-import dperm.ledger.book as book
-import dperm.ledger.pages as pages
-import dperm.ledger.store as store
 from dperm import Ledger, PrivateLogisticRegression
 from dperm.errors import BudgetExceeded
+from dperm.ledger import history, store
 from dperm.privacy.cost import Cost, compose
 
 fork = multiprocessing.get_context("fork")
@@ -46,7 +44,7 @@ def slow_sum(costs):
 
 
 def spend_all(path, barrier, locked):
-    book.compose = slow_sum
+    history.compose = slow_sum
     if not locked:
         look_away()
     handle = Ledger(path)
@@ -59,7 +57,7 @@ def spend_all(path, barrier, locked):
 
 
 def look_away():
-    pages.transaction = without_the_lock
+    store.transaction = without_the_lock
     store.check_chain = lambda links: None
 
 

@@ -14,7 +14,12 @@ from dperm import Ledger, PrivateLogisticRegression, PrivateSearchCV
 from dperm.errors import BudgetExceeded, DpermError
 from dperm.models import load_model, save_model
 
-IMPORTED = ["dperm.models", "dperm.estimators.classifier", "dperm.estimators.search", "dperm.engine.dense"]
+IMPORTED = [
+    "dperm.models",
+    "dperm.estimators.classifier",
+    "dperm.estimators.search",
+    "dperm.engine.dense.engine",
+]
 
 rng = np.random.default_rng(1)
 X = rng.normal(size=(200, 3)) / 2

@@ -12,7 +12,7 @@ import pytest
 from dperm import Budget, Ledger, PrivateLogisticRegression
 from dperm.cli.app import run
 from dperm.errors import InvalidInput
-from dperm.ledger.chain import START, Anchor, next_head
+from dperm.ledger.history import START, Anchor, next_head
 from dperm.models import load_model, save_model
 from dperm.privacy import gaussian_mu
 from dperm.privacy.cost import Cost
@@ -108,7 +108,7 @@ def test_an_event_that_is_taken_out_is_found_on_opening(path, ledger, lost):
 IMPOSSIBLE = [
     {"event": "settle", "charge": 1, "status": "void"},  # it is spent
     {"event": "settle", "charge": 2, "status": "void"},  # there is none
-    {"event": "cap", "dataset": "default", "epsilon": 2.0, "delta": DELTA},
+    {"event": "cap", "dataset": "default", "epsilon": 2.0, "delta": DELTA, "unit": "row"},
     {"event": "partitions", "dataset": "default", "names": ["c"], "fixed_membership": True},  # cut already
     {"event": "partitions", "dataset": "nobody", "names": ["c"], "fixed_membership": True},
     {
@@ -131,7 +131,8 @@ IMPOSSIBLE = [
 def test_a_history_that_no_ledger_writes_is_refused_even_with_its_hashes(path, ledger, event):
     ledger.declare_partitions(["a"], fixed_membership=True)
     ledger.charge(gaussian(0.5))
-    rewrite(path, lambda events: [*events, event])
+    timed = {"time": "2026-01-01T00:00:00+00:00", **event} if isinstance(event, dict) else event
+    rewrite(path, lambda events: [*events, timed])
     with pytest.raises(InvalidInput, match="event 5 is none that a ledger writes"):
         Ledger(path)
 

@@ -8,7 +8,7 @@ import pytest
 
 from dperm import Ledger
 from dperm.errors import InvalidInput
-from dperm.ledger.chain import START, next_head
+from dperm.ledger.history import START, next_head
 from dperm.privacy.cost import Cost
 
 

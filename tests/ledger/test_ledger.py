@@ -13,7 +13,7 @@ import pytest
 
 from dperm import Budget, Ledger
 from dperm.errors import BudgetExceeded, DpermError, InvalidInput, NotCertified, Unsupported
-from dperm.ledger.silence import SILENT
+from dperm.ledger.ledger import REDACTED
 from dperm.privacy import gaussian_mu
 from dperm.privacy.cost import Cost, compose
 
@@ -271,7 +271,7 @@ def test_a_strict_ledger_keeps_the_charge_and_gives_one_message(path, read, trai
     with pytest.raises(InvalidInput) as caught:
         strict.pay(gaussian(0.5), read, train)
     error = caught.value
-    assert (type(error), str(error)) == (InvalidInput, SILENT)
+    assert (type(error), str(error)) == (InvalidInput, REDACTED)
     assert (error.__cause__, error.__context__) == (None, None)
     assert "row 7" not in "".join(traceback.format_exception(error))
     assert [entry.status for entry in strict.entries()] == ["spent"]

@@ -47,15 +47,18 @@ def test_searches_and_charges_by_hand_have_kinds_of_their_own(ledger):
         ("by hand", "", "other"),
     ],
 )
-def test_charges_of_an_older_dperm_get_their_kind_from_their_words(path, ledger, label, mechanism, kind):
+def test_a_charge_that_names_no_kind_gets_it_from_its_words(path, ledger, label, mechanism, kind):
     ledger.charge(gaussian(0.1), label=label, mechanism=mechanism)
-    rewrite(path, lambda events: [{key: value for key, value in e.items() if key != "kind"} for e in events])
-    assert Ledger(path).entries()[0].kind == kind
-    ledger = Ledger(path)
-    ledger.pay(
-        gaussian(0.1), list, list, label=label, mechanism=mechanism
-    )  # and so do new ones that say nothing
-    assert ledger.entries()[1].kind == kind
+    ledger.pay(gaussian(0.1), list, list, label=label, mechanism=mechanism)
+    assert [entry.kind for entry in Ledger(path).entries()] == [kind, kind]
+
+
+@pytest.mark.parametrize("key", ["kind", "unit"])
+def test_a_charge_without_its_kind_or_unit_is_damage(path, ledger, key):
+    ledger.charge(gaussian(0.1))
+    rewrite(path, lambda events: [*events[:-1], {k: v for k, v in events[-1].items() if k != key}])
+    with pytest.raises(InvalidInput, match="none that a ledger writes"):
+        Ledger(path)
 
 
 @pytest.mark.parametrize("kind", [3, None, ["fit"]])

@@ -18,7 +18,7 @@ from dperm import (
 )
 from dperm.cli.app import run
 from dperm.errors import InvalidInput
-from dperm.ledger.silence import SILENT
+from dperm.ledger.ledger import REDACTED
 from dperm.mechanisms import resolve
 
 rng = np.random.default_rng(2)
@@ -194,7 +194,7 @@ WRONG = [
 def test_rows_of_a_wrong_form_cost_nothing(ledger, kind, rows, labels):
     with pytest.raises(ValueError) as caught:
         kind(ledger).fit(rows, labels)
-    assert str(caught.value) != SILENT
+    assert str(caught.value) != REDACTED
     assert [entry.status for entry in ledger.entries()] == ["void"]
     assert ledger.spent() == 0.0
 
@@ -206,7 +206,12 @@ def test_a_strict_ledger_tells_nothing_about_rows(strict, kind, rows, labels):
     with pytest.raises(InvalidInput) as caught:
         kind(strict).fit(rows, labels)
     error = caught.value
-    assert (type(error), str(error), error.__cause__, error.__context__) == (InvalidInput, SILENT, None, None)
+    assert (type(error), str(error), error.__cause__, error.__context__) == (
+        InvalidInput,
+        REDACTED,
+        None,
+        None,
+    )
     assert [entry.status for entry in strict.entries()] == ["spent"]
     assert strict.spent() == pytest.approx(0.5, rel=1e-3)
 
@@ -218,7 +223,7 @@ def test_a_strict_ledger_hides_a_training_that_fails(strict, monkeypatch):
     monkeypatch.setattr(type(resolve("output")), "run", broken)
     with pytest.raises(InvalidInput) as caught:
         classifier(strict).fit(X, Y)
-    assert str(caught.value) == SILENT
+    assert str(caught.value) == REDACTED
     assert "odd" not in "".join(traceback.format_exception(caught.value))
     assert [entry.status for entry in strict.entries()] == ["spent"]
 
@@ -276,7 +281,7 @@ BAD_ROWS = [
 @pytest.mark.usefixtures("folder")
 def test_the_command_voids_a_charge_for_rows_of_a_wrong_form(ledger, capsys, text):
     assert fit(write("bad.csv", text)) == 1
-    assert SILENT not in capsys.readouterr().err
+    assert REDACTED not in capsys.readouterr().err
     assert [entry.status for entry in ledger.entries()] == ["void"]
 
 
@@ -288,7 +293,7 @@ def test_the_command_says_one_thing_to_operators_who_are_not_trusted(path, capsy
         said.add(capsys.readouterr().err)
         path.unlink()
         Ledger.create(path, epsilon=1.0, delta=1e-6, strict=True)
-    assert said == {f"Training on bad: 2 rows, 1 features.\ndperm: {SILENT}\n"}
+    assert said == {f"Training on bad: 2 rows, 1 features.\ndperm: {REDACTED}\n"}
 
 
 @pytest.mark.usefixtures("folder")

@@ -10,7 +10,11 @@ from dperm import Budget, Ledger, PrivateLogisticRegression, PrivateSearchCV
 from dperm.cli.app import run
 from dperm.errors import InvalidInput, Unsupported
 from dperm.evaluation import evaluate
-from dperm.ledger.figure import spending_figure
+from dperm.ledger.overview import spending_figure
+from dperm.losses import Logistic
+from dperm.neighbours import Neighbours
+from dperm.problem import Problem
+from dperm.unit import PersonLoss, Persons, PrivacyUnit
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(90, 2)) / 2
@@ -115,22 +119,39 @@ def test_parts_of_a_ledger_for_persons_share_nobody(of_persons):
     assert of_persons.spent() == pytest.approx(0.3, abs=1e-6)
 
 
+@pytest.mark.parametrize("relation", Neighbours)
+def test_a_guarantee_for_persons_is_one_for_rows_where_one_is_replaced(relation):
+    row, person = (PrivacyUnit(relation=relation, unit=unit) for unit in ("row", "person"))
+    assert (row.protects("row"), row.protects("person")) == (True, False)
+    assert (person.protects("row"), person.protects("person")) == (relation is Neighbours.REPLACE_ONE, True)
+    assert PrivacyUnit.in_words(person.words, relation.value) == person
+    with pytest.raises(InvalidInput, match="one row or one person"):
+        PrivacyUnit.in_words("two rows", relation.value)
+
+
+def test_a_problem_knows_its_unit():
+    facts = {"loss": Logistic(), "l2": 0.1, "x_norm": 1.0, "n_rows": 50, "n_features": 2}
+    assert Problem(**facts).privacy_unit == PrivacyUnit()
+    removable = Problem(**facts, neighbours=Neighbours.ADD_REMOVE, persons=Persons(rows_per_person=3))
+    assert removable.privacy_unit == PrivacyUnit(
+        relation=Neighbours.ADD_REMOVE, unit="person", max_units=50, max_rows=3, combine=PersonLoss.MEAN
+    )
+    assert removable.unit == "person"
+
+
 # The file.
 
 
-def test_a_ledger_for_rows_is_stored_as_it_always_was(ledger):
+def test_caps_and_charges_name_their_unit(ledger):
     PrivateLogisticRegression(**MODEL, ledger=ledger).fit(X, Y)
     events = [json.loads(event) for event, _ in links(ledger.path)]
-    assert [event["event"] for event in events] == ["create", "cap", "charge", "settle"]
-    assert not any("unit" in event for event in events)
+    assert [(event["event"], event.get("unit")) for event in events] == [
+        ("create", None),
+        ("cap", "row"),
+        ("charge", "row"),
+        ("settle", None),
+    ]
     assert [entry.unit for entry in Ledger(ledger.path).entries()] == ["row"]
-
-
-def test_a_unit_is_an_event_that_a_version_without_units_refuses(of_persons):
-    """Such a version takes no event whose name it does not know, so it never counts rows there."""
-    events = [json.loads(event) for event, _ in links(of_persons.path)]
-    assert [event["event"] for event in events] == ["create", "cap", "unit"]
-    assert events[-1] | {"time": ""} == {"event": "unit", "time": "", "dataset": "default", "unit": "person"}
 
 
 def _charge_for(unit):
@@ -143,10 +164,10 @@ def _charge_for(unit):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda events: [*events, events[2]],  # twice, and after a charge
-        lambda events: [*events[:2], events[3], events[2]],
-        lambda events: [*events[:2], events[2] | {"unit": "household"}, *events[3:]],
-        lambda events: [*events[:2], events[2] | {"dataset": "unknown"}, *events[3:]],
+        lambda events: [*events[:2], events[1] | {"unit": "row"}, *events[2:]],
+        lambda events: [*events, events[1] | {"unit": "row"}],
+        lambda events: [events[0], events[1] | {"unit": "household"}, *events[2:]],
+        lambda events: [events[0], {k: v for k, v in events[1].items() if k != "unit"}, *events[2:]],
         _charge_for("row"),
         _charge_for("household"),
         _charge_for(["person"]),
@@ -160,9 +181,9 @@ def test_histories_that_no_ledger_writes_are_refused(of_persons, change):
         Ledger(of_persons.path)
 
 
-def test_a_unit_that_is_taken_out_of_the_history_is_found(of_persons):
+def test_a_unit_that_is_changed_in_the_history_is_found(of_persons):
     head = of_persons.head
-    rewrite(of_persons.path, lambda events: events[:2])
+    rewrite(of_persons.path, lambda events: [events[0], events[1] | {"unit": "row"}])
     with pytest.raises(InvalidInput, match="is not in its history"):
         Ledger(of_persons.path, expect=head)
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from dperm.losses import Loss
-from dperm.losses.kernel import Kernel, exponential
+from dperm.losses.base import Kernel, exponential
 
 
 def _slope(margin, y, one, temperature):

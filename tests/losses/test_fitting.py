@@ -4,7 +4,7 @@ import pytest
 
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import loss_choices, resolve_loss
-from dperm.losses.fitting import AUTO_LOSS, class_counts, fitting_loss, fitting_losses, form_of
+from dperm.losses.registry import AUTO_LOSS, class_counts, fitting_loss, fitting_losses, form_of
 
 
 def test_auto_goes_with_the_target():

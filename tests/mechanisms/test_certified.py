@@ -9,7 +9,7 @@ from every_private import BUDGET, NOT_STANDARDISED, each_case, planned, rows_for
 
 from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
 from dperm.engine import Engine, ReferenceEngine, Rows, Table, open_rows
-from dperm.engine.stored import StoredDense
+from dperm.engine.base.stored import StoredDense
 from dperm.errors import DpermError
 from dperm.losses import Logistic
 from dperm.mechanisms import AMP, Job, Majority, NoisySGD, NoPrivacy, OutputGD, Plan, resolve

@@ -22,7 +22,7 @@ from dperm.engine import open_rows
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic, Softmax
 from dperm.mechanisms.base import Job
-from dperm.mechanisms.gradient.dp_sgd import DPSGD
+from dperm.mechanisms.gradient.dp_sgd import DPSGD, ORDERS
 from dperm.mechanisms.gradient.psgd import PSGD
 from dperm.neighbours import Neighbours
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
@@ -193,6 +193,22 @@ def test_bad_settings_are_refused(bad):
 
 
 # Errors of the papers
+
+
+@pytest.mark.parametrize("rate", [1e-4, 0.1, 0.9, 1.0])
+@pytest.mark.parametrize("noise", [0.3, 1.0, 30.0])
+def test_the_papers_price_is_that_of_dp_accounting(rate, noise):
+    from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent
+    from dp_accounting.rdp import RdpAccountant, rdp_privacy_accountant
+
+    assert list(ORDERS) == rdp_privacy_accountant.DEFAULT_RDP_ORDERS
+    for steps, delta in ((1, 1e-5), (500, 1e-8)):
+        accountant = RdpAccountant(neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
+        accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), steps)
+        ours = DPSGD(rate=rate).paper_epsilon(noise, steps, delta)
+        assert ours == pytest.approx(accountant.get_epsilon(delta), rel=1e-9)
+        wrong = DPSGD(rate=0.99 * rate).paper_epsilon(noise, steps, delta)
+        assert wrong != pytest.approx(accountant.get_epsilon(delta), rel=1e-9) or wrong == 0
 
 
 def test_the_papers_price_is_for_add_remove_and_marked_when_a_row_is_replaced():

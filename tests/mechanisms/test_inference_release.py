@@ -13,6 +13,7 @@ from dperm.codes import CodedTable, CodeLayout, Levels, Number
 from dperm.engine import open_rows
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, SoftClippedSquared, Softmax, Weighted
+from dperm.losses.squared import RAMP
 from dperm.mechanisms import DPGD, RSGDAR, SSP, AdaSSP, Auto, Job, Objective, mechanism_names, resolve
 from dperm.mechanisms.inference import (
     CURVATURE,
@@ -29,7 +30,7 @@ from dperm.mechanisms.inference import (
     stretched,
     stretched_norm,
 )
-from dperm.mechanisms.information import RAMP, Information, curvature_change
+from dperm.mechanisms.information import Information
 from dperm.mechanisms.triangle import pack, triangle_size, unpack
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
@@ -153,7 +154,7 @@ def test_random_neighbours_stay_within_the_declared_distance(loss, relation):
 @each_loss
 def test_the_curvature_that_is_summed_is_as_steep_as_is_said(loss):
     """And no larger than that of the loss; the ramp replaces a jump, which is steeper than any bound."""
-    told, bound = Information(loss), curvature_change(loss)
+    told, bound = Information(loss), loss.curvature_lipschitz
     margin = np.linspace(-8, 8, 400_001)
     y = np.ones_like(margin)
     found = told.curvature(margin, y)

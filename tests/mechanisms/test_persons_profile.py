@@ -31,9 +31,9 @@ from dperm.mechanisms import resolve
 from dperm.mechanisms.objective.persons import PersonsProfile, log_mean_excess
 from dperm.mechanisms.objective.profile import calibrate_objective, objective_profile
 from dperm.neighbours import Neighbours
-from dperm.persons import PersonLoss, Persons
 from dperm.privacy import Budget
 from dperm.problem import Problem
+from dperm.unit import PersonLoss, Persons
 
 SMOOTH = [Logistic(), SoftClippedLogistic(0.5, 0.7), SoftClippedSquared(1.0, 0.5)]
 MANY = Persons(rows_per_person=50)

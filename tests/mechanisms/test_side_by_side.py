@@ -87,8 +87,8 @@ class Watched(Table):
 
     seen: ClassVar[list[bool]] = []
 
-    def mapped_each(self, maps):  # type: ignore[no-untyped-def]
-        found = super().mapped_each(maps)
+    def mapped_per_model(self, maps):  # type: ignore[no-untyped-def]
+        found = super().mapped_per_model(maps)
         self.seen.append(found is not None)
         return found
 
@@ -105,7 +105,7 @@ def test_standardised_jobs_side_by_side(name: str, relation: Neighbours) -> None
 
 
 class NoCommonPasses(Table):
-    def mapped_each(self, maps):  # type: ignore[no-untyped-def]
+    def mapped_per_model(self, maps):  # type: ignore[no-untyped-def]
         return None
 
 

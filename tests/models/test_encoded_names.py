@@ -1,4 +1,4 @@
-"""Models fitted on encoded tables know their columns by name: in the file, in predictions and in older files."""
+"""Models fitted on encoded tables know their columns by name: in the file and in predictions."""
 
 import json
 

@@ -12,11 +12,9 @@ from dperm.losses import ClippedSquared, Logistic, SoftClippedSquared
 from dperm.mechanisms import DPGD, AdaSSP, Objective
 from dperm.mechanisms.inference import Curvature
 from dperm.mechanisms.information import Information
-from dperm.models.intervals.bending import MOST_BENDING, CurvedRows
-from dperm.models.intervals.descent import step_effects
-from dperm.models.intervals.ends import ends
-from dperm.models.intervals.equations import _cheapest, equation_of
-from dperm.models.intervals.first_order import Equation
+from dperm.models.intervals.curvature_correction import MOST_BENDING, CurvedRows
+from dperm.models.intervals.equations import _cheapest, equation_of, step_effects
+from dperm.models.intervals.first_order import Equation, ends
 from dperm.problem import Problem
 
 HESSIAN = np.array([[60.0, 8.0, 3.0], [8.0, 30.0, -4.0], [3.0, -4.0, 20.0]])

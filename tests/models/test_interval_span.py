@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from dperm import PublicEncoder
-from dperm.models.intervals.span import spanned
+from dperm.models.synthetic_rows import spanned
 
 TARGET = {"name": "late", "classes": ["no", "yes"]}
 FEATURES = {

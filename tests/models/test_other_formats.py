@@ -13,7 +13,7 @@ KNOWN = {
     "dperm.row_map.RowMap",
     "dperm.mechanisms.gradient.dp_gd.DPGD",
     "dperm.ledger.ledger.Ledger",
-    "dperm.ledger.chain.Anchor",
+    "dperm.ledger.history.Anchor",
     "pathlib.PosixPath",
 }
 

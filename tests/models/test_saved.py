@@ -161,7 +161,7 @@ def test_feature_names_and_schema_travel(rows, tmp_path):
     assert copy.feature_names_in_.tolist() == list(frame.columns)
     assert copy.predict(frame).tolist() == model.predict(frame).tolist()
     document = json.loads((tmp_path / "m.json").read_text())
-    assert (document["format"], document["version"], document["library"]) == ("dperm model", 6, __version__)
+    assert (document["format"], document["version"], document["library"]) == ("dperm model", 1, __version__)
 
 
 def test_a_schema_of_another_width_is_refused(rows, tmp_path):
@@ -238,13 +238,11 @@ def changed(document, place, value):
 
 HOSTILE = [
     ("format", "pickle"),
-    ("version", 1),
+    ("version", 0),
     ("version", 2),
-    ("version", 3),
-    ("version", 4),
-    ("version", 7),
+    ("version", 1.0),
     ("version", True),
-    ("version", "5"),
+    ("version", "1"),
     ("estimator", "os.system"),
     ("estimator", ["PrivateLinearSVC"]),
     ("estimator", KeyError),
@@ -303,7 +301,7 @@ HOSTILE = [
     ("certificate/assumptions", [1]),
     ("certificate/mechanism/used", {"epochs": [1]}),
     ("certificate/mechanism/asked", {"name": "rsgd"}),
-    ("certificate/problem/n_rows", 1e6),
+    ("certificate/problem/n_units", 1e6),
     ("certificate/releases", [{}]),
     ("certificate/releases", {}),
     ("certificate/targets", {"kind": "classes"}),

@@ -4,7 +4,7 @@ import doctest
 import re
 from pathlib import Path
 
-from dperm.models.form import KEYS
+from dperm.models.format import KEYS
 
 PAGE = Path(__file__).parents[2] / "docs" / "saved-models.md"
 

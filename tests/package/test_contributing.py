@@ -128,7 +128,7 @@ def test_mechanisms_lists_loss_mechanism_and_engine(dperm):
     shown = dperm("mechanisms")
     assert "mean-direction" in shown
     assert "smooth-hinge" in shown
-    assert "Engines: dense, coded" in shown
+    assert "Engines: dense, categorical" in shown
     assert ", plain" in shown
     assert "length" in dperm("one mechanism")
 

@@ -12,7 +12,7 @@ SOURCE = Path(dperm.__file__).parent
 # Handlers in these parts see settings, public files or ledgers, never a row.
 NO_ROWS = {
     "neighbours.py",
-    "persons.py",
+    "unit.py",
     "certificate/document.py",
     "strict_json.py",  # of files that hold no rows
     "cli/entrants.py",
@@ -21,8 +21,6 @@ NO_ROWS = {
     "datasets/schema.py",
     "datasets/toml.py",
     "evaluation/files.py",  # of figures
-    "experiments/pages/markers.py",  # pages of documentation
-    "experiments/pages/writing.py",
     "models/files.py",
     "release/release.py",  # files of a release
 }

@@ -7,15 +7,14 @@ import pytest
 
 from house.checks import CHECKS, violations
 from house.drawing import direct_edges, dot, svg
-from house.modules import read_package
-from import_graph import ROOT, main, read_rules
+from import_graph import ROOT, main, read_modules, read_rules
 
 RULES = read_rules(ROOT)
 
 SETTINGS = """
 [tool.import-graph]
-package = "tiny"
-layers = [["low", "beside"], ["high"]]
+packages = ["tiny", "more/tiny_more"]
+layers = [["low", "beside"], ["high"], ["tiny_more"]]
 longest_module = 9
 copied_nodes = 20
 own_formulas = ["tiny.high.routes"]
@@ -29,6 +28,8 @@ KEPT = {
     "high/_inside.py": "_helper = 1\n",
     "high/user.py": "from tiny.high._inside import _helper\n" + LOGIC.format(name="f", x="x", y="y"),
     "high/routes.py": LOGIC.format(name="g", x="a", y="b"),
+    "../more/tiny_more/__init__.py": "from tiny.high import user\n",
+    "../more/tiny_more/high.py": "",
 }
 
 
@@ -49,12 +50,12 @@ def tiny(tmp_path):
 
 @pytest.fixture(scope="module")
 def modules():
-    return read_package(ROOT / RULES.package)
+    return read_modules(ROOT, RULES)
 
 
 def broken(root):
     rules = read_rules(root)
-    return violations(read_package(root / rules.package), rules)
+    return violations(read_modules(root, rules), rules)
 
 
 @pytest.mark.parametrize("rule", CHECKS)
@@ -78,6 +79,7 @@ def test_the_small_package_keeps_all_rules(tiny):
         ("every part has a layer", {"new.py": ""}, "new stands in no layer"),
         ("imports point down", {"low.py": "import tiny.high.routes\n"}, "tiny.low:1 imports tiny.high.routes"),
         ("imports point down", {"low.py": "from tiny import beside\n"}, "tiny.low:1 imports tiny.beside"),
+        ("imports point down", {"high/user.py": "import tiny_more.high\n"}, "user:1 imports tiny_more.high"),
         ("imports point down", {"low.py": "def f():\n    import tiny.high.routes\n"}, "tiny.low:2 imports tiny.high"),
         (
             "no cycles",
@@ -92,11 +94,21 @@ def test_the_small_package_keeps_all_rules(tiny):
             {"low/__init__.py": "", "low/_in.py": "A = 1\n", "high/user.py": "from tiny.low._in import A\n"},
             "tiny.high.user:1 takes A from tiny.low._in",
         ),
+        (
+            "no private names from another package",
+            {"../more/tiny_more/user.py": "from tiny.low import _hidden\n"},
+            "tiny_more.user:1 takes _hidden from tiny.low",
+        ),
         ("short modules", {"low.py": "\n" * 10}, "tiny.low has 10 lines, more than 9"),
         (
             "no logic twice",
             {"low.py": LOGIC.format(name="h", x="u", y="w")},
             "tiny.high.user.f (line 2), tiny.low.h (line 1)",
+        ),
+        (
+            "no logic twice",
+            {"../more/tiny_more/user.py": LOGIC.format(name="h", x="u", y="w")},
+            "tiny.high.user.f (line 2), tiny_more.user.h (line 1)",
         ),
         (
             "no logic twice",

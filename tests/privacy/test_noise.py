@@ -9,7 +9,15 @@ from mpmath import exp, log1p, mpf, sqrt
 from scipy.stats import chi2, kstest, norm
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.privacy import GaussianNoise, SeededEntropy, SystemEntropy, add_noise, grid_exponent, padded
+from dperm.privacy import (
+    GaussianNoise,
+    SeededEntropy,
+    SystemEntropy,
+    add_noise,
+    grid_exponent,
+    opendp_noise,
+    padded,
+)
 from dperm.privacy.noise import LARGEST_MU, ROUNDING_ALLOWANCE
 from dperm.privacy.opendp_noise import opendp_measurement
 from dperm.privacy.profile import RELATIVE_MARGIN
@@ -263,6 +271,15 @@ def test_opendp_prices_the_release_as_we_do(sensitivity, scale, dimension):
     ours = (noise.padded(sensitivity) / scale) ** 2 / 2
     assert (sensitivity / scale) ** 2 / 2 * (1 - 1e-12) <= rho <= ours
     assert rho == pytest.approx(ours, rel=1e-6)
+
+
+@pytest.mark.system_noise(failing=0)
+def test_without_opendp_its_sampler_is_refused_in_words(monkeypatch):
+    monkeypatch.setenv("DPERM_SAMPLER", "opendp")
+    monkeypatch.setattr(opendp_noise, "find_spec", lambda name: None)
+    opendp_measurement.cache_clear()
+    with pytest.raises(InvalidInput, match=r"pip install 'dperm\[opendp\]'"):
+        add_noise(np.zeros(1), GaussianNoise(1.0, 1.0, 1), SystemEntropy())
 
 
 @pytest.mark.system_noise(failing=0)

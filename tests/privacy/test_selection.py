@@ -19,6 +19,7 @@ from dperm.privacy.selection import (
 )
 
 POISSON = math.inf
+ORDERS = 1 + np.geomspace(1, 3e3, 200)
 # Noise of a candidate over that of one release, at delta = 1e-8, by dp-accounting and a list of orders:
 # (mean, epsilon) -> geometric, logarithmic, Poisson.
 TABLE = {
@@ -33,11 +34,11 @@ TABLE = {
 }
 
 
-def google_epsilon(mu, mean, shape, delta):
+def google_epsilon(mu, mean, shape, delta, orders=ORDERS):
     from dp_accounting.dp_event import GaussianDpEvent, RepeatAndSelectDpEvent
     from dp_accounting.rdp import RdpAccountant
 
-    accountant = RdpAccountant(orders=[*(1 + np.geomspace(1, 3e3, 200))])
+    accountant = RdpAccountant(orders=list(orders))
     accountant.compose(RepeatAndSelectDpEvent(GaussianDpEvent(1 / mu), mean=mean, shape=shape))
     return accountant.get_epsilon(delta)
 
@@ -72,6 +73,32 @@ def test_the_price_is_that_of_dp_accounting_to_the_printed_digits(mean, epsilon)
             assert 0.7 * printed < ours < printed
         else:  # any real order, where dp-accounting has a list
             assert printed - 0.01 < ours < printed + 0.01
+
+
+NEGATIVE_BINOMIAL = [(0.0, 2.0), (0.0, 100.0), (0.5, 8.0), (1.0, 3.0), (1.0, 1e4), (3.0, 30.0), (10.0, 20.0)]
+
+
+def priced_twice(runs, budget):
+    """Epsilon of a planned search as we price it, and as dp-accounting does at the orders of the plan."""
+    plan = plan_selection(budget, runs)
+    orders = [order for order, _ in plan.renyi]
+    ours = selection_price(runs, plan.mu, budget.delta)[0]
+    return ours, google_epsilon(plan.mu, runs.mean, runs.shape, budget.delta, orders)
+
+
+@pytest.mark.parametrize(("shape", "mean"), NEGATIVE_BINOMIAL)
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 1e-8), (1.0, 1e-6), (4.0, 1e-10)])
+def test_dp_accounting_has_our_price_at_the_orders_of_a_plan(shape, mean, epsilon, delta):
+    ours, theirs = priced_twice(RunCount(shape, mean), Budget(epsilon, delta))
+    assert theirs == pytest.approx(ours, rel=1e-6)
+    assert ours <= epsilon
+
+
+def test_a_constant_that_is_too_small_is_noticed(monkeypatch):
+    honest = selection._negative_binomial_constant
+    monkeypatch.setattr(selection, "_negative_binomial_constant", lambda runs, mu: honest(runs, mu) * 0.9)
+    ours, theirs = priced_twice(RunCount(0.0, 10.0), Budget(1.0, 1e-6))
+    assert theirs > ours * 1.01
 
 
 @pytest.mark.cover(1)
@@ -226,12 +253,8 @@ def test_laws_out_of_range_are_refused(shape, mean):
         RunCount(shape, mean)
 
 
-def test_refusals(monkeypatch):
+def test_refusals():
     with pytest.raises(NotCertified, match="outside what is certified"):
         plan_selection(Budget(50.0, 1e-15), RunCount(0.0, 10.0))
     with pytest.raises(InvalidInput, match="order"):
         renyi_divergence(GaussianProfile.gaussian(1.0), 1.0)
-    honest = selection._negative_binomial_constant
-    monkeypatch.setattr(selection, "_negative_binomial_constant", lambda runs, mu: honest(runs, mu) * 0.9)
-    with pytest.raises(NotCertified, match="dp-accounting prices"):
-        plan_selection(Budget(1.0, 1e-6), RunCount(0.0, 10.0))

@@ -14,7 +14,8 @@ Modules = Mapping[str, Module]
 class Rules:
     """The table ``[tool.import-graph]`` of pyproject.toml."""
 
-    package: str
+    packages: tuple[str, ...]
+    """Folders. The layers name the parts of the first one, and the others as wholes."""
     layers: tuple[frozenset[str], ...]
     """Parts from the bottom to the top: a part may import itself and those of lower layers."""
     longest_module: int
@@ -26,7 +27,7 @@ class Rules:
     def from_table(cls, table: Mapping[str, object]) -> "Rules":
         values: dict[str, object] = dict(table)
         values["layers"] = tuple(map(frozenset, table["layers"]))  # type: ignore[call-overload]
-        values["own_formulas"] = tuple(table["own_formulas"])  # type: ignore[arg-type]
+        values |= {key: tuple(table[key]) for key in ("packages", "own_formulas")}  # type: ignore[arg-type]
         return cls(**values)  # type: ignore[arg-type]
 
     @property
@@ -44,7 +45,7 @@ def upward_imports(modules: Modules, rules: Rules) -> Iterator[str]:
     level = rules.level
     for module in modules.values():
         for item in module.imports:
-            other = item.target.partition(".")[2].partition(".")[0]
+            other = modules[item.target].part if item.target in modules else ""
             here, there = level.get(module.part), level.get(other)
             if here is not None and there is not None and other != module.part and there >= here:
                 yield f"{module.name}:{item.line} imports {item.target}, which is not below it"

@@ -7,10 +7,11 @@ audited to claimed epsilon says how hard the claim was tried, and at 0 the verdi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from multiprocessing import get_context
 
 import numpy as np
@@ -36,6 +37,7 @@ EPSILON, DELTA, CONFIDENCE, RUNS = 1.0, 1e-2, 0.999, 150_000
 TRAINING, FEWEST_TRAINING = 0.1, 1000  # runs that choose the score and its threshold; at most a third of all
 NOISE_RUNS, STANDARDISED_RUNS = 300, 150
 CONTROL_RUNS = 10_000
+FIRST_REPLAYS = 12  # before the other checks, where one fault is enough
 
 WITH_INTERCEPT = 0.5
 WIDE = 21  # features
@@ -88,13 +90,14 @@ def audit(
     claim = _Claim(epsilon=epsilon, delta=delta, runs=runs, seed=seed, failure=1 - confidence)
     started = time.process_time()
     found = AuditResult(
-        mechanism=first.mechanism.name,
-        replays=_summarised(reports, stop_at_first),
-        out_of_reach=first.mechanism.worst_cases[0].out_of_reach,
+        mechanism=first.mechanism.name, out_of_reach=first.mechanism.worst_cases[0].out_of_reach
     )
+    replayed = partial(_replayed_too, stop_at_first=stop_at_first)
     steps: list[Callable[[AuditResult], AuditResult]] = [
+        partial(replayed, islice(reports, FIRST_REPLAYS if stop_at_first else None)),
         lambda found: replace(found, draws=check_draws(first.mechanism)),
         lambda found: replace(found, noise=tuple(_noise_checks(first.mechanism, blank, claim.budget(first)))),
+        partial(replayed, reports),  # the others
         *(partial(_attacked_too, attack, number, claim) for number, attack in enumerate(attacks)),
     ]
     for step in steps:
@@ -242,15 +245,15 @@ def _replays_of(mechanism: Mechanism, problem: Problem, budget: Budget) -> Itera
         yield replay(mechanism, problem, budget, pair, seed)
 
 
-def _summarised(reports: Iterable[ReplayReport], stop_at_first: bool) -> ReplaySummary:
-    number, failures = 0, []
+def _replayed_too(reports: Iterator[ReplayReport], found: AuditResult, stop_at_first: bool) -> AuditResult:
+    number, failures = found.replays.replays, list(found.replays.failures)
     for report in reports:
         number += 1
         if not report.passed:
             failures.append(str(report))
             if stop_at_first:
                 break
-    return ReplaySummary(replays=number, failures=tuple(failures))
+    return replace(found, replays=ReplaySummary(replays=number, failures=tuple(failures)))
 
 
 def attack_once(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.audit.watched_rows import WatchedTable
-from dperm.engine.members import Members
+from dperm.engine.base.draws import Members
 from dperm.losses import Weighted
 from dperm.losses.weighted import weighted_targets
 from dperm.neighbours import Neighbours

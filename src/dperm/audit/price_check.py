@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from dperm.audit.watch import Watch
-from dperm.certificate.constants import is_known
-from dperm.certificate.facts import Facts
+from dperm.certificate.constants import Facts, is_known
 from dperm.certificate.routes import route_of
 from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.statement import DECLARED, statement_of

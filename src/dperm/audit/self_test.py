@@ -22,7 +22,7 @@ from dperm.errors import DpermError, InvalidInput
 from dperm.processors import processors_shared_by
 
 REFUSED, CRASHED = "refused", "crashed"
-_LOADED_LATE = ("dperm.engine.dense", "dperm.engine.corners", "dperm.privacy._integer_kernels")
+_LOADED_LATE = ("dperm.engine.dense.engine", "dperm.engine.base.vertices", "dperm.privacy._integer_kernels")
 
 
 @dataclass(frozen=True, kw_only=True)

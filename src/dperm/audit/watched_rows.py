@@ -52,7 +52,7 @@ class WatchedTable(Table):
         seen.asked = row_map
         return seen
 
-    def mapped_each(self, maps: Sequence[RowMap]) -> None:
+    def mapped_per_model(self, maps: Sequence[RowMap]) -> None:
         """One by one, so that the rows behind every map are looked at; that all together come to the same is tested."""
         return
 

@@ -1,4 +1,4 @@
-"""The statement inside every saved model, and its verification by a second route (docs/certificate.md)."""
+"""The statement inside every saved model, and its independent recomputation (docs/certificate.md)."""
 
 from dperm.certificate.statement import bind, check_statement, statement_of, unbind
 from dperm.certificate.verdict import Check, Verdict

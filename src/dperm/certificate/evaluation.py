@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dperm.certificate.accountant import Price, gaussian_price
-from dperm.certificate.facts import grid_exponent, padded
-from dperm.certificate.statement import UNITS
+from dperm.certificate.constants import ROWS_CHANGED, grid_exponent, padded
 from dperm.errors import InvalidInput
 from dperm.privacy.entropy import SeededEntropy, SystemEntropy
+from dperm.unit import UNITS
 
-ROWS_CHANGED = {"replace-one": 2, "add-remove": 1}
 MOST_ROWS = 2**32
 MOST_AGAINST = 16
 STEP, FINE = 2.0**-20, 2.0**-40  # of what is counted, and of the numbers of a row before

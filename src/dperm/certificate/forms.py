@@ -18,7 +18,7 @@ class Problem:
     x_norm: float
     intercept: float
     row_norm: float
-    n_rows: int
+    n_units: int
     n_features: int
     n_coefficients: int
 

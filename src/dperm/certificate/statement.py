@@ -12,24 +12,23 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from dperm import __version__
-from dperm.certificate import forms, older
+from dperm.certificate import forms
 from dperm.certificate.cautions import cautions
 from dperm.certificate.document import check_citation, describe, plain
 from dperm.errors import InvalidInput
 from dperm.losses import Loss, Weighted, rebuild_loss
 from dperm.mechanisms import Outcome, Plan
 from dperm.neighbours import Neighbours
-from dperm.persons import PersonLoss, Persons
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
-from dperm.strict_json import check_object, digest, matches, typed
+from dperm.strict_json import check_format, check_object, digest, header, matches, typed
+from dperm.unit import PersonLoss, Persons
 
 FORMAT = "dperm certificate"
 _VERSION = re.compile(r"[0-9A-Za-z.+!_-]{1,64}")
-VERSION = 5
-UNITS = {"row": "one row", "person": "one person"}
 NOT_MET, CAUTION = "NOT MET", "CAUTION"  # how a line begins that voids the guarantee, or only warns
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "opendp", "dp-accounting")
+LIBRARIES = ("numpy", "scipy", "scikit-learn")
+ONCE_NEEDED = ("opendp", "dp-accounting")  # files of versions that needed them have their versions too
 RELEASED = ("coefficients", "intercept", "classes", "feature_names", "row_map")  # what one digest is about
 IF_RELEASED = ("inference",)  # and what it is about where a file has it
 
@@ -104,9 +103,8 @@ def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) 
     noise = plan.noise
     standardisation = plan.standardisation
     stated = {
-        "format": FORMAT,
-        "version": VERSION,
-        "unit": UNITS[problem.unit],
+        **header(FORMAT),
+        "unit": problem.privacy_unit.words,
         "relation": problem.neighbours.value,
         "budget": {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta},
         "problem": {
@@ -119,7 +117,7 @@ def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) 
             "x_norm": problem.x_norm,
             "intercept": problem.intercept,
             "row_norm": problem.row_norm,
-            "n_rows": problem.n_rows,
+            "n_units": problem.n_rows,
             "n_features": problem.n_features,
             "n_coefficients": problem.dimension,
         },
@@ -194,29 +192,22 @@ def bind(
     statement: Mapping[str, Any], released: Mapping[str, Any], ledger_entry: str | None
 ) -> dict[str, Any]:
     """The statement about one model: with the digest of what was released, and at last of itself."""
-    sha256 = model_digest(released, statement["version"])
-    bound = {**statement, "model": {"sha256": sha256, "ledger_entry": ledger_entry}}
+    bound = {**statement, "model": {"sha256": model_digest(released), "ledger_entry": ledger_entry}}
     return {**bound, "digest": digest(bound)}
 
 
-def released_names(version: int) -> tuple[str, ...]:
-    """The parts of a model file that a certificate of this version is about."""
-    return RELEASED[:-1] if version in older.WITHOUT_MAP else RELEASED
+def released_parts(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a model file that its certificate is about."""
+    names = (*RELEASED, *(name for name in IF_RELEASED if name in document))
+    return {name: document[name] for name in names}
 
 
-def released_as(version: int, released: Mapping[str, Any]) -> dict[str, Any]:
-    """Those parts as a file with a certificate of this version holds them."""
-    names = (*released_names(version), *(name for name in IF_RELEASED if name in released))
-    parts = {name: released[name] for name in names}
-    return older.released_then(parts) if version in older.VERSIONS else parts
-
-
-def model_digest(released: Mapping[str, Any], version: int = VERSION) -> str:
+def model_digest(released: Mapping[str, Any]) -> str:
     """SHA-256 over coefficients, intercept, classes, feature names and the map of rows, as the file holds them.
 
     Over the numbers for intervals too, where there are some.
     """
-    return digest(released_as(version, released))
+    return digest(released_parts(released))
 
 
 def check_digests(document: Mapping[str, Any]) -> str:
@@ -228,7 +219,7 @@ def check_digests(document: Mapping[str, Any]) -> str:
     statement = document["certificate"]
     if digest({**unbind(statement), "model": statement["model"]}) != statement["digest"]:
         raise InvalidInput("the certificate was changed: its digest is not that of its text.")
-    if model_digest(document, statement["version"]) != statement["model"]["sha256"]:
+    if model_digest(document) != statement["model"]["sha256"]:
         raise InvalidInput(
             "coefficients, intercept, classes, feature names, row map or the numbers for intervals are not those that "
             "the certificate is about."
@@ -256,17 +247,13 @@ def unbind(bound: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_statement(value: object) -> dict[str, Any]:
-    """A bound statement, of an older version in the words of today; anything that is none is refused."""
-    statement, extra = _parted(older.statement_today(value))
-    statement = typed("the certificate", statement, forms.Bound)
+    """A bound statement; anything that is none is refused."""
+    given = check_format(value, FORMAT)
+    extra = {name: given[name] for name in OPTIONAL if name in given}
+    others = {name: part for name, part in given.items() if name not in extra}
+    statement = typed("the certificate", others, forms.Bound)
     for name, part in extra.items():
         typed(f"certificate, {name}", part, OPTIONAL[name])
-    if statement["format"] != FORMAT or statement["version"] not in (
-        VERSION,
-        *older.SAME_WORDS,
-        *older.VERSIONS,
-    ):
-        raise InvalidInput(f'the certificate must have "format": "{FORMAT}" and "version": {VERSION}.')
     for name, part in _PARTS.items():
         typed(f"certificate, {name}", statement[name], part)
     stated = typed("certificate, mechanism", statement["mechanism"], forms.Mechanism)
@@ -285,9 +272,9 @@ def check_statement(value: object) -> dict[str, Any]:
     check_object("certificate, model", statement["model"], ("sha256", "ledger_entry"))
     if statement["model"]["ledger_entry"] is not None:
         check_citation("certificate, model, ledger_entry", statement["model"]["ledger_entry"])
-    libraries = check_object(
-        "certificate, libraries", statement["libraries"], ("python", "dperm", *LIBRARIES)
-    )
+    told = statement["libraries"]
+    more = tuple(name for name in ONCE_NEEDED if isinstance(told, dict) and name in told)
+    libraries = check_object("certificate, libraries", told, ("python", "dperm", *LIBRARIES, *more))
     if not all(_VERSION.fullmatch(told) for told in libraries.values()):
         raise InvalidInput("certificate, libraries: versions were expected.")
     guarantee, standardisation = statement["guarantee"], statement["standardisation"]
@@ -302,14 +289,6 @@ def check_statement(value: object) -> dict[str, Any]:
     return {**statement, **extra}
 
 
-def _parted(value: object) -> tuple[object, dict[str, Any]]:
-    """A statement without the parts that only some have, and those."""
-    if not isinstance(value, dict):
-        return value, {}
-    extra = {name: value[name] for name in OPTIONAL if name in value}
-    return {name: part for name, part in value.items() if name not in extra}, extra
-
-
 def loss_of(problem: Mapping[str, Any]) -> Loss:
     """The loss that a statement names."""
     return rebuild_loss(problem["loss"], problem["loss_parameters"], problem["outputs"])
@@ -319,9 +298,9 @@ def problem_of(statement: Mapping[str, Any]) -> Problem:
     stated = statement["problem"]
     return Problem(
         loss=loss_of(stated),
-        **{name: stated[name] for name in ("l2", "x_norm", "n_rows", "n_features", "intercept")},
+        n_rows=stated["n_units"],
+        **{name: stated[name] for name in ("l2", "x_norm", "n_features", "intercept")},
         neighbours=Neighbours.parse(statement["relation"]),
-        arithmetic=older.arithmetic_then(statement["version"]),
         persons=_persons_in(statement),
     )
 

@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, get_type_hints
 
 from dperm.certificate.accountant import Price, gaussian_price
+from dperm.certificate.constants import ROWS_CHANGED, padded
 from dperm.certificate.document import check_citation
-from dperm.certificate.facts import padded
-from dperm.certificate.statement import UNITS
 from dperm.errors import InvalidInput
 from dperm.planning.gaussian import gaussian_noise
 from dperm.privacy import Budget, gaussian_mu
 from dperm.privacy.entropy import SystemEntropy
 from dperm.strict_json import matches
+from dperm.unit import UNITS
 
 BINS = (64, 32, 16)
 OBJECTIVES = ("balanced_accuracy", "f1", "accuracy")
@@ -24,14 +24,13 @@ AT_LEAST = re.compile(r"(recall|precision)>=(0\.\d{1,15}|1\.0|1)", re.ASCII)
 CLOSE = 1e-9
 _NOISY = 0.005
 _MOST = 1000
-_ROWS_CHANGED = {"replace-one": 2, "add-remove": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Threshold:
     """A threshold on the margin, and what it cost beside the fit. ``print`` it.
 
-    ``n_rows`` is the public number of rows, or of persons where these are the ``unit``; under add-remove it is
+    ``n_units`` is the public number of rows, or of persons where these are the ``unit``; under add-remove it is
     ``max_rows``. ``private`` is False where a seed made the noise predictable.
     """
 
@@ -41,7 +40,7 @@ class Threshold:
     delta: float
     neighbours: str
     unit: str
-    n_rows: int
+    n_units: int
     bins: int
     sensitivity: float
     noise_scale: float
@@ -75,7 +74,7 @@ def tuned_words(threshold: Mapping[str, Any]) -> str:
         if threshold["private"]
         else "NOT PRIVATE: a seed was set"
     )
-    return f"chosen by {threshold['objective']} on {threshold['n_rows']} {units}; {price}"
+    return f"chosen by {threshold['objective']} on {threshold['n_units']} {units}; {price}"
 
 
 def sensitivity(rows_changed: int) -> float:
@@ -83,9 +82,9 @@ def sensitivity(rows_changed: int) -> float:
     return math.sqrt(rows_changed)
 
 
-def bins_for(noise: float, n_rows: int) -> int:
+def bins_for(noise: float, n_units: int) -> int:
     """The more the less noise a bin has, beside the public number of rows; counts above a threshold add up many."""
-    return next((bins for bins in BINS[:-1] if noise * math.sqrt(bins) <= _NOISY * n_rows), BINS[-1])
+    return next((bins for bins in BINS[:-1] if noise * math.sqrt(bins) <= _NOISY * n_units), BINS[-1])
 
 
 def check_objective(objective: object) -> None:
@@ -125,12 +124,12 @@ def _check(one: Threshold, document: Mapping[str, Any], statement: Mapping[str, 
     """Refuse what ``tune_threshold`` of this very model cannot have written."""
     if (one.neighbours, one.unit) != (statement["relation"], statement["unit"]):
         raise InvalidInput("threshold: neighbours and unit must be those of the certificate.")
-    rows = _ROWS_CHANGED.get(one.neighbours)
+    rows = ROWS_CHANGED.get(one.neighbours)
     if rows is None:
         raise InvalidInput("threshold, neighbours must be replace-one or add-remove.")
-    if not 1 <= one.n_rows <= 1e15 or (rows == 1 and one.n_rows != statement["problem"]["n_rows"]):
+    if not 1 <= one.n_units <= 1e15 or (rows == 1 and one.n_units != statement["problem"]["n_units"]):
         raise InvalidInput(
-            "threshold, n_rows must be at least 1, and under add-remove that of the certificate."
+            "threshold, n_units must be at least 1, and under add-remove that of the certificate."
         )
     check_objective(one.objective)
     if one.private != (one.entropy == SystemEntropy.name):
@@ -142,7 +141,7 @@ def _check(one: Threshold, document: Mapping[str, Any], statement: Mapping[str, 
     if not math.isclose(one.sensitivity, math.sqrt(rows), rel_tol=1e-12):
         raise InvalidInput(f"threshold, sensitivity is not the {math.sqrt(rows):.6g} of a histogram.")
     mu = gaussian_mu(Budget(one.epsilon, one.delta))
-    if one.bins != bins_for(math.sqrt(rows) / mu, one.n_rows):
+    if one.bins != bins_for(math.sqrt(rows) / mu, one.n_units):
         raise InvalidInput("threshold, bins is not what the rule gives for its noise and number of rows.")
     planned = gaussian_noise(math.sqrt(rows), 2 * one.bins, mu).scale
     if one.noise_scale > planned * (1 + CLOSE):

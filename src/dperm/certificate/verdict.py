@@ -1,15 +1,17 @@
-"""What the verification of a model file found, and whether that is enough."""
+"""Checks made one after the other, what they found, and whether that is enough."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from dperm.certificate.accountant import Price
-from dperm.certificate.statement import UNITS
-from dperm.errors import InvalidInput
-from dperm.neighbours import Neighbours
+from dperm.errors import DpermError, InvalidInput
 from dperm.strict_json import is_finite_float, matches
+from dperm.unit import UNITS, PrivacyUnit
 
 STRUCTURE, FORMULA, SECOND, REPLANNED = (
     "structure",
@@ -18,6 +20,7 @@ STRUCTURE, FORMULA, SECOND, REPLANNED = (
     "planned again",
 )
 """By which route a check was made."""
+_BROKEN = (ArithmeticError, ValueError, TypeError, LookupError, MemoryError, AssertionError, DpermError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,17 +52,12 @@ class Requirements:
             raise InvalidInput(f"unit must be one of {', '.join(UNITS)}; got {self.unit!r}.")
 
     def objections(self, guarantee: Mapping[str, float], unit: str, relation: str) -> tuple[str, ...]:
-        """What of it a guarantee does not meet.
-
-        One row of a person that is replaced is a person that is replaced. One row of several that is taken away takes
-        nobody away: under add-remove a guarantee for persons is none for rows (docs/proofs/ledger.md, section 3).
-        """
+        """What of it a guarantee for a unit, in words, does not meet."""
         found = []
         for name, most in (("epsilon", self.max_epsilon), ("delta", self.max_delta)):
             if most is not None and not guarantee[name] <= most:
                 found.append(f"{name} = {guarantee[name]:g} is above the {most:g} allowed")
-        implied = (unit, self.unit) == (UNITS["person"], "row") and relation == Neighbours.REPLACE_ONE.value
-        if self.unit is not None and unit != UNITS[self.unit] and not implied:
+        if self.unit is not None and not PrivacyUnit.in_words(unit, relation).protects(self.unit):
             why = f" under {relation}" if unit == UNITS["person"] else ""
             found.append(f"it protects {unit}{why}, and {UNITS[self.unit]} was asked for")
         return tuple(found)
@@ -148,3 +146,27 @@ class Verdict:
 def _printable(line: str) -> str:
     """One line, whatever a hostile file put into it."""
     return "".join(letter if letter.isprintable() else "?" for letter in line)
+
+
+class Examination:
+    """The checks made so far."""
+
+    def __init__(self) -> None:
+        self.checks: list[Check] = []
+
+    @property
+    def sound(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+    def run(self, name: str, route: str, work: Callable[[], Any]) -> Any:
+        """Do one check: an error is a failure, a text tells what was found."""
+        value, detail, passed = None, "", True
+        try:
+            with np.errstate(divide="raise", over="raise", invalid="raise"):
+                value = work()
+            detail = value if isinstance(value, str) else "as it should be"
+        except _BROKEN as error:
+            passed = False
+            detail = str(error) or type(error).__name__
+        self.checks.append(Check(name=name, route=route, passed=passed, detail=detail))
+        return value

@@ -24,15 +24,15 @@ from dperm.estimators.persons import declared_persons, loss_of_persons
 from dperm.estimators.weights import weighted
 from dperm.experiments.prices import Price, price
 from dperm.losses import ClippedSquared, Loss, resolve_loss
-from dperm.losses.fitting import AUTO_LOSS, fitting_loss, form_for
+from dperm.losses.registry import AUTO_LOSS, fitting_loss, form_for
 from dperm.mechanisms import Auto, Mechanism, Plan
 from dperm.mechanisms.auto import choose, loss_for
 from dperm.neighbours import Neighbours
-from dperm.persons import PersonLoss
 from dperm.planning.penalty import L2
 from dperm.privacy import Budget
 from dperm.privacy.budget import EPSILON_RANGE
 from dperm.problem import Problem
+from dperm.unit import PersonLoss
 
 
 @click.command(short_help="How much noise a promise costs; no data needed.")

@@ -15,7 +15,6 @@ from dperm.cli.account import account
 from dperm.cli.audit import audit
 from dperm.cli.compare import compare
 from dperm.cli.convert import convert
-from dperm.cli.curvature import curvature
 from dperm.cli.evaluate import evaluate
 from dperm.cli.export import export
 from dperm.cli.fit import fit
@@ -28,7 +27,6 @@ from dperm.cli.plan import plan
 from dperm.cli.plot import plot
 from dperm.cli.predict import predict
 from dperm.cli.report import report
-from dperm.cli.reproduce import reproduce
 from dperm.cli.schema import schema
 from dperm.cli.show import show
 from dperm.cli.verify import verify
@@ -68,14 +66,12 @@ def cli() -> None:
       dperm verify model.json
       dperm report model.json --html report.html
       dperm mechanisms
-      dperm curvature cps --l2 1e-4
     """
 
 
 for command in (
     compare,
     plot,
-    reproduce,
     plan,
     account,
     schema,
@@ -89,7 +85,6 @@ for command in (
     verify,
     report,
     mechanisms,
-    curvature,
     audit,
     ledger,
 ):

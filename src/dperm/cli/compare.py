@@ -40,7 +40,7 @@ from dperm.errors import InvalidInput, NotCertified
 from dperm.experiments.metrics import METRICS, OF_CLASSES, OF_NUMBERS
 from dperm.experiments.results import Curve, Study, combine, curves
 from dperm.experiments.series import mean_and_error
-from dperm.losses.fitting import AUTO_LOSS, fitting_loss, fitting_losses, form_of
+from dperm.losses.registry import AUTO_LOSS, fitting_loss, fitting_losses, form_of
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.planning.penalty import L2
 

@@ -31,7 +31,7 @@ def export(model: str, output: str, raw: bool, force: bool) -> None:
       dperm export model.json model.onnx
       dperm export model.json model.onnx --raw
     """
-    from dperm.models.onnx_export import export_onnx
+    from dperm.models.onnx import export_onnx
 
     if Path(output).suffix.lower() != ".onnx":
         raise InvalidInput(f"{output}: a name ending in .onnx was expected.")

@@ -10,6 +10,9 @@ from dperm.cli.suggest import did_you_mean
 ENTRY_POINTS = "dperm.commands"
 """The group of entry points by which an installed package adds commands of its own."""
 
+ADDED_BY = {"reproduce": "dperm-papers", "curvature": "dperm-papers"}
+"""Commands of distributions beside this one, for whoever has not installed them."""
+
 
 class Ordered(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -26,6 +29,17 @@ class Ordered(click.Group):
 
 class WithInstalled(Ordered):
     """Our own commands, then those of installed packages. One that does not load is left out with a warning."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name in ADDED_BY and name not in self.list_commands(ctx) and not ctx.resilient_parsing:
+            ctx.fail(
+                f"The command {name!r} comes with {ADDED_BY[name]}. Install it with: pip install {ADDED_BY[name]} "
+                "(from a checkout: pip install ./papers)."
+            )
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.commands, *(name for name in _installed() if name not in self.commands)]

@@ -134,7 +134,7 @@ def show(
     else:
         show_ledger(document)
     if plot_path is not None:
-        from dperm.ledger.figure import spending_figure
+        from dperm.ledger.overview import spending_figure
 
         write_figure(spending_figure(found.to_dict(full=False)), Path(plot_path))
         click.echo(f"Wrote {plot_path}.", err=True)
@@ -214,17 +214,6 @@ def check(ctx: click.Context, file: str, models: tuple[str, ...], heads: tuple[s
     if not answers:
         click.echo("Nothing kept outside of the file was compared: give --model or --head.")
     ctx.exit(int(any(problem is not None for _, problem in answers)))
-
-
-@ledger.command(short_help="Bring a ledger of an older dperm to today's format.")
-@click.argument("file", shell_complete=completion.files)
-def upgrade(file: str) -> None:
-    """Rewrite a ledger of format version 1 as a history of version 2, with every cap, part and charge."""
-    from dperm.ledger.upgrade import upgrade_file
-
-    count = upgrade_file(Path(file))
-    click.echo(f"Upgraded {file} with its {count} charge{'' if count == 1 else 's'}.")
-    click.echo(f"head   {_existing(file).head}")
 
 
 @ledger.command(short_help="Write everything to a JSON file.")

@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 
 from dperm.cli.output import console, fitting
-from dperm.ledger.html import CHARGES, UNIT, in_words, with_units
+from dperm.ledger.overview import CHARGES, UNIT, in_words, with_units
 
 COLUMNS = {
     **CHARGES,

@@ -13,7 +13,7 @@ from dperm.cli.suggest import did_you_mean
 from dperm.errors import InvalidInput
 from dperm.losses import loss_choices, resolve_loss
 from dperm.losses import loss_names as all_loss_names
-from dperm.losses.fitting import AUTO_LOSS
+from dperm.losses.registry import AUTO_LOSS
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import AUTO, parse_l2
 

@@ -7,7 +7,7 @@ import click
 
 from dperm.cli.options import Command, OneOf, bar
 from dperm.datasets import Schema
-from dperm.persons import PersonLoss
+from dperm.unit import PersonLoss
 
 
 def person_losses() -> tuple[str, ...]:

@@ -46,7 +46,7 @@ def verify(
     unit: str | None,
     as_json: bool,
 ) -> None:
-    """Recompute the guarantee that a file states by a second route, and say in the first line whether it stands.
+    """Recompute independently the guarantee that a file states, and say in the first line whether it stands.
 
     FILE is a saved model, an evaluation or mean predictions. Sensitivities follow anew from the declared constants by
     the formulas of the proofs; a second accountant, which shares no code with the first, prices the stated noise; then
@@ -66,9 +66,9 @@ def verify(
       dperm verify evaluation.json --max-epsilon 0.5
     """
     from dperm.models import read_model
-    from dperm.models.form import FORMAT
-    from dperm.verifying import read_statement
-    from dperm.verifying import verify as examine
+    from dperm.models.format import FORMAT
+    from dperm.verification import read_statement
+    from dperm.verification import verify as examine
 
     try:
         document = read_statement(file)

@@ -1,9 +1,10 @@
-"""A table that is no folder of shards yet: converted to one, in a place of its own, when its rows are asked for."""
+"""Tables that are no folder of shards yet, and what ``fit`` takes beside tables in memory."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import weakref
 from pathlib import Path
@@ -14,7 +15,8 @@ from dperm.data.folder import FolderShards
 from dperm.data.kinds import Kind
 from dperm.data.writing import read_as, rows_of_a_shard, write_feed
 from dperm.datasets import Schema, look_at
-from dperm.engine.shards import ShardSource
+from dperm.engine.registry import register_adapter
+from dperm.engine.shards.sources import ShardSource
 from dperm.errors import InvalidInput
 
 
@@ -112,3 +114,38 @@ def open_shards(
     if schema is None:
         return FolderShards(source, check=check)
     return ConvertedShards(source, Schema.parse(schema))
+
+
+@register_adapter
+def folder_shards(X: Any, y: Any, person: str | None = None) -> ShardSource | None:
+    """X is the path of a folder that ``write_shards`` has written; it knows the persons of its rows, or none."""
+    if not isinstance(X, str | os.PathLike):
+        return None
+    if not os.path.isdir(X):  # what text it is, is not told: it may be a record
+        raise InvalidInput(
+            "X is text, which stands for a folder of shards, and there is no such folder. Give the path of a folder "
+            "that dperm convert or dperm.data.write_shards wrote, or a table of numbers."
+        )
+    shards = FolderShards(X)
+    if isinstance(y, str):
+        raise InvalidInput("a folder of shards knows its labels; leave y out.")
+    return shards
+
+
+def is_dataset(X: Any) -> bool:
+    """Whether X is a PyArrow dataset; nothing is imported to find out."""
+    known = sys.modules.get("pyarrow.dataset")
+    return known is not None and isinstance(X, known.Dataset)
+
+
+@register_adapter
+def dataset_shards(X: Any, y: Any, person: str | None = None) -> ShardSource | None:
+    """X is a PyArrow dataset of numbers, y the name of the column with the labels, ``person`` of that with ids."""
+    if not is_dataset(X):
+        return None
+    if not isinstance(y, str):
+        raise InvalidInput(
+            "a PyArrow dataset is fitted with y the name of its column of labels, if all other columns are numbers; "
+            "with a schema, put a PublicEncoder before the model or fit open_shards(dataset, schema)."
+        )
+    return ConvertedShards(X, None, y, person)

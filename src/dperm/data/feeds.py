@@ -183,8 +183,8 @@ def _length(frame: Any) -> int | None:
 
 
 def _identity(file: Path) -> list[Any]:
-    told = file.stat()
-    return [file.name, told.st_size, told.st_mtime_ns]
+    status = file.stat()
+    return [file.name, status.st_size, status.st_mtime_ns]
 
 
 def numbers_of(

@@ -1,4 +1,4 @@
-"""What a shard holds: coded rows of a schema, or plain numbers; how rows are made for it and read from it."""
+"""What a shard holds: categorical rows of a schema, or plain numbers; how rows are made for it and read from it."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ class SchemaKind(Kind):
         return _checked_numbers(arrays["X"], n_rows, self.n_features)
 
 
-class CodedKind(SchemaKind):
+class CategoricalKind(SchemaKind):
     """Rows that a schema makes of a table, as codes and a few floats."""
 
-    name: ClassVar[str] = "coded"
+    name: ClassVar[str] = "categorical"
 
     def __init__(self, schema: Schema) -> None:
         super().__init__(schema)
@@ -226,7 +226,7 @@ def id_bytes(person: str | None) -> int:
 
 def kind_by(schema: Schema) -> SchemaKind:
     """The smallest form that a schema allows."""
-    return CodedKind(schema) if can_code(schema) else SchemaKind(schema)
+    return CategoricalKind(schema) if can_code(schema) else SchemaKind(schema)
 
 
 class _Dense:
@@ -246,7 +246,9 @@ def kind_of(stated: object) -> Kind:
     kind: Kind
     if not isinstance(stated, dict):
         raise InvalidInput("rows_as must say in what form rows are kept.")
-    if stated.get("kind") in (CodedKind.name, SchemaKind.name) and isinstance(stated.get("schema"), dict):
+    if stated.get("kind") in (CategoricalKind.name, SchemaKind.name) and isinstance(
+        stated.get("schema"), dict
+    ):
         kind = kind_by(Schema.from_dict(stated["schema"], origin="the schema of the shards"))
     elif stated.get("kind") == DenseKind.name:
         held = typed("rows_as", stated, _DenseOfPersons if "person" in stated else _Dense)

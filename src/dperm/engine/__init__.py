@@ -1,20 +1,24 @@
 """Passes over private rows: the only package that touches them."""
 
-from dperm.engine.adapters import register_adapter, source_of
-from dperm.engine.base import Engine, Evaluation, Rows
-from dperm.engine.dask_executor import DaskExecutor
-from dperm.engine.dask_shards import dask_shards
-from dperm.engine.drawn import Batches, Order, Sample
-from dperm.engine.executors import Executor, LocalExecutor
-from dperm.engine.lazy import MappedRows
-from dperm.engine.reference import ReferenceEngine
-from dperm.engine.registry import engine_for, engine_names, open_rows, register_engine
-from dperm.engine.sharded import ShardedRows, encoded_in, labels_in, persons_in
-from dperm.engine.shards import Placed, ShardSource
-from dperm.engine.spark_executor import SparkExecutor
-from dperm.engine.spark_shards import spark_shards
-from dperm.engine.sparse_rows import SparseRows
-from dperm.engine.table import Table
+from dperm.engine.base.draws import Batches, Order, Sample
+from dperm.engine.base.engine import Engine, Evaluation
+from dperm.engine.base.rows import Rows
+from dperm.engine.base.stored import ReferenceEngine
+from dperm.engine.dense.mapped_rows import MappedRows
+from dperm.engine.dense.rows import Table
+from dperm.engine.registry import (
+    engine_for,
+    engine_names,
+    open_rows,
+    register_adapter,
+    register_engine,
+    source_of,
+)
+from dperm.engine.shards.dask import DaskExecutor, dask_shards
+from dperm.engine.shards.rows import ShardedRows, encoded_in, labels_in, persons_in
+from dperm.engine.shards.sources import Executor, LocalExecutor, Placed, ShardSource
+from dperm.engine.shards.spark import SparkExecutor, spark_shards
+from dperm.engine.sparse.rows import SparseRows
 
 __all__ = [
     "Batches",

@@ -1,18 +1,22 @@
-"""Names of engines, and the one that opens given rows."""
+"""Which kind of rows X is, and who opens them: one place that answers what ``fit`` was given."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from inspect import signature
 from typing import Any, TypeVar
 
-from dperm.engine.base import Rows
-from dperm.engine.coded import CodedRows
-from dperm.engine.members import Members
-from dperm.engine.sparse_rows import SparseRows
-from dperm.engine.table import Table
-from dperm.engine.torch_rows import TorchRows
-from dperm.errors import InvalidInput
+from dperm.engine.base.draws import Members
+from dperm.engine.base.rows import Rows
+from dperm.engine.categorical.rows import CategoricalRows
+from dperm.engine.dense.rows import Table
+from dperm.engine.device.rows import TorchRows
+from dperm.engine.shards.sources import ShardSource
+from dperm.engine.sparse.rows import SparseRows
+from dperm.errors import InvalidInput, Unsupported
 from dperm.installed import register_installed
 from dperm.problem import Problem
 
@@ -35,7 +39,7 @@ def register_engine(engine: Kind) -> Kind:
 
 
 register_engine(Table)
-register_engine(CodedRows)
+register_engine(CategoricalRows)
 register_engine(SparseRows)
 register_engine(TorchRows)
 
@@ -73,3 +77,43 @@ def open_rows(X: Any, y: Any, problem: Problem, mask: Any = None, members: Membe
         return kind.of(X, y, row_map=row_map, n_rows=members.n_rows).of_persons(members)
     n_rows = problem.n_rows if mask is None else len(mask)
     return kind.of(X, y, row_map=row_map, n_rows=n_rows, mask=mask)
+
+
+Adapter = Callable[..., ShardSource | None]
+"""From X and y as they came to a source, or None where they are of another kind. It looks at types and public facts
+alone, never at a value, and imports the package that it is for only when X is of it. Where ``fit`` was told the name of
+the column with the ids of persons, that is a third argument, for an adapter that takes one."""
+
+_ADAPTERS: list[Adapter] = []
+
+
+def register_adapter(adapter: Adapter) -> Adapter:
+    """Make an adapter known; usable as a decorator. Those registered later are asked first."""
+    _ADAPTERS.insert(0, adapter)
+    return adapter
+
+
+def source_of(X: Any, y: Any = None, person: str | None = None) -> ShardSource | None:
+    """The shards that X and y are, or None for rows that are opened as they are.
+
+    ``y`` is the labels, in a form that fits X, the name of a column of X, or None where X has them or has none.
+    ``person`` is the name of the column with the ids of persons, where there is one.
+    """
+    if isinstance(X, ShardSource):
+        return X
+    for adapter in _ADAPTERS:
+        takes = person is not None and _takes_persons(adapter)
+        source = adapter(X, y, person) if takes else adapter(X, y)
+        if source is None:
+            continue
+        if person is not None and not takes:
+            raise Unsupported("rows of this kind have no column of persons; give groups as an array of ids.")
+        return source
+    return None
+
+
+def _takes_persons(adapter: Adapter) -> bool:
+    with suppress(TypeError):
+        signature(adapter).bind(None, None, None)
+        return True
+    return False

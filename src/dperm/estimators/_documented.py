@@ -102,7 +102,7 @@ PARAMETERS: Entries = {
         "int",
         """
         With ``groups`` in ``fit``: how many rows of one person are kept, the first ones. With "mean" None keeps as many
-        as rounding allows, 256 or more (``dperm.persons.rows_kept``). 1 is for tables with one row for each person.
+        as rounding allows, 256 or more (``dperm.unit.rows_kept``). 1 is for tables with one row for each person.
         """,
     ),
     "inference": (

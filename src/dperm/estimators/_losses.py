@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, Loss, SoftClippedSquared, resolve_loss
-from dperm.losses.fitting import form_for
+from dperm.losses.registry import form_for
 
 LossLike = str | Loss
 

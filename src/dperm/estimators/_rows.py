@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from dperm.codes import CodedTable
 from dperm.engine import SparseRows, Table, engine_for
-from dperm.engine.sparse_rows import as_csr
+from dperm.engine.sparse.rows import as_csr
 from dperm.errors import DpermError, InvalidInput, InvalidType
 
 _FLOATS = [np.float64, np.float32]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dperm.data import adapters as _adapters  # noqa: F401  # folders and datasets are known from now on
+from dperm.data import converted as _adapters  # noqa: F401  # folders and datasets are known from now on
 from dperm.engine import ShardSource, labels_in, source_of
-from dperm.engine.tensors import on_host
+from dperm.engine.device.tensors import on_host
 from dperm.errors import InvalidInput
 from dperm.estimators._rows import unquoted
 

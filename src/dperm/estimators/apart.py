@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm.codes import CodedTable
 from dperm.engine import ShardSource, SparseRows, Table, engine_for, labels_in
-from dperm.engine.sparse_rows import as_csr
+from dperm.engine.sparse.rows import as_csr
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._paying import check_targets, shape_of
 from dperm.estimators._rows import check_features, check_names, checked, named_like, unquoted

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import dperm
 from dperm.certificate import statement_of, unbind
 from dperm.certificate.cautions import cautions
-from dperm.certificate.inference import curvature_in
+from dperm.certificate.released import curvature_in
 from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
@@ -37,12 +37,12 @@ from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
 from dperm.mechanisms.inference import Curvature
 from dperm.mechanisms.plan_words import name_used
 from dperm.neighbours import Neighbours
-from dperm.persons import PersonLoss
 from dperm.planning.checks import check_flag
 from dperm.planning.penalty import AUTO, L2, parse_l2
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.row_map import RowMap
+from dperm.unit import PersonLoss
 
 if TYPE_CHECKING:
     from dperm.datasets import Schema

@@ -9,7 +9,7 @@ from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.linear_classifier import classifier_for
 from dperm.losses import Logistic, Softmax
-from dperm.losses.fitting import AUTO_LOSS, fitting_loss
+from dperm.losses.registry import AUTO_LOSS, fitting_loss
 
 
 def estimator_for(target: Target, loss: str = AUTO_LOSS, **settings: Any) -> PrivateLinearModel:

@@ -39,9 +39,9 @@ from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Mechanism, Plan
 from dperm.neighbours import Neighbours
-from dperm.persons import PersonLoss
 from dperm.planning.penalty import AUTO, L2
 from dperm.privacy import Budget
+from dperm.unit import PersonLoss
 
 _NEEDS_CLASSES = {
     "hidden": (

@@ -10,13 +10,12 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dperm.codes import CodedTable
-from dperm.data.adapters import is_dataset
-from dperm.data.converted import open_shards
+from dperm.data.converted import is_dataset, open_shards
 from dperm.datasets.codes import encode_rows
 from dperm.datasets.columns import check_columns
 from dperm.datasets.encoding import encode, feature_names
 from dperm.datasets.schema import Schema
-from dperm.engine.shards import ShardSource
+from dperm.engine.shards.sources import ShardSource
 
 
 class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dperm.datasets.hashing import KEY, REPEATS, WordHash, bags_of_text, hashed_rows, scaled
-from dperm.engine.sparse_rows import as_csr, is_sparse
+from dperm.engine.sparse.rows import as_csr, is_sparse
 from dperm.errors import InvalidInput
 from dperm.estimators._rows import check_features, checked, unquoted
 

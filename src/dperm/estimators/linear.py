@@ -25,8 +25,8 @@ from dperm.estimators.weights import check_sample_weight, refuse_in_shards, weig
 from dperm.ledger import Ledger
 from dperm.losses import ClippedSquared, Loss
 from dperm.mechanisms import Mechanism, Plan
-from dperm.persons import PersonLoss
 from dperm.planning.penalty import AUTO, L2
+from dperm.unit import PersonLoss
 
 _PARAMETERS = {
     "mechanism": (

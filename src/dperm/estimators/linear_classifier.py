@@ -14,8 +14,8 @@ from dperm.estimators.weights import ClassWeight
 from dperm.ledger import Ledger
 from dperm.losses import Logistic, resolve_loss
 from dperm.mechanisms import Mechanism
-from dperm.persons import PersonLoss
 from dperm.planning.penalty import AUTO, L2
+from dperm.unit import PersonLoss
 
 
 @documented()

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.engine import ShardSource, encoded_in, persons_in
-from dperm.engine.kept_shards import KeptShards, rows_at
-from dperm.engine.members import Members
+from dperm.engine.base.draws import Members
+from dperm.engine.shards.sources import KeptShards, rows_at
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss, Weighted
 from dperm.losses.weighted import targets_alone, weighted_targets, weights_alone
 from dperm.mechanisms import Plan
 from dperm.person_ids import UNREADABLE, numbered
-from dperm.persons import PersonLoss, Persons, rows_kept
 from dperm.problem import Problem
+from dperm.unit import PersonLoss, Persons, rows_kept
 
 Integers = NDArray[np.int64]
 

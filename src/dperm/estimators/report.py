@@ -86,7 +86,7 @@ class PrivacyReport:
             budget=statement.get("search", statement["budget"]),
             neighbours=statement["relation"],
             unit=statement["unit"],
-            n_rows=problem["n_rows"],
+            n_rows=problem["n_units"],
             n_coefficients=problem["n_coefficients"],
             loss=problem["loss"],
             l2=problem["l2"],

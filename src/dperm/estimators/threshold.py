@@ -70,7 +70,7 @@ def tuned(
         told = n_rows if grouped is None else grouped.n_persons
     if told == 0:
         raise InvalidInput("there are no rows to tune on.")
-    n_units = statement["problem"]["n_rows"] if told is None else told
+    n_units = statement["problem"]["n_units"] if told is None else told
     mu = gaussian_mu(budget)
     moved = sensitivity(neighbours.rows_changed)
     bins = bins_for(moved / mu, n_units)
@@ -109,7 +109,7 @@ def tuned(
         delta=float(budget.delta),
         neighbours=neighbours.value,
         unit=statement["unit"],
-        n_rows=int(n_units),
+        n_units=int(n_units),
         bins=bins,
         sensitivity=noise.sensitivity,
         noise_scale=noise.scale,

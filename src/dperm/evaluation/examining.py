@@ -11,16 +11,23 @@ import numpy as np
 
 from dperm.certificate.accountant import Price
 from dperm.certificate.evaluation import Counted, check_claim, check_release, release_price
-from dperm.certificate.examining import Examination
-from dperm.certificate.second_route import check_price
-from dperm.certificate.statement import UNITS
-from dperm.certificate.verdict import FORMULA, REPLANNED, SECOND, STRUCTURE, Requirements, Verdict
+from dperm.certificate.recomputation import check_price
+from dperm.certificate.verdict import (
+    FORMULA,
+    REPLANNED,
+    SECOND,
+    STRUCTURE,
+    Examination,
+    Requirements,
+    Verdict,
+)
 from dperm.errors import InvalidInput
 from dperm.evaluation.found import SEEDED_NOTE
 from dperm.evaluation.planning import Plan
-from dperm.ledger.chain import Anchor
+from dperm.ledger.history import Anchor
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
+from dperm.unit import UNITS
 
 REMADE = "made again"
 """The route of what follows from released numbers and public facts: it is computed once more, by the library."""

@@ -11,10 +11,9 @@ from dperm.errors import InvalidInput
 from dperm.evaluation.curves import Group, RocPoint
 from dperm.evaluation.found import TITLES, Found
 from dperm.evaluation.intervals import LEVEL, Figure
-from dperm.strict_json import check_object, digest, matches
+from dperm.strict_json import check_format, check_object, digest, header, matches
 
 FORMAT: str = "dperm evaluation"
-VERSION = 2
 KEYS = (
     "format",
     "version",
@@ -68,8 +67,7 @@ _PART = {"name": str, "size": int, "weights": list[float], "step": float}
 def to_dict(found: Found) -> dict[str, Any]:
     """Plain values only."""
     document = {
-        "format": FORMAT,
-        "version": VERSION,
+        **header(FORMAT),
         "library": found.library,
         "local": found.local,
         "private": found.private,
@@ -106,7 +104,7 @@ def made_of(found: Found) -> dict[str, Any]:
 
 def checked(document: object) -> dict[str, Any]:
     """The fields of what was found, from what JSON held. Keys, types and digest are checked, not what they claim."""
-    held = checked_document(document, FORMAT, VERSION, KEYS)
+    held = checked_document(document, FORMAT, KEYS)
     task = typed(held, "task", str)
     if task not in ("binary", "classes", "regression"):
         raise InvalidInput("task must be binary, classes or regression.")
@@ -154,13 +152,9 @@ def checked(document: object) -> dict[str, Any]:
     return values
 
 
-def checked_document(document: object, form: str, version: int, keys: Sequence[str]) -> dict[str, Any]:
-    """An object of this format and version with exactly these keys, whose digest is its own."""
-    if not isinstance(document, dict) or document.get("format") != form:
-        raise InvalidInput(f'a JSON object with "format": "{form}" was expected.')
-    if type(document.get("version")) is not int or document["version"] != version:
-        raise InvalidInput(f"this library reads version {version} of the format; the file has another.")
-    held = check_object("the file", document, keys)
+def checked_document(document: object, form: str, keys: Sequence[str]) -> dict[str, Any]:
+    """An object of this format with exactly these keys, whose digest is its own."""
+    held = check_object("the file", check_format(document, form), keys)
     if held["digest"] != digest({key: value for key, value in held.items() if key != "digest"}):
         raise InvalidInput("its content does not match its digest: it was changed after it was written.")
     return held

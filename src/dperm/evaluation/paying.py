@@ -18,9 +18,9 @@ from dperm.evaluation.design import MOST_ROWS
 from dperm.evaluation.planning import Plan
 from dperm.evaluation.subject import Subject
 from dperm.ledger import Ledger
-from dperm.ledger.units import PERSON, ROW, parse_unit
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
+from dperm.unit import PERSON, ROW, parse_unit
 
 Vector = NDArray[np.float64]
 Rows = TypeVar("Rows")

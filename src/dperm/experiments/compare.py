@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dperm.engine import Table, engine_for
-from dperm.engine.sparse_rows import as_csr, is_sparse
+from dperm.engine.sparse.rows import as_csr, is_sparse
 from dperm.errors import InvalidInput
 from dperm.estimators.labels import encode_labels, encode_numbers
 from dperm.estimators.persons import GroupedRows
@@ -17,7 +17,7 @@ from dperm.experiments.batches import Rows
 from dperm.experiments.grid import budgets_of, problems_of
 from dperm.experiments.runner import Progress, run
 from dperm.experiments.spec import Entrants, Spec, contenders_of
-from dperm.losses.fitting import AUTO_LOSS, fitting_loss, form_of
+from dperm.losses.registry import AUTO_LOSS, fitting_loss, form_of
 from dperm.neighbours import Neighbours
 from dperm.planning.penalty import AUTO, L2, parse_l2
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dperm import __version__
 from dperm.codes import CodedTable
-from dperm.engine.sparse_rows import is_sparse
+from dperm.engine.sparse.rows import is_sparse
 from dperm.errors import InvalidInput
 from dperm.experiments import splits
 from dperm.experiments.results import NOT_PRIVATE, RULE, TUNINGS, label

@@ -4,27 +4,39 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dperm.errors import InvalidInput
-from dperm.ledger.book import OPEN, SPENT, VOID, Entry
-from dperm.ledger.chain import Anchor
-from dperm.ledger.charging import Charge, Terms, note, settle, told_of
-from dperm.ledger.declarations import check_partitions, declare_cap, declare_partitions
-from dperm.ledger.html import as_html
-from dperm.ledger.lines import document
-from dperm.ledger.pages import DEFAULT, Pages, begin, check_text, opened
-from dperm.ledger.silence import silently
-from dperm.ledger.units import ROW, parse_unit
+from dperm.ledger.charges import (
+    Charge,
+    check_partitions,
+    declare_cap,
+    declare_partitions,
+    kind_by_words,
+    note,
+    settle,
+)
+from dperm.ledger.history import OPEN, SPENT, VOID, Anchor, Entry
+from dperm.ledger.overview import as_html, document
+from dperm.ledger.store import DEFAULT, Pages, begin, check_text, opened
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
 from dperm.privacy.cost import Cost
+from dperm.unit import ROW, PrivacyUnit, parse_unit
 
 Rows = TypeVar("Rows")
 Result = TypeVar("Result")
+
+REDACTED = (
+    "The charge is spent and nothing was released: reading the rows or training on them failed. This ledger is strict, "
+    "so what was wrong is not told, because it could tell about a row. Try the same settings on made-up rows with "
+    "ledger=None, and look at the rows with whoever is trusted with them."
+)
+"""The one error of a strict ledger after a charge."""
 
 
 class Ledger:
@@ -42,7 +54,7 @@ class Ledger:
         The relation of every guarantee in this ledger; "replace-one" for a new file by default.
     adaptive_costs : bool
         Whether the price of a charge may be chosen after looking at earlier results. The total of Gaussian charges
-        allows it; a ledger that promises it takes no others. False for a new file by default.
+        allows it; a ledger that allows it takes no others. False for a new file by default.
     strict : bool
         For operators who may not learn about rows from error messages. A charge is then never void, and whatever
         fails after it raises one error with one text. Fixed when the file is made; False by default.
@@ -196,8 +208,8 @@ class Ledger:
         Unsupported
             If it protects another unit, or under another relation, than is counted here.
         """
-        words = told_of(kind, label, mechanism, unit)
-        return self._charge(cost, dataset, partition, neighbours, words, SPENT).id
+        about = (unit, kind, label, mechanism)
+        return self._charge(cost, dataset, partition, neighbours, *about, status=SPENT).id
 
     def pay(
         self,
@@ -218,12 +230,12 @@ class Ledger:
         crash, an interrupt, or any failure of ``train`` leaves it counted. In a strict ledger nothing makes it void,
         and every ordinary error of either becomes the same one, with no other behind it.
         """
+        about = (unit, kind, label, mechanism)
         status = SPENT if self.strict else OPEN
-        words = told_of(kind, label, mechanism, unit)
-        entry = self._charge(cost, dataset, None, neighbours, words, status)
+        entry = self._charge(cost, dataset, None, neighbours, *about, status=status)
         citation = str(Anchor(ledger=self.id, charge=entry.id, head=entry.head))
         if self.strict:
-            return citation, silently(lambda: train(read()))
+            return citation, _redacted(lambda: train(read()))
         try:
             rows = read()
         except Exception:
@@ -359,21 +371,31 @@ class Ledger:
         dataset: str | None,
         partition: str | None,
         neighbours: str | None,
-        words: Mapping[str, str],
+        unit: str,
+        kind: str | None,
+        label: str,
+        mechanism: str,
+        *,
         status: str,
     ) -> Entry:
         chosen = self._dataset(dataset)
         part = partition if self._part is None else self._part[1]
         if partition is not None and part != partition:
             raise InvalidInput(f"This handle charges the partition {part!r}, not {partition!r}.")
-        charge = Charge(cost=cost, dataset=chosen, partition=part, status=status, **words)
-        self._terms.check(charge, neighbours)
+        relation = self.neighbours if neighbours is None else Neighbours.parse(neighbours)
+        charge = Charge(
+            cost=cost,
+            protects=PrivacyUnit(relation=relation, unit=unit),
+            dataset=chosen,
+            partition=part,
+            kind=kind_by_words(str(label), str(mechanism)) if kind is None else kind,
+            label=label,
+            mechanism=mechanism,
+            status=status,
+        )
+        charge.check(self.path.name, self.neighbours, self.adaptive_costs)
         with self._open() as pages:
             return charge.write(pages)
-
-    @property
-    def _terms(self) -> Terms:
-        return Terms(file=self.path.name, neighbours=self.neighbours, adaptive_costs=self.adaptive_costs)
 
     def _settle(self, number: int, status: str) -> None:
         with self._open() as pages:
@@ -393,3 +415,14 @@ class Ledger:
             yield pages
         # Only now: what was not written to the end has not been seen.
         self._last = Anchor(ledger=pages.book.id, head=pages.book.head)
+
+
+def _redacted(work: Callable[[], Result]) -> Result:
+    """The result of the work, or one error that is the same whatever went wrong, without a word on the way."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return work()
+        except Exception:
+            pass
+    raise InvalidInput(REDACTED)  # out here, so that no other exception hangs on it

@@ -1,20 +1,32 @@
 """The file of a ledger: created whole, opened with suspicion, locked for every transaction."""
 
+from __future__ import annotations
+
+import json
 import os
+import secrets
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from dperm.errors import InvalidInput
-from dperm.ledger.chain import Damaged, check_chain
+from dperm.ledger.history import START, Anchor, Book, Damaged, check_chain, next_head
+from dperm.neighbours import Neighbours
+from dperm.privacy.budget import Budget
+from dperm.strict_json import FORMATS
 
+FORMAT = "dperm ledger"
 APPLICATION_ID = 0x6450524D
-SCHEMA_VERSION = 2
 LOCK_SECONDS = 120.0
 
 SCHEMA = ("CREATE TABLE events (id INTEGER PRIMARY KEY, event TEXT NOT NULL, head TEXT NOT NULL)",)
+DEFAULT = "default"
+LONGEST_TEXT = 200
 
 
 def create(path: Path, links: Iterable[tuple[str, str]]) -> None:
@@ -38,7 +50,7 @@ def create(path: Path, links: Iterable[tuple[str, str]]) -> None:
             for statement in SCHEMA:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            connection.execute(f"PRAGMA user_version = {FORMATS[FORMAT]}")
             for event, head in links:
                 append(connection, event, head)
             connection.execute("COMMIT")
@@ -67,9 +79,7 @@ def history(connection: sqlite3.Connection) -> list[tuple[str, str]]:
 
 
 @contextmanager
-def transaction(
-    path: Path, version: int = SCHEMA_VERSION, schema: Sequence[str] = SCHEMA
-) -> Iterator[sqlite3.Connection]:
+def transaction(path: Path) -> Iterator[sqlite3.Connection]:
     """The whole file, locked against every other process; committed to disk at the end, or not at all.
 
     A connection lives for one transaction, so that it is never shared by threads or inherited by a fork, and never
@@ -83,7 +93,7 @@ def transaction(
     try:
         with closing(_connect(path)) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            _check_schema(connection, version, schema)
+            _check_schema(connection)
             try:
                 yield connection
             except BaseException:
@@ -109,17 +119,16 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _check_schema(connection: sqlite3.Connection, wanted: int, schema: Sequence[str]) -> None:
+def _check_schema(connection: sqlite3.Connection) -> None:
     """Exactly our tables and no trigger, view or index beside them: the file may come from anyone."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise Damaged("it was not written by dperm")
-    if version != wanted:
-        advice = "; dperm ledger upgrade FILE keeps all its charges" if version == 1 else ""
-        raise Damaged(f"it has version {version} of the format, and version {wanted} is needed here{advice}")
+    if version != FORMATS[FORMAT]:
+        raise Damaged(f"it has version {version} of the format, and version {FORMATS[FORMAT]} is needed here")
     found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    if sorted(str(sql) for (sql,) in found) != sorted(schema):
+    if sorted(str(sql) for (sql,) in found) != sorted(SCHEMA):
         raise Damaged("its tables are not those of a ledger")
     if connection.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
         raise Damaged("its pages are damaged")
@@ -134,3 +143,73 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class Pages:
+    """What the file adds up to, and the one way to add to it."""
+
+    path: Path
+    connection: sqlite3.Connection
+    book: Book
+
+    def write(self, event: Mapping[str, Any]) -> None:
+        text = _text(event)
+        head = next_head(self.book.head, text)
+        self.book.take(text, head)
+        append(self.connection, text, head)
+
+    def check(self, anchor: Anchor) -> None:
+        problem = self.book.why_not(anchor)
+        if problem is not None:
+            raise InvalidInput(f"{self.path} does not match: {problem} What was spent stays spent.")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Pages]:
+    """The whole ledger, locked, with its history checked; what is written is on disk when the block ends."""
+    with transaction(path) as connection:
+        yield Pages(path, connection, Book(history(connection)))
+
+
+def begin(
+    path: Path, cap: Budget, neighbours: Neighbours, adaptive_costs: bool, strict: bool, unit: str
+) -> None:
+    """Write a new ledger with an identity of its own."""
+    made = {
+        "event": "create",
+        "time": now(),
+        "id": secrets.token_hex(16),
+        "neighbours": neighbours.value,
+        "adaptive_costs": adaptive_costs,
+        "strict": strict,
+    }
+    links, head = [], START
+    for event in (made, cap_event(DEFAULT, cap, unit)):
+        text = _text(event)
+        head = next_head(head, text)
+        links.append((text, head))
+    create(path, links)
+
+
+def cap_event(dataset: str, cap: Budget, unit: str) -> dict[str, Any]:
+    return {"event": "cap", "time": now(), "dataset": dataset, **asdict(cap), "unit": unit}
+
+
+def check_text(name: str, text: object, empty: bool = False) -> None:
+    """Refuse a name or label that an event cannot hold."""
+    if not isinstance(text, str) or len(text) > LONGEST_TEXT or not (text or empty):
+        raise InvalidInput(f"{name} must be text of at most {LONGEST_TEXT} characters; got {text!r}.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{name} holds half a character, which no file can keep.") from None
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _text(event: Mapping[str, Any]) -> str:
+    """An event as it is stored and hashed."""
+    return json.dumps(event, sort_keys=True, allow_nan=False)

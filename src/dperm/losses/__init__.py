@@ -1,11 +1,10 @@
 """Losses: scalar formulas and their proven constants. No data, no privacy."""
 
 from dperm.losses.base import Loss
-from dperm.losses.hard_clipped_logistic import HardClippedLogistic
+from dperm.losses.clipped_logistic import HardClippedLogistic, SoftClippedLogistic
 from dperm.losses.huber_hinge import HuberHinge
 from dperm.losses.linear import Linear
-from dperm.losses.logistic import Logistic
-from dperm.losses.margin_logistic import MarginLogistic
+from dperm.losses.logistic import Logistic, MarginLogistic
 from dperm.losses.registry import (
     example_losses,
     loss_choices,
@@ -15,10 +14,8 @@ from dperm.losses.registry import (
     registered_losses,
     resolve_loss,
 )
-from dperm.losses.soft_clipped_logistic import SoftClippedLogistic
-from dperm.losses.soft_clipped_squared import SoftClippedSquared
 from dperm.losses.softmax import Softmax
-from dperm.losses.squared import ClippedSquared
+from dperm.losses.squared import ClippedSquared, SoftClippedSquared
 from dperm.losses.weighted import Weighted
 
 for _loss in (

@@ -1,16 +1,116 @@
 """What a loss declares: its formulas in the margin and the constants that privacy rests on."""
 
+import hashlib
+import math
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
-from dperm.losses.kernel import Kernel
+from dperm.typing import Array
 
-Array = NDArray[np.floating[Any]]
+Formula = Callable[..., float]
+"""A function of ``margin, y, one`` and then the loss's ``kernel_parameters``, one by one."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The formulas of a loss of one margin, for the engine's compiled passes.
+
+    - ``slope``: the derivative in the margin, as ``Loss.slope``;
+    - ``value``: the loss itself, or a part of it if there is an ``excess``;
+    - ``excess``: a number e from 0 to 1 for a loss that is ``value`` + log(1 + e). A pass then multiplies the 1 + e of
+      many rows and takes one logarithm for all of them.
+
+    They are module-level functions. Sums in them may be reordered and contracted, but nothing is assumed to be
+    finite. They are called in float32 or float64; ``one`` is 1 in that precision, and constants are made from it
+    (``one + one``, ``one - one``), because a literal would widen float32. Of functions they may call ``abs``,
+    ``min``, ``max``, those of ``math`` and ``exponential``.
+
+    ``gpu`` is the number of the branch of ``engine/device/triton_kernels.py`` that holds the same formulas for the GPU,
+    or None: then ``Loss.slope`` and ``Loss.value`` are evaluated there.
+    """
+
+    slope: Formula
+    value: Formula
+    excess: Formula | None = None
+    gpu: int | None = None
+
+
+def exponential(x: float) -> float:
+    """e^x, cut off where it would underflow or overflow. Compiled code has a fast one in its place."""
+    return math.exp(min(max(x, -708.0), 709.0))
+
+
+_PLAIN = (int, float, complex, str, bytes, np.generic, type(None))
+_NAMED = (ModuleType, BuiltinFunctionType, np.ufunc, type)
+
+
+def fingerprint(kernel: Kernel) -> str:
+    """Of the formulas' code and of everything that they refer to; it changes when any of that does."""
+    text = "\n".join(_described(function, set()) for function in (kernel.slope, kernel.value, kernel.excess))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _described(value: object, seen: set[FunctionType]) -> str:
+    if isinstance(value, FunctionType):
+        return value.__qualname__ if value in seen else _function(value, seen | {value})
+    if isinstance(value, CodeType):
+        constants = [_described(part, seen) for part in value.co_consts]
+        return f"{value.co_code.hex()} {value.co_names} {value.co_varnames} {constants}"
+    if isinstance(value, tuple | frozenset):
+        return f"{type(value).__name__} {sorted(_described(part, seen) for part in value)} {value!r}"
+    if isinstance(value, _PLAIN):
+        return f"{type(value).__name__} {value!r}"
+    if isinstance(value, _NAMED):
+        return f"{type(value).__name__} {value.__name__}"
+    raise InvalidInput(
+        f"a compiled formula refers to a {type(value).__name__}; it may use functions, modules and plain numbers."
+    )
+
+
+def _function(function: FunctionType, seen: set[FunctionType]) -> str:
+    """Its code and, in turn, the globals and the surrounding variables that the code names."""
+    code, outside = function.__code__, function.__globals__
+    parts = [f"{name} = {_described(outside[name], seen)}" for name in code.co_names if name in outside]
+    parts += [_described(cell.cell_contents, seen) for cell in function.__closure__ or ()]
+    return "\n".join([_described(code, seen), *parts, _described(function.__defaults__, seen)])
+
+
+def namespace(array: Any) -> Any:
+    """NumPy, or torch for its tensors: formulas that ``take tensors`` use what both have, under one name."""
+    return np if isinstance(array, np.ndarray | np.generic) else sys.modules["torch"]
+
+
+def sigmoid(z: Array) -> Array:
+    """1 / (1 + exp(-z)) without overflow: only exp of a non-positive number is taken."""
+    xp = namespace(z)
+    if xp is not np:
+        found: Array = xp.sigmoid(z)
+        return found
+    decay = np.exp(-np.abs(z))
+    return np.asarray(np.where(z > 0, 1, decay) / (1 + decay))
+
+
+def softplus(z: Array) -> Array:
+    """log(1 + exp(z)) without overflow."""
+    xp = namespace(z)
+    found: Array = xp.log1p(xp.exp(-xp.abs(z))) + xp.clip(z, 0, None)
+    return found
+
+
+def logistic_density(z: Array) -> Array:
+    """The derivative of ``sigmoid``."""
+    decay = namespace(z).exp(-namespace(z).abs(z))
+    found: Array = decay / (1 + decay) ** 2
+    return found
+
+
 Labels = Literal["binary", "real", "classes"]
 
 
@@ -39,6 +139,8 @@ class Loss(ABC):
     - ``is_model``: False for a loss that only tests and audits use;
     - ``kernel``: its formulas for compiled passes, or None: then the three above are used. It belongs to the
       class that declares it: a subclass, which may change a formula, has none until it declares one;
+    - ``takes_tensors``: whether the three formulas take tensors of torch too, written by ``namespace``; of the class
+      itself, as ``kernel`` is. Without it a device computes them by way of the host;
     - ``kernel_parameters``: what the kernel takes beside margin and label: the parameters, or what follows from them;
     - ``falls_to_zero``: whether its infimum over the margin is 0, whatever the label;
     - ``has_log_odds``: whether ``log_odds`` tells what probabilities a margin stands for;
@@ -53,6 +155,7 @@ class Loss(ABC):
     falls_to_zero: ClassVar[bool] = False
     has_log_odds: ClassVar[bool] = False
     kernel: ClassVar[Kernel | None] = None
+    takes_tensors: ClassVar[bool] = False
     outputs: int = 1
 
     @property
@@ -65,6 +168,11 @@ class Loss(ABC):
 
     @property
     def coupling(self) -> float | None:
+        return None
+
+    @property
+    def curvature_lipschitz(self) -> float | None:
+        """Lipschitz constant of ``continuous_curvature`` in the margin; None where coefficients have no intervals."""
         return None
 
     @property
@@ -116,6 +224,10 @@ class Loss(ABC):
 
     @abstractmethod
     def curvature(self, margin: Array, y: Array) -> Array: ...
+
+    def continuous_curvature(self, margin: Array, y: Array) -> Array:
+        """The curvature, with a ramp in place of a jump: rounding of a margin at a jump would move a whole row."""
+        return self.curvature(margin, y)
 
     def log_odds(self, margin: Array) -> Array:
         r"""The log odds of y = 1 for which this margin has the least expected loss; of C outputs one up to a constant.

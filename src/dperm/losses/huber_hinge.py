@@ -6,8 +6,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dperm.errors import InvalidInput
-from dperm.losses.base import Array, Loss
-from dperm.losses.kernel import Kernel
+from dperm.losses.base import Kernel, Loss, namespace
+from dperm.typing import Array
 
 
 def _slope(margin: float, y: float, one: float, width: float) -> float:
@@ -34,7 +34,8 @@ class HuberHinge(Loss):
     aliases: ClassVar[tuple[str, ...]] = ("svm",)
     sign_definite: ClassVar[bool] = True
     falls_to_zero: ClassVar[bool] = True
-    kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value)
+    kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value, gpu=3)
+    takes_tensors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.width) and self.width > 0):
@@ -59,14 +60,16 @@ class HuberHinge(Loss):
         return (self.width,)
 
     def value(self, margin: Array, y: Array) -> Array:
-        z = y * margin
-        rounded = np.clip(1 + self.width - z, 0, 2 * self.width)
-        return rounded * rounded / (4 * self.width) + np.maximum(1 - self.width - z, 0)
+        z, xp = y * margin, namespace(margin)
+        rounded = xp.clip(1 + self.width - z, 0, 2 * self.width)
+        found: Array = rounded * rounded / (4 * self.width) + xp.clip(1 - self.width - z, 0, None)
+        return found
 
     def slope(self, margin: Array, y: Array) -> Array:
-        z = y * margin
-        return -y * np.clip((1 + self.width - z) / (2 * self.width), 0, 1)
+        share: Array = namespace(margin).clip((1 + self.width - y * margin) / (2 * self.width), 0, 1)
+        return -y * share
 
     def curvature(self, margin: Array, y: Array) -> Array:
-        middle = np.abs(1 - y * margin) <= self.width
-        return middle.astype(margin.dtype) * margin.dtype.type(self.smoothness)
+        xp = namespace(margin)
+        found: Array = xp.asarray(xp.abs(1 - y * margin) <= self.width, dtype=margin.dtype) * self.smoothness
+        return found

@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from dperm.losses.base import Array, Loss
-from dperm.losses.kernel import Kernel
+from dperm.losses.base import Kernel, Loss, namespace
+from dperm.typing import Array
 
 
 def _slope(margin: float, y: float, one: float) -> float:
@@ -24,7 +22,8 @@ class Linear(Loss):
     name: ClassVar[str] = "linear"
     sign_definite: ClassVar[bool] = True
     is_model: ClassVar[bool] = False
-    kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value)
+    kernel: ClassVar[Kernel] = Kernel(slope=_slope, value=_value, gpu=6)
+    takes_tensors: ClassVar[bool] = True
 
     @property
     def lipschitz(self) -> float:
@@ -38,7 +37,9 @@ class Linear(Loss):
         return -y * margin
 
     def slope(self, margin: Array, y: Array) -> Array:
-        return -y * np.ones_like(margin)
+        ones: Array = namespace(margin).ones_like(margin)
+        return -y * ones
 
     def curvature(self, margin: Array, y: Array) -> Array:
-        return np.zeros(np.broadcast_shapes(margin.shape, np.shape(y)), margin.dtype)
+        found: Array = namespace(margin).zeros_like(y * margin)
+        return found

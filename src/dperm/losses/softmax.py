@@ -7,7 +7,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dperm.errors import InvalidInput
-from dperm.losses.base import Array, Labels, Loss
+from dperm.losses.base import Labels, Loss, namespace
+from dperm.typing import Array
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Softmax(Loss):
     labels: ClassVar[Labels] = "classes"
     falls_to_zero: ClassVar[bool] = True
     has_log_odds: ClassVar[bool] = True
+    takes_tensors: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (isinstance(self.n_classes, int) and self.n_classes >= 2):
@@ -50,17 +52,25 @@ class Softmax(Loss):
         return 0.5
 
     def _chosen(self, margin: Array, y: Array) -> Array:
-        chosen: Array = (np.asarray(y)[..., None] == np.arange(self.n_classes)).astype(margin.dtype)
+        xp = namespace(margin)
+        classes = xp.arange(self.n_classes, device=margin.device)
+        chosen: Array = xp.asarray(xp.asarray(y)[..., None] == classes, dtype=margin.dtype)
         return chosen
 
     def _probabilities(self, margin: Array) -> Array:
+        xp = namespace(margin)
+        if xp is not np:
+            found: Array = xp.softmax(margin, -1)
+            return found
         shifted = np.exp(margin - margin.max(axis=-1, keepdims=True))
         return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))
 
     def value(self, margin: Array, y: Array) -> Array:
-        top = margin.max(axis=-1, keepdims=True)
-        log_sum = np.log(np.exp(margin - top).sum(axis=-1)) + top[..., 0]
-        return np.asarray(log_sum - (margin * self._chosen(margin, y)).sum(axis=-1))
+        xp = namespace(margin)
+        top = xp.amax(margin, axis=-1, keepdims=True)
+        log_sum = xp.log(xp.exp(margin - top).sum(axis=-1)) + top[..., 0]
+        found: Array = log_sum - (margin * self._chosen(margin, y)).sum(axis=-1)
+        return found
 
     def slope(self, margin: Array, y: Array) -> Array:
         return self._probabilities(margin) - self._chosen(margin, y)

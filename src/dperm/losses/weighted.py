@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dperm.arithmetic import rounded_up
 from dperm.errors import InvalidInput
-from dperm.losses.base import Array, Loss
+from dperm.losses.base import Loss, namespace
+from dperm.typing import Array
 
 TARGET = np.dtype([("target", np.float64), ("weight", np.float64)])
 """What stands for a target where rows have weights: it goes wherever a target goes."""
@@ -116,11 +117,12 @@ class Weighted(Loss):
 
     @staticmethod
     def _target(margin: Array, y: Array) -> Array:
-        return np.asarray(targets_alone(y), margin.dtype)
+        """Tensors of targets with weights have a last axis for both."""
+        return np.asarray(targets_alone(y), margin.dtype) if namespace(margin) is np else y[..., 0]
 
     @staticmethod
     def _weight(margin: Array, y: Array) -> Array:
-        return np.asarray(weights_alone(y), margin.dtype)
+        return np.asarray(weights_alone(y), margin.dtype) if namespace(margin) is np else y[..., 1]
 
     def _per_output(self, margin: Array, y: Array) -> Array:
         weight = self._weight(margin, y)

@@ -314,7 +314,7 @@ class Mechanism(ABC):
             return [self._run_standardised(jobs[0], rows, gate)]
         mine = rows.select([job.model for job in jobs])
         maps = release_maps([job.plan.standardisation for job in jobs], mine, gate)
-        together = mine.mapped_each(maps)
+        together = mine.mapped_per_model(maps)
         if together is not None:
             weights = self._run([replace(job, model=k) for k, job in enumerate(jobs)], together, gate)
         else:

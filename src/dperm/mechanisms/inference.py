@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.losses import Weighted
-from dperm.mechanisms.information import Information, curvature_change
+from dperm.mechanisms.information import Information
 from dperm.mechanisms.triangle import pack, triangle_size, unpack
 from dperm.planning.gaussian import gaussian_noise
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
@@ -191,7 +191,7 @@ def not_for_intervals(problem: Problem, accounting: str, standardise: bool | str
         return "the rows of one person are not independent of each other, and intervals for rows would be too narrow"
     if isinstance(loss, Weighted):
         return "rows that weigh more than others break the equality that intervals rest on"
-    if curvature_change(loss) is None:
+    if loss.curvature_lipschitz is None:
         return f"intervals are for the logistic and the squared loss, not for {loss.name}"
     if loss.labels == "real" and problem.intercept == 0:
         return "the squared residuals are summed in the intercept column; set fit_intercept=True"
@@ -234,7 +234,7 @@ def plan_squares(problem: Problem, mu: float, moments: tuple[float, float]) -> I
 
 def hessian_error(problem: Problem) -> float:
     """Rounding error of the computed sum of curvature * z z^T, in Frobenius norm, at weights of ``shortened``."""
-    change, most = curvature_change(problem.loss), problem.loss.smoothness
+    change, most = problem.loss.curvature_lipschitz, problem.loss.smoothness
     assert change is not None
     own = change * _margin_error(problem) + problem.arithmetic.slope * most
     return problem.n_rows * stretched_norm(problem) ** 2 * (own + _adding(problem) * most)

@@ -168,7 +168,7 @@ def _sums_through(maps: Sequence[RowMap], rows: Rows, squared: bool) -> Matrix:
     """Sums of each model's own rows, or of their squares, as it sees them."""
     parts: list[Rows | None] = [rows.mapped(maps[0])]
     if any(one != maps[0] for one in maps):
-        parts = [rows.mapped_each(maps)]
+        parts = [rows.mapped_per_model(maps)]
     if parts[0] is None:
         parts = [rows.select([k]).mapped(one) for k, one in enumerate(maps)]
     sums = []

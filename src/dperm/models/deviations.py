@@ -17,7 +17,7 @@ from dperm.errors import DpermError
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.linear import half_range
 from dperm.mechanisms.weight_noise import Inside, WeightNoise
-from dperm.models.population import curvature
+from dperm.models.synthetic_rows import curvature
 from dperm.row_map import RowMap
 
 Floats = NDArray[np.float64]
@@ -91,7 +91,7 @@ def weight_noise(model: PrivateLinearModel) -> WeightNoise | None:
         return WeightNoise(deviation=0.0, exact=True)
     try:
         return mechanism_of(stated["chosen"]).weight_noise(problem_of(statement), stated["used"], scale)
-    except (DpermError, KeyError):  # of a version that stated less
+    except (DpermError, KeyError):  # another release of the library had other settings
         return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,20 +15,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm import __version__
 from dperm.certificate.document import plain
-from dperm.certificate.statement import file_digest, model_digest, released_as
+from dperm.certificate.statement import file_digest, model_digest, released_parts
 from dperm.datasets import Schema
-from dperm.errors import InvalidInput
+from dperm.errors import DpermError, InvalidInput
 from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.encoder import PublicEncoder
 from dperm.estimators.fit_record import released_numbers
+from dperm.ledger.history import Anchor
 from dperm.models.atomic import atomic_path
-from dperm.models.building import build, check_columns
-from dperm.models.form import FORMAT, MAX_BYTES, checked, version_for
-from dperm.models.kinds import KINDS, stored_parameters
-from dperm.models.labels import type_of
-from dperm.models.noting import note_file
-from dperm.models.pipelines import joined, parted
-from dperm.models.schemas import stored_schema
-from dperm.strict_json import read_file
+from dperm.models.format import (
+    FORMAT,
+    KINDS,
+    MAX_BYTES,
+    build,
+    check_columns,
+    checked,
+    stored_parameters,
+    stored_schema,
+    type_of,
+)
+from dperm.strict_json import header, read_file
 
 PathLike = str | os.PathLike[str]
 
@@ -64,7 +71,7 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
     if schema is not None:
         check_columns(schema, estimator.n_features_in_)
     certificate, released = estimator.certificate_, released_numbers(estimator)
-    if model_digest(released, certificate["version"]) != certificate["model"]["sha256"]:
+    if model_digest(released) != certificate["model"]["sha256"]:
         raise InvalidInput(
             "coef_, intercept_, classes_, feature_names_in_ or row_map_ were changed after fit, so the certificate is "
             "not about them and nothing was saved. Save the model as fit left it, or fit again."
@@ -76,22 +83,17 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
             "last one is in force. Tune again, fit again, or put a line of your own on decision_function."
         )
     _check_storable(estimator)
-    version = version_for(certificate["version"])
     document = {
-        "format": FORMAT,
-        "version": version,
+        **header(FORMAT),
         "library": __version__,
         "estimator": name,
-        "parameters": stored_parameters(estimator, version),
+        "parameters": stored_parameters(estimator),
         "label_type": type_of(getattr(estimator, "classes_", None)),
-        **released_as(certificate["version"], released),
+        **released_parts(released),
         "certificate": certificate,
         "schema": None if schema is None else stored_schema(schema),
+        "pipeline": steps,
     }
-    if version >= 4:
-        document["pipeline"] = steps
-    elif steps is not None:
-        raise InvalidInput("a model from an older file cannot be saved in a pipeline; save it with schema=.")
     if thresholds:
         document["thresholds"] = list(thresholds)
     document["digest"] = file_digest(document)
@@ -103,11 +105,6 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
 
 def load_model(path: PathLike) -> Any:
     """Read a fitted estimator, or the pipeline that was saved; it predicts bit for bit what the saved one did.
-
-    Files of versions 3 to 5 load too. A mechanism of versions 3 and 4 that centred rows is then one that standardises
-    them, as fitting it again would. Files of version 3 hold no map of rows; rows longer than ``x_norm`` are then scaled
-    down to it as in training, which the version that wrote them did not do in prediction. Classes that an older file
-    holds in another order than the sorted one are sorted, and margins, coefficients and threshold with them.
 
     Assumes
     -------
@@ -121,7 +118,7 @@ def load_model(path: PathLike) -> Any:
         If the file is not a model that this version reads, whole and consistent.
     """
     document, (estimator, schema) = _read(path)
-    steps = document.get("pipeline")
+    steps = document["pipeline"]
     return estimator if steps is None or schema is None else joined(schema, estimator, steps)
 
 
@@ -158,3 +155,44 @@ def _check_storable(estimator: PrivateLinearModel) -> None:
     if not (np.isfinite(estimator.coef_).all() and np.isfinite(estimator.intercept_).all()):
         raise InvalidInput("coefficients or intercept are not finite, which a model file cannot hold.")
     plain("classes_", getattr(estimator, "classes_", None))
+
+
+def parted(model: Any, schema: Schema | None) -> tuple[Any, Schema | None, list[str] | None]:
+    """The model, its schema and, of a pipeline, the names of its steps."""
+    if not isinstance(model, Pipeline):
+        return model, schema, None
+    if schema is not None:
+        raise InvalidInput("a pipeline has the schema of its encoder; give schema= with a model alone.")
+    parts = [part for _, part in model.steps]
+    if len(parts) != 2 or not isinstance(parts[0], PublicEncoder):
+        raise InvalidInput(
+            "a pipeline can be saved if it is a PublicEncoder and a private model, and nothing else; of any other save "
+            "its last step, and keep the steps before it."
+        )
+    encoder, estimator = parts
+    if hasattr(estimator, "best_estimator_"):
+        raise InvalidInput(
+            "a search is not saved; put its best_estimator_ behind the encoder, in a pipeline of their own."
+        )
+    return estimator, encoder.declared, [name for name, _ in model.steps]
+
+
+def joined(schema: Schema, estimator: PrivateLinearModel, steps: list[str]) -> Pipeline:
+    """The pipeline that was parted, which reads tables with the columns of the schema."""
+    encoder = PublicEncoder(schema).fit({feature.name: [] for feature in schema.features})
+    return Pipeline(list(zip(steps, (encoder, estimator), strict=True)))
+
+
+def note_file(model: PrivateLinearModel, path: str | os.PathLike[str]) -> None:
+    """Call it once the file is written. What fails here is warned of: model and charge are what they were."""
+    ledger, citation = model._record.ledger, model.ledger_entry_
+    if ledger is None or citation is None or Anchor.of(citation).ledger != ledger.id:
+        return
+    try:
+        ledger.note(model, path)
+    except (DpermError, OSError) as error:
+        warnings.warn(
+            f"the model was saved, and the ledger does not name its file: {error}",
+            RuntimeWarning,
+            stacklevel=3,
+        )

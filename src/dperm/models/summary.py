@@ -17,11 +17,10 @@ from dperm.datasets.features import Categorical, Cross
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.labels import as_told, is_turned, told_classes, turned_words
-from dperm.models.building import check_columns
 from dperm.models.deviations import AT_LEAST, EXACT, deviations
 from dperm.models.files import parts_of
-from dperm.models.intervals.beside import intervals_in
-from dperm.models.intervals.call import feature_names
+from dperm.models.format import check_columns
+from dperm.models.intervals.confidence import feature_names, summary_intervals
 from dperm.models.intervals.table import Interval
 from dperm.models.terms import CURVE, MEAN, POINT, Term, column_terms, schema_terms
 
@@ -171,7 +170,7 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
     if several:  # only differences between classes count
         coefficients, intercept = coefficients - coefficients.mean(axis=0), intercept - intercept.mean()
     changes = np.asarray(combinations @ coefficients.T)
-    known = intervals_in(estimator, combinations, schema)
+    known = summary_intervals(estimator, combinations, schema)
     found = deviations(estimator, combinations, changes, schema) if known is None else known.deviations
     outputs = [str(label) for label in told_classes(estimator)] if several else [None]
     last = Term(feature=INTERCEPT, kind=INTERCEPT, per="every column at 0")
@@ -204,7 +203,7 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
 
 
 def _plain(row: SummaryRow) -> dict[str, Any]:
-    """Without an interval where there is none, as in older files."""
+    """Without an interval where there is none."""
     told = {name: value for name, value in asdict(row).items() if name != "interval"}
     return told if row.interval is None else {**told, "interval": row.interval.to_dict()}
 

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.errors import NotCertified
+from dperm.errors import InvalidInput, NotCertified
 
 if TYPE_CHECKING:
     from dperm.privacy.noise import GaussianNoise
     from dperm.privacy.noisy_min import NoisyMin
 
 Vector = NDArray[np.float64]
+
+
+def _check_installed() -> None:
+    """Refuse before anything is drawn where OpenDP is missing."""
+    if find_spec("opendp") is None:
+        raise InvalidInput(
+            "DPERM_SAMPLER=opendp, and noise of more than 2**56 steps of its grid, need OpenDP. "
+            "Install it with: pip install 'dperm[opendp]'"
+        )
 
 
 def opendp_gaussian(values: Vector, noise: GaussianNoise) -> Vector:
@@ -28,9 +38,12 @@ def opendp_measurement(noise: GaussianNoise) -> Any:
 
     Raises
     ------
+    InvalidInput
+        If OpenDP is not installed.
     NotCertified
         If OpenDP's own account of the release exceeds ours.
     """
+    _check_installed()
     from opendp.measurements import make_gaussian
 
     measurement = make_gaussian(*_input_space(noise.dimension), scale=noise.scale, k=noise.grid_exponent)
@@ -60,9 +73,12 @@ def opendp_chooser(choice: NoisyMin) -> Any:
 
     Raises
     ------
+    InvalidInput
+        If OpenDP is not installed.
     NotCertified
         If OpenDP's own account of the choice exceeds ours.
     """
+    _check_installed()
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_noisy_max
     from opendp.measures import zero_concentrated_divergence

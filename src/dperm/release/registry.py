@@ -136,9 +136,9 @@ def _domain(release: Release) -> str:
     problem = release.problem
     units = "rows" if release.unit == "row" else "persons, each with rows"
     rows = (
-        f"Tables of at most {problem['n_rows']:,} {units}"
+        f"Tables of at most {problem['n_units']:,} {units}"
         if release.hides_count
-        else f"Tables of {problem['n_rows']:,} {units}"
+        else f"Tables of {problem['n_units']:,} {units}"
     )
     if release.schema is None:
         return f"{rows} of {problem['n_features']:,} numbers; longer rows are scaled down to a public bound."

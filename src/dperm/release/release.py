@@ -17,8 +17,7 @@ from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.ledger import Ledger
-from dperm.ledger.book import SEARCH
-from dperm.ledger.chain import Anchor
+from dperm.ledger.history import SEARCH, Anchor
 from dperm.models import read_document, read_model
 from dperm.release.deployment import Deployment
 from dperm.release.judged import check_about, read_judged

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dperm.ledger import Ledger
-from dperm.ledger.book import Entry
-from dperm.ledger.chain import Anchor
+from dperm.ledger.history import Anchor, Entry
 from dperm.privacy import Budget
 from dperm.privacy.cost import compose
 

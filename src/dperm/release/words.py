@@ -86,9 +86,9 @@ def unprotected(release: Release) -> list[str]:
     problem, targets, units = release.problem, release.statement["targets"], f"{release.unit}s"
     table = "the table never exceeds" if units == "rows" else "the table never has more than"
     return [
-        f"That {table} {problem['n_rows']:,} {units}. The number of {units} itself is hidden."
+        f"That {table} {problem['n_units']:,} {units}. The number of {units} itself is hidden."
         if release.hides_count
-        else f"The number of {units}, {problem['n_rows']:,}.",
+        else f"The number of {units}, {problem['n_units']:,}.",
         "The set of classes"
         + (
             ", which was taken from the labels and is vouched for as public."

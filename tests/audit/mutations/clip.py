@@ -31,14 +31,14 @@ MUTATIONS = (
         name="clip ignored, one margin",
         what_is_wrong="The compiled pass of one model with one margin does not clip the gradients of rows.",
         touches=CLIPPED,
-        changes={"dperm.engine._kernels.one_model": unclipped(9)},
+        changes={"dperm.engine.dense.kernels.one_model": unclipped(9)},
         probe=lambda: clipped_gradient(EXAMPLE, (4, 1)),
     ),
     Mutation(
         name="clip ignored, softmax",
         what_is_wrong="The compiled pass of one softmax model does not clip the gradients of rows.",
         touches=(*CLIPPED, "auto"),  # auto clips where there are several classes
-        changes={"dperm.engine._kernels_softmax.one_softmax": unclipped(8)},
+        changes={"dperm.engine.base.softmax_kernels.one_softmax": unclipped(8)},
         probe=lambda: clipped_gradient(replace(EXAMPLE, loss=Softmax(3)), (4, 1, 3)),
     ),
 )

@@ -47,14 +47,14 @@ MUTATIONS = (
         name="float32 noted as float64",
         what_is_wrong="The engine computes several models in float32 and says that it was float64.",
         touches=COARSE,
-        changes={"dperm.engine.dense.DenseEngine.arithmetic": called_float64},
+        changes={"dperm.engine.dense.engine.DenseEngine.arithmetic": called_float64},
         probe=lambda: opened().arithmetic(2).name,
     ),
     Mutation(
         name="one model in float32",
         what_is_wrong="The engine rounds the sums of a single model to float32 and says that it was float64.",
         touches=every_private(but=ALIKE),
-        changes={"dperm.engine.blocked.BlockedEngine._range_sums": rounded},
+        changes={"dperm.engine.base.blocked.BlockedEngine._range_sums": rounded},
         probe=lambda: opened(precise=True).gradient_sum(EXAMPLE.loss, np.ones((4, 1))).tolist(),
     ),
 )

@@ -4,7 +4,7 @@ import numpy as np
 
 from dperm.audit.mutation import EXAMPLE, Mutation, every_private
 from dperm.audit.neighbours import table_of
-from dperm.engine import _kernels
+from dperm.engine.dense import kernels
 from dperm.row_map import RowMap, bounded
 
 STANDARDISED = every_private(but=("objective-pure",))
@@ -50,13 +50,13 @@ def linear_without_bound(make_rows):
     """What a linear map is in prediction is taken for what it is in training."""
 
     def broken(self, *more):
-        sound = _kernels.bound_rows
+        sound = kernels.bound_rows
         if self._map.linear:
-            _kernels.bound_rows = moved_by(without_second_bound)(sound)
+            kernels.bound_rows = moved_by(without_second_bound)(sound)
         try:
             return make_rows(self, *more)
         finally:
-            _kernels.bound_rows = sound
+            kernels.bound_rows = sound
 
     return broken
 
@@ -77,28 +77,28 @@ MUTATIONS = (
         name="rows not mapped",
         what_is_wrong="Rows are trained on as they came, though they are told to be standardised.",
         touches=STANDARDISED,
-        changes={"dperm.engine.table.Table.mapped": not_mapped},
+        changes={"dperm.engine.dense.rows.Table.mapped": not_mapped},
         probe=lambda: held(0.1),
     ),
     Mutation(
         name="centre left out",
         what_is_wrong="Rows are scaled, but nothing is subtracted from them.",
         touches=STANDARDISED,
-        changes={"dperm.engine.held.HeldRows._moves": without_centre},
+        changes={"dperm.engine.base.rows.InMemoryRows._moves": without_centre},
         probe=lambda: held(0.1),
     ),
     Mutation(
         name="rows moved before they are bounded",
         what_is_wrong="The centre is subtracted from rows of any length.",
         touches=STANDARDISED,
-        changes={"dperm.engine._kernels.bound_rows": moved_by(without_first_bound)},
+        changes={"dperm.engine.dense.kernels.bound_rows": moved_by(without_first_bound)},
         probe=lambda: held(50.0),
     ),
     Mutation(
         name="moved rows not bounded again",
         what_is_wrong="Rows are bounded before they are moved and scaled, and not after.",
         touches=STANDARDISED,
-        changes={"dperm.engine._kernels.bound_rows": moved_by(without_second_bound)},
+        changes={"dperm.engine.dense.kernels.bound_rows": moved_by(without_second_bound)},
         probe=lambda: held(1.0),
     ),
     Mutation(
@@ -106,7 +106,7 @@ MUTATIONS = (
         what_is_wrong="A map that is linear in prediction leaves rows unbounded in training too.",
         touches=STANDARDISED,
         changes={
-            "dperm.engine.table.Table._bounded": linear_without_bound,
+            "dperm.engine.dense.rows.Table._bounded": linear_without_bound,
         },
         probe=lambda: held(1.0, linear=True),
     ),

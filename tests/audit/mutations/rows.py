@@ -47,14 +47,14 @@ MUTATIONS = (
         name="rows not bounded",
         what_is_wrong="Rows longer than x_norm are stored as they are.",
         touches=every_private(),
-        changes={"dperm.engine._kernels.bound_rows": any_length},
+        changes={"dperm.engine.dense.kernels.bound_rows": any_length},
         probe=lambda: opened().row_sum().tolist(),
     ),
     Mutation(
         name="last row counts twice",
         what_is_wrong="The last row is added twice to every sum of gradients over all rows, or over a random batch.",
         touches=(*GRADIENTS, "ssp", "adassp", "auto"),
-        changes={"dperm.engine.base.Engine.gradient_sum": last_row_twice},
+        changes={"dperm.engine.base.engine.Engine.gradient_sum": last_row_twice},
         probe=lambda: opened().gradient_sum(EXAMPLE.loss, np.zeros((4, 1))).tolist(),
     ),
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from dperm.certificate.facts import ALLOWANCE, Facts, U, grid_exponent, padded
+from dperm.certificate.constants import ALLOWANCE, Facts, U, grid_exponent, padded
 from dperm.errors import InvalidInput
 
 MEAN, MOMENTS = "mean of the rows", "second moments of the columns"

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dperm.certificate.accountant import Price, gaussian_price
-from dperm.certificate.facts import at_all_steps
+from dperm.certificate.constants import at_all_steps
 from dperm.certificate.routes.evidence import CLOSE, Evidence, Release
 from dperm.certificate.routes.inference import inference_mu
 from dperm.certificate.routes.output import HOW

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dperm.certificate.facts import Facts, U
+from dperm.certificate.constants import Facts, U
 from dperm.certificate.routes.evidence import INFERRING, TOLD, Evidence
 
 LONGEST = 1024.0  # margin at the weights that the curvature is taken at

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.certificate.accountant import Price, mixture_price
-from dperm.certificate.facts import ALLOWANCE, GRID, Facts, U, grid_exponent
+from dperm.certificate.constants import ALLOWANCE, GRID, Facts, U, grid_exponent
 from dperm.certificate.routes.evidence import Evidence
 from dperm.errors import InvalidInput
 

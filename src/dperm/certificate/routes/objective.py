@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import erfc
 
 from dperm.certificate.accountant import Price, gaussian_delta, gaussian_excess, vertex_delta
-from dperm.certificate.constants import unweighted
-from dperm.certificate.facts import ALLOWANCE, Facts, U, grid_exponent
+from dperm.certificate.constants import ALLOWANCE, Facts, U, grid_exponent, unweighted
 from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.routes.inference import inference_mu
 from dperm.errors import InvalidInput

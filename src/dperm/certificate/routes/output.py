@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.certificate.accountant import Price, mixture_price
-from dperm.certificate.facts import Facts, U, padded
+from dperm.certificate.constants import Facts, U, padded
 from dperm.certificate.routes.evidence import Evidence
 from dperm.errors import InvalidInput
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from dperm.certificate.accountant import Price, gaussian_price
-from dperm.certificate.facts import at_all_steps, padded
+from dperm.certificate.constants import at_all_steps, padded
 from dperm.certificate.loss_distribution import composed_price, fixed_size_losses, poisson_losses
 from dperm.certificate.routes.evidence import CLOSE, Evidence, Release
 from dperm.certificate.routes.weights import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from dperm.certificate.accountant import Price, gaussian_price
-from dperm.certificate.constants import unweighted
-from dperm.certificate.facts import Facts, U
+from dperm.certificate.constants import Facts, U, unweighted
 from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.routes.inference import inference_mu
 from dperm.certificate.routes.output import HOW

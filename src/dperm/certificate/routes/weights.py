@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc, gammaincc
 
-from dperm.certificate.facts import at_all_steps
+from dperm.certificate.constants import at_all_steps
 from dperm.certificate.routes.evidence import Evidence, Release
 
 Vector = NDArray[np.float64]

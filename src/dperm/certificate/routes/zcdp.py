@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from dperm.certificate.accountant import Price, pure_price, zcdp_price
-from dperm.certificate.facts import Facts, U
+from dperm.certificate.constants import Facts, U
 from dperm.certificate.routes.evidence import CLOSE, Evidence, Release
 from dperm.certificate.routes.weights import check_rounding
 

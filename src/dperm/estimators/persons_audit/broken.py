@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dperm.audit.controls import Control
 from dperm.audit.neighbours import Side, changes
-from dperm.engine.members import KnownRows
+from dperm.engine.base.draws import KnownRows
 from dperm.estimators.persons_audit.cases import KINDS, person_problem
 from dperm.estimators.persons_audit.pairs import SIZES, PersonPair, person_pair
 from dperm.losses import Linear
@@ -23,8 +23,7 @@ from dperm.problem import Problem
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
-    from dperm.engine.drawn import Batches, Sample
-    from dperm.engine.members import Members
+    from dperm.engine.base.draws import Batches, Members, Sample
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

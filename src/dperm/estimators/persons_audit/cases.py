@@ -14,9 +14,9 @@ from dperm.losses import Loss, Weighted, example_losses
 from dperm.mechanisms import Mechanism, Plan
 from dperm.mechanisms.standardising import BOUNDED, LINEAR
 from dperm.neighbours import Neighbours
-from dperm.persons import PersonLoss
 from dperm.privacy import Budget
 from dperm.problem import Problem
+from dperm.unit import PersonLoss
 
 KINDS: tuple[tuple[PersonLoss, int | None], ...] = ((PersonLoss.MEAN, None), (PersonLoss.SUM, 3))
 OTHER_KINDS = ((PersonLoss.MEAN, 3), (PersonLoss.SUM, 50), (PersonLoss.MEAN, 1))

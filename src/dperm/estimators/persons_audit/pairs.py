@@ -12,8 +12,8 @@ from dperm.audit.neighbours import Pair, PersonRows, Rows, Side, background, cha
 from dperm.estimators.persons import GroupedRows, of_persons
 from dperm.losses.weighted import weighted_targets
 from dperm.neighbours import Neighbours
-from dperm.persons import PersonLoss
 from dperm.problem import Problem
+from dperm.unit import PersonLoss
 
 SIZES = (1, 3, 50)
 GROWN = ((1, 50), (50, 1))  # a person is replaced by one with more rows, or fewer: all later rows move

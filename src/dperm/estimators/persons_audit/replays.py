@@ -26,8 +26,8 @@ from dperm.estimators.persons_audit.pairs import (
 from dperm.losses import example_losses
 from dperm.mechanisms import Mechanism, Plan
 from dperm.mechanisms.standardising import MEAN, MOMENTS
-from dperm.persons import PersonLoss
 from dperm.problem import Problem
+from dperm.unit import PersonLoss
 
 ONE_IN = 7  # pairs are taken in turn by the plans of a mechanism, as they have much in common
 

@@ -12,7 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv, cross_val_score
 
-from dperm.engine.sparse_rows import as_csr, is_sparse
+from dperm.engine.sparse.rows import as_csr, is_sparse
 from dperm.errors import InvalidInput
 from dperm.estimators._rows import unquoted
 from dperm.estimators.base import PrivateLinearModel

@@ -20,10 +20,9 @@ from dperm.evaluation.intervals import LEVEL
 from dperm.evaluation.means.declared import declared_groups
 from dperm.evaluation.means.figures import Mean
 from dperm.evaluation.means.found import FoundMeans
-from dperm.strict_json import check_object, digest
+from dperm.strict_json import check_object, digest, header
 
 FORMAT: str = "dperm mean predictions"
-VERSION = 2
 KEYS = (
     "format",
     "version",
@@ -55,8 +54,7 @@ def to_dict(found: FoundMeans) -> dict[str, Any]:
     """Plain values only."""
     values = [value for value in found.groups if value != found.other]
     document = {
-        "format": FORMAT,
-        "version": VERSION,
+        **header(FORMAT),
         "library": found.library,
         "private": found.private,
         "model": {"sha256": found.model},
@@ -82,7 +80,7 @@ def to_dict(found: FoundMeans) -> dict[str, Any]:
 
 def checked(document: object) -> dict[str, Any]:
     """The fields of what was found, from what JSON held. Keys, types and digest are checked, not what they claim."""
-    held = checked_document(document, FORMAT, VERSION, KEYS)
+    held = checked_document(document, FORMAT, KEYS)
     values, other = typed(held, "values", list[Any]), typed(held, "other", str | None)
     declared = declared_groups("by" if values else None, values or None, other)
     low, high = typed(held, "range", tuple[float, float])

@@ -114,7 +114,7 @@ class DPCD(Mechanism):
         problems = [plan.problem for plan in plans]
         n_rows, l2 = (np.array([getattr(problem, name) for problem in problems]) for name in ("n_rows", "l2"))
         steps = np.stack([plan.step_sizes for plan in plans], axis=1)
-        walk = engine.walk(problems[0].loss, np.zeros((engine.n_columns, len(plans))))
+        walk = engine.coordinate_pass(problems[0].loss, np.zeros((engine.n_columns, len(plans))))
         total, longest = np.zeros_like(walk.weights), np.zeros(len(plans))
         order = [j for _ in range(self.passes) for j in gate.permutation(engine.n_columns)]
         tail = -(-len(order) // 2)

@@ -19,7 +19,7 @@ from dperm.problem import Problem
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
-    from dperm.engine.members import Members
+    from dperm.engine.base.draws import Members
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -53,7 +53,7 @@ def lazy_walk(plan: CornersPlan, engine: Engine, model: int, gate: Gate) -> Vect
     """The weights of one model; w = scale * bar, of which a step changes a number each."""
     problem, exponent = plan.problem, grid_exponent(plan.problem)
     n_columns = engine.n_columns
-    walk = engine.corner_walk(problem.loss, model, exponent, block_width(n_columns))
+    walk = engine.vertex_pass(problem.loss, model, exponent, block_width(n_columns))
     unit = Fraction(plan.radius) * Fraction(2) ** exponent / problem.n_rows
     scores = HeldScores(walk.sums, walk.changed, n_columns, unit, plan.choice)
     pull = _Pull(problem, plan.radius, exponent)

@@ -36,7 +36,7 @@ from dperm.problem import Problem
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
-    from dperm.engine.members import OrderOfPersons
+    from dperm.engine.base.draws import OrderOfPersons
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -17,7 +17,7 @@ from dperm.problem import Problem
 
 if TYPE_CHECKING:
     from dperm.engine import Engine
-    from dperm.engine.members import Members
+    from dperm.engine.base.draws import Members
 
 SECRET_BATCHES = "The random batches stay secret."
 

@@ -8,10 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
 from dperm.errors import NotCertified
-from dperm.mechanisms.gradient.dp_sgd import PoissonMechanism
+from dperm.mechanisms.gradient.dp_sgd import PoissonMechanism, log_moment
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.privacy import Budget
@@ -70,10 +69,6 @@ def moments_epsilon(noise_multiplier: float, rate: float, steps: int, delta: flo
     """
     found = math.inf
     for moment in range(1, MOMENTS + 1):
-        order = moment + 1
-        k = np.arange(order + 1)
-        log_choose = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
-        log_mass = xlog1py(order - k, -rate) + xlogy(k, rate)
-        log_moment = logsumexp(log_choose + log_mass + k * (k - 1) / (2 * noise_multiplier**2))
-        found = min(found, (steps * float(log_moment) - math.log(delta)) / moment)
+        spent = steps * log_moment(noise_multiplier, rate, moment + 1)
+        found = min(found, (spent - math.log(delta)) / moment)
     return found

@@ -1,5 +1,6 @@
 """From released numbers to the equation that estimates solve, for each mechanism that has one.
 
+Noisy gradient descent is a linear recursion, whose sum over all steps is known from public steps and the Hessian.
 Derived in docs/proofs/intervals.md.
 """
 
@@ -15,18 +16,116 @@ from numpy.typing import NDArray
 
 from dperm.datasets import Schema
 from dperm.errors import Unsupported
+from dperm.losses import Logistic
 from dperm.mechanisms import Mechanism
 from dperm.mechanisms.gradient.dp_gd import DPGD
 from dperm.mechanisms.inference import Curvature
-from dperm.models.intervals.descent import descent_equation
 from dperm.models.intervals.first_order import Equation
-from dperm.models.intervals.span import spanned
+from dperm.models.synthetic_rows import spanned
 from dperm.neighbours import Neighbours
+from dperm.planning.sensitivity import gradient_gap
 from dperm.problem import Problem
 
 Floats = NDArray[np.float64]
 
+# How much weaker than a minimiser's the pull of the rows may be on what was released; beyond, descent stopped early and
+# its start is still in the weights. The squared loss has no other curvature there, so more can be corrected.
+STOPPED_EARLY, STOPPED_EARLY_SQUARED = 0.02, 0.5
+# Mean square by which the noise of an iterate moves a margin: beyond, the mean of gradients is not the gradient at
+# the mean iterate.
+MOST_WANDERING = 0.03
 _FEWEST = 0.05  # of the rows: no sum of curvatures is taken as smaller
+
+
+def descent_equation(
+    mechanism: DPGD,
+    problem: Problem,
+    used: Mapping[str, Any],
+    noise_scale: float,
+    weights: Floats,
+    curvature: Curvature,
+    scores: Floats,
+    rows: Floats,
+) -> Equation:
+    r"""Released is :math:`w = F (H\beta - s) - \sum_t K_t \xi_t / n`, with F and K functions of the Hessian.
+
+    So :math:`H (\beta - w) = (F^{-1} - H) w + s + F^{-1} \sum_t K_t \xi_t / n`. The columns of ``rows`` span the rows:
+    along other directions descent finds nothing, and stays where noise takes it.
+    """
+    if mechanism.split > 0:
+        raise Unsupported(
+            "no intervals are known for a split budget: all steps share its noise; set split=0."
+        )
+    n, l2 = problem.n_rows, float(used["l2_used"])
+    values, axes = np.linalg.eigh(rows.T @ curvature.hessian @ rows)
+    axes = rows @ axes
+    kept = np.maximum(values, np.finfo(float).tiny)
+    effects = step_effects(
+        kept / n + l2, used["steps"], used["step_size"], used["momentum"], used["tail_average"]
+    )
+    held = effects.sum(axis=0) / n  # F
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse = 1 / held
+    early = inverse / (kept + n * l2) - 1
+    most = STOPPED_EARLY if type(problem.loss) is Logistic else STOPPED_EARLY_SQUARED
+    if not np.abs(early).max() <= most:
+        raise Unsupported(
+            "descent stopped before it came to the minimiser, so its start is still in the weights and no interval is "
+            "right; use mechanism='objective', or more steps."
+        )
+    noise = _noise(mechanism, problem, noise_scale, weights)
+    if type(problem.loss) is Logistic and _wandering(problem, used, kept, noise, curvature) > MOST_WANDERING:
+        raise Unsupported(
+            "the noise of single steps took descent so far that the loss bends on the way, and no interval is right; "
+            "use mechanism='objective', or a larger epsilon."
+        )
+    variance = (noise * inverse) ** 2 * (effects**2).sum(axis=0) / n**2
+    return Equation(
+        weights=weights,
+        hessian=curvature.hessian,
+        noise=curvature.column_noise,
+        pull=axes @ ((inverse - kept) * (axes.T @ weights)),
+        scores=scores,
+        privacy=(axes * variance) @ axes.T,
+    )
+
+
+def step_effects(
+    curvatures: Floats, steps: int, step_size: float, momentum: float, tail_average: float
+) -> Floats:
+    """How much of a gradient's noise at each step is in the mean of the last iterates, for each curvature.
+
+    One row for each step. The noise of a step moves later iterates as a descent without noise from there does.
+    """
+    tail = max(1, round(tail_average * steps))
+    moved, velocity = np.zeros_like(curvatures), np.ones_like(curvatures)
+    later = np.empty((steps, len(curvatures)))  # moved after so many further steps
+    for t in range(steps):
+        moved = moved + step_size * velocity
+        later[t] = moved
+        velocity = momentum * velocity - curvatures * moved
+    summed = np.vstack([np.zeros(len(curvatures)), np.cumsum(later, axis=0)])
+    left = np.arange(steps, 0, -1)  # iterates that follow the gradient of each step, in order
+    return np.asarray((summed[left] - summed[np.maximum(left - tail, 0)]) / tail)
+
+
+def _wandering(
+    problem: Problem, used: Mapping[str, Any], values: Floats, noise: float, curvature: Curvature
+) -> float:
+    """Mean square of a margin's change by the noise in one iterate, over rows weighed by their curvature."""
+    n, l2 = problem.n_rows, float(used["l2_used"])
+    effects = step_effects(values / n + l2, used["steps"], used["step_size"], used["momentum"], 0.0)
+    spread = noise**2 / n**2 * (effects**2).sum(axis=0)
+    most = problem.n_rows / 4
+    told = float(curvature.hessian[-1, -1]) / problem.intercept**2 if problem.intercept else most
+    return float(values @ spread) / min(max(told, 0.05 * most), most)
+
+
+def _noise(mechanism: DPGD, problem: Problem, noise_scale: float, weights: Floats) -> float:
+    """Of the last gradients; where it follows the weights, those that were released stand for the last ones."""
+    if not mechanism._follows_weights(problem):
+        return noise_scale
+    return noise_scale * gradient_gap(problem, float(np.linalg.norm(weights))) / mechanism.gap(problem)
 
 
 def equation_of(

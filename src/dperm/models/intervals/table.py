@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dperm.models.intervals.ends import Ends
+from dperm.models.intervals.first_order import Ends
 
 TOO_NOISY = "too noisy to say"
 WIDTH = 80

@@ -75,7 +75,7 @@ def _constants(statement: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _counted(statement: Mapping[str, Any]) -> tuple[str, str]:
-    count = f"{statement['problem']['n_rows']:,}"
+    count = f"{statement['problem']['n_units']:,}"
     persons = statement.get("persons")
     return ("rows", count) if persons is None else ("persons", f"{count}; {rows_counted(**persons)}")
 

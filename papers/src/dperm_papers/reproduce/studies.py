@@ -1,0 +1,233 @@
+"""Comparisons that items share: every contender is a run of its own, so that the same run is done once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dperm.errors import DataUnavailable
+from dperm.experiments.batches import Rows
+from dperm.experiments.compare import specify
+from dperm.experiments.figures import figure_of, save
+from dperm.experiments.grid import budgets_of, plan_grid, problems_of
+from dperm.experiments.metrics import METRICS, with_error
+from dperm.experiments.results import RULE, Study, combine, curves, make_results
+from dperm.experiments.runner import run
+from dperm.experiments.series import error_in_words, mean_and_error
+from dperm.experiments.spec import Entrant, Spec
+from dperm.experiments.store import merged
+from dperm.models.atomic import atomic_path
+from dperm_papers.reproduce import data
+from dperm_papers.reproduce.item import Bench, Check, Progress, Section
+
+NON_PRIVATE, MAJORITY = "NonPrivate", "Majority"
+BASELINES: dict[str, Entrant] = {NON_PRIVATE: "none", MAJORITY: "majority"}
+
+PAPER_METRICS = ("accuracy", "objective")
+"""What the papers' own figures show."""
+
+_LEVEL = 0.002  # folds need not hold the labels in equal shares
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Comparison:
+    """One data set, one loss, and who takes part at which epsilons.
+
+    Without ``l2`` it is what a comparison takes by default. ``own_repeats`` has, by label, the repeats of those who do
+    not have ``repeats`` of them.
+    """
+
+    records: data.Records
+    contenders: Mapping[str, Entrant]
+    epsilons: Sequence[float]
+    delta: float
+    l2: float | None = None
+    loss: str = "logistic"
+    folds: int = 5
+    repeats: int = 1
+    own_repeats: Mapping[str, int] | None = None
+
+    def _specify(self, seed: int) -> tuple[Spec, Rows]:
+        penalty: dict[str, Any] = {} if self.l2 is None else {"l2": self.l2}
+        return specify(
+            self.records.X,
+            self.records.y,
+            dataset=self.records.name,
+            loss=self.loss,
+            mechanisms=self.contenders,
+            epsilons=self.epsilons,
+            delta=self.delta,
+            folds=self.folds,
+            repeats=self.repeats,
+            held_out=self.records.held_out,
+            seed=seed,
+            **penalty,
+        )
+
+    def broken_promises(self) -> dict[tuple[str, float], str]:
+        """Where a paper's own noise does not reach its epsilon under the relation used here, and by how much."""
+        spec, rows = self._specify(0)
+        problems, budgets = problems_of(spec, rows.held_out), budgets_of(spec)
+        found = {}
+        for contender in spec.contenders:
+            if contender.accounting == "paper" and contender.tuning == RULE:
+                grid, _ = plan_grid(contender, contender.candidates[0], problems, budgets, spec.l2)
+                for epsilon, plans in grid.items():
+                    reasons = [
+                        plan.not_certified for plan in plans.values() if plan.not_certified is not None
+                    ]
+                    if reasons:
+                        found[contender.label, epsilon] = reasons[0]
+        return found
+
+    def run(self, bench: Bench) -> pa.Table:
+        """The results of all contenders, as of one study."""
+        spec, rows = self._specify(bench.seed)
+        report = bench.progress(f"{self.records.name}, {spec.loss}")
+        tables = []
+        for place, contender in enumerate(spec.contenders):
+            repeats = (self.own_repeats or {}).get(contender.label, spec.repeats)
+            alone = replace(spec, contenders=(contender,), repeats=repeats)
+            progress = _within(report, place, len(spec.contenders))
+            tables.append(run(alone, rows, folder=bench.parts, fresh=bench.fresh, progress=progress))
+        return as_one(tables)
+
+
+def _within(report: Progress, place: int, count: int) -> Progress:
+    """Progress of one contender among several, in thousandths of the whole."""
+    return lambda done, total: report(round(1000 * (place + done / total) / count), 1000)
+
+
+def as_one(tables: Sequence[pa.Table]) -> pa.Table:
+    """Results of the same rows and splits, run one contender at a time, as the results of one study."""
+    studies = [Study.of(table) for table in tables]
+    study = replace(
+        studies[0],
+        repeats=max(study.repeats for study in studies),
+        identity=" ".join(study.identity[:16] for study in studies),
+        contenders=tuple(contender for study in studies for contender in study.contenders),
+        versions=merged([study.versions for study in studies]),
+        machine=merged([study.machine for study in studies]),
+        skipped=tuple(skipped for study in studies for skipped in study.skipped),
+    )
+    return make_results(pa.concat_tables([table.replace_schema_metadata(None) for table in tables]), study)
+
+
+def load_each(names: Sequence[str], n_rows: int | None = None) -> tuple[list[data.Records], list[str]]:
+    """The data sets that are at hand, and why the others are not."""
+    found, missing = [], []
+    for name in names:
+        try:
+            records = data.load(name)
+        except DataUnavailable as error:
+            missing.append(f"{name}: {error}")
+        else:
+            found.append(records if n_rows is None else records.sample(n_rows))
+    return found, missing
+
+
+def mean_accuracy(results: pa.Table) -> dict[tuple[str, float], float]:
+    """Mean accuracy in % by label and epsilon."""
+    return {
+        (curve.label, float(epsilon)): 100 * float(runs.mean())
+        for curve in curves(results)
+        for epsilon, runs in zip(curve.epsilons, curve.accuracy, strict=True)
+    }
+
+
+def accuracy_section(results: pa.Table, title: str = "accuracy on held-out rows, %") -> Section:
+    return curve_section(results, title, "accuracy")
+
+
+def objective_section(results: pa.Table) -> Section:
+    return curve_section(results, "regularised mean loss on training rows", "objective")
+
+
+def curve_section(results: pa.Table, title: str, metric: str) -> Section:
+    """A row per contender and a column per epsilon: mean ± standard error over the repeats."""
+    found, study, about = curves(results), Study.of(results), METRICS[metric]
+    assert about.digits is not None  # of what papers show
+    epsilons = sorted({float(epsilon) for curve in found for epsilon in curve.epsilons})
+    rows = []
+    for curve in found:
+        values = zip(getattr(curve, metric), curve.runs, strict=True)
+        measured = [mean_and_error(about.factor * some, runs[:, 0]) for some, runs in values]
+        texts = [with_error(mean, error, about.digits, about.finer) for mean, error in measured]
+        cells = dict(zip(curve.epsilons.tolist(), texts, strict=True))
+        shown = [cells.get(epsilon, "skipped") for epsilon in epsilons]
+        rows.append((curve.label, *shown, f"{1000 * curve.seconds:.1f}"))
+    return Section(
+        title=f"{study.dataset}, {study.loss} loss: {title}, mean {error_in_words(study)}",
+        columns=("method", *(f"ε = {epsilon:g}" for epsilon in epsilons), "ms/model"),
+        rows=tuple(rows),
+    )
+
+
+def refusals(results: pa.Table) -> list[str]:
+    """One line per contender and reason."""
+    merged_epsilons: dict[tuple[str, str], list[float]] = {}
+    study = Study.of(results)
+    for part in study.skipped:
+        merged_epsilons.setdefault((part.name, part.reason), []).append(part.epsilon)
+    return [
+        f"{study.dataset}: {name} at ε = {', '.join(f'{epsilon:g}' for epsilon in epsilons)}: {reason}"
+        for (name, reason), epsilons in merged_epsilons.items()
+    ]
+
+
+def level_checks(results: pa.Table, records: data.Records) -> list[Check]:
+    """Majority is the share of the most frequent label; NonPrivate learns something."""
+    found = mean_accuracy(results)
+    levels = {name: value for (name, _), value in found.items() if name in BASELINES}
+    share = 100 * records.majority
+    checks = []
+    if MAJORITY in levels:
+        checks.append(
+            Check(
+                claim=f"{records.name}: Majority ({levels[MAJORITY]:.2f} %) is the share of the most frequent label "
+                f"in the data ({share:.2f} %)",
+                holds=abs(levels[MAJORITY] - share) <= 100 * _LEVEL,
+            )
+        )
+    if NON_PRIVATE in levels:
+        checks.append(
+            Check(
+                claim=f"{records.name}: NonPrivate ({levels[NON_PRIVATE]:.2f} %) is above it",
+                holds=levels[NON_PRIVATE] > share,
+            )
+        )
+    return checks
+
+
+def promise_checks(name: str, broken: Mapping[tuple[str, float], str]) -> list[Check]:
+    """One failed check per method whose published noise is too small here."""
+    by_method: dict[str, dict[str, list[str]]] = {}
+    for (label, epsilon), reason in broken.items():
+        short = reason.partition("; use ")[0]
+        by_method.setdefault(label, {}).setdefault(short, []).append(f"{epsilon:g}")
+    return [
+        Check(
+            claim=f"{name}: the published noise of {label} keeps its promise under replace-one "
+            f"[{_listed(reasons)}]",
+            holds=False,
+        )
+        for label, reasons in by_method.items()
+    ]
+
+
+def _listed(reasons: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"ε = {', '.join(epsilons)}: {reason}" for reason, epsilons in reasons.items())
+
+
+def write(tables: Sequence[pa.Table], bench: Bench, figure: str = "figure.png") -> list[Path]:
+    """``results.parquet`` and the figure of all studies, one row of panels each."""
+    together = combine(tables)
+    files = [bench.folder / "results.parquet", bench.folder / figure]
+    with atomic_path(files[0]) as unfinished:
+        pq.write_table(together, unfinished)
+    with atomic_path(files[1]) as unfinished:
+        save(figure_of(together, PAPER_METRICS), unfinished)
+    return files

@@ -1,0 +1,1 @@
+"""Rows in tensors, on a GPU or wherever torch computes."""

@@ -1,0 +1,1 @@
+"""Rows in shards, here, on Dask or on Spark."""
