@@ -14,7 +14,7 @@ test test-slow coverage: export OMP_NUM_THREADS = 1
 test test-slow coverage: export OPENBLAS_NUM_THREADS = 1
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 # Engines that need more than the test extra: Dask, and Spark with a Java on the machine.
 test-engines: $(VENV)/.installed
@@ -22,7 +22,7 @@ test-engines: $(VENV)/.installed
 	$(BIN)/python -m pytest -m 'not slow' tests/engine
 
 test-slow: $(VENV)/.installed
-	$(BIN)/python -m pytest --numprocesses 2 -m slow
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m slow
 
 # Every claim, that for persons too, and whether the audit notices mistakes that are put into the library.
 audit: $(VENV)/.installed
@@ -32,7 +32,7 @@ audit: $(VENV)/.installed
 
 # The floor stands in pyproject.toml.
 coverage: $(VENV)/.installed
-	$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --cov --cov-report=term:skip-covered
 
 check: lint types graph words docs
 

@@ -3,7 +3,9 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
+import case_marks
 import noise_stream
+from kernel_store import KernelStore
 from noise_stream import STREAM
 
 settings.register_profile(
@@ -11,6 +13,30 @@ settings.register_profile(
 )
 settings.load_profile("no chance")
 noise_stream.install()
+
+
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):  # once, before the workers start
+        config.kernels = KernelStore()
+        config.had_no_kernels = config.kernels.restore()
+
+
+def pytest_unconfigure(config):
+    if getattr(config, "had_no_kernels", False):
+        config.kernels.save()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    case_marks.thin(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    if not hasattr(pyfuncitem, "cases"):
+        return None
+    case_marks.run_cases(pyfuncitem, lambda case: STREAM.of(f"{_name(pyfuncitem)}[{case}]"))
+    return True
 
 
 @pytest.hookimpl(wrapper=True)
@@ -22,7 +48,7 @@ def pytest_make_collect_report(collector):
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
     marked = item.get_closest_marker("system_noise")
-    with STREAM.of_the_system() if marked else STREAM.of(f"{item.location[0]}::{item.location[2]}"):
+    with STREAM.of_the_system() if marked else STREAM.of(_name(item)):
         return (yield)
 
 
@@ -34,3 +60,7 @@ def pytest_fixture_setup(fixturedef, request):
     name = f"{fixturedef.baseid}::{fixturedef.argname}[{request.param_index}]"
     with STREAM.of_the_system() if marked else STREAM.of(name):
         return (yield)
+
+
+def _name(item):
+    return f"{item.location[0]}::{item.location[2]}"

@@ -113,6 +113,7 @@ def test_what_is_printed():
     assert "suspect" in text
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "wrong",
     [

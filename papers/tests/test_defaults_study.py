@@ -73,6 +73,7 @@ def test_sets_are_tables_with_a_schema_beside_them(folder):
     assert part.records().X.shape[0] == part.records(plain=True).X.shape[0] == 100
 
 
+@pytest.mark.slow
 def test_the_whole_study(folder, monkeypatch, capsys):
     assert reproduce(folder) == 0
     shown = capsys.readouterr().out

@@ -23,6 +23,7 @@ def coverages(task, truth, draw=arcsine, spread=0.12, repeats=REPEATS):
     return np.mean(held, axis=0), np.mean(plain, axis=0), len(held) / repeats
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("n", "epsilon"), [(2000, 1.0), (1000, 3.0), (2000, 0.3)])
 def test_log_odds(n, epsilon):
     held, plain, told = coverages(

@@ -159,6 +159,7 @@ def test_one_process_answers_many_jobs_and_outlives_a_failure(fake_tool, tmp_pat
         assert worker.ask({**job, "settings": {"sleep": 60}}) == {"error": "the process stopped after 1 s"}
 
 
+@pytest.mark.slow
 def test_cells_are_kept_and_the_item_goes_on_without_a_tool_that_cannot_be_had(tmp_path, monkeypatch):
     absent = Peer(
         name="absent",

@@ -44,6 +44,7 @@ def test_two_processes_give_the_models_of_one(data, capsys):
     assert "two (plan)" in printed
 
 
+@pytest.mark.slow
 def test_the_item_finds_every_model_that_was_trained_side_by_side(data):
     bench = Bench(folder=data / "own", parts=data / "parts", quick=True, datasets=NAMES)
     pieces = pieces_of([find_item("plan")], bench)

@@ -89,6 +89,7 @@ def count_batches(monkeypatch, fail_after=None):
     return done
 
 
+@pytest.mark.slow
 def test_all_of_it(tiny, monkeypatch, capsys):
     assert reproduce(tiny, *MINE, "--html") == 0
     shown = capsys.readouterr().out
@@ -128,6 +129,7 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_table(tiny, monkeypatch, c
     assert tables[0].drop_columns(["seconds"]).equals(tables[1].drop_columns(["seconds"]))
 
 
+@pytest.mark.slow
 def test_items_share_their_runs(tiny, monkeypatch):
     done = count_batches(monkeypatch)
     assert reproduce(tiny, "rsgd-fig1") == 0

@@ -175,6 +175,7 @@ def test_a_line_is_where_the_score_is_zero():
         assert math.hypot(x[1] - x[0], y[1] - y[0]) == pytest.approx(6)
 
 
+@pytest.mark.slow
 def test_report_tables_end_to_end_with_fewer_rows(tmp_path, monkeypatch):
     from PIL import Image
 

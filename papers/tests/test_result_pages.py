@@ -148,6 +148,7 @@ def test_every_page_says_what_the_data_say():
         assert page.read_text(encoding="utf-8") == text, f"{page.name}: run make tables"
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("page", RESULTS, ids=lambda page: page.stem)
 def test_no_figure_of_the_results_is_typed(page):
     text = page.read_text(encoding="utf-8")
@@ -167,6 +168,7 @@ def test_typed_figures_are_noticed():
     assert TYPED_ROW.search("| a | 1 |\n")
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
 def test_no_figure_of_the_guide_is_typed(page):
     text = page.read_text(encoding="utf-8")

@@ -52,6 +52,7 @@ def test_a_schema_has_as_many_columns_as_were_asked_for(p):
     assert rows.schema(p).n_columns == p
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("kind", [DENSE, CODED, SPARSE])
 @pytest.mark.parametrize("private", [True, False])
 def test_rows_follow_from_the_seed_in_pieces_of_any_length(kind, private, monkeypatch):
@@ -192,6 +193,7 @@ def test_what_would_take_too_long_is_not_begun():
     assert measuring.too_long(cell(n=10**6, p=5), before, 100.0) is None
 
 
+@pytest.mark.slow
 @pytest.mark.system_noise(failing=0)
 def test_a_stopped_study_goes_on_and_is_written_down(tmp_path, monkeypatch):
     monkeypatch.setattr(item, "QUICK", (TINY,))

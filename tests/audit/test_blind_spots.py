@@ -113,6 +113,7 @@ def proved(attack, runs, failure=1e-6):
     return attack_once(attack, BUDGET, runs, np.random.SeedSequence(0), failure)
 
 
+@pytest.mark.slow
 def test_an_attack_finds_that_the_hessian_is_not_paid_for():
     attack = attack_on("objective", "weak l2, exact likelihood")
     assert attack.sees == WEIGHTS
@@ -121,6 +122,7 @@ def test_an_attack_finds_that_the_hessian_is_not_paid_for():
         assert proved(attack, 15_000, 1e-3).refuted
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("mutation", "mechanism", "runs"),
     [

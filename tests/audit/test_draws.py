@@ -41,6 +41,7 @@ def test_an_order_that_is_drawn_once_for_all_runs_is_noticed(name, monkeypatch):
     assert any("tells of the next" in fault for fault in check_draws(resolve(name), runs=120).faults)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("name", POISSON)
 @pytest.mark.parametrize("rate", [0.5, 1.0])
 def test_rows_that_take_part_too_often_are_noticed(name, rate, monkeypatch):

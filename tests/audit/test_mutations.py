@@ -28,7 +28,7 @@ from dperm.cli.audit import audit as command
 from dperm.errors import InvalidInput
 
 MUTATIONS = load_mutations()
-few_replays = partial(replay_all, share=6)
+few_replays = partial(replay_all, share=40)
 RUNS = 2000
 HARMLESS = """
 from dperm.audit import examination
@@ -74,6 +74,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_mutation_takes_effect_and_goes_away(mutation):
     before = mutation.probe()
@@ -82,6 +83,7 @@ def test_a_mutation_takes_effect_and_goes_away(mutation):
     assert mutation.probe() == before
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_mutation_touches_mechanisms_that_exist(mutation):
     assert mutation.touches

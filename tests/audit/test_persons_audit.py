@@ -75,6 +75,7 @@ def plans_of(name: str) -> list[Plan]:
 # Every mechanism.
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", audited_names())
 def test_a_fit_with_groups_is_certified_for_one_person_or_refused_with_a_reason(name: str) -> None:
     standing, reason = standing_of(resolve(name))
@@ -176,6 +177,7 @@ def test_ids_are_not_in_the_order_of_the_persons() -> None:
 # What must fail.
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("control", person_controls(), ids=lambda control: control.name)
 def test_what_treats_persons_wrongly_is_caught_and_what_it_was_broken_from_passes(control: Control) -> None:
     facts = control.problem, control.budget, control.pair

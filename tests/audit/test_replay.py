@@ -49,7 +49,7 @@ REMOVING = replace(LINEAR, neighbours=Neighbours.ADD_REMOVE)
 
 @pytest.mark.parametrize("name", mechanism_names())
 def test_registered_mechanisms_keep_what_they_declare(name: str) -> None:
-    reports = list(replay_all([name], share=3))  # `dperm audit` replays all of them
+    reports = list(replay_all([name], share=8))  # `dperm audit` replays all of them
     assert [str(report) for report in reports if not report.passed] == []
     if not resolve(name).private:
         return
@@ -221,6 +221,7 @@ def test_to_be_watched_changes_nothing(mechanism: Mechanism) -> None:
     assert watch.outcome.records == alone.records
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("mechanism", "kinds", "drawn"),
     [
@@ -312,6 +313,7 @@ def test_rows_that_are_drawn_once_for_all_jobs_are_drawn_for_each() -> None:
 # The neighbours.
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize("loss", example_losses(), ids=lambda loss: loss.name)
 def test_pairs_are_neighbours_and_use_the_bounds_to_the_full(loss, relation: Neighbours) -> None:

@@ -49,7 +49,7 @@ def test_neighbours_in_sparse_rows_are_as_close_as_declared(name, monkeypatch):
     monkeypatch.setattr("dperm.engine.sparse.engine.arithmetic_at", lambda *facts: FLOAT64)
     for module in ("replay", "coupling"):
         monkeypatch.setattr(f"dperm.audit.{module}.table_of", sparse_table_of)
-    reports = list(replay_all([name], share=4))
+    reports = list(replay_all([name], share=12))
     assert [str(report) for report in reports if not report.passed] == []
     own = [step for report in reports for step in report.passages if step.name not in (MEAN, MOMENTS)]
     assert max(step.distance / step.declared for step in own) > 0.5

@@ -89,6 +89,7 @@ def renamed(model):
 CHANGES = [doubled, nudged_in_place, shifted, swapped, renamed]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("fitted", [classifier, regression, chosen_on_public_rows, chosen_privately])
 def test_numbers_changed_after_fit_cannot_be_saved_under_its_certificate(tmp_path, fitted, change):

@@ -119,6 +119,7 @@ def test_what_is_asked_for_is_required(tmp_path, capsys, asked, objection):
     assert found["verdict"] == first
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "asked",
     [

@@ -243,6 +243,7 @@ def lighter_rows(parameters, certificate, problem):
         problem[name] *= factor / before
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", [case for case in GUARANTEED if "weighted" in case])
 def test_rows_said_to_be_lighter_are_noticed(case):
     verdict = verify(everywhere(document_of(case), lighter_rows))
@@ -257,6 +258,7 @@ def test_rows_said_to_be_lighter_are_noticed(case):
 LOOSE = ("amp", "objective-kst, paper", "objective, paper", "dp-gd, paper", "dp-sgd-adv", "output, paper")
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("change", [smaller_epsilon, smaller_delta, less_noise])
 @pytest.mark.parametrize("case", [c for c in GUARANTEED if not c.startswith(LOOSE) and "paper" not in c])
 def test_a_consistent_forgery_does_not_recompute(case, change):
@@ -271,6 +273,7 @@ def test_a_consistent_forgery_does_not_recompute(case, change):
     )
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("change", [more_rows, shorter_rows])
 @pytest.mark.parametrize("case", GUARANTEED)
 def test_other_constants_are_noticed(case, change):
@@ -341,6 +344,7 @@ def test_hostile_values_are_rejected_and_raise_nothing():
             assert not verdict.accepted, (parents, key, inner[key])
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "document", [{}, [], None, {"certificate": None}, {"certificate": []}, {"certificate": {}}]
 )
@@ -402,6 +406,7 @@ def test_steps_may_not_be_said_to_have_become_short_early(share):
     assert not verify(sealed(document)).accepted
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("case", ["dp-svrg", "dp-svrg, regression"])
 @pytest.mark.parametrize("only", [None, 0, 1])
 def test_corrections_without_noise_are_rejected(case, only):
@@ -418,6 +423,7 @@ def test_corrections_without_noise_are_rejected(case, only):
     assert "closer together than the noise leaves them" in verdict.failures[0]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", ["dp-gd", "dp-gd, removable", "dp-gd, split, standardised", "one feature"])
 def test_steps_all_stated_at_zero_weights_are_rejected(case):
     document = one_feature() if case == "one feature" else document_of(case)

@@ -31,6 +31,7 @@ def failed_routes(verdict):
     return {check.route for check in verdict.checks if not check.passed}
 
 
+@pytest.mark.together
 @each_case
 def test_an_honest_file_is_verified_and_says_what_was_looked_at(case):
     verdict = verify(document_of(case))
@@ -51,6 +52,7 @@ def test_its_price_is_part_of_the_whole(case):
     assert failed_routes(verdict) == {SECOND}
 
 
+@pytest.mark.together
 @each_case
 def test_a_smaller_sensitivity_is_refused_by_formula(case):
     document = document_of(case)
@@ -78,6 +80,7 @@ EDITS = {
 }
 
 
+@pytest.mark.cover(1)
 @each_case
 @pytest.mark.parametrize("what", EDITS)
 def test_nothing_of_it_can_be_left_out_or_changed(case, what):
@@ -98,6 +101,7 @@ def test_all_of_it_left_out_is_noticed_by_planning_again(case):
     assert not verdict.accepted
 
 
+@pytest.mark.together
 @each_case
 def test_a_release_before_the_weights_is_refused(case):
     """The weights are public only after they were released: the order counts."""
@@ -108,6 +112,7 @@ def test_a_release_before_the_weights_is_refused(case):
     assert not verdict.accepted
 
 
+@pytest.mark.together
 @each_case
 def test_changed_numbers_are_refused_when_read(case):
     document = document_of(case)

@@ -37,6 +37,7 @@ def stated(loss):
     return {"loss": loss.name, "loss_parameters": list(loss.parameters), "outputs": loss.outputs}
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("kind", USABLE, ids=lambda kind: kind.name)
 def test_every_loss_of_a_model_has_constants_of_its_own_here(kind):
     assert is_known(kind.name)
@@ -54,6 +55,7 @@ def test_the_losses_with_a_number_are_tried_on_many():
     assert {kind for kind in USABLE if kind.examples()[0].parameters} <= set(MANY)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("problem", "why"),
     [

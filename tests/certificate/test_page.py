@@ -151,6 +151,7 @@ def test_a_forged_file_ends_with_one_and_names_the_field(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["guarantee"] is None
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
 def test_truncated_files_are_refused(tmp_path, capsys, share):
     text = json.dumps(document_of("output"))

@@ -38,6 +38,7 @@ def test_a_model_of_rows_cannot_be_passed_off_as_one_of_persons():
         assert not verify(sealed(document)).accepted
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("case", PERSONS)
 @pytest.mark.parametrize(
     "edit",

@@ -64,6 +64,7 @@ CASES += [(case, edit) for case in PLAIN for edit in {**EDITS, **OF_PLAIN}]
 ALL = {**EDITS, **OF_STANDARDISED, **OF_PLAIN}
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("case", "edit"), CASES)
 def test_an_edited_map_is_refused(case, edit, tmp_path):
     document = document_of(case)
@@ -76,6 +77,7 @@ def test_an_edited_map_is_refused(case, edit, tmp_path):
         load_model(path)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("case", "edit"), CASES)
 def test_even_with_every_digest_mended_it_must_fit_the_statement(case, edit, tmp_path):
     document = document_of(case)
@@ -89,6 +91,7 @@ def test_even_with_every_digest_mended_it_must_fit_the_statement(case, edit, tmp
         load_model(path)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", [*STANDARDISED, *PLAIN])
 def test_an_honest_map_says_whether_rows_are_moved(case):
     document = document_of(case)
@@ -117,6 +120,7 @@ def test_a_map_changed_after_fit_cannot_be_saved(tmp_path):
     assert copied.decision_function(30 * X).tobytes() == model.decision_function(30 * X).tobytes()
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 @pytest.mark.parametrize("variant", ["linear", "bounded"])

@@ -49,6 +49,7 @@ def test_the_forger_s_tool_leaves_an_honest_file_accepted(tuned):
     assert not verify(with_change(tuned[1]), max_epsilon=6.4).ok
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -25,6 +25,7 @@ def test_every_mechanism_with_a_guarantee_has_a_recomputation():
     assert {resolve(name).route for name in certified} == set(ROUTES)  # none without a mechanism
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", CASES)
 def test_an_untouched_model_verifies(case):
     document = document_of(case)
@@ -67,6 +68,7 @@ def test_the_second_accountant_agrees_on_samples(case):
     assert budget["delta"] * (1 - spare) <= reached <= budget["delta"] * (1 + 1e-5)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mu", [1e-3, 0.05, 0.3, 1.0, 6.0, 40.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.5, 3.0, 40.0])
 def test_quadrature_against_the_closed_form(epsilon, mu):

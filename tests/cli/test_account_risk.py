@@ -63,6 +63,7 @@ def test_the_risk_in_json_is_that_of_the_budget_and_of_the_plan(account):
 PLANNED_SLOWLY = {"dp-sgd", "sgd-ma", "dp-svrg"}
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "name", [name for name in mechanism_names() if resolve(name).private and name not in PLANNED_SLOWLY]
 )
@@ -115,6 +116,7 @@ def test_more_classes_and_squared_loss_are_priced(account):
     assert document(account, f"{base} --loss squared --mechanism adassp")["prices"][0]["noise_scale"] > 0
 
 
+@pytest.mark.together("account")
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [

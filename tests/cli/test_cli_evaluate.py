@@ -146,6 +146,7 @@ WRONG = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("call", WRONG)
 def test_wrong_calls_say_what_to_do_in_one_line(home, capsys, call):
     arguments, code, words = WRONG[call]

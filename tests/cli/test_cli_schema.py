@@ -94,6 +94,7 @@ def test_a_named_data_set_can_be_checked(dperm, tmp_path):
     assert dperm("schema check cps --schema cps.toml")[0] == 0
 
 
+@pytest.mark.together("dperm")
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [

@@ -47,6 +47,7 @@ def test_one_mechanism_by_default():
         assert options(name)["--loss"].default == "auto"
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", [*READS_MODELS, *NAMES_MECHANISMS])
 def test_whoever_resolves_a_name_can_import_first(name):
     assert options(name)["--import"].is_eager
@@ -65,6 +66,7 @@ SHARED = (
 )
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("option", SHARED)
 def test_an_option_is_the_same_wherever_it_is(option):
     found = [options(name)[option] for name in COMMANDS if option in options(name)]
@@ -86,6 +88,7 @@ def unstated(option):
     return not (option.is_flag or option.required or option.show_default)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_states_every_default_and_fits_eighty_columns(name, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")

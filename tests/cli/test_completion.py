@@ -32,6 +32,7 @@ def test_commands_and_options():
     assert names("fit people.csv", "--max") == ["--max-rows-per-person", "--max-rows"]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "line",
     [
@@ -78,6 +79,7 @@ def test_data_sets_and_files(line):
     assert offered(line, "peo") == {"peo": "file"}
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("line", "kind"),
     [

@@ -28,6 +28,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "people.csv").write_text("age,bought\n" + "30,no\n70,yes\n" * 50)
 
 
+@pytest.mark.together("folder")
 @pytest.mark.parametrize(
     ("words", "code", "meant"),
     [

@@ -7,6 +7,7 @@ from dperm.errors import InvalidInput
 from dperm.mechanisms import DPGD, RSGD, BoltOn, mechanism_names, resolve
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("text", "mechanism"),
     [
@@ -46,6 +47,7 @@ def test_a_grid_has_several_values():
     )
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", mechanism_names())
 def test_every_setting_of_every_mechanism_can_be_written(name):
     mechanism = resolve(name)
@@ -53,6 +55,7 @@ def test_every_setting_of_every_mechanism_can_be_written(name):
     assert read_mechanism(f"{name} {text}") == mechanism
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -93,6 +93,7 @@ def test_a_large_delta_is_warned_of(capsys):
     assert "dperm: warning: delta = 0.01 is not below 1 / 20000" in capsys.readouterr().err
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -17,7 +17,6 @@ def module(*words):
 @pytest.mark.system_noise(failing=0)
 def test_it_is_called_dperm_and_does_the_same():
     assert module("--version").stdout == f"dperm, version {__version__}\n"
-    assert "Usage: dperm account" in module("account", "--help").stdout
 
 
 @pytest.mark.system_noise(failing=0)
@@ -25,7 +24,6 @@ def test_exit_codes_are_passed_on():
     refused = module("verify", "no_such_file.json")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == "dperm: no_such_file.json: No such file or directory\n"
-    assert module("verfy").returncode == 2
 
 
 @pytest.mark.system_noise(failing=0)

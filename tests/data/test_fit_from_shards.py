@@ -159,6 +159,7 @@ def mapped(X, folder):
     return np.load(Path(folder, "X.npy"), mmap_mode="r")
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_memory_map_gives_the_model_of_the_array(mechanism, dtype, tmp_path):

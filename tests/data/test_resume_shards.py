@@ -33,6 +33,7 @@ def convert(source, folder, **more):
     return write_shards(source, SCHEMA, folder, rows_per_shard=1024, **more)
 
 
+@pytest.mark.some(4)
 @pytest.mark.system_noise(failing=0)
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system knows no SIGKILL")
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -48,6 +48,7 @@ def _written(path):
     return path
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_source_becomes_the_same_rows(name, tmp_path):
     shards = write_shards(SOURCES[name](tmp_path), SCHEMA, tmp_path / "shards", rows_per_shard=1024)
@@ -83,6 +84,7 @@ def test_an_empty_folder_of_the_user_is_taken_and_closed_to_others(tmp_path):
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("column", "values", "rule"),
     [
@@ -168,6 +170,7 @@ def test_codes_that_the_schema_does_not_know_are_never_used_as_places(tmp_path):
         PrivateLogisticRegression().fit(shards)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "change",
     [
@@ -194,6 +197,7 @@ def test_a_changed_manifest_is_refused(change, tmp_path):
         open_shards(tmp_path / "shards")
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "change",
     [
@@ -260,6 +264,7 @@ def test_numbers_without_a_schema_are_kept_as_they_are(tmp_path):
     assert not found[3].has_labels
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

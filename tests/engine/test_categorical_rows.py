@@ -44,6 +44,7 @@ def opened(held, row_map, n_rows=None, **how):
     return CategoricalRows(held, y, row_map=row_map, n_rows=n_rows or len(held)).open(**how)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("x_norm", [0.3, 0.9, 1.3, 2.0])
 @pytest.mark.parametrize("moves", [False, True])
 def test_no_row_is_longer_than_its_bound_in_exact_arithmetic(x_norm, moves):

@@ -42,6 +42,7 @@ def exact(loss, margin, y):
     return -y, -y * m
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("y", [-1.0, 1.0])
 @pytest.mark.parametrize(
     "loss",
@@ -73,6 +74,7 @@ def test_float32_slopes(loss):
     assert np.abs(found - slopes).max() <= 1e-6 * loss.lipschitz
 
 
+@pytest.mark.cover(1)
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="needs a long double wider than a double")
 @pytest.mark.parametrize("storage", ["float32", "float64"])
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ def options(case, models):
     return found
 
 
+@pytest.mark.cover(2)
 @each_case
 @each_count
 @each_engine
@@ -99,6 +100,7 @@ def test_gradient_sum_equals_the_oracle(loss, kind, storage, models, case):
     assert np.linalg.norm(expected) > 50 * tolerance(engine, loss, W)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("masked", [False, True])
 @each_count
 @each_engine
@@ -132,6 +134,7 @@ def test_values_and_scores_equal_the_oracle(loss, kind, storage, models, masked)
     assert (correct < N).all()
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("models", [1, 3])
 @each_engine
 @pytest.mark.parametrize("loss", [*COMPILED[:3], LogCosh()], ids=lambda loss: loss.name)
@@ -149,6 +152,7 @@ def test_curvature_sum_is_the_hessian(loss, kind, storage, models):
     assert np.linalg.norm(moved - by_hessian) <= 2e-3 * np.linalg.norm(moved)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("models", [None, 1, 3])
 @each_engine
 def test_row_sums_and_moments_are_within_the_contract(kind, storage, models):
@@ -186,6 +190,7 @@ def test_curvature_sum_needs_one_output():
         table(Softmax(3)).open(precise=True).curvature_sum(Softmax(3), weights(Softmax(3), 1))
 
 
+@pytest.mark.cover(2)
 @each_count
 @each_engine
 @each_loss
@@ -206,6 +211,7 @@ def test_any_split_and_any_order_give_the_same_sum(loss, kind, storage, models):
     np.testing.assert_allclose(shuffled.margins(W), engine.margins(W)[order], rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("models", [1, 7])
 @each_engine
 @each_loss
@@ -233,6 +239,7 @@ def exact_norm_squared(vector):
     return sum(Fraction(float(v)) ** 2 for v in np.ravel(vector))
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("models", [1, 2])
 @each_engine
 @each_loss
@@ -277,6 +284,7 @@ def test_one_row_moves_a_clipped_sum_by_at_most_its_bound(storage):
     assert 0.5 * clip < removed <= clip + slack
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("masked", [False, True])
 @each_count
 @each_engine
@@ -327,6 +335,7 @@ def test_a_loss_without_compiled_formulas_gives_the_same(storage, models):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.cover(1)
 @each_engine
 @each_loss
 def test_margins_of_a_thousand_are_stable(loss, kind, storage):
@@ -412,6 +421,7 @@ PASSES = {
 }
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("name", PASSES)
 @each_engine
 def test_every_pass_notes_its_arithmetic(kind, storage, name):
@@ -462,6 +472,7 @@ def test_selected_models_keep_their_own_rows(kind, storage):
     assert opened.select([0]) is opened
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [([[10], [20]], "must sum"), ([[0], [N]], "at least 1"), ([[0.5], [1.5]], "whole"), ([N], "shape")],
@@ -508,6 +519,7 @@ def test_an_epoch_that_diverges_is_refused(models):
         )
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("models", [1, 3])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.9])

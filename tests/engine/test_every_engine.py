@@ -99,6 +99,7 @@ def skip_slow(kind, loss):
         pytest.skip("a kind of which a pass takes long runs on fewer losses")
 
 
+@pytest.mark.cover(2)
 @each_mask
 @each_precision
 @each_loss
@@ -129,6 +130,7 @@ def test_gradients_with_batches_and_clips(kind, loss, precise, masked):
             assert np.linalg.norm(expected) > 10 * limit
 
 
+@pytest.mark.cover(2)
 @each_mask
 @each_precision
 @each_loss
@@ -161,6 +163,7 @@ def test_values_scores_and_margins(kind, loss, precise, masked):
     assert unsure < 5
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("models", [None, 3])
 @each_kind
 def test_sums_of_rows_moments_and_curvature(kind, models):
@@ -177,6 +180,7 @@ def test_sums_of_rows_moments_and_curvature(kind, models):
         engine.curvature_sum(Softmax(3), weights(engine, Softmax(3), models or 1))
 
 
+@pytest.mark.cover(2)
 @each_mask
 @each_loss
 @each_kind
@@ -200,6 +204,7 @@ def test_an_epoch_in_a_secret_order(kind, loss, masked):
     assert distance(ends[0], start) > 100 * limit
 
 
+@pytest.mark.cover(1)
 @each_mask
 @each_kind
 def test_samples_and_selections(kind, masked):
@@ -235,6 +240,7 @@ def test_samples_and_selections(kind, masked):
             engine.gradient_sum(loss, W[:, :2])
 
 
+@pytest.mark.cover(1)
 @each_precision
 @each_kind
 def test_rows_that_are_moved_and_scaled(kind, precise):
@@ -289,6 +295,7 @@ def test_one_row_adds_at_most_the_clip(kind):
     assert bites > 0
 
 
+@pytest.mark.cover(1)
 @each_precision
 @each_kind
 def test_shared_rows_are_rounded_alike(kind, precise):
@@ -347,6 +354,7 @@ def test_every_pass_notes_its_arithmetic(kind):
             break
 
 
+@pytest.mark.together
 @each_kind
 def test_what_does_not_fit_is_refused(kind):
     rows = Both(kind, Logistic()).mine
@@ -380,6 +388,7 @@ def test_what_does_not_fit_is_refused(kind):
         Both(kind, Logistic(), capacity=N - 1)
 
 
+@pytest.mark.together
 @each_kind
 def test_a_row_that_is_not_finite_is_refused_and_not_quoted(kind):
     if getattr(kind, "finite", False):
@@ -392,6 +401,7 @@ def test_a_row_that_is_not_finite_is_refused_and_not_quoted(kind):
     assert caught.value.__context__ is None
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("linear", [False, True], ids=["bounded", "linear"])
 @each_kind
 def test_prediction_is_that_of_the_row_map(kind, linear):

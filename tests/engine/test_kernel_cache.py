@@ -80,6 +80,7 @@ def test_each_loss_is_compiled_for_itself(tmp_path):
     assert python(code, NUMBA_CACHE_DIR=str(tmp_path))[:2] == ["1", "0"]
 
 
+@pytest.mark.slow
 @pytest.mark.system_noise(failing=0)
 def test_a_changed_formula_is_compiled_anew_and_a_lost_one_harms_nobody(tmp_path):
     """Without this a library's old formula would go on running after its file was corrected."""

@@ -48,6 +48,7 @@ def allowed(loss, storage, precise):
     return 1e-6 * max(loss.lipschitz, loss.smoothness), 1e-6
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("storage", ["float32", "float64"])
 @pytest.mark.parametrize(("models", "precise"), [(1, True), (1, False), (3, False)])
 @pytest.mark.parametrize("loss", COMPILED, ids=repr)
@@ -55,6 +56,7 @@ def test_compiled_formulas_are_those_of_the_loss(loss, models, precise, storage)
     assert all(np.less_equal(off(loss, models, storage, precise), allowed(loss, storage, precise)))
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize(("models", "precise"), [(1, True), (1, False), (3, False)])
 @pytest.mark.parametrize("loss", COMPILED, ids=repr)
 def test_weights_leave_the_errors_within_those_of_the_largest(loss, models, precise):

@@ -54,6 +54,7 @@ def trained(rows_of, X, y, mechanism, loss, **asked):
     return outcome
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("kind", kinds_marked())
 def test_weights_do_not_depend_on_the_kind_of_rows(kind, name):
@@ -75,6 +76,7 @@ def test_several_classes_do_not_depend_on_the_kind_of_rows(kind):
     np.testing.assert_allclose(mine.weights, dense.weights, rtol=0, atol=2e-5 * np.linalg.norm(dense.weights))
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("loss", [Logistic(), ClippedSquared(0.7)], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("kind", kinds_marked())
 def test_what_intervals_are_made_of_does_not_depend_on_the_kind_of_rows(kind, loss):

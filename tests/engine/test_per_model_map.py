@@ -57,6 +57,7 @@ def close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11 * np.abs(expected).max())
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("masked", [True, False], ids=["masked", "all rows"])
 @pytest.mark.parametrize("clip", [None, [0.05, 0.4, 0.2]], ids=["", "clipped"])
 @with_and_without

@@ -83,6 +83,7 @@ def test_a_row_is_mapped_without_a_look_at_the_others(
     np.testing.assert_array_equal(together[:1], row_map.features(X[:1]))
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("size", [1e150, 1e200, 1e300, 1.7e308])
 @each_map
 def test_squares_and_norms_that_overflow_keep_their_direction(row_map: RowMap, size: float) -> None:
@@ -117,6 +118,7 @@ def test_only_a_centre_or_a_scale_moves_rows() -> None:
 # Weights on mapped rows, and coefficients in the units of the rows as they came.
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("outputs", [1, 4])
 @each_map
 def test_margins_are_those_of_the_features_with_the_intercept_column(row_map: RowMap, outputs: int) -> None:
@@ -187,6 +189,7 @@ def test_nobody_can_change_it_afterwards() -> None:
         row_map.centre[0] = 99.0
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "wrong",
     [

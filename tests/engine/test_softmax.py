@@ -61,6 +61,7 @@ COLUMNS = [1, LANES - 1, LANES, WIDTH * LANES - 1, WIDTH * LANES + LANES + 2, 2 
 CLASSES = [2, TILE, TILE + 1, 2 * TILE]
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("classes", CLASSES)
@@ -80,6 +81,7 @@ def test_one_model_equals_the_oracle_for_any_shape(columns, classes, storage):
     assert np.linalg.norm(gradient) > (1e5 if storage == "float64" else 10) * bound
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("models", [2, 5, 13])
 @pytest.mark.parametrize("classes", [3, 10])

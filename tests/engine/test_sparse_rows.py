@@ -64,6 +64,7 @@ def agree(found, expected, row_map):
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12 * N * reach)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("storage", ["float32", "float64"])
 @each_map
 def test_stored_rows_are_those_of_a_dense_table(row_map, storage):
@@ -74,6 +75,7 @@ def test_stored_rows_are_those_of_a_dense_table(row_map, storage):
     np.testing.assert_allclose(found, expected, atol=(1e-8 if storage == "float64" else 3e-7) * reach)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("models", [1, MODELS])
 @each_map
 @each_loss
@@ -100,6 +102,7 @@ def test_every_sum_equals_the_oracle(loss, row_map, models):
         agree(engine.curvature_sum(loss, W), oracle.curvature_sum(loss, W), row_map)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("masked", [False, True])
 @each_map
 def test_sums_and_moments_of_rows(row_map, masked):
@@ -131,6 +134,7 @@ def in_parts(X, parts, kind=sparse.csr_array):
     return made
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("flag", [None, "has_canonical_format", "has_sorted_indices"])
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
 @each_map
@@ -150,6 +154,7 @@ def test_numbers_at_one_place_are_added_up_before_the_bound(row_map, kind, flag)
     np.testing.assert_array_equal(X.data, kept)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("storage", ["float32", "float64"])
 @each_map
 def test_no_stored_row_is_longer_than_its_bounds(row_map, storage):
@@ -181,6 +186,7 @@ def test_one_row_adds_at_most_the_clip(row_map):
         assert np.linalg.norm(found) <= clip * (1 + 1e-12)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("models", [1, MODELS])
 @each_map
 def test_empty_rows_add_exactly_zero(row_map, models):
@@ -206,6 +212,7 @@ def test_order_samples_and_batches(row_map):
         )
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("batch", [1, 5, 300])
 @each_map
 def test_an_epoch_is_the_same_however_it_steps(row_map, batch, monkeypatch):
@@ -277,6 +284,7 @@ NAMES = product(("csr", "csc", "coo", "lil", "dok", "bsr", "dia"), ("array", "ma
 FORMATS = [getattr(sparse, f"{name}_{kind}") for name, kind in NAMES]
 
 
+@pytest.mark.together("always_sparse")
 @pytest.mark.parametrize("made", FORMATS, ids=lambda made: made.__name__)
 def test_any_format_is_accepted(made):
     X = made(DENSE[:60])
@@ -338,6 +346,7 @@ def test_wide_rows_have_no_matrix_of_all_pairs():
         engine.curvature_sum(Logistic(), np.zeros((5000, 1)))
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("linear", [False, True])
 @each_map
 def test_margins_for_prediction_equal_those_of_dense_rows(row_map, linear):

@@ -58,6 +58,7 @@ def test_no_stored_row_is_longer_than_declared(source, storage):
     check()
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize(("storage", "close"), [("float32", 4e-7), ("float64", 1e-14)])
 @pytest.mark.parametrize("scale", [1e-200, 1e-3, 1.0, 1e5, 1e200])
 def test_long_rows_keep_their_direction_and_short_rows_are_untouched(storage, close, scale):
@@ -70,6 +71,7 @@ def test_long_rows_keep_their_direction_and_short_rows_are_untouched(storage, cl
     np.testing.assert_array_equal(found[short], X[short].astype(storage))
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("bound", [1.0, np.sqrt(3), 7.3])
 @pytest.mark.parametrize("storage", ["float32", "float64"])
 def test_unit_rows_of_many_columns(storage, bound):
@@ -88,6 +90,7 @@ def test_bounding_a_row_does_not_look_at_the_others():
     np.testing.assert_array_equal(stored(X, "float32").X, alone)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("value", [0.1, 1.0, 1 / 3, 0.7])
 @pytest.mark.parametrize("storage", ["float32", "float64"])
 def test_the_intercept_column_never_exceeds_its_value(storage, value):
@@ -165,6 +168,7 @@ def test_order_must_be_a_permutation(order):
         dense_table(np.zeros((6, 2)), np.ones(6), **FACTS).open(FixedOrder(order))
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("storage", ["float32", "float64"])
 @pytest.mark.parametrize("source", [np.float32, np.float64])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -182,6 +186,7 @@ def test_labels_that_are_not_numbers_are_refused():
         dense_table(np.zeros((6, 2)), [1, 1, 1, 1, 1, np.nan], **FACTS).open(precise=True)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -201,6 +206,7 @@ def test_wrong_shapes_are_refused_at_once(change, message):
         dense_table(**({"X": np.zeros((6, 2)), "y": np.ones(6), **FACTS} | change))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("facts", "arguments", "message"),
     [

@@ -57,6 +57,7 @@ def passed(engine, loss, moves=MOVES, renewed=(), model=0):
     return state
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("renewed", [(), (2, 4)], ids=["never", "twice"])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("kind", KINDS)

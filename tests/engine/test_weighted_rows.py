@@ -38,6 +38,7 @@ def opened(kind, base, mask=None, capacity=N, order=None, precise=True):
     return mine.open(order, precise=precise), theirs.open(order, storage="float64", engine="reference")
 
 
+@pytest.mark.cover(2)
 @each_kind
 @each_base
 @pytest.mark.parametrize("precise", [True, False], ids=["precise", "fast"])
@@ -66,6 +67,7 @@ def test_sums_are_those_of_the_oracle(kind, base, precise):
     )  # the control
 
 
+@pytest.mark.cover(1)
 @each_kind
 @each_base
 def test_one_model_samples_orders_and_scores(kind, base):

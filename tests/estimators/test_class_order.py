@@ -63,6 +63,7 @@ def test_classes_are_sorted_and_the_declared_order_is_kept(declared, ordered):
     assert found.order.tolist() == found.declared.tolist() == list(declared)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "classes",
     [

@@ -29,6 +29,7 @@ def blobs():
     return X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True)), y
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize(
     "mechanism", ["rsgd-ar", "rsgd", "nsgd", "output-gd", "bolt-on", "output", "none", "majority"]
 )
@@ -249,6 +250,7 @@ def bad_rows():
     yield "seed of a wrong type", {"random_state": "seed"}, X, y, "random_state"
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize(
     ("name", "params", "X", "y", "says"), list(bad_rows()), ids=lambda v: v if isinstance(v, str) else ""
 )

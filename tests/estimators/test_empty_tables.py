@@ -44,6 +44,7 @@ def label(model):
     return 5.0 if isinstance(model, PrivateLinearRegression) else model.classes[-1]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("model", MODELS, ids=IDS)
 @pytest.mark.parametrize("mechanism", ["auto", "output", "dp-gd", "rsgd-ar"])
 def test_no_rows_fit_as_one_row_does(model, mechanism, tmp_path):
@@ -68,6 +69,7 @@ EMPTY_TARGETS = {
 }
 
 
+@pytest.mark.cover(1)
 @pytest.mark.filterwarnings("ignore:A column-vector y")
 @pytest.mark.parametrize("y", EMPTY_TARGETS.values(), ids=EMPTY_TARGETS)
 @pytest.mark.parametrize("model", MODELS, ids=IDS)
@@ -122,6 +124,7 @@ def test_a_file_of_a_header_alone_fits_and_the_command_line_says_that_it_needs_r
         fit_command.main([str(word) for word in command[1:]], standalone_mode=False)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", mechanism_names())
 def test_every_mechanism_takes_no_rows(name):
     """At small capacities too: what a plan accepts is run whether a row is there or not."""

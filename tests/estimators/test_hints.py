@@ -28,6 +28,7 @@ HINTS = {
 }
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize("name", HINTS)
 def test_a_setting_of_scikit_learn_is_answered_with_ours(kind, name):

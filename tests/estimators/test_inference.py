@@ -111,6 +111,7 @@ def test_it_is_a_parameter_like_any_other():
         PrivateLogisticRegression(classes=[0, 1], inference="yes").fit(X, LABELS)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("model", "said"),
     [

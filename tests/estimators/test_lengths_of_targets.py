@@ -64,6 +64,7 @@ def fitted(X):
     return PrivateLogisticRegression(classes=[0, 1], mechanism="output").fit(X, Y)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("kind", ROWS)
 def test_nothing_is_charged(kind, act, tmp_path):
@@ -88,6 +89,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, values in SETTINGS.items() for value in values]
 )

@@ -30,6 +30,7 @@ def test_the_default_mechanism_is_auto():
     assert PrivateLinearRegression().mechanism == "auto"
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "mechanism",
     [
@@ -213,6 +214,7 @@ def bad_rows():
     yield "step above 2/L", {"mechanism": RSGDAR(step_size=100.0)}, X, y, "2/L"
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("name", "params", "X", "y", "says"), list(bad_rows()), ids=lambda v: v if isinstance(v, str) else ""
 )

@@ -122,6 +122,7 @@ def test_every_model_inside_says_what_is_around_it(meta, y, does, reports):
         assert said[0] in str(report)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("meta", "y", "does"), METAS, ids=NAMES)
 def test_a_warning_made_an_error_stops_before_anything_is_spent(meta, y, does, tmp_path):
     ledger = Ledger.create(tmp_path / "budget.db", epsilon=100.0, delta=1e-3)
@@ -141,6 +142,7 @@ def test_a_warning_made_an_error_stops_before_anything_is_spent(meta, y, does, t
     assert ledger.entries() == []
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("meta", [meta for meta, _, _ in METAS], ids=NAMES)
 def test_what_a_fit_says_is_what_check_pipeline_finds(meta):
     assert type(meta).__name__ in [found.kind for found in check_pipeline(meta)]

@@ -24,6 +24,7 @@ def blobs():
     return X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True)), y
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "mechanism", ["rsgd-ar", "rsgd", "nsgd", "output-gd", "bolt-on", "output", "none", "majority"]
 )
@@ -137,6 +138,7 @@ def test_a_support_vector_classifier_stays_binary(blobs):
         PrivateLinearSVC(classes=[0, 1, 2]).fit(X, y > 1)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("classes", "says"),
     [

@@ -110,6 +110,7 @@ FORMS = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("form", FORMS)
 def test_what_holds_the_ids_does_not_matter(form):
     given = FORMS[form]([41, 7, 41, 12, 7])
@@ -150,6 +151,7 @@ BAD = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", BAD)
 def test_what_is_no_id_is_refused_without_quoting_and_counts_as_one_person(case):
     ids = BAD[case]
@@ -165,6 +167,7 @@ def test_what_is_no_id_is_refused_without_quoting_and_counts_as_one_person(case)
             use()
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "ids",
     [
@@ -274,6 +277,7 @@ def _means(ledger, ids):
     return dperm.mean_predictions(_public_model(), X, dperm.Budget(0.5, 1e-6), groups=ids, ledger=ledger)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("act", [_fit, _regress, _fit_shards, _evaluate, _means])
 def test_a_bad_id_is_found_after_the_charge(act, tmp_path):
     plain = Ledger.create(tmp_path / "plain.db", epsilon=1.0, delta=1e-5)

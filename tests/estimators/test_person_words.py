@@ -20,6 +20,7 @@ def fitted(**settings):
     return model(**settings).fit(X, Y, groups=PATIENT)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("settings", "counts"),
     [

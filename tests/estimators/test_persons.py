@@ -45,6 +45,7 @@ def model_of(name, **settings):
     return PrivateLogisticRegression(classes=[0, 1], **common)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", PRIVATE)
 def test_every_mechanism_is_certified_for_persons_or_says_why_not(name, tmp_path):
     if name in REFUSED:
@@ -63,6 +64,7 @@ def test_every_mechanism_is_certified_for_persons_or_says_why_not(name, tmp_path
     np.testing.assert_array_equal(load_model(tmp_path / "m.json").coef_, model.coef_)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 @pytest.mark.parametrize("name", PRIVATE)
 def test_one_row_each_gives_the_same_bits_with_groups_and_without(name, relation):
@@ -207,6 +209,7 @@ def test_persons_below_the_capacity(name):
 SECRET = "patient 4711"
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("settings", "groups", "words"),
     [

@@ -52,6 +52,7 @@ def table():
     return pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "back": Y, "patient": IDS})
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mechanism", ["auto", "output", "dp-gd", "ssp"])
 def test_the_weights_are_those_of_one_array(mechanism, way):
@@ -112,6 +113,7 @@ def test_passes_do_not_depend_on_whether_a_row_was_left_out():
     assert rows.sizes == tuple(SIZES)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", [name for name in mechanism_names() if resolve(name).private])
 def test_an_order_of_persons_is_refused_before_anything_is_spent_and_nothing_else_is(name, tmp_path):
     ledger = Ledger(tmp_path / "ledger.json", epsilon=3.0, delta=1e-5, create=True)

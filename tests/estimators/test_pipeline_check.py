@@ -127,6 +127,7 @@ def kinds(steps):
     return [type(step).__name__ if not isinstance(step, str | None) else str(step) for step in steps]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("step", LEARNS, ids=kinds(LEARNS))
 def test_a_step_that_learns_is_found(step):
     pipe = Pipeline([("first", step), ("last", PrivateLogisticRegression())])
@@ -141,6 +142,7 @@ def test_a_step_that_learns_is_found(step):
     assert text.endswith(".")
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("step", HARMLESS, ids=kinds(HARMLESS))
 def test_a_step_that_learns_nothing_is_not_found(step):
     assert check_pipeline(Pipeline([("first", step), ("last", PrivateLogisticRegression())])) == []
@@ -191,6 +193,7 @@ def test_a_target_transformer_is_found():
     )
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("wrong", [None, 3, "pipe", np.zeros((2, 2)), PrivateLogisticRegression])
 def test_what_is_no_estimator_is_refused(wrong):
     with pytest.raises(InvalidInput, match="scikit-learn estimator"):

@@ -44,6 +44,7 @@ def test_a_fit_follows_the_plan(model):
     assert (plan.problem.x_norm, plan.problem.intercept) == (model.row_map_.x_norm, model.row_map_.intercept)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [
@@ -129,6 +130,7 @@ def test_a_plan_does_not_advance_a_generator():
     assert model.random_state.bit_generator.state == before
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("model", "lines"),
     [

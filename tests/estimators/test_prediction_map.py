@@ -111,6 +111,7 @@ def test_standardised_models_see_rows_moved_and_bounded_again(model):
     )
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize(
     "model",
     [

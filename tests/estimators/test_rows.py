@@ -92,6 +92,7 @@ CASES = [
 ]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("way", "cell"), CASES, ids=lambda value: str(value)[:20])
 def test_no_error_in_the_chain_holds_a_cell(way, cell):
     with pytest.raises(DpermError) as caught:
@@ -145,6 +146,7 @@ def test_public_words_stay_and_nothing_behind_them(error, kind, says):
     assert everything_in(caught.value).count("\n") == 0  # one error, no chain
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize(
     "text",
     [

@@ -124,6 +124,7 @@ def test_balanced_accuracy_chooses_weights_that_accuracy_does_not(rare):
     assert found.best_score_ == pytest.approx(balanced_accuracy_score(y, found.predict(X)), abs=0.1)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("estimator", "name", "error", "message"),
     [

@@ -312,6 +312,7 @@ def test_scikit_learn_can_copy_and_set_it(rows):
     assert piped.predict(rows[0]).shape == (N,)
 
 
+@pytest.mark.together("seen")
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [

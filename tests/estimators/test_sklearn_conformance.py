@@ -41,6 +41,7 @@ ESTIMATORS = [
 ]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_scikit_learn_conformance(estimator):
     found = estimator_checks.check_estimator(
@@ -55,6 +56,7 @@ def test_scikit_learn_conformance(estimator):
     assert sum(r["status"] == "passed" for r in found) >= 40
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("check", [*WITH_A_BOUND, *NEVER])
 @pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateLinearRegression])
 def test_what_is_asked_of_weights_holds_with_a_bound(kind, check):

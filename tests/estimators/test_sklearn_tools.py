@@ -49,6 +49,7 @@ TOOLS = {
 }
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("kind", LABELS)
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_tool_fits_and_predicts_the_labels(tool, kind):
@@ -60,6 +61,7 @@ def test_a_tool_fits_and_predicts_the_labels(tool, kind):
         assert (fitted.classes_[fitted.predict_proba(X).argmax(axis=1)] == y).mean() > 0.55
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("kind", LABELS)
 @pytest.mark.parametrize("method", ["predict_proba", "predict_log_proba", "decision_function"])
 def test_cross_val_predict_puts_columns_in_their_order(kind, method):

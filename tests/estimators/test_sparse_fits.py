@@ -105,6 +105,7 @@ def test_a_comparison_gives_the_same_results():
     np.testing.assert_allclose(tables[0]["log_loss"], tables[1]["log_loss"], rtol=1e-3)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("X", "y", "said"),
     [

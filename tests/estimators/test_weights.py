@@ -61,6 +61,7 @@ def test_weights_outside_the_bound_are_cut_off(Estimator):
     assert not np.array_equal(first.coef_, third.coef_)  # the control
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("Estimator", ESTIMATORS)
 @pytest.mark.parametrize(
     ("weights", "message"),
@@ -85,12 +86,14 @@ def test_no_weight_is_quoted():
     assert caught.value.__cause__ is None
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("bound", [0, -1.0, np.inf, np.nan, "2", True, 1e10])
 def test_bounds_that_are_none_are_refused(bound):
     with pytest.raises(InvalidInput, match="sample_weight_bound"):
         PrivateLogisticRegression(sample_weight_bound=bound).plan(1000, 5)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("class_weight", "error", "message"),
     [

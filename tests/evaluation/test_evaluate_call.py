@@ -59,6 +59,7 @@ def exact(model, y):
     return found
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", CASES)
 def test_noisy_figures_are_near_the_exact_ones_and_say_how_near(case):
     model, y = CASES[case]
@@ -237,6 +238,7 @@ WRONG = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("call", WRONG)
 def test_wrong_calls_say_what_to_do(call):
     options, words = WRONG[call]

@@ -125,6 +125,7 @@ def exact_release(monkeypatch, fitted, rows, y, ids, neighbours):
     return gate.exact[0], found.release
 
 
+@pytest.mark.cover(1)
 @pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning")
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("kind", ["binary", "classes", "regression"])

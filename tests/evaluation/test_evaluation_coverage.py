@@ -29,6 +29,7 @@ def none_short(rates, runs, of=0.95):
     return all(rate >= binom.ppf(5e-5, runs, of) / runs for rate in rates.values())
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 @pytest.mark.parametrize("kind", [Scored, Measured])
 def test_intervals_hold_the_truth(kind, epsilon):
@@ -60,6 +61,7 @@ def test_errors_that_are_cut_off_are_covered_too():
     assert max(without.values()) >= 3  # the whole range leaves little to say of errors so small
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("people", "n"), [(Scored.of_four, 5000), (Scored.drawn, 40_000)])
 def test_several_classes_and_many_rows_are_covered_too(people, n):
     rates, none = coverage(people(), 1.0, 150, n=n)
@@ -84,6 +86,7 @@ def test_where_noise_drowns_everything_nothing_narrow_is_said(n):
     assert none["recall"] + none["auc"] >= 45
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("parted", PARTED)
 def test_areas_are_covered_where_most_rows_are_in_few_bins(parted):
     people = Scored.drawn(parted=parted)
@@ -100,6 +103,7 @@ def test_without_what_is_unseen_inside_of_bins_they_are_not(monkeypatch):
     assert rates["auc"] < 0.2
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", SKEWED)
 def test_errors_with_heavy_tails_are_covered_too(kind):
     rates, none = coverage(Measured.skewed(kind), 3.0, SHORT, n=20_000)

@@ -40,6 +40,7 @@ MADE = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", MADE)
 def test_what_is_saved_is_read(tmp_path, name):
     path = tmp_path / "evaluation.json"
@@ -90,6 +91,7 @@ FORGED = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("forgery", FORGED)
 def test_what_does_not_add_up_is_refused(tmp_path, forgery):
     path = tmp_path / "forged.json"
@@ -106,6 +108,7 @@ def test_no_json_is_no_evaluation(tmp_path, content):
         read_evaluation(path)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", MADE)
 def test_the_section_is_one_quiet_fragment(name):
     page = MADE[name]._repr_html_()
@@ -132,6 +135,7 @@ def test_the_section_shows_what_there_is():
     assert "NOT PRIVATE" not in evaluation_html(MADE["binary"])
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", MADE)
 def test_text_fits_a_terminal(name):
     assert max(map(len, str(MADE[name]).splitlines())) <= 100

@@ -133,18 +133,21 @@ def written(tmp_path, document):
     return path
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("forgery", FORGED)
 def test_a_forged_evaluation_is_refused(tmp_path, forgery):
     with pytest.raises(InvalidInput, match=r"forged\.json is not a usable evaluation: "):
         read_evaluation(written(tmp_path, FORGED[forgery]))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("forgery", NEW)
 def test_a_forgery_of_what_figures_are_made_of_is_refused(tmp_path, forgery):
     with pytest.raises(InvalidInput, match=r"forged\.json is not a usable evaluation: "):
         read_evaluation(written(tmp_path, NEW[forgery]()))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("forgery", FORGED_MEANS)
 def test_forged_means_are_refused(tmp_path, forgery):
     with pytest.raises(InvalidInput, match=r"forged\.json is not a usable file of mean predictions: "):

@@ -52,6 +52,7 @@ def test_the_maps_differ():
     assert not MODELS["standardised"].row_map_.linear
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_row_has_the_same_bits_wherever_it_stands_and_whoever_is_beside_it(name, kind):

@@ -46,6 +46,7 @@ def averaged(model=BINARY, rows=NEW, budget=BUDGET, **options):
     return dperm.mean_predictions(model, rows, budget, **{"by": WARD, "values": WARDS, **options})
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("hidden", [{}, {"neighbours": "add-remove", "max_rows": 2 * N}])
 @pytest.mark.parametrize("case", CASES)
 def test_means_are_near_the_exact_ones_and_say_how_near(case, hidden):
@@ -227,6 +228,7 @@ WRONG_ROWS = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", WRONG_ROWS)
 def test_rows_that_do_not_fit_are_refused(case):
     rows, by, words = WRONG_ROWS[case]
@@ -261,6 +263,7 @@ WRONG = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("call", WRONG)
 def test_wrong_calls_say_what_to_do(call):
     options, words = WRONG[call]

@@ -19,6 +19,7 @@ def least(share, runs):
     return binom.ppf(1e-4, runs, share) / runs
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("shape", "n", "epsilon"),
     [(shape, *CELLS[k]) for i, shape in enumerate(SHAPES) for k in range(i % 2, 6, 2)],
@@ -52,6 +53,7 @@ def test_the_interval_of_these_rows_is_not_one_for_the_population():
     assert mistaken < 0.5
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize(("n", "epsilon"), [(0, 0.5), (5, 0.5), (50, 0.1), (20, 0.3)])
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_of_a_group_that_noise_drowns_nothing_is_said(n, epsilon, neighbours):

@@ -40,6 +40,7 @@ MADE = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", MADE)
 def test_what_is_saved_is_read(tmp_path, name):
     path = tmp_path / "means.json"
@@ -96,6 +97,7 @@ FORGED = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("forgery", FORGED)
 def test_what_does_not_add_up_is_refused(tmp_path, forgery):
     path = tmp_path / "forged.json"
@@ -112,6 +114,7 @@ def test_no_json_holds_none(tmp_path, content):
         dperm.read_mean_predictions(path)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", MADE)
 def test_the_section_is_one_quiet_fragment(name):
     page = MADE[name]._repr_html_()
@@ -132,6 +135,7 @@ def test_the_section_shows_what_there_is():
     assert "Mean prediction" in MADE["regression"]._repr_html_()
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", MADE)
 def test_text_fits_a_terminal_and_says_what_its_intervals_know(name):
     text = str(MADE[name])

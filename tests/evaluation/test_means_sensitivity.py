@@ -56,6 +56,7 @@ def released(monkeypatch, kind, rows, wards, neighbours):
     return gate.exact[0], found.release["sensitivity"]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("kind", MODELS)
 def test_neighbours_replayed(monkeypatch, kind, neighbours):

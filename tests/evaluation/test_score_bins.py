@@ -30,6 +30,7 @@ CASES = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("case", CASES)
 def test_areas_of_real_models_are_covered(case):
     options, y = CASES[case]
@@ -46,6 +47,7 @@ def test_areas_of_real_models_are_covered(case):
     assert np.mean(widths) < (0.25 if case == "rare" else 0.06)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("line", [0.0, 0.7, -40.0, 1e5, None])
 @pytest.mark.parametrize("bins", [2, 3, 12, 64])
 def test_edges_rise_and_the_line_is_one_of_them(line, bins):

@@ -33,6 +33,7 @@ HARMLESS = {  # names that no claim rests on, what the public rule gives as well
 LABELS = ("", "x", "row", "person", "replace-one", "add-remove", "binary", "operating system", None, True)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", CASES)
 def test_an_honest_file_stands(name):
     document = document_of(name)
@@ -64,6 +65,7 @@ def test_what_is_not_private_is_read_and_never_ok(name):
     assert ("not private and must not be published" in str(verdict)) is ("local" in name)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("path", "value", "check"),
     [
@@ -109,6 +111,7 @@ def other_values(old, rng):
     return list(LABELS)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", [*CASES, *NOT_PRIVATE])
 def test_no_random_edit_lowers_a_claim(name):
     """Every field is edited, of long lists some; what is still accepted says nothing else that a claim rests on.

@@ -256,6 +256,7 @@ def test_progress_is_reported_for_every_mechanism_and_group(rows, monkeypatch):
     assert seen == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("settings", "says"),
     [

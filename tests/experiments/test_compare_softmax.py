@@ -88,6 +88,7 @@ def test_a_published_split_is_used_as_it_is(rows):
     assert table[2]["objective"] != table[3]["objective"]  # each repeat has noise of its own
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "held_out", [np.zeros(N, bool), np.ones(N, bool), np.ones(N - 1, bool), np.arange(N) % 2], ids=str
 )

@@ -121,6 +121,7 @@ def test_the_private_search_takes_part(rows):
     assert majority.label == "majority"
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("standardise", [False, "linear", "bounded"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_search_is_judged_as_the_model_that_it_gives(rows, n_classes, standardise, monkeypatch):

@@ -110,6 +110,7 @@ def test_contenders_of_lists_and_dicts():
         contenders_of([RSGD(epochs=1), "rsgd"])
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("make", "says"),
     [

@@ -32,6 +32,7 @@ def test_mask_columns_are_repeats_by_folds():
         np.testing.assert_array_equal(mask[:, column], assign_folds("d", repeat, 53, 5) != fold)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("folds", [2, 5, 10, 40])
 @pytest.mark.parametrize("repeats", [1, 4, 7, 20])
 def test_groups_cover_all_repeats_in_even_batches(repeats, folds):

@@ -173,6 +173,7 @@ def content(folder: Path) -> dict[str, object]:
     return found | {"budget.db": Ledger(folder / "budget.db").spent()}
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("call", CALLS)
 def test_a_wrong_call_is_refused_in_one_line(call, prepared, monkeypatch, capfd):
     monkeypatch.chdir(prepared)

@@ -80,6 +80,7 @@ def test_the_head_is_the_hash_of_all_that_happened(ledger):
     assert ledger.entries()[0].head == head
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("column", ["event", "head"])
 def test_an_edited_event_is_found_on_opening(path, ledger, place, column):

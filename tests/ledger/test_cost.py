@@ -54,6 +54,7 @@ def exact_gaussian_delta(epsilon, mu):
 # As data.
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("cost", EXAMPLES, ids=lambda cost: cost.parts[0].kind)
 def test_a_cost_survives_json(cost):
     again = Cost.from_dict(json.loads(json.dumps(cost.to_dict(), allow_nan=False)))
@@ -61,6 +62,7 @@ def test_a_cost_survives_json(cost):
     assert hash(again) == hash(cost)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "stored",
     [
@@ -208,6 +210,7 @@ def product_delta(epsilon, mixtures, mu_spent=0):
     return total
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mu_spent", [0.0, 0.25])
 @pytest.mark.parametrize(
     "mixtures",
@@ -268,6 +271,7 @@ def test_gaussian_noise_has_no_pure_price():
     assert not Cost.gaussian(0.1).fits(Budget(50.0, 0.0))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("first", "second"), list(combinations_with_replacement(EXAMPLES[:-1], 2)))
 def test_a_pair_costs_no_more_than_its_sum_and_no_less_than_each(first, second):
     pair = compose([first, second]).epsilon(DELTA)
@@ -310,6 +314,7 @@ def test_a_curve_stands_for_its_profile_in_composition():
 # The masses behind the composition.
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("spacing", [0.003, 0.05])
 @pytest.mark.parametrize(
     "profile",

@@ -39,6 +39,7 @@ def model(ledger, **settings):
 # The acceptance case: twenty-one fits of a search under a cap for one.
 
 
+@pytest.mark.some(2)
 @pytest.mark.system_noise(failing=0)
 @pytest.mark.parametrize(
     ("backend", "n_jobs"), [("loky", 1), ("loky", 2), ("threading", 2), ("multiprocessing", 2)]

@@ -167,6 +167,7 @@ def test_labels_are_declared_and_not_looked_for(path, ledger, kind):
 # Seeds.
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("seed", [0, np.random.default_rng(1), np.random.RandomState(2)])
 @pytest.mark.parametrize("kind", FITS)
 def test_a_seeded_fit_is_refused_and_not_charged(path, ledger, kind, seed):
@@ -187,6 +188,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("kind", [classifier, search, refitting, with_public_rows])
 @pytest.mark.parametrize(("rows", "labels"), WRONG)
 def test_rows_of_a_wrong_form_cost_nothing(ledger, kind, rows, labels):
@@ -197,6 +199,7 @@ def test_rows_of_a_wrong_form_cost_nothing(ledger, kind, rows, labels):
     assert ledger.spent() == 0.0
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("kind", [classifier, search, with_public_rows])
 @pytest.mark.parametrize(("rows", "labels"), WRONG)
 def test_a_strict_ledger_tells_nothing_about_rows(strict, kind, rows, labels):

@@ -49,6 +49,7 @@ def ratios(loss):
     return loss.curvature(m, y)[seen] / most[seen]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("loss", COUPLED, ids=repr)
 def test_couplings_hold_and_no_smaller_one_does(loss):
     found = ratios(loss).max()
@@ -84,6 +85,7 @@ def test_losses_whose_curvature_jumps_have_none():
         assert ratios(loss).max() > 1e3  # the curvature where the slope is largest
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("loss", LINKED, ids=repr)
 @pytest.mark.parametrize("chance", [0.001, 0.2, 0.5, 0.9, 0.9999])
 def test_the_margin_of_least_expected_loss_stands_for_the_chance(loss, chance):
@@ -96,6 +98,7 @@ def test_the_margin_of_least_expected_loss_stands_for_the_chance(loss, chance):
     assert loss.log_odds(np.array([best]))[0] == pytest.approx(logit(chance), abs=1e-6)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("loss", [*LINKED, HardClippedLogistic(0.35), HardClippedLogistic(0.8)], ids=repr)
 def test_log_odds_are_odd_and_grow_and_are_finite_far_out(loss):
     m = np.concatenate([-np.geomspace(1000, 1e-3, 400), [0.0], np.geomspace(1e-3, 1000, 400)])
@@ -124,6 +127,7 @@ def test_losses_without_a_link_say_so():
         HuberHinge().log_odds(margin)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [

@@ -124,6 +124,7 @@ def all_laws(loss):
         check_formulas(loss, dtype)
 
 
+@pytest.mark.together
 @pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize(
     ("wrong", "law"),
@@ -147,6 +148,7 @@ def test_the_laws_catch_a_loss_that_breaks_one(wrong, law):
         all_laws(wrong)
 
 
+@pytest.mark.together
 @pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize(
     ("wrong", "why"),

@@ -72,6 +72,7 @@ def test_names_aliases_settings_and_objects_resolve(text, loss):
     assert resolve_loss(text) == loss
 
 
+@pytest.mark.together("own_registry")
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -90,6 +91,7 @@ def test_what_is_not_a_loss_is_refused(text, why):
         resolve_loss(text)
 
 
+@pytest.mark.together("own_registry")
 @pytest.mark.parametrize("loss", [e for kind in registered_losses() for e in kind.examples()], ids=repr)
 def test_a_loss_is_rebuilt_from_its_parameters(loss):
     assert rebuild_loss(loss.name, list(loss.parameters), loss.outputs) == loss
@@ -131,6 +133,7 @@ def test_a_subclass_of_a_registered_loss_is_refused():
         register_loss(Like)
 
 
+@pytest.mark.together("own_registry")
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

@@ -71,6 +71,7 @@ def each_label() -> list[tuple[Loss, float]]:
     return [(loss, y) for loss in OURS for y in TARGETS[loss.labels]]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("loss", "y"), each_label(), ids=str)
 def test_formulas_agree_with_sixty_digit_differences(loss: Loss, y: float, dtype: type) -> None:
@@ -101,23 +102,27 @@ def test_huber_hinge_at_its_knots() -> None:
     assert loss.curvature(outside, y).tolist() == [0.0, 0.0]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("loss", EVERY, ids=name)
 def test_formulas_belong_together_and_are_precise(loss: Loss, dtype: type) -> None:
     check_formulas(loss, dtype)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("loss", EVERY, ids=name)
 def test_dtype_shape_and_inputs_are_kept(loss: Loss, dtype: type) -> None:
     check_dtype_and_shape(loss, dtype)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("loss", EVERY, ids=name)
 def test_constants_hold_and_the_loss_is_convex(loss: Loss) -> None:
     search_constants(loss)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("loss", SCALAR_LOSSES, ids=name)
 def test_constants_are_attained(loss: Loss) -> None:
     """A constant that nothing reaches would be safe but wasteful: more noise than the theorem asks for."""
@@ -144,6 +149,7 @@ def softmax_margins(n_classes: int) -> np.ndarray:
     return np.clip(np.vstack([*rows, corners, np.zeros((1, n_classes))]), -1000, 1000)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("loss", SOFTMAXES, ids=name)
 def test_softmax_agrees_with_fifty_digits(loss: Softmax, dtype: type) -> None:
@@ -210,6 +216,7 @@ def test_softmax_declares_its_outputs() -> None:
     assert Softmax(2).lipschitz ** 2 >= 2
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("width", [0.0, -1.0, float("nan"), float("inf")])
 def test_bad_widths_and_bounds_are_refused(width: float) -> None:
     with pytest.raises(InvalidInput, match="width"):
@@ -218,6 +225,7 @@ def test_bad_widths_and_bounds_are_refused(width: float) -> None:
         ClippedSquared(width)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("n_classes", [1, 0, -3, 2.5, True, "3"])
 def test_bad_class_counts_are_refused(n_classes: object) -> None:
     with pytest.raises(InvalidInput, match="n_classes"):

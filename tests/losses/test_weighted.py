@@ -42,6 +42,7 @@ def places(base, n=4000):
     return margin, y, weights
 
 
+@pytest.mark.together
 @each_loss
 def test_constants_are_kept_and_nearly_reached(base):
     loss, (margin, y, weights) = Weighted(base, BOUND), places(base)
@@ -64,6 +65,7 @@ def test_constants_are_kept_and_nearly_reached(base):
         assert largest <= loss.at_zero * (1 + 1e-12)
 
 
+@pytest.mark.together
 @each_loss
 def test_curvature_stays_coupled_to_the_slope(base):
     loss, (margin, y, weights) = Weighted(base, BOUND), places(base)
@@ -77,6 +79,7 @@ def test_curvature_stays_coupled_to_the_slope(base):
     assert not (loss.curvature(margin, pairs) <= light + 1e-12 * loss.smoothness).all()  # the control
 
 
+@pytest.mark.together
 @each_loss
 def test_names_and_parameters_give_the_loss_back_and_the_certificate_knows_it(base):
     loss = Weighted(base, BOUND)
@@ -93,6 +96,7 @@ def test_names_and_parameters_give_the_loss_back_and_the_certificate_knows_it(ba
         assert mine is None or mine == pytest.approx(theirs, rel=1e-12)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("bound", [0.0, -1.0, np.inf, np.nan, 1e12])
 def test_bounds_that_are_none_are_refused(bound):
     with pytest.raises(InvalidInput, match="bound on weights"):

@@ -46,6 +46,7 @@ def plain_sums(problem, X, y, bound):
     return moments, cross
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(
     ("mechanism", "intercept"),
@@ -117,6 +118,7 @@ def delta_of(mu, epsilon):
     return norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("standardise", [False, True])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
@@ -137,6 +139,7 @@ def test_the_price_by_another_route_meets_the_budget(epsilon, standardise, relat
     assert plan.not_certified is None
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (1.0, 0.09), (20.0, 1e-6)])
 def test_the_papers_noise_is_called_certified_only_if_it_is(epsilon, delta, relation):
@@ -211,6 +214,7 @@ def test_exact_noise_runs_and_is_accurate_with_enough_rows():
     assert len(outcome.records) == 5
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "settings",
     [

@@ -51,6 +51,7 @@ def neighbours(
     return (rows, here), (rows, there)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=short)
 def test_training_attains_the_recurrence_in_every_batch(mechanism: DescentMechanism) -> None:
     exact = branch_sensitivities(mechanism.schedule(PROBLEM), PROBLEM, rounding=False)
@@ -66,6 +67,7 @@ def test_training_attains_the_recurrence_in_every_batch(mechanism: DescentMechan
             assert distance <= declared[j]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("engine", ["dense", "reference"])
 @pytest.mark.parametrize("mechanism", MECHANISMS[::3], ids=short)
 def test_descent_on_float64_rows_attains_it_too(mechanism: DescentMechanism, engine: str) -> None:
@@ -83,6 +85,7 @@ def test_descent_on_float64_rows_attains_it_too(mechanism: DescentMechanism, eng
         assert np.linalg.norm(point(*one) - point(*other)) == pytest.approx(exact[j], rel=1e-12)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("mechanism", [m for m in MECHANISMS if not isinstance(m, NSGD)][::2], ids=short)
 def test_adding_a_row_attains_half_of_it(mechanism: DescentMechanism) -> None:
     """The table holds one row less than its capacity; the row comes to lie in batch j."""

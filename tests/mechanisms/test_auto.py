@@ -61,6 +61,7 @@ def test_a_loss_with_settings_of_its_own_is_kept(loss) -> None:
     assert planned(problem, 1.0).problem.loss == loss
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 50.0])
@@ -88,6 +89,7 @@ def test_planning_again_from_the_resolved_problem_gives_the_same_plan(loss) -> N
     assert Auto().plan(plan.problem, budget).settings != plan.settings  # another budget, another plan
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("l2", [0.0, 1e-6, 1e-3, 1.0])
 def test_any_given_l2_is_used_as_it_is(l2, loss) -> None:

@@ -71,6 +71,7 @@ def table(kind: type[Table], problem: Problem, **more: object) -> Table:
     return kind(*rows_for(problem), row_map=problem.row_map, n_rows=problem.n_rows, **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.together
 @each_case
 def test_rows_decide_what_is_certified(name: str, standardise: bool) -> None:
     """Plain rows are; rows with float32 sums, and rows of which nothing is known, are not. All of them can be used."""
@@ -83,6 +84,7 @@ def test_rows_decide_what_is_certified(name: str, standardise: bool) -> None:
     assert not ran(plan, table(UnwatchedTable, plan.problem))[0]
 
 
+@pytest.mark.together
 @each_case
 def test_a_plan_that_allows_for_coarse_sums_is_certified_on_them_and_declares_more(
     name: str, standardise: bool
@@ -136,6 +138,7 @@ def test_as_planned_or_finer_is_certified() -> None:
     assert certified(coarse, {FLOAT32, FLOAT64})
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("worse", [1.0000001, np.inf, np.nan])
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_no_error_may_be_larger_than_planned_or_unknown(bound: str, worse: float) -> None:

@@ -47,6 +47,7 @@ LINE_GRID = [(Lambda, scale) for Lambda in (0.3, 1.0, 4.0) for scale in (0.5, 1.
 BACKGROUNDS = [[], [(0.7, 1), (-0.4, 1), (0.9, -1)]]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_profiles_of_clipped_losses_bound_the_exact_cost_on_a_line(loss, neighbours):
@@ -153,6 +154,7 @@ def test_a_hard_clip_costs_more_than_the_gaussian_price():
     assert 2 < exact <= price_ratio(hard, Lambda, EPSILON, UNITS)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("loss", COUPLED, ids=repr)
 def test_a_later_release_is_covered(loss, neighbours):
@@ -190,6 +192,7 @@ def free_slopes(loss, theta, s, epsilons, others):
     return worst
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize(
     "loss", [Logistic(), SoftClippedLogistic(0.35, 0.7), SoftClippedSquared(1.0, 0.5)], ids=repr

@@ -94,6 +94,7 @@ def spent(gate: ScriptedGate) -> float:
     return gradients + choices
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize("picks", [[0], [3], [0, 0, 5], [20, 0, 1, 0, 0, 0, 7]], ids=str)
 def test_whatever_is_chosen_the_purse_is_never_overdrawn(picks: list[int], relation: Neighbours) -> None:
@@ -159,6 +160,7 @@ def test_a_refined_gradient_is_the_running_mean_by_precision() -> None:
     )  # the first estimate in place of the running one
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("loss", [Linear(), Logistic(), HuberHinge(0.5)], ids=repr)
 @pytest.mark.parametrize("relation", list(Neighbours))
 def test_neighbours_stay_within_the_sensitivities(loss: Loss, relation: Neighbours) -> None:

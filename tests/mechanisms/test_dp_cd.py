@@ -57,6 +57,7 @@ def test_all_updates_together_meet_the_budget(relation: Neighbours, standardise:
     assert plain_delta(mu * (1 + 1e-6), BUDGET.epsilon) > BUDGET.delta
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("loss", [Linear(), Logistic(), HuberHinge(0.5)], ids=repr)
 @pytest.mark.parametrize("relation", list(Neighbours))
 def test_neighbours_stay_within_the_sensitivity(loss: Loss, relation: Neighbours) -> None:

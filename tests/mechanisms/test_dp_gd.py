@@ -57,6 +57,7 @@ def test_clipped_descent_is_descent_on_the_hard_clip():
     assert np.abs(clipped - weights(Logistic())).max() > 1e-2
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mechanism", SETTINGS, ids=["default", "plain", "clip", "paper"])
 @each_loss
 def test_without_noise_it_is_a_plain_loop(loss, mechanism):
@@ -89,6 +90,7 @@ def test_the_split_changes_nothing_without_noise():
     assert [record.name for record in split.records[:2]] == ["dp-gd label statistic", "dp-gd gradient"]
 
 
+@pytest.mark.cover(1)
 @each_relation
 @pytest.mark.parametrize(
     "mechanism",
@@ -116,6 +118,7 @@ def test_all_passages_together_cost_the_budget_and_no_more(mechanism, neighbours
         assert scales[0][-1] != scales[1][-1]
 
 
+@pytest.mark.cover(2)
 @each_relation
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("clip", [None, 0.4])
@@ -194,6 +197,7 @@ def test_models_side_by_side_are_the_models_one_by_one():
         assert single.certified
 
 
+@pytest.mark.cover(2)
 @each_loss
 @each_relation
 @pytest.mark.parametrize("split", [0.0, 0.3])
@@ -253,6 +257,7 @@ def test_the_public_rule_fills_in_what_is_left_open():
     assert plans[1].settings["step_size"] == pytest.approx(4 * 0.5 / (0.25 * problem.row_norm**2))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "bad",
     [

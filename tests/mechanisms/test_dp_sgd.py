@@ -35,6 +35,7 @@ def drawn(mechanism, steps, seed=3, n=N):
     return [PoissonSampling(mechanism.rate).batch(gate).positions(n) for _ in range(steps)]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("clip", [None, 0.3])
 @each_loss
 def test_without_noise_it_is_a_plain_loop_over_the_batches(loss, clip):
@@ -86,6 +87,7 @@ def test_the_noise_meets_the_budget_by_dp_accountings_own_ledger(neighbours, sta
     assert plan.not_certified is None
 
 
+@pytest.mark.cover(1)
 @each_relation
 @each_loss
 def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(loss, neighbours):
@@ -181,6 +183,7 @@ def test_a_source_that_is_neither_secure_nor_seeded_is_refused(mechanism):
         run(mechanism, problem, X, y, gate=Gate(Strange()))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "bad", [{"rate": 0.0}, {"rate": 1.5}, {"rate": "x"}, {"steps": 0}, {"clip": 0}], ids=str
 )

@@ -208,6 +208,7 @@ def test_where_rounding_is_the_larger_it_is_reached_and_paid_for():
     assert mechanism.residual(small) == pytest.approx(1e-4 * small.gradient_bound / 1000)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mechanism", [Output(), Objective(), ObjectiveKST(), AMP()], ids=lambda m: m.name)
 @pytest.mark.parametrize("neighbours", Neighbours)
 def test_a_broken_fast_solver_costs_time_only(mechanism: Mechanism, neighbours, monkeypatch):

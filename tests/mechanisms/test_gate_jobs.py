@@ -46,6 +46,7 @@ def check_together(plans: list[Plan]) -> list[Outcome]:
     return together
 
 
+@pytest.mark.together
 @each_case
 def test_jobs_of_a_batch_have_the_records_that_they_have_alone(name: str, standardise: bool) -> None:
     usual = planned(name, standardise)
@@ -78,6 +79,7 @@ def test_the_last_record_of_a_job_is_that_of_its_weights(name: str) -> None:
         np.testing.assert_array_equal(gate.kept[id(outcome.record)].noisy, outcome.weights)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", [name for name in PRIVATE if name not in NOT_STANDARDISED])
 def test_a_standardised_job_has_the_mean_of_its_own_rows_and_its_own_map(name: str) -> None:
     """Two models on other rows of one table, in turned order."""

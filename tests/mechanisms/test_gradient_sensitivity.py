@@ -34,12 +34,14 @@ def remainders(rows, weights):
     return np.tanh(rows @ weights / 2)[:, None] * rows / 2
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("s", "g", "h"), list(zip(NORMS, G_PRINTED, H_PRINTED, strict=True)))
 def test_printed_values(s, g, h):
     assert gradient_spread(s) == pytest.approx(g, abs=6e-4)
     assert remainder_spread(s) == pytest.approx(h, abs=6e-4)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("s", [1e-300, 1e-9, 1e-3, 0.3, 1, 7, 50, 1000, 9999, 1e6])
 def test_upper_bounds_in_forty_digits_and_tight(s):
     with mpmath.workdps(40):
@@ -67,6 +69,7 @@ def spread(points):
     return math.sqrt(max(((points[i] - points) ** 2).sum(axis=1).max() for i in range(len(points))))
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("s", [0.01, 0.5, 1.0, 3.0, 10.0, 40.0])
 @pytest.mark.parametrize(
     ("map_rows", "bound"), [(gradients, gradient_spread), (remainders, remainder_spread)]

@@ -87,6 +87,7 @@ def pair(problem, loss):
     return (left, y), (right, y)
 
 
+@pytest.mark.cover(1)
 @each_loss
 @each_relation
 def test_rows_at_right_angles_move_the_curvature_as_far_as_is_declared(loss, relation):
@@ -129,6 +130,7 @@ def test_squared_slopes_move_the_release_as_far_as_the_curvature_does(loss, rela
     assert inference.noise.sensitivity > math.sqrt(2) * curvature  # rounding comes on top
 
 
+@pytest.mark.cover(1)
 @each_loss
 @each_relation
 def test_random_neighbours_stay_within_the_declared_distance(loss, relation):
@@ -174,6 +176,7 @@ def test_the_curvature_that_is_summed_is_as_steep_as_is_said(loss):
         np.testing.assert_array_equal(found, loss.curvature(margin, y))
 
 
+@pytest.mark.cover(1)
 @each_loss
 @pytest.mark.parametrize("length", [1e-3, 1e6], ids=["ordinary", "longest"])
 def test_what_rounding_may_add_covers_what_it_adds(loss, length):
@@ -236,6 +239,7 @@ def gaussian_delta(mu, epsilon):
     return norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
 
 
+@pytest.mark.cover(1)
 @each_relation
 @pytest.mark.parametrize(
     ("mechanism", "loss"),
@@ -253,6 +257,7 @@ def test_all_gaussian_releases_together_cost_the_budget(mechanism, loss, relatio
     assert gaussian_delta(math.hypot(*mus[:-1], 2 * mus[-1]), BUDGET.epsilon) > BUDGET.delta
 
 
+@pytest.mark.cover(1)
 @each_relation
 @each_loss
 def test_the_weights_are_those_of_a_plan_with_that_much_less_budget(loss, relation):
@@ -283,6 +288,7 @@ def test_without_inference_nothing_is_released_and_nothing_is_set_aside():
 # What is told.
 
 
+@pytest.mark.cover(2)
 @each_loss
 @each_relation
 @pytest.mark.parametrize("mechanism", [Objective(), DPGD(steps=9), Auto()], ids=lambda one: one.name)
@@ -408,6 +414,7 @@ def test_every_other_mechanism_refuses_with_a_reason():
                 mechanism.plan(task(loss), BUDGET, inference=True)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("mechanism", "problem", "said"),
     [

@@ -77,6 +77,7 @@ def test_the_page_tells_what_the_log_determinant_adds_to_the_noise():
     assert (math.floor(min(half)), round(max(half))) == (low, high)
 
 
+@pytest.mark.together
 @each_mechanism
 def test_more_rows_or_more_budget_never_ask_for_more(mechanism):
     for loss in losses_for(mechanism):
@@ -93,6 +94,7 @@ def test_more_rows_or_more_budget_never_ask_for_more(mechanism):
                 assert rules[-1] < rules[0]
 
 
+@pytest.mark.together
 @each_mechanism
 def test_it_follows_the_units_of_the_features(mechanism):
     for loss in losses_for(mechanism):
@@ -102,12 +104,14 @@ def test_it_follows_the_units_of_the_features(mechanism):
             assert scaled == pytest.approx(one * unit**2, rel=1e-9)
 
 
+@pytest.mark.together
 @each_mechanism
 def test_it_does_not_look_at_the_l2_of_the_problem(mechanism):
     budget = budget_for(mechanism)
     assert mechanism.l2_rule(task(), budget) == mechanism.l2_rule(task(l2=7.0), budget)
 
 
+@pytest.mark.together
 @each_mechanism
 def test_it_is_a_positive_number_for_extreme_facts(mechanism):
     budgets = Budget(1e-9, 1e-300), Budget(1e9, 0.9), Budget(1e-9, 0.0), Budget(1e9, 0.0)
@@ -126,6 +130,7 @@ def plans(mechanism: Mechanism, problem: Problem, budget: Budget) -> bool:
     return True
 
 
+@pytest.mark.cover(1)
 @each_mechanism
 @pytest.mark.parametrize("neighbours", Neighbours)
 def test_a_plan_is_there_wherever_a_number_gives_one(mechanism, neighbours):
@@ -142,6 +147,7 @@ def test_a_plan_is_there_wherever_a_number_gives_one(mechanism, neighbours):
     assert some or neighbours not in mechanism.relations
 
 
+@pytest.mark.together
 @each_mechanism
 def test_planning_again_with_the_number_changes_nothing(mechanism):
     checked = 0
@@ -181,6 +187,7 @@ def test_the_rule_depends_on_all_that_it_should():
     assert l2(delta=1e-9) > l2()
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "bad", ["Auto", "", "1e-3", None, True, [1.0], 1j, math.nan, math.inf, -1.0, 10**400]
 )

@@ -40,6 +40,7 @@ def problem(loss: Loss, **facts: object) -> Problem:
 LOSSES = [Logistic(), HuberHinge(0.5)]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mechanism", descents(N, step=None), ids=short)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_training_agrees_with_plain_numpy(loss: Loss, mechanism: DescentMechanism) -> None:
@@ -52,6 +53,7 @@ def test_training_agrees_with_plain_numpy(loss: Loss, mechanism: DescentMechanis
     assert np.linalg.norm(want) > 0.1
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("engine", ["dense", "reference"])
 @pytest.mark.parametrize("mechanism", descents(N, step=0.5)[::2], ids=short)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -256,6 +258,7 @@ def exact_descent(plan: object, rows: np.ndarray, y: np.ndarray, facts: Problem)
     return w
 
 
+@pytest.mark.cover(2)
 @pytest.mark.skipif(np.finfo(WIDER).eps > 1e-18, reason="this machine has no wider floats to compare with")
 @pytest.mark.parametrize("engine", ["dense", "reference"])
 @pytest.mark.parametrize("mechanism", [descents(2000, None)[i] for i in (0, 9, 15, 17, 21)], ids=short)
@@ -274,6 +277,7 @@ def test_rounding_of_the_descent_is_within_what_was_added(
     assert 0 < error <= paid_for_each_run
 
 
+@pytest.mark.cover(1)
 @pytest.mark.skipif(np.finfo(WIDER).eps > 1e-18, reason="this machine has no wider floats to compare with")
 @pytest.mark.parametrize("engine", ["dense", "reference"])
 @pytest.mark.parametrize("loss", [*LOSSES, HuberHinge(0.01)], ids=repr)

@@ -48,6 +48,7 @@ def run(mechanism: NoisySGD, facts: Problem, X: np.ndarray, y: np.ndarray, gate:
     return outcome.weights
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("strength", [0.0, 0.3])
 @pytest.mark.parametrize("secret", [True, False])
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)], ids=repr)
@@ -129,6 +130,7 @@ def test_noise_of_ten_batches_as_published_in_the_proof_page(secret: bool, epoch
     assert plan.noise.scale * 40_000 / facts.gradient_gap == pytest.approx(want, abs=0.06)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("loss", [Linear(), Logistic(), HuberHinge(0.5)], ids=repr)
 @pytest.mark.parametrize("relation", list(Neighbours))
 def test_neighbours_with_the_same_noise_stay_within_the_sensitivity(loss: Loss, relation: Neighbours) -> None:

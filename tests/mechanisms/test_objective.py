@@ -82,6 +82,7 @@ def test_without_noise_it_is_the_plain_minimiser(mechanism, loss):
     assert np.linalg.norm(got) > 100 * distance
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("loss", [*LOSSES, ClippedSquared(1.0), Softmax(3)], ids=repr)
 def test_the_returned_point_carries_its_gradient_certificate(loss, relation):
@@ -221,6 +222,7 @@ def neighbours_of(problem, rows, rng):
     return X, y
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("loss", [*LOSSES, Softmax(3)], ids=repr)
 def test_the_noise_that_explains_a_release_moves_by_at_most_the_gap(loss, relation):
@@ -291,6 +293,7 @@ def vertex_delta(problem, scale, extra, epsilon):
     return sum(gaussian_delta(math.hypot(length / scale, extra), left) for length in lengths)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("standardise", [False, True])
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
@@ -311,6 +314,7 @@ def test_the_whole_meets_the_budget_by_a_second_route(budget, relation, standard
     assert plan.not_certified is None
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("budget", BUDGETS[::3], ids=str)
 @pytest.mark.parametrize("mechanism", [ObjectiveKST(), ObjectiveKST(accounting="paper"), AMP()], ids=repr)
@@ -425,6 +429,7 @@ def test_an_l2_that_is_given_is_the_l2_that_is_used():
 # ---- how far away a minimiser may be
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("loss", [*LOSSES, SoftClippedLogistic(), MarginLogistic(2.0), Softmax(3)], ids=repr)
 @pytest.mark.parametrize("l2", [1e-5, 1e-3, 0.3])
 def test_every_minimiser_lies_in_the_ball_for_which_rounding_is_bounded(loss, l2):
@@ -547,6 +552,7 @@ def test_softmax_is_refused_where_it_is_not_proved(mechanism):
         mechanism.plan(make_problem(Softmax(3)), BUDGET)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("kind", [Objective, ObjectiveKST, AMP, ObjectivePure])
 @pytest.mark.parametrize("bad", [{"tolerance": 0.0}, {"tolerance": math.nan}, {"tolerance": True}], ids=str)
 def test_bad_settings_are_refused(kind, bad):
@@ -554,6 +560,7 @@ def test_bad_settings_are_refused(kind, bad):
         kind(**bad)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("kind", [Objective, ObjectiveKST, ObjectivePure])
 @pytest.mark.parametrize("share", [0.0, 1.0, math.nan])
 def test_bad_shares_are_refused(kind, share):

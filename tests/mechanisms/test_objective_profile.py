@@ -67,6 +67,7 @@ def test_oracle_finds_the_gaussian_cost_of_a_linear_loss_which_attains_the_profi
         assert (exact <= delta_bounds(vertex_profile(problem, 2.0))).all()
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_profiles_bound_the_exact_cost_on_a_line(loss, neighbours):
@@ -94,6 +95,7 @@ def test_profiles_bound_the_exact_cost_on_a_line(loss, neighbours):
         assert worst["less noise"] > 1.01
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5), ClippedSquared(1.0)], ids=repr)
 def test_profiles_bound_the_exact_cost_in_the_plane(loss, neighbours):
@@ -213,6 +215,7 @@ def test_logistic_profile_laws():
 # ---- a further Gaussian release
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5), ClippedSquared(1.0)], ids=repr)
 def test_composition_bounds_the_exact_cost_of_both_stages(loss, neighbours):
@@ -281,6 +284,7 @@ def vertex_norms(loss, neighbours, rng, antipodal):
     return np.sort([np.linalg.norm(v) for v in differences]) / loss.lipschitz
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("loss", [Logistic(), ClippedSquared(2.0), Softmax(2), Softmax(6)], ids=repr)
 def test_vertices_dominate_those_of_any_two_rows(loss, neighbours):
@@ -374,6 +378,7 @@ def test_published_profile_bounds_the_exact_cost_and_is_never_below_ours():
                 assert (exact <= published + 1e-12).all()
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_kst_meets_its_budget(loss, neighbours):
@@ -405,6 +410,7 @@ def largest_log_ratio(D, E, loss, Lambda, norm_scale):
     return np.abs(logs[0] - logs[1]).max()
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("published", [False, True])
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -545,6 +551,7 @@ def test_published_gaussian_formula_of_amp_fails_at_large_epsilon():
 # ---- calibration and the output stage
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("loss", [*LOSSES, Softmax(4)], ids=repr)
 def test_calibration_meets_the_budget_and_less_noise_does_not(loss, neighbours):

@@ -62,6 +62,7 @@ def pairs_on_a_line(relation, background=(((0.7, 1),), ((-0.4, 1), (0.9, -1)))):
         yield table(*background, one), table(*background, *([other] if relation is REPLACE_ONE else []))
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("loss", SMOOTH, ids=repr)
 def test_the_profile_bounds_the_exact_cost_on_a_line(loss, relation):
@@ -127,6 +128,7 @@ def test_mean_excess_against_quadrature():
     assert log_mean_excess(1.0, np.array([0.0]))[0] == -math.inf
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("loss", [*SMOOTH, HuberHinge(0.5), Softmax(3)], ids=repr)
 def test_a_person_costs_about_as_much_as_a_row(loss, relation):

@@ -67,6 +67,7 @@ def branches(mechanism: Mechanism, facts: Problem, sensitivities: np.ndarray) ->
     return [mp.mpf(size) / facts.n_rows for size in sizes], [float(s) for s in sensitivities]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("mechanism", PRIVATE, ids=repr)
 def test_the_noise_meets_the_budget_in_fifty_digits(mechanism: Mechanism, budget: Budget) -> None:
@@ -83,6 +84,7 @@ def test_the_noise_meets_the_budget_in_fifty_digits(mechanism: Mechanism, budget
     assert with_less > budget.delta  # the calibration is not wasteful either
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("mechanism", SINGLE, ids=repr)
 def test_the_noise_meets_the_budget_by_dp_accounting(mechanism: Mechanism, budget: Budget) -> None:
@@ -113,6 +115,7 @@ def test_the_profile_carried_by_the_plan_is_the_one_of_its_noise(mechanism: Mech
 # Tight against paper.
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("budget", [Budget(0.05, 1e-8), Budget(1.0, 1e-8), Budget(0.3, 1e-5)], ids=str)
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize(
@@ -257,6 +260,7 @@ def test_a_residual_too_large_for_the_rounding_bound_is_refused() -> None:
         Output().plan(problem(l2=1e-16), Budget(1.0, 1e-8))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("make", "wrong"),
     [
@@ -304,6 +308,7 @@ def test_baselines_promise_nothing() -> None:
 # A plan sees no row.
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", mechanism_names())
 def test_a_plan_takes_no_data(name: str) -> None:
     assert list(inspect.signature(resolve(name).plan).parameters) == ["problem", "budget", "inference"]
@@ -337,6 +342,7 @@ def test_mechanisms_are_found_by_name() -> None:
     assert resolve(RSGD(epochs=3)) == RSGD(epochs=3)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("wrong", ["sgd", "", "rsgd:loose", "none:paper", 3, None, RSGD])
 def test_unknown_names_are_refused(wrong: object) -> None:
     with pytest.raises(InvalidInput):
@@ -352,6 +358,7 @@ def test_a_name_is_given_once() -> None:
         register(Impostor)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge()], ids=repr)
 @pytest.mark.parametrize("mechanism", PRIVATE, ids=repr)
 def test_every_private_mechanism_uses_up_its_budget_with_both_losses(

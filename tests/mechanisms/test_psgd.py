@@ -28,6 +28,7 @@ from dperm.privacy import Budget, Gate
 from dperm.privacy.subsampled import fixed_size_epsilon
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("size", [1, 20])
 @each_loss
 def test_without_noise_it_is_a_plain_loop_over_the_batches(loss, size):
@@ -70,6 +71,7 @@ def test_one_step_costs_the_exact_price_of_a_hidden_sample(neighbours):
     assert delta(0.98) > budget.delta
 
 
+@pytest.mark.cover(1)
 @each_relation
 @each_loss
 def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(loss, neighbours):
@@ -122,6 +124,7 @@ def test_defaults_are_stated_in_the_plan():
     assert plan.settings["steps"] == plan.releases
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "bad",
     [{"batch_size": 0}, {"radius": -1.0}, {"constant": 0.0}, {"batch_size": 5, "accounting": "paper"}],

@@ -173,6 +173,7 @@ MECHANISMS = [
 ]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge()], ids=repr)
 def test_rounding_costs_next_to_nothing_at_ordinary_sizes(mechanism: RSGD, loss: Loss) -> None:
@@ -268,6 +269,7 @@ CLOSED_FORM_CASES = [
 ]
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("facts", CLOSED_FORM_CASES, ids=str)
 @pytest.mark.parametrize("passes", [1, 3, 40])
 @pytest.mark.parametrize("rule", RULES)
@@ -343,6 +345,7 @@ def test_output_sensitivity_is_the_textbook_one_plus_its_residual() -> None:
 # Guards.
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("share", [1.0 + 1e-6, 1.5, 100.0])
 @pytest.mark.parametrize(
     "make", [RSGDAR, RSGD, NSGD, OutputGD, lambda **k: BoltOn(rule="convex-constant", **k)]
@@ -361,6 +364,7 @@ def test_strong_constant_needs_steps_of_at_most_one_over_l() -> None:
         BoltOn(rule="strong-constant", step_size=1.5 / facts.smoothness).plan(facts, Budget(1.0, 1e-8))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "steps", [[[0.0]], [[-1.0]], [[math.nan]], [[math.inf]], [[1.0, 1.0]], [[1.0], [1.0]]]
 )
@@ -401,6 +405,7 @@ def test_the_gradient_gap_follows_the_relation() -> None:
     assert dataclasses.replace(facts, neighbours=Neighbours.ADD_REMOVE).gradient_gap == 2.0
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "wrong",
     [

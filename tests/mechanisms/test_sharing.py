@@ -238,6 +238,7 @@ def test_jobs_with_different_losses_are_refused() -> None:
         mechanism.run([Job(plan=plan, model=k) for k, plan in enumerate(plans)], table(mask), Gate.system())
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
 @pytest.mark.parametrize("wrong", [{"x_norm": 2.0}, {"intercept": 1.0}, {"intercept": 0.0}], ids=str)
 def test_a_table_with_other_bounds_than_the_plan_is_refused(mechanism: Mechanism, wrong: dict) -> None:
@@ -246,6 +247,7 @@ def test_a_table_with_other_bounds_than_the_plan_is_refused(mechanism: Mechanism
         mechanism.run([Job(plan=mechanism.plan(PROBLEM, BUDGET))], rows, Gate.system())
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("mechanism", MECHANISMS[:-1], ids=IDS[:-1])
 def test_a_table_with_other_rows_than_the_plan_is_refused(mechanism: Mechanism) -> None:
     rows = open_rows(X[:100], Y[:100], dataclasses.replace(PROBLEM, n_rows=100))
@@ -270,6 +272,7 @@ def test_several_outputs_are_trained_and_released_together(mechanism: Mechanism)
     assert np.abs(point).max() > 1e-3
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
 def test_labels_that_the_loss_does_not_know_are_refused(mechanism: Mechanism) -> None:
     """A binary slope is multiplied by the label, so a label of 1000 would move the weights a thousandfold."""

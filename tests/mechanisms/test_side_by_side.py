@@ -93,6 +93,7 @@ class Watched(Table):
         return found
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize("name", SETTINGS)
 def test_standardised_jobs_side_by_side(name: str, relation: Neighbours) -> None:

@@ -47,6 +47,7 @@ def plain_ssp(problem, X, y, ridge):
     return np.linalg.solve(second / (4 * n) + ridge * np.eye(len(first)), first / n)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(("x_norm", "intercept"), [(1.0, 0.3), (5.0, 0.0)])
 @pytest.mark.parametrize("mechanism", [SSP(), SSP(weight=0.2, ridge=0.01)], ids=["default", "settings"])
@@ -68,6 +69,7 @@ def test_noise_off_equals_plain_numpy(mechanism, x_norm, intercept, relation):
     assert silent.exact[0].shape == (p + p * (p + 1) // 2,) == (outcome.record.dimension,)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("weight", [0.2, 0.5, 2.0])
 def test_neighbours_stay_within_the_sensitivity_and_the_worst_pair_attains_it(weight, relation):
@@ -96,6 +98,7 @@ def test_neighbours_stay_within_the_sensitivity_and_the_worst_pair_attains_it(we
     assert largest >= plan.noise.sensitivity * (1 - 1e-9)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("standardise", [False, True])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
@@ -194,6 +197,7 @@ def test_the_ridge_is_l2_which_a_rule_sets_unless_the_user_does():
     assert SSP().misfit(task(l2=0.0)) == "it needs l2 > 0 or a ridge"
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "settings",
     [

@@ -132,6 +132,7 @@ def delta_of(mu, epsilon):
     return norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
 
 
+@pytest.mark.cover(2)
 @with_and_without
 @each_relation
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
@@ -167,6 +168,7 @@ def by_hand(X, problem, rho, noise_scale):
     return centre, scale * math.sqrt((v / scale**2).sum()) / (rho * problem.x_norm)
 
 
+@pytest.mark.cover(2)
 @with_and_without
 @pytest.mark.parametrize("variant", ["linear", "bounded"])
 @each_relation

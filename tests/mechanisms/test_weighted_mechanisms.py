@@ -37,6 +37,7 @@ def bases_of(mechanism):
     return [base for base in BASES if mechanism.misfit(problem_of(base)) is None]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", mechanism_names())
 def test_the_table_of_mechanisms_and_weights(name):
     mechanism = resolve(name)
@@ -52,6 +53,7 @@ def planned(mechanism, loss, l2):
     return mechanism.plan(problem_of(loss, l2=l2), budget)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", [name for name, found in TABLE.items() if found == CERTIFIED])
 def test_rows_of_one_weight_cost_what_the_scaled_loss_costs(name):
     """What is noised is gradients, which grow by the weight, or models, which are those of the scaled objective."""
@@ -85,6 +87,7 @@ class Light(Weighted):
         return self.base.smoothness
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize(
     "name", ["output", "objective", "dp-gd", "dp-cd", "rsgd", "frank-wolfe", "noisy-sgd"]
 )

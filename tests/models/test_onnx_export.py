@@ -91,6 +91,7 @@ MODELS = {
 }
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("raw", [False, True])
 def test_a_graph_predicts_what_the_model_predicts(kind, raw, tmp_path):

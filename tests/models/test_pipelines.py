@@ -74,6 +74,7 @@ def test_a_model_saved_with_a_schema_comes_back_alone(tmp_path):
     assert read_model(tmp_path / "m.json")[1] == SCHEMA.settled()
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("other", "message"),
     [
@@ -114,6 +115,7 @@ def test_a_pipeline_takes_no_second_schema(tmp_path):
         save_model(pipeline().fit(PEOPLE, RETIRED), tmp_path / "m.json", schema=SCHEMA)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "steps", [["a"], ["a", "a"], ["a", "b__c"], ["a", 3], "ab", {"a": "b"}, ["a", "b", "c"]]
 )

@@ -36,6 +36,7 @@ def fitted(rows, labels=(0, 1), kind=PrivateLogisticRegression, **parameters):
     return kind(**{"mechanism": "none", **parameters}).fit(X, labels[positive.astype(int)])
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateLinearSVC])
 @pytest.mark.parametrize(
     "parameters",
@@ -108,6 +109,7 @@ REGRESSION = [
 ]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("place", "value"), REGRESSION, ids=[f"{p}={v}" for p, v in REGRESSION])
 def test_hostile_regressions_are_refused(rows, tmp_path, place, value):
     path = tmp_path / "bad.json"
@@ -308,6 +310,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("place", "value"), HOSTILE, ids=[f"{p}={str(v)[:20]}" for p, v in HOSTILE])
 def test_hostile_documents_are_refused(document, tmp_path, place, value):
     path = tmp_path / "bad.json"
@@ -322,6 +325,7 @@ def test_the_unchanged_document_loads(document, tmp_path):
     assert load_model(path).classes_.tolist() == ["no", "yes"]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "text",
     [
@@ -348,6 +352,7 @@ def test_what_is_not_a_model_is_refused(tmp_path, text):
         load_model(path)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_numbers_that_are_not_finite_are_refused(document, tmp_path, number):
     path = tmp_path / "bad.json"

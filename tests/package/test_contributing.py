@@ -80,54 +80,87 @@ def folder(tmp_path_factory):
     return folder
 
 
-def dperm(folder, *arguments, code=0):
-    """What a command prints, in a process that finds the package."""
+GIVEN = ["people.csv", "--schema", "people.toml", "--epsilon", "1", "--delta", "1e-6"]
+COMMANDS = {
+    "mechanisms": ["mechanisms"],
+    "one mechanism": ["mechanisms", "mean-direction"],
+    "account": ["account", "--n", "5000", "--epsilon", "1", "--delta", "1e-6", *TASK],
+    "compare": [
+        *("compare", "people.csv", "--schema", "people.toml", *TASK, "--mechanism", "none"),
+        *("--repeats", "1", "--folds", "3", "--epsilon", "5"),
+    ],
+    "fit": ["fit", *GIVEN, *TASK, "--output", "model.json"],
+    "predict": ["predict", "model.json", "people.csv"],
+    "verify": ["verify", "model.json"],
+    "fit plain": ["fit", *GIVEN, *TASK[:2], "--output", "plain.json"],
+    "verify plain": ["verify", "plain.json"],
+    "help": ["--help"],
+    "command": ["mu", "--epsilon", "1"],
+}
+RUN = """
+import contextlib, io, json, sys
+from dperm.cli.app import run
+
+done = {}
+for name, words in json.loads(sys.argv[1]).items():
+    shown = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+        code = run(words)
+    shown.flush()
+    done[name] = code, shown.buffer.getvalue().decode()
+print(json.dumps(done))
+"""
+
+
+@pytest.fixture(scope="module")
+def dperm(folder):
+    """What a command prints, in a process that finds the package; one process runs all of them."""
     path = os.pathsep.join([str(folder), str(ROOT / "src")])
     ran = subprocess.run(
-        [sys.executable, "-m", "dperm", *arguments],
+        [sys.executable, "-c", RUN, json.dumps(COMMANDS)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": path, "COLUMNS": "160"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert ran.returncode == code, ran.stdout + ran.stderr
-    return ran.stdout + ran.stderr
+    assert ran.returncode == 0, ran.stderr
+    done = json.loads(ran.stdout)
+
+    def printed(name, code=0):
+        found, shown = done[name]
+        assert found == code, shown
+        return shown
+
+    return printed
 
 
-def test_mechanisms_lists_loss_mechanism_and_engine(folder):
-    shown = dperm(folder, "mechanisms")
+def test_mechanisms_lists_loss_mechanism_and_engine(dperm):
+    shown = dperm("mechanisms")
     assert "mean-direction" in shown
     assert "smooth-hinge" in shown
     assert "Engines: dense, categorical" in shown
     assert ", plain" in shown
-    assert "length" in dperm(folder, "mechanisms", "mean-direction")
+    assert "length" in dperm("one mechanism")
 
 
-def test_account_prices_them(folder):
-    shown = dperm(folder, "account", "--n", "5000", "--epsilon", "1", "--delta", "1e-6", *TASK)
+def test_account_prices_them(dperm):
+    shown = dperm("account")
     assert "mean-direction" in shown
     assert "smooth-hinge" in shown
 
 
-def test_compare_runs_them(folder):
-    shown = dperm(
-        folder, "compare", "people.csv", "--schema", "people.toml", *TASK, "--mechanism", "none",
-        "--repeats", "1", "--folds", "3", "--epsilon", "5",
-    )  # fmt: skip
-    (accuracy,) = re.findall(r"mean-direction.*?(\d+\.\d) ±", shown)[:1]
+def test_compare_runs_them(dperm):
+    (accuracy,) = re.findall(r"mean-direction.*?(\d+\.\d) ±", dperm("compare"))[:1]
     assert float(accuracy) > 60
 
 
-def test_fit_predict_and_verify(folder):
-    given = ["people.csv", "--schema", "people.toml", "--epsilon", "1", "--delta", "1e-6"]
-    dperm(folder, "fit", *given, *TASK, "--output", "model.json")
-    assert "yes" in dperm(folder, "predict", "model.json", "people.csv")
-    assert "no independent constants for the loss 'smooth-hinge'" in dperm(
-        folder, "verify", "model.json", code=1
-    )
-    dperm(folder, "fit", *given, *TASK[:2], "--output", "plain.json")
-    assert "OK" in dperm(folder, "verify", "plain.json")
+def test_fit_predict_and_verify(dperm):
+    dperm("fit")
+    assert "yes" in dperm("predict")
+    assert "no independent constants for the loss 'smooth-hinge'" in dperm("verify", code=1)
+    dperm("fit plain")
+    assert "OK" in dperm("verify plain")
 
 
 def test_the_file_format_gives_the_rows_of_the_csv_file(folder):
@@ -165,9 +198,9 @@ def test_the_page_declares_the_same_entry_points(folder):
     assert set(re.findall(r"`(dperm\.\w+)`", page.split("## In a package")[1])) == set(ours)
 
 
-def test_the_command_is_there(folder):
-    assert "mu " in dperm(folder, "--help")
-    assert dperm(folder, "mu", "--epsilon", "1").strip() == f"{gaussian_mu(Budget(1.0, 1e-6)):.4f}"
+def test_the_command_is_there(dperm):
+    assert "mu " in dperm("help")
+    assert dperm("command").strip() == f"{gaussian_mu(Budget(1.0, 1e-6)):.4f}"
 
 
 ENGINE = """

@@ -123,6 +123,7 @@ def test_the_code_of_a_page_runs(page):
     run_page(page)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("page", [ROOT / "README.md", *SITE], ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_block_that_is_not_run_says_why(page):
     text = page.read_text(encoding="utf-8")

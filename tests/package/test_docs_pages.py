@@ -51,6 +51,7 @@ def broken(page: Path) -> list[str]:
     return dead
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     assert broken(page) == []
@@ -77,6 +78,7 @@ def crowded(text: str) -> list[str]:
     ]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("page", SITE, ids=lambda page: str(page.relative_to(DOCS)))
 def test_displayed_formulas_stand_alone(page):
     assert crowded(page.read_text(encoding="utf-8")) == []

@@ -107,6 +107,7 @@ def test_the_p_value_is_one_and_finds_what_it_should():
 # Classes of one softmax fit: one release, a column of coefficients for each.
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize(
     "mechanism", [Output(), Objective(), DPGD(steps=3, adaptive=False)], ids=lambda m: m.name
 )
@@ -178,6 +179,7 @@ def test_folds_of_cross_validation(source):
 # Jobs of one batched run.
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize(
     "mechanism",
     [Output(), Objective(), DPGD(steps=3, adaptive=False), DPSGD(steps=5, rate=0.5)],
@@ -229,6 +231,7 @@ def test_releases_in_many_threads(source):
 # Processes.
 
 
+@pytest.mark.cover(1)
 @pytest.mark.system_noise(failing=1e-10)
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 @every_source

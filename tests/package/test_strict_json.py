@@ -18,6 +18,7 @@ OWN_FILES = {  # or none at all
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "text",
     [

@@ -66,6 +66,7 @@ def test_no_outlook_without_delta():
     assert outlook(plan.problem, Budget(1.0, 0.0)) is None
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "estimator",
     [

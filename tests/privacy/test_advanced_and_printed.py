@@ -137,6 +137,7 @@ def test_amplification_and_composition():
     assert total.delta == pytest.approx(2e-7)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("call", "message"),
     [

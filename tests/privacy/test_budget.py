@@ -17,12 +17,14 @@ def test_numbers_are_kept_as_floats():
         budget.epsilon = 2.0
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("epsilon", [0, -1, math.inf, math.nan, True, "1", None, 1j])
 def test_epsilon_is_refused(epsilon):
     with pytest.raises(InvalidInput, match="epsilon must be"):
         Budget(epsilon, 1e-8)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("delta", [-1e-9, 1, 2, math.inf, math.nan, False, "0", None])
 def test_delta_is_refused(delta):
     with pytest.raises(InvalidInput, match="delta must be"):
@@ -34,6 +36,7 @@ def test_corners_of_the_gaussian_range_are_inside(epsilon, delta):
     assert Budget(epsilon, delta).check_gaussian() is None
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("epsilon", "delta", "message"),
     [

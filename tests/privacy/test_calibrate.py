@@ -65,6 +65,7 @@ def test_calibration_never_exceeds_its_target(budget, branches, log_start):
     check_mixture(budget, weight / weight.sum(), sensitivity, math.exp(log_start))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "budget", [Budget(1e-4, 1e-8), Budget(51, 1e-8), Budget(1, 1e-16), Budget(1, 0.2), Budget(1, 0)]
 )
@@ -75,6 +76,7 @@ def test_budgets_outside_the_range_are_refused(budget):
         calibrate(GaussianProfile.gaussian, budget, 1.0)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("start", [0.0, -1.0, math.inf, math.nan])
 def test_a_bad_start_is_refused(start):
     with pytest.raises(InvalidInput, match="start"):

@@ -119,6 +119,7 @@ def test_many_samples_of_a_fixed_size_cost_what_they_claim(rate, steps, epsilon)
     assert 0.99 * TINY <= fixed_size_delta(z, rate, steps, epsilon) <= TINY
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_many_samples_beside_a_gaussian_release_cost_what_they_claim(neighbours):
     rate, steps, epsilon, mu = 0.5, 50_000, 8.0, 0.3
@@ -130,6 +131,7 @@ def test_many_samples_beside_a_gaussian_release_cost_what_they_claim(neighbours)
     assert 0.99 * TINY <= fixed_size_delta(z, rate, steps, epsilon, mu) <= TINY
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_a_ledger_of_many_samples_costs_at_least_what_it_must(neighbours):
     """Two kinds of steps go through curves and the masses behind them."""
@@ -362,6 +364,7 @@ def test_normal_tails_are_as_accurate_as_the_grid_assumes():
         assert abs(mpf(float(ndtr(-x))) - exact) <= 4 * U * (2 + x * x) * exact
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("rate", [1e-4, 0.05, 0.6])
 @pytest.mark.parametrize("mu", [0.003, 0.4, 5.0])
 def test_one_step_on_the_grid_is_never_better_than_the_step(rate, mu):

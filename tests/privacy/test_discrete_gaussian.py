@@ -127,6 +127,7 @@ def long_coin(digits, probability):
     return False, len(digits) + 1
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("a", "b"),
     [(0, 1), (0, 2**56), (1, 2), (1, 3), (255, 256), (1, 65536), (2**56 - 2, 2**56 - 1), (10**15, 2**53 + 1)],
@@ -281,6 +282,7 @@ DRAWS = {
 }
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("before", DRAWS)
 @pytest.mark.parametrize("draw", DRAWS)
 def test_no_byte_is_kept_between_draws(draw, before):
@@ -379,6 +381,7 @@ def test_at_a_scale_of_two_steps_both_have_the_exact_law():
 # Refusals.
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("scale", [0, -1, 2**56 + 1, 1.0, 2.5, True, None])
 def test_other_scales_are_refused(scale):
     with pytest.raises(InvalidInput, match="whole number"):

@@ -44,6 +44,7 @@ def test_equal_keys_are_drawn_again(monkeypatch):
     assert answers == []
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("n", [0, 1, 2, 10_000])
 @pytest.mark.parametrize("entropy", [SystemEntropy(), SeededEntropy(0)], ids=lambda e: e.name)
 def test_a_permutation_holds_every_row_once(entropy, n):
@@ -92,6 +93,7 @@ def test_what_a_random_state_may_be():
         assert not np.array_equal(order, second.permutation(50))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("random_state", [True, -1, 1.5, "seed", np.random])
 def test_other_random_states_are_refused(random_state):
     with pytest.raises(InvalidInput, match="random_state"):

@@ -110,6 +110,7 @@ def test_laws():
     assert fixed_size_epsilon(4.0, 50, 1000, 20, 1e-7) > base
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

@@ -147,12 +147,14 @@ def test_the_input_is_left_alone():
     assert np.array_equal(values, np.ones(3))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("values", [np.zeros((2, 1)), np.zeros((3, 1, 1)), np.zeros(3), np.zeros((1, 3))])
 def test_wrong_shapes_are_refused(values):
     with pytest.raises(InvalidInput, match=r"3 numbers|shape \(d, K\)"):
         Gate.system().release(values, [NOISE], "weights")
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "values", [np.zeros(3, complex), np.array(["a", "b", "c"]), np.zeros(3, bool), [None] * 3]
 )
@@ -172,6 +174,7 @@ def test_values_that_are_not_finite_are_refused(entropy, bad):
         Gate(entropy).for_jobs(4).release(values, [NOISE] * 4, "weights")
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("shape", "count"), [((3, 2), 1), ((3, 2), 3), ((3,), 3), ((2, 2), 2)])
 def test_a_batch_that_does_not_fit_its_noises_is_refused(shape, count):
     with pytest.raises(InvalidInput):

@@ -39,6 +39,7 @@ def fits(counts, expected):
     return stats.chisquare(seen, pooled * seen.sum() / pooled.sum()).pvalue > ALPHA
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("spread", "entropy"),
     [(0.0, SystemEntropy()), (3.0, SeededEntropy(7)), (6.0, SystemEntropy()), (100.0, SeededEntropy(7))],

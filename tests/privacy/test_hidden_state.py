@@ -95,6 +95,7 @@ def test_cyclic_batches_strongly_convex(batches, epochs, c):
     assert (np.diff(mu) > 0).all()  # the later in the epoch, the less noise follows
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("c", "batches", "epochs", "composed", "worst", "mixture"),
     [
@@ -233,6 +234,7 @@ def test_long_runs_do_not_underflow():
     assert 0 < hidden_state_mu(np.full(20_000, 0.5), early, 1.0) < 1e-60
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

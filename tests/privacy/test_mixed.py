@@ -48,6 +48,7 @@ def test_nothing_left_for_the_samples():
         poisson_noise_beside_gaussian(1.0, 0.05, 10, Budget(1, 1e-6), "add-remove")
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

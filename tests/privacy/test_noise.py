@@ -290,6 +290,7 @@ def test_a_disagreement_with_opendp_releases_nothing(monkeypatch):
         add_noise(np.zeros(5), GaussianNoise(1.0, 1.2345, 5), SystemEntropy())
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @by_name
 def test_values_that_are_not_finite_are_refused(entropy, bad):
@@ -311,6 +312,7 @@ def test_an_unknown_insecure_source_is_refused():
         add_noise(np.zeros(2), GaussianNoise(1.0, 1.0, 2), Dice())
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

@@ -158,6 +158,7 @@ def least_likely(counts, chances):
     )
 
 
+@pytest.mark.some(1)
 @pytest.mark.system_noise(failing=1e-9)
 @pytest.mark.parametrize("spread", [0.0, 0.03, 1.0])
 def test_many_candidates_have_the_law_of_opendp(monkeypatch, spread):

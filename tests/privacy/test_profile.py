@@ -100,6 +100,7 @@ def mills_tail(x):
     return (1 - y + 3 * y**2 - 15 * y**3 + 105 * y**4) / (x * mpmath.sqrt(mpmath.pi))
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mu", [0.0, 1e-320, 1e-200, 1e-9, 1.0, 1e9, 1e200, math.inf])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-300, 1e-3, 50.0, 1e9, 1e300])
 def test_extremes_stay_bounds(mu, epsilon):
@@ -144,6 +145,7 @@ def exact_hockey_stick(epsilon, probability, left, right):
     return np.trapezoid(np.maximum(density(left) - math.exp(epsilon) * density(right), 0), x)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", range(60))
 def test_a_hidden_branch_never_costs_more_than_its_profile(case):
     rng = np.random.default_rng(case)
@@ -274,6 +276,7 @@ def test_fifty_thousand_rows():
 # Refusals.
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("probability", "offset", "mu"),
     [

@@ -23,6 +23,7 @@ from dperm.privacy import (
 CORNERS = [(e, d) for e in (1e-3, 50.0) for d in (1e-15, 0.1)]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("alpha", [1.001, 2.0, 17.5, 1e4])
 @pytest.mark.parametrize("scale", [0.01, 1.0, 300.0])
 def test_mixture_divergence_against_fifty_digits(alpha, scale):
@@ -62,6 +63,7 @@ def test_best_order_agrees_with_a_fine_grid_and_with_dp_accounting():
     )
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("conversion", ["mironov", "cks"])
 @pytest.mark.parametrize(("epsilon", "delta"), [*CORNERS, (1.0, 1e-8)])
 def test_calibration_is_on_the_private_side(epsilon, delta, conversion):
@@ -103,6 +105,7 @@ def test_usable_rho_relative_to_bun_and_steinke(epsilon, cks, gaussian):
     assert f"{gaussian_mu(budget) ** 2 / 2 / old:.2f}" == gaussian
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("conversion", ["bun-steinke", "cks"])
 @pytest.mark.parametrize(("epsilon", "delta"), [*CORNERS, (1.0, 1e-8)])
 def test_rho_is_on_the_private_side(epsilon, delta, conversion):

@@ -36,6 +36,7 @@ def worst_mechanism(epsilon, delta):
     return first, first[::-1]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 def test_the_bound_of_a_budget_is_attained_by_its_worst_mechanism(budget):
     corners = roc(*worst_mechanism(budget.epsilon, budget.delta))
@@ -223,6 +224,7 @@ BAD = [
 ]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize(("given", "says"), BAD)
 @pytest.mark.parametrize("gaussian", [False, True])
 def test_bad_attacks_are_refused_clearly(given, says, gaussian):
@@ -230,6 +232,7 @@ def test_bad_attacks_are_refused_clearly(given, says, gaussian):
         Budget.from_attack(**{"delta": 1e-6, **given}, gaussian=gaussian)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("most", "says"), [(0, "strictly"), (1.0, "strictly"), (2, "rate"), (1e-4, "smaller")]
 )

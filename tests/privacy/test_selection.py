@@ -59,6 +59,7 @@ def generating(shape, mean):
     return f, lambda x: mean * (gamma / (1 - (1 - gamma) * x)) ** (shape + 1)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("mean", "epsilon"), TABLE)
 def test_the_price_is_that_of_dp_accounting_to_the_printed_digits(mean, epsilon):
     one = gaussian_mu(Budget(epsilon, 1e-8))
@@ -100,6 +101,7 @@ def test_a_constant_that_is_too_small_is_noticed(monkeypatch):
     assert theirs > ours * 1.01
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("shape", [0.0, 0.5, 1.0, 3.0, POISSON])
 @pytest.mark.parametrize("mu", [0.05, 0.3, 1.0])
 def test_the_price_against_a_brute_search_over_the_theorem(shape, mu):
@@ -141,6 +143,7 @@ def exact_delta(epsilon, mu, shape, mean):
     )
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("shape", [0.0, 0.5, 1.0, POISSON])
 @pytest.mark.parametrize(("epsilon", "mean"), [(0.5, 3), (1.0, 10), (2.0, 30)])
 def test_the_claim_holds_on_a_toy_and_the_price_of_one_candidate_does_not(shape, epsilon, mean):
@@ -186,6 +189,7 @@ def test_the_operating_system_draws_too_and_never_twice_the_same():
     assert len({Gate.system().integer() for _ in range(100)}) == 100
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("order", [1.3, 4.0, 25.0])
 @pytest.mark.parametrize("mu", [0.1, 0.8])
 def test_the_renyi_divergence_is_an_integral_of_the_profile(order, mu):
@@ -202,6 +206,7 @@ def test_the_renyi_divergence_is_an_integral_of_the_profile(order, mu):
     assert renyi_divergence(GaussianProfile.gaussian(mu), order) == pytest.approx(order * mu**2 / 2, rel=1e-6)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("order", [2.0, 8.0, 30.0])
 @pytest.mark.parametrize("offset", [0.0, 0.05])
 @pytest.mark.parametrize("signs", [(1, -1, 1), (-1, 1, 1), (1, -1, -1)])
@@ -239,6 +244,7 @@ def test_the_cheapest_law_of_those_that_search():
     assert RunCount(1.0, 8.0).chance_of_idling == pytest.approx(1 / 8)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("shape", "mean"), [(0.0, 1.0), (0.0, 1e9), (-0.5, 5.0), (11.0, 5.0), (math.nan, 5.0), (1.0, math.nan)]
 )

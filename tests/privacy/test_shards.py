@@ -76,6 +76,7 @@ def uniformity(draw, n, trials):
     return chisquare([seen[order] for order in permutations(range(n))]).pvalue
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("gate", [Gate.system(), Gate.seeded(0)], ids=["system", "seeded"])
 def test_split_orders_are_uniform(gate):
     assert uniformity(lambda: gate.order().split(COUNTS).permutation(), 5, 24_000) > TINY
@@ -146,6 +147,7 @@ def test_labels_hold_every_shard_as_often_as_it_has_rows():
     assert len(Gate.system().order().split([]).labels) == 0
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("total", [2, 3, 1000, 400_000])
 def test_a_shuffle_takes_words_until_it_is_done(total):
     order = Gate.seeded(3).order().split([1] * total)

@@ -47,6 +47,7 @@ def test_hardly_any_noise_is_needed_when_hardly_anyone_is_sampled():
     assert poisson_noise_multiplier(1e-4, 10, Budget(40, 1e-3), "add-remove") == 0.1
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

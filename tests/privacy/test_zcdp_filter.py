@@ -55,6 +55,7 @@ def accept_and_reject(rho, rng, rho_gradient, rho_choice, growth=0.3):
             precision += more
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("seed", range(20))
 def test_adaptive_descent_stays_within_its_budget_and_uses_it(seed):
     rho = budget_to_rho(Budget(1, 1e-8), "cks")
@@ -79,6 +80,7 @@ def test_a_filter_in_floating_point_would_overspend():
     assert admitted <= Fraction(rho)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
 def test_refusals(bad):
     with pytest.raises(InvalidInput, match="rho"):

@@ -102,6 +102,7 @@ WRONG = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", WRONG)
 def test_what_is_wrong_is_named_in_one_line(case):
     data, said = WRONG[case]

@@ -33,6 +33,7 @@ def without(*keys):
     return answers
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", PRIVATE)
 def test_an_entry_for_every_kind_of_model(name):
     entry = yaml.safe_load(registry_entry(release_of(name)))
@@ -77,6 +78,7 @@ def test_all_missing_answers_are_named_at_once():
         registry_entry(release_of("logistic", answers))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("left_out", "tier"),
     [
@@ -113,6 +115,7 @@ WRONG = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", WRONG)
 def test_what_the_registry_would_refuse_is_found(case):
     (path, value), said = WRONG[case]
@@ -172,6 +175,7 @@ def test_only_styles_that_the_registry_allows():
     assert text.startswith("url_slug: who-owns-")
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("value", [True, None, float("nan"), float("inf"), b"a"])
 def test_other_values_are_refused(value):
     with pytest.raises(TypeError):

@@ -40,6 +40,7 @@ def shown(release):
     return "\n".join(found.text)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", MODELS)
 def test_every_kind_of_model_has_a_page(name):
     words = shown(release_of(name))
@@ -61,6 +62,7 @@ def test_a_release_for_intervals_is_named():
     assert "intervals" not in composition(release_of("standardised"))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", MODELS)
 def test_jargon_stays_in_the_annex(name):
     words = shown(release_of(name, deployment=TOLD, deployed=True))

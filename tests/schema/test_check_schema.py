@@ -75,6 +75,7 @@ def test_missing_marks_and_empty_cells_are_counted():
     assert said == ["- a: 60 % of the values are missing."]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("values", "feature", "hint"),
     [

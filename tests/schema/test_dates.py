@@ -99,6 +99,7 @@ def test_marks_of_a_missing_date_are_text_and_hold_for_dates_too():
     assert _encoded(column, schema)["admitted=missing"] == [0.5, -0.5]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "values",
     [[SECRET], ["31.02.2020"], ["2020-02-31"], [20200101.0], [True], pa.array([b"2020"]), [SECRET, None]],
@@ -225,6 +226,7 @@ def test_a_schema_of_dates_is_read_as_text_or_as_toml_has_dates(tmp_path):
     assert isinstance(schema.blocks[0], Numeric)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("date", "words"),
     [

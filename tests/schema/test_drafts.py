@@ -70,6 +70,7 @@ def test_a_draft_of_parquet_follows_the_declared_types(tmp_path):
     assert SECRET not in text
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "name", ["id", "patient_id", "PatientID", "customerId", "name", "last name", "e-mail", "Phone2"]
 )
@@ -82,6 +83,7 @@ def test_other_names_are_not(name):
     assert not looks_like_identifier(name)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -231,6 +233,7 @@ def test_categories_of_a_column_of_text_are_text(tmp_path):
     assert 'categories = ["1", "2"]' in codebook_schema({"ward": pa.string()}, book)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("text", "words"),
     [

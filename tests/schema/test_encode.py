@@ -218,6 +218,7 @@ def test_an_empty_table_keeps_its_columns():
         encode({**empty, "age": pa.array([], type=pa.string())}, MIXED)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("column", "values", "declared"),
     [
@@ -303,6 +304,7 @@ def test_a_numeric_target_is_clipped():
     assert encode_target({"pay": [-5, 50, math.inf]}, schema).tolist() == [0, 50, 100]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("target", "values"),
     [

@@ -99,6 +99,7 @@ def test_a_missing_value_that_counts_as_a_category_is_crossed_as_that():
     assert np.allclose(row, [-0.25, -0.25, -0.25, 0.75], rtol=0, atol=1e-9)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("numbers", "splines"), [(0, 8), (1, 8), (20, 8), (21, 7), (32, 5), (40, 4), (41, 0), (54, 0), (784, 0)]
 )
@@ -183,6 +184,7 @@ def test_a_name_that_a_spline_has_already_is_refused():
         _schema(**{"x": {"range": [0, 1], "spline": 3}, "x@0.5": {"range": [0, 1]}})
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("declaration", "words"),
     [
@@ -208,6 +210,7 @@ def test_wrong_declarations_are_refused(declaration, words):
         _schema(x={"range": [0, 9], **declaration})
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("rows", "words"),
     [

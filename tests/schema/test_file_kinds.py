@@ -81,6 +81,7 @@ KINDS = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", [*KINDS, "sheet.xlsx", "second.xlsx", "comma.xlsx"])
 def test_every_kind_of_file_gives_the_same_rows(tmp_path, name):
     path = tmp_path / name
@@ -129,6 +130,7 @@ def test_a_mark_with_a_comma_survives_decimal_commas(tmp_path):
     ]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("column", "kind", "way_out"),
     [
@@ -242,6 +244,7 @@ def test_without_the_package_the_extra_is_named(tmp_path, monkeypatch):
         look_at(tmp_path / "a.xlsx")
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("file", "words"),
     [
@@ -272,6 +275,7 @@ def test_shards_of_packed_files_are_for_their_owner_alone(tmp_path):
     assert stat.S_IMODE((tmp_path / "shards").stat().st_mode) == 0o700
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "target", [{"range": [0, 1]}, {"threshold": 3}, {"classes": [0, 1]}, {"classes": [False, True]}]
 )

@@ -61,6 +61,7 @@ def test_parquet_gives_the_table_back(tmp_path):
     assert read_table(folder / "people.parquet", SCHEMA).column_names == ["age"]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("content", "words"),
     [

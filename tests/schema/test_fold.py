@@ -67,6 +67,7 @@ def test_the_declaration_comes_back():
     assert "case and blanks do not count" in schema.target.in_words()
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("target", "feature", "words"),
     [

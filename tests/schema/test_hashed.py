@@ -73,6 +73,7 @@ def test_names_and_effects():
     assert found[1].added.shape == (1, 16)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("feature", "said"),
     [

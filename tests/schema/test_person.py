@@ -53,6 +53,7 @@ def test_a_column_with_two_parts_to_play_is_refused(name):
         Schema.from_dict({**DECLARED, "person": name})
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("value", ["", 7, ["a"], {"name": "a"}, None, True])
 def test_what_names_no_column_is_refused(value):
     with pytest.raises(InvalidInput, match="person must"):
@@ -99,6 +100,7 @@ def test_persons_are_numbered_by_their_first_rows(ids, numbers):
     assert found.dtype == np.int64
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "ids", [[SECRET, None], [SECRET, ""], [SECRET, "  "], [SECRET, "NA"], [1.0, float("nan")], [3, None]]
 )
@@ -132,6 +134,7 @@ def test_a_check_counts_persons_and_never_tells_an_id():
     assert found.to_dict()["persons"]["most_rows"] == 3
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("ids", "said"),
     [

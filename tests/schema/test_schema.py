@@ -141,6 +141,7 @@ def test_the_scale_fits_the_longest_possible_row():
     assert schema.scale < 1 / math.sqrt(1.5)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -194,6 +195,7 @@ def test_a_wrong_feature_is_named_by_file_table_and_key(tmp_path, body, words):
     assert len(message) < 300
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("body", "word"),
     [
@@ -217,6 +219,7 @@ def test_a_wrong_target_is_named(tmp_path, body, word):
     assert word in message
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("text", "word"),
     [
@@ -248,6 +251,7 @@ def test_a_missing_file_or_a_folder_is_refused(tmp_path):
             Schema.from_toml(path)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "text",
     [

@@ -97,6 +97,7 @@ LOSSES = [Logistic(), HuberHinge(0.5), HuberHinge(0.05)]
 CASES = [similar, dissimilar, badly_scaled]
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("make", CASES)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_newton_reaches_the_tolerance(loss: Loss, make: Callable[[Loss], Batch]) -> None:
@@ -104,6 +105,7 @@ def test_newton_reaches_the_tolerance(loss: Loss, make: Callable[[Loss], Batch])
     assert_solved(newton(batch, batch.hessian, batch.start, 1e-9), batch, 1e-9)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("distance", [10.0, 1e4])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_newton_from_a_start_far_away(loss: Loss, distance: float) -> None:
@@ -186,6 +188,7 @@ def test_newton_keeps_models_that_start_solved() -> None:
     assert again.reached <= 1e-10
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("make", CASES)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_lbfgs_reaches_the_tolerance(loss: Loss, make: Callable[[Loss], Batch]) -> None:
