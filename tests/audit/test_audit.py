@@ -27,8 +27,9 @@ from dperm.audit.examination import (
     check_control,
     noise_differs_between_processes,
 )
-from dperm.audit.noise_check import check_noise, signs_agree
-from dperm.audit.replay import replay_all
+from dperm.audit.neighbours import pairs
+from dperm.audit.noise_check import check_noise, empty_problem, signs_agree, with_enough_l2
+from dperm.audit.replay import replay, replay_all
 from dperm.audit.results import BROKEN, INCONCLUSIVE, STANDS, ControlResult, draw_audit
 from dperm.audit.worst_cases import LINEAR, attacks_on, audited_names
 from dperm.cli.audit import audit as command
@@ -351,3 +352,35 @@ def test_command_prints_a_table_and_refuses_nothing_to_do(monkeypatch: pytest.Mo
     assert "stands" in ran.stdout
     assert ran.stderr.startswith("output-gd: stands")
     assert isinstance(CliRunner().invoke(command, [], standalone_mode=False).exception, InvalidInput)
+
+
+def test_noise_is_checked_on_standardised_rows_too(monkeypatch):
+    """A mechanism whose plan refused the tiny table was not checked on standardised rows, and nobody was told."""
+    seen = []
+    monkeypatch.setattr(
+        examination,
+        "check_noise",
+        lambda mechanism, problem, budget, runs: seen.append(
+            mechanism.plan(with_enough_l2(mechanism, problem, budget), budget).standardisation
+        ),
+    )
+    for name in set(audited_names()) - {"objective-pure"}:  # whose theorem leaves nothing for moments
+        attack = attacks_on(name)[0]
+        seen.clear()
+        list(
+            examination._noise_checks(
+                attack.mechanism, empty_problem(attack.mechanism, attack.problem), BUDGET
+            )
+        )
+        assert len(seen) == 2, name
+        assert seen[1] is not None, name
+
+
+def test_a_mechanism_with_a_gate_of_its_own_has_no_map_to_compare():
+    class OwnGate(DPGD):
+        def run(self, jobs, rows, gate):
+            return super().run(jobs, rows, Gate(gate.source))
+
+    problem = replace(attacks_on("dp-gd")[0].problem, intercept=0.5)
+    report = replay(OwnGate(steps=2, standardise="linear"), problem, BUDGET, pairs(problem)[0])
+    assert {"plan", "map"} <= {finding.check for finding in report.findings}

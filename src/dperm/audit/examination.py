@@ -21,7 +21,13 @@ from dperm.audit.bounds import ProfileFamily, lower_bounds
 from dperm.audit.controls import CONTROLS, Control
 from dperm.audit.draws import check_draws
 from dperm.audit.neighbours import pairs
-from dperm.audit.noise_check import NoiseCheck, check_noise, empty_problem, processes_share_noise
+from dperm.audit.noise_check import (
+    NoiseCheck,
+    check_noise,
+    empty_problem,
+    processes_share_noise,
+    with_enough_l2,
+)
 from dperm.audit.replay import ReplayReport, replay, replay_all
 from dperm.audit.results import AttackResult, AuditResult, ControlResult, ReplaySummary
 from dperm.audit.worst_cases import attacks_by, attacks_on, audited_names, is_slow
@@ -233,7 +239,7 @@ def _noise_checks(mechanism: Mechanism, blank: Problem, budget: Budget) -> Itera
     for standardise, problem in ((True, moved), (False, replace(moved, n_features=WIDE, loss=Logistic()))):
         try:
             changed = replace(mechanism, standardise=standardise, accounting="tight")
-            plan = changed.plan(problem, budget)
+            plan = changed.plan(with_enough_l2(changed, problem, budget), budget)
         except DpermError:
             continue
         if plan.standardisation is not None:

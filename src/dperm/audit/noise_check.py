@@ -90,14 +90,17 @@ def empty_problem(mechanism: Mechanism, problem: Problem) -> Problem:
     return classes if isinstance(problem.loss, Linear) and mechanism.misfit(classes) is None else plain
 
 
+def with_enough_l2(mechanism: Mechanism, problem: Problem, budget: Budget) -> Problem:
+    """The same problem with as much l2 as a theorem may need."""
+    return replace(problem, l2=max(problem.l2, mechanism.l2_rule(problem, budget)))
+
+
 def check_noise(
     mechanism: Mechanism, problem: Problem, budget: Budget, runs: int = 300, entropy: Entropy | None = None
 ) -> NoiseCheck:
     """Run ``runs`` times, one by one, and look at nothing but noise."""
     source = SystemEntropy() if entropy is None else entropy
-    problem = replace(
-        problem, l2=max(problem.l2, mechanism.l2_rule(problem, budget))
-    )  # as much as a theorem may need
+    problem = with_enough_l2(mechanism, problem, budget)
     plan = mechanism.plan(problem, budget)
     if plan.standardisation is None:
         plan = mechanism.plan(replace(problem, intercept=0.0), budget)

@@ -199,11 +199,15 @@ def records(run: Watch) -> Iterator[Finding]:
 
 def told_map(plan: Plan, run: Watch) -> Iterator[Finding]:
     """The second run gets another table's mean and moments, so its own ones cannot pass for them."""
-    if run.outcome.row_map != _wanted_maps(plan, run)[-1]:
+    if len(run.events) < _first(plan):
+        yield Finding("map", "releases that the map of the rows is made from did not pass the gate")
+    elif run.outcome.row_map != _wanted_maps(plan, run)[-1]:
         yield Finding("map", "the outcome tells another map of the rows than that of the releases")
 
 
 def used_map(plan: Plan, run: Watch, table: WatchedTable) -> Iterator[Finding]:
+    if len(run.events) < _first(plan):  # see told_map
+        return
     if table.maps != ([] if plan.standardisation is None else _wanted_maps(plan, run)):
         yield Finding("map", "the rows were seen through other maps than those of the releases")
 

@@ -56,7 +56,7 @@ MUTATIONS = (
     Mutation(
         name="ssp joint sensitivity of one",
         what_is_wrong="First and second moments together are taken to move by 1 at most, whatever their weight.",
-        touches=("ssp", "auto"),
+        touches=("ssp",),
         changes={
             "dperm.planning.sensitivity.joint_statistic_sensitivity": lambda joint: (
                 lambda weight, neighbours: 1.0
