@@ -18,7 +18,13 @@ import pytest
 FRESH = {"tmp_path", "monkeypatch", "capsys", "capfd", "request"}  # of a test; each case gets its own
 
 
-APART = ("slow", "skip", "skipif", "xfail")  # a case that is marked so stays a test of its own
+APART = (
+    "slow",
+    "skip",
+    "skipif",
+    "xfail",
+    "system_noise",
+)  # a case that is marked so stays a test of its own
 
 
 def covering(cases, strength):
