@@ -47,9 +47,10 @@ LINEAR = Problem(loss=Linear(), **FACTS)
 REMOVING = replace(LINEAR, neighbours=Neighbours.ADD_REMOVE)
 
 
+@pytest.mark.parametrize("share", [8, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", mechanism_names())
-def test_registered_mechanisms_keep_what_they_declare(name: str) -> None:
-    reports = list(replay_all([name], share=8))  # `dperm audit` replays all of them
+def test_registered_mechanisms_keep_what_they_declare(name: str, share: int) -> None:
+    reports = list(replay_all([name], share=share))  # `dperm audit` replays all of them
     assert [str(report) for report in reports if not report.passed] == []
     if not resolve(name).private:
         return

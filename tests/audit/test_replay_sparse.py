@@ -35,7 +35,8 @@ LONG = [pytest.param(name, marks=pytest.mark.slow) for name in ("dp-gd", "dp-sgd
 
 
 @pytest.mark.parametrize("name", ["objective", "output", "ssp", *LONG])
-def test_neighbours_in_sparse_rows_are_as_close_as_declared(name, monkeypatch):
+@pytest.mark.parametrize("share", [12, pytest.param(4, marks=pytest.mark.slow)])
+def test_neighbours_in_sparse_rows_are_as_close_as_declared(name, share, monkeypatch):
     opened, centred = [], []
     original = SparseEngine.__init__
 
@@ -49,7 +50,7 @@ def test_neighbours_in_sparse_rows_are_as_close_as_declared(name, monkeypatch):
     monkeypatch.setattr("dperm.engine.sparse.engine.arithmetic_at", lambda *facts: FLOAT64)
     for module in ("replay", "coupling"):
         monkeypatch.setattr(f"dperm.audit.{module}.table_of", sparse_table_of)
-    reports = list(replay_all([name], share=12))
+    reports = list(replay_all([name], share=share))
     assert [str(report) for report in reports if not report.passed] == []
     own = [step for report in reports for step in report.passages if step.name not in (MEAN, MOMENTS)]
     assert max(step.distance / step.declared for step in own) > 0.5

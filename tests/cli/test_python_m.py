@@ -24,6 +24,7 @@ def test_exit_codes_are_passed_on():
     refused = module("verify", "no_such_file.json")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == "dperm: no_such_file.json: No such file or directory\n"
+    assert module("verfy").returncode == 2
 
 
 @pytest.mark.system_noise(failing=0)
