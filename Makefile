@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-slow test-engines audit coverage check lint types docs graph bench tables figures names locked lock clean
+.PHONY: demo test test-slow test-engines audit coverage check lint types docs graph words bench tables figures names locked lock clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dperm compare adult --loss logistic --delta 1e-8 --repeats 2 --out demo --metric accuracy --metric log_loss \
@@ -34,7 +34,7 @@ audit: $(VENV)/.installed
 coverage: $(VENV)/.installed
 	$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report=term:skip-covered
 
-check: lint types graph docs
+check: lint types graph words docs
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -46,6 +46,10 @@ types: $(VENV)/.installed
 # Layers, cycles, private names, lengths, copies. DRAW='--svg imports.svg' draws it.
 graph: $(VENV)/.installed
 	$(BIN)/python tools/import_graph.py $(DRAW)
+
+# Words of our own where the field has one.
+words: $(VENV)/.installed
+	$(BIN)/python tools/field_words.py
 
 # A page to start from: docs/_build/html/index.html. Results come from docs/data. Warnings are errors.
 docs: $(VENV)/.docs

@@ -6,10 +6,11 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.timing import Result, interleaved
 from dperm import PrivateLogisticRegression
 from dperm.codes import CodedTable, CodeLayout, Levels, Number
-from dperm.datasets import encode, encode_codes, load_adult
+from dperm.datasets import load_adult
 from dperm.engine import Table, engine_for
 from dperm.losses import Logistic
 from dperm.row_map import RowMap
+from dperm.schema import encode, encode_codes
 
 CATEGORIES = (9, 16, 7, 15, 6, 5, 2, 42)
 NUMBERS = 6

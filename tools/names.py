@@ -25,8 +25,8 @@ def mechanism_stub() -> str:
 
 
 def package_stub() -> str:
-    lines = [f"from {home} import {name} as {name}" for name, home in dperm.homes().items()]
-    lines += [f"from dperm import {module} as {module}" for module in dperm.MODULES]
+    lines = [f"from {home} import {name} as {name}" for name, home in dperm._HOME.items()]
+    lines += [f"from dperm import {module} as {module}" for module in dperm._MODULES]
     return HEAD + "\n".join(sorted(lines)) + "\n\n__version__: str\n"
 
 

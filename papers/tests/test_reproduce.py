@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dperm.cli.app import run
-from dperm.datasets import sources
+from dperm.datasets.registry import find
 from dperm.errors import DataUnavailable
 from dperm.experiments import runner
 from dperm.experiments.batches import Batch
@@ -343,7 +343,7 @@ def test_levels_that_are_not_those_of_the_data_are_told(tiny):
     assert not studies.level_checks(results, other)[0].holds
 
 
-@pytest.mark.skipif(sources.find("adult.parquet") is None, reason="adult.parquet is not in DPERM_DATA")
+@pytest.mark.skipif(find("adult.parquet") is None, reason="adult.parquet is not in DPERM_DATA")
 def test_the_levels_of_adult(tmp_path):
     records = data.load("adult")
     results = studies.Comparison(

@@ -1,15 +1,14 @@
 """Differentially private empirical risk minimisation behind the scikit-learn API.
 
-Importing this package loads almost nothing; each name is loaded when it is first used. The names of mechanisms are
-those of their classes in ``dperm.mechanisms``. Type checkers read ``__init__.pyi``, which ``make names`` writes.
+Importing this package loads almost nothing; each name is loaded when it is first used. Mechanisms come from
+``dperm.mechanisms``. Type checkers read ``__init__.pyi``, which ``make names`` writes.
 """
 
-from importlib import import_module
-from typing import Any
+from importlib import import_module as _import_module
 
 __version__ = "0.1.0"
 
-MODULES = ("audit", "data", "plot")
+_MODULES = ("audit", "data", "mechanisms", "plot")
 _HOME = {
     "Budget": "dperm.privacy",
     "Evaluation": "dperm.evaluation",
@@ -42,27 +41,16 @@ _HOME = {
     "verify": "dperm.verification",
 }
 
-
-def homes() -> dict[str, str]:
-    """Every public name but those of modules, and the module to import it from."""
-    ours = import_module("dperm.mechanisms").registered()
-    return {
-        **_HOME,
-        **{kind.__name__: kind.__module__ for kind in ours if kind.__module__.startswith("dperm.")},
-    }
+__all__ = sorted([*_HOME, *_MODULES])
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__all__":
-        return sorted([*homes(), *MODULES])
-    if name in MODULES:
-        return import_module(f"dperm.{name}")
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return _import_module(f"dperm.{name}")
     if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    if name[:1].isupper() and hasattr(import_module("dperm.mechanisms"), name):
-        return getattr(import_module("dperm.mechanisms"), name)
+        return getattr(_import_module(_HOME[name]), name)
     raise AttributeError(f"module 'dperm' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *homes(), *MODULES])
+    return [*__all__, "__version__"]

@@ -1,4 +1,4 @@
-"""What installed packages declare by entry points, for the registries of losses, mechanisms and engines."""
+"""What installed packages declare by entry points: losses, mechanisms, engines and file formats."""
 
 import warnings
 from collections.abc import Callable

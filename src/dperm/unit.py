@@ -13,6 +13,7 @@ UNITS = {ROW: "one row", PERSON: "one person"}
 """Each unit in the words of a guarantee."""
 
 FEWEST_KEPT, MOST_ROWS_PER_PERSON = 256, 2**20
+SHARE_BITS = 30  # of how much of its person a row is, where rows are counted by it
 
 
 class PersonLoss(StrEnum):

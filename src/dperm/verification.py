@@ -10,18 +10,12 @@ from typing import Any
 from dperm.certificate.verdict import STRUCTURE, Examination, Requirements, Verdict
 from dperm.certificate.verification import verify as verify_model
 from dperm.errors import InvalidInput
-from dperm.evaluation import form as evaluations
-from dperm.evaluation.examining import Kind, examine
-from dperm.evaluation.files import read_document
-from dperm.evaluation.means import form as means
-from dperm.evaluation.means.verifying import MEANS
-from dperm.evaluation.verifying import EVALUATION
+from dperm.evaluation.verification import KINDS, examine
 from dperm.models import format as models
 from dperm.models.files import read_document as read_model_document
+from dperm.strict_json import read_file
 
 PathLike = str | os.PathLike[str]
-
-_KINDS: dict[str, Kind] = {evaluations.FORMAT: EVALUATION, means.FORMAT: MEANS}
 
 
 def verify(
@@ -47,7 +41,7 @@ def verify(
     dperm.certificate.verify : what is checked of a model, and what cannot be.
     """
     document = file if isinstance(file, Mapping) else read_statement(file)
-    kind = _KINDS.get(str(document.get("format")))
+    kind = KINDS.get(str(document.get("format")))
     if kind is None:
         verdict = verify_model(document, max_epsilon=max_epsilon, max_delta=max_delta, unit=unit)
         return _if_it_loads(document, verdict) if verdict.accepted else verdict
@@ -65,12 +59,12 @@ def _if_it_loads(document: Mapping[str, Any], verdict: Verdict) -> Verdict:
 
 def read_statement(path: PathLike) -> Mapping[str, Any]:
     """The parsed file, of which nothing is believed; "format" says whose statement it is."""
-    document: Mapping[str, Any] = read_document(path, _known, "file to verify", most=models.MAX_BYTES)
+    document: Mapping[str, Any] = read_file(path, _known, "file to verify", models.MAX_BYTES)
     return read_model_document(path) if document["format"] == models.FORMAT else document
 
 
 def _known(document: object) -> Mapping[str, Any]:
-    formats = (models.FORMAT, *_KINDS)
+    formats = (models.FORMAT, *KINDS)
     if not isinstance(document, dict) or document.get("format") not in formats:
         raise InvalidInput(f'a JSON object was expected whose "format" is {" or ".join(map(repr, formats))}.')
     return document

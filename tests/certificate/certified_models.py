@@ -7,6 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from dperm import (
+    PrivateLinearClassifier,
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+)
+from dperm.certificate.statement import file_digest
+from dperm.losses import SoftClippedLogistic, SoftClippedSquared
+from dperm.mechanisms import (
     DPAGD,
     DPCD,
     DPGD,
@@ -25,14 +33,8 @@ from dperm import (
     NoisySGD,
     Objective,
     Output,
-    PrivateLinearClassifier,
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
+    mechanism_names,
 )
-from dperm.certificate.statement import file_digest
-from dperm.losses import SoftClippedLogistic, SoftClippedSquared
-from dperm.mechanisms import mechanism_names
 from dperm.models import save_model
 from dperm.strict_json import digest
 from noise_stream import kept

@@ -8,12 +8,13 @@ import pandas as pd
 import pytest
 from certified_models import document_of, sealed
 
-from dperm import Ledger, Output, PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV, verify
+from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV, verify
 from dperm.certificate.statement import model_digest
 from dperm.cli.app import run
-from dperm.datasets import Schema
 from dperm.errors import InvalidInput
+from dperm.mechanisms import Output
 from dperm.models import load_model, read_document, read_model, save_model
+from dperm.schema import Schema
 from noise_stream import kept
 
 RNG = np.random.default_rng(0)

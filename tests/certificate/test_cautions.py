@@ -36,7 +36,7 @@ def model(**settings):
 
 
 def cautions(report):
-    return [line for line in report.assumptions if line.startswith("CAUTION: ")]
+    return list(map(str, report.cautions))
 
 
 @pytest.mark.parametrize("delta", [0.01, 0.1])
@@ -48,7 +48,8 @@ def test_a_delta_of_one_over_the_rows_warns_and_is_reported(kind, delta):
     (line,) = cautions(fitted.privacy_)
     assert line == f"CAUTION: {caught[0].message}"
     assert line in str(fitted.privacy_)
-    assert line == fitted.certificate_["assumptions"][-1]
+    assert fitted.certificate_["assumptions"][-1] == fitted.privacy_.cautions[0].to_dict()
+    assert fitted.certificate_["assumptions"][-1]["status"] == "caution"
 
 
 def test_a_smaller_delta_and_a_baseline_are_silent():

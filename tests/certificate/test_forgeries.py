@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from certified_models import CASES, NO_GUARANTEE, document_of, sealed
 
-from dperm import DPGD, PrivateLogisticRegression
+from dperm import PrivateLogisticRegression
 from dperm.certificate import verify
+from dperm.certificate.assumptions import Assumption, Code
 from dperm.certificate.constants import Facts, grid_exponent
 from dperm.certificate.statement import model_digest
 from dperm.certificate.verdict import FORMULA, REPLANNED, SECOND, STRUCTURE
+from dperm.mechanisms import DPGD
 from dperm.models import read_document, save_model
 
 GUARANTEED = [case for case in CASES if case not in NO_GUARANTEE]
@@ -169,7 +171,7 @@ def test_two_hundred_edits_of_two_fields_are_rejected():
 
 def test_an_edit_without_a_new_digest_is_named_as_such():
     document = document_of("output")
-    document["certificate"]["assumptions"][0] = "Nothing."
+    document["certificate"]["assumptions"][0] = Assumption.of(Code.MECHANISM, line="Nothing.").to_dict()
     (failure,) = verify(document).failures
     assert "digest" in failure
 

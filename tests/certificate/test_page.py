@@ -9,6 +9,7 @@ from certified_models import document_of, sealed
 
 from dperm import PrivateLogisticRegression
 from dperm.certificate import verify
+from dperm.certificate.assumptions import Assumption, Code
 from dperm.certificate.words import attack_rates, attack_table, meaning
 from dperm.cli.app import run
 from dperm.models import save_model
@@ -16,6 +17,7 @@ from dperm.release import Release
 from dperm.release import page as release_page
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
+UNMET = Assumption.of(Code.LEARNED_STEPS, steps="a scaler learned the means")
 
 
 def page(name, statement, verdict):
@@ -29,8 +31,8 @@ def file_of(tmp_path, document, name="model.json"):
 
 
 def texts(value, path=()):
-    """Paths of all texts in a certificate but the one that is a choice between two words."""
-    if path == ("targets", "kind"):
+    """Paths of all texts in a certificate but those that are a choice among words."""
+    if path == ("targets", "kind") or path[:1] in (("around",), ("assumptions",)):
         return
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -50,6 +52,9 @@ def test_every_text_of_a_hostile_certificate_is_escaped(case):
         for parent in parents:
             inner = inner[parent]
         inner[key] = HOSTILE
+    hostile = Assumption.of(Code.INSIDE, kind=HOSTILE, learns=HOSTILE).to_dict()
+    for name in ("around", "assumptions"):
+        document["certificate"][name].append(hostile)
     shown = page(HOSTILE, document["certificate"], verify(document))
     assert "<script" not in shown
     assert "<img" not in shown
@@ -109,17 +114,13 @@ def test_words_tell_the_three_outcomes_apart():
 
 
 def test_what_the_file_says_was_not_met_is_shown():
-    document = document_of("output")
-    certificate = document["certificate"]
-    unmet = "NOT MET: a scaler learned from the rows."
-    certificate["assumptions"][certificate["assumptions"].index(certificate["around"][1])] = unmet
-    certificate["around"][1] = unmet
-    verdict = verify(sealed(document))
+    document = not_met()
+    verdict = verify(document)
     assert verdict.accepted
-    assert verdict.unmet == (unmet,)
+    assert verdict.unmet == (UNMET,)
     assert verdict.guarantee is None
-    assert unmet in str(verdict)
-    assert 'class="verdict bad"' in page("m", certificate, verdict)
+    assert str(UNMET) in str(verdict)
+    assert 'class="verdict bad"' in page("m", document["certificate"], verdict)
 
 
 def test_the_commands(tmp_path, capsys):
@@ -164,9 +165,8 @@ def test_truncated_files_are_refused(tmp_path, capsys, share):
 def not_met():
     document = document_of("output")
     certificate = document["certificate"]
-    unmet = "NOT MET: a scaler learned from the rows."
-    certificate["assumptions"][certificate["assumptions"].index(certificate["around"][1])] = unmet
-    certificate["around"][1] = unmet
+    place = certificate["assumptions"].index(certificate["around"][1])
+    certificate["assumptions"][place] = certificate["around"][1] = UNMET.to_dict()
     return sealed(document)
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from certified_models import document_of, sealed
 
-from dperm import RSGDAR, PrivateLogisticRegression, load_model, save_model
+from dperm import PrivateLogisticRegression, load_model, save_model
 from dperm.certificate import verify
 from dperm.certificate.released import check_row_map
 from dperm.certificate.statement import model_digest
 from dperm.errors import InvalidInput
+from dperm.mechanisms import RSGDAR
 from dperm.row_map import RowMap
 
 STANDARDISED = ["auto", "auto, three classes", "adassp, removable, standardised", "objective, standardised"]

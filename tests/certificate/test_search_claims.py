@@ -10,7 +10,8 @@ from certified_models import sealed
 import dperm
 from dperm import Ledger, PrivateLogisticRegression, PrivateSearchCV
 from dperm.certificate import verify
-from dperm.certificate.statement import GRID_ASSUMED, SETTINGS_ASSUMED, file_digest
+from dperm.certificate.assumptions import Assumption, Code
+from dperm.certificate.statement import file_digest
 from dperm.errors import InvalidInput
 from dperm.models import read_document
 from dperm.release import read_release
@@ -44,8 +45,11 @@ def claiming(document, **changes):
     return sealed(document)
 
 
+SETTINGS = Assumption(Code.SETTINGS).to_dict()
+
+
 def replaced(lines, line):
-    return [line if one == GRID_ASSUMED else one for one in lines]
+    return [line if one["code"] == Code.SEARCH_GRID else one for one in lines]
 
 
 def test_it_claims_nothing_by_itself_and_names_the_whole(winner):
@@ -72,22 +76,45 @@ def test_its_own_budget_cannot_be_claimed(winner):
     assert "that a private search chose" in str(verdict)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        SETTINGS_ASSUMED,
-        "x_norm, grid and every other setting were chosen without looking at the data.",
-    ],
-)
-def test_neither_the_line_nor_the_part_can_go_alone(winner, line):
+def test_neither_the_line_nor_the_part_can_go_alone(winner):
     certificate = winner["certificate"]
-    other = {name: replaced(certificate[name], line) for name in ("around", "assumptions")}
+    other = {name: replaced(certificate[name], SETTINGS) for name in ("around", "assumptions")}
     assert "that a private search chose" in str(verify(claiming(winner, **other)))
     without = copy.deepcopy(winner)
     del without["certificate"]["search"]
     assert "that a private search chose" in str(verify(claiming(without)))
-    if line != SETTINGS_ASSUMED:
-        assert "how the settings were chosen" in str(verify(claiming(without, **other)))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (
+            {"text": "x_norm, grid and every other setting were chosen blindly."},
+            "status and text are not those",
+        ),
+        ({"status": "met"}, "status and text are not those"),
+        ({"status": "not met"}, "status and text are not those"),
+        ({"code": "settings"}, "status and text are not those"),
+        ({"code": "blind"}, "an unknown code"),
+        ({"code": ["settings"]}, "an unknown code"),
+        ({"values": {"line": "Nothing."}}, "values of search-grid must be an object"),
+        (Assumption.of(Code.MECHANISM, line="Nothing.").to_dict(), "more than what stood around the fit"),
+        (Assumption(Code.FEATURES).to_dict(), "how the settings were chosen"),
+    ],
+)
+def test_no_other_sentence_can_stand_in_its_place(winner, change, why):
+    without = copy.deepcopy(winner)
+    del without["certificate"]["search"]
+    other = {
+        name: [
+            {**one, **change} if one["code"] == Code.SEARCH_GRID else one
+            for one in without["certificate"][name]
+        ]
+        for name in ("around", "assumptions")
+    }
+    verdict = verify(claiming(without, **other))
+    assert not verdict.accepted
+    assert why in str(verdict)
 
 
 def test_the_part_has_a_form(winner):
@@ -122,7 +149,7 @@ def test_its_ledger_gives_away_who_leaves_out_both(tmp_path):
     del certificate["search"]
     forged = claiming(
         document,
-        **{name: replaced(certificate[name], SETTINGS_ASSUMED) for name in ("around", "assumptions")},
+        **{name: replaced(certificate[name], SETTINGS) for name in ("around", "assumptions")},
     )
     forged["digest"] = file_digest(forged)
     assert verify(forged).ok

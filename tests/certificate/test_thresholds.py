@@ -11,8 +11,8 @@ import dperm
 from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression
 from dperm.certificate import verify
 from dperm.certificate.document import check_citation
+from dperm.counting.bins import edges_of
 from dperm.errors import InvalidInput
-from dperm.estimators.margin_bins import edges_of
 from dperm.ledger.history import Anchor
 from dperm.models import read_document
 from dperm.release import page, read_release, text

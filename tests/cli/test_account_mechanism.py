@@ -5,8 +5,8 @@ import json
 import pytest
 
 from dperm import Budget
+from dperm.cli.account import percent
 from dperm.cli.app import run
-from dperm.cli.risk import percent
 from dperm.losses import Logistic
 from dperm.mechanisms import resolve
 from dperm.mechanisms.auto import choose
@@ -72,7 +72,7 @@ def test_noise_that_does_not_keep_the_promise_has_no_risk_to_show(account):
     assert told["risk"] is None
     assert "above the 0.5 asked for" in told["not_certified"]
     text = account("--mechanism", "dp-sgd:paper")
-    assert "The promise is NOT kept" in text
+    assert "The guarantee does NOT hold" in text
     assert "true positives" not in text
     assert account("--json", "--mechanism", "dp-sgd")["not_certified"] is None
 

@@ -6,8 +6,8 @@ import math
 import pytest
 
 from dperm import Budget
+from dperm.cli.account import percent, risk_of
 from dperm.cli.app import run
-from dperm.cli.risk import percent, risk_of
 from dperm.losses import ClippedSquared, Logistic
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.privacy.risk import advantage, tradeoff

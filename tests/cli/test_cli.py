@@ -131,12 +131,12 @@ def test_fit_then_predict_end_to_end(dperm, folder):
 
 
 def test_a_plain_encoding_can_be_asked_for(dperm, folder):
-    for hats, features in ((0, 3), (5, 8)):
-        assert f"300 rows, {features} features" in dperm(f"{FIT} --force --spline {hats}")[2]
+    for splines, features in ((0, 3), (5, 8)):
+        assert f"300 rows, {features} features" in dperm(f"{FIT} --force --spline {splines}")[2]
         assert load_model(folder / "model.json").n_features_in_ == features
         assert dperm("predict model.json people.csv")[0] == 0
     code, _, err = dperm(f"{FIT} --force --spline 2")
-    assert (code, "spline must be 0 for no hats" in err) == (1, True)
+    assert (code, "spline must be 0 for no splines" in err) == (1, True)
     small = "--repeats 1 --folds 2 --mechanism majority --epsilon 1"
     assert "3 features" in dperm(f"compare people.csv --schema people.toml {small} --spline 0")[1]
 

@@ -7,9 +7,9 @@ import pytest
 
 from dperm import Ledger, PrivateLinearRegression, load_model, save_model
 from dperm.cli.app import run
-from dperm.datasets import Schema
-from dperm.datasets.encoding import encode
 from dperm.evaluation import read_evaluation
+from dperm.schema import Schema
+from dperm.schema.encoding import encode
 
 SCHEMA = """
 [target]

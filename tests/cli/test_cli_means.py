@@ -9,8 +9,8 @@ import pytest
 
 from dperm import Ledger, PrivateLinearRegression, load_model, read_mean_predictions, save_model
 from dperm.cli.app import run
-from dperm.datasets import Schema, encode_rows, read_table
-from dperm.datasets.encoding import encode
+from dperm.schema import Schema, encode_rows, read_table
+from dperm.schema.encoding import encode
 
 SCHEMA = """
 [target]

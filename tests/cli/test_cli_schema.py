@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dperm.cli.app import run
-from dperm.datasets import Schema
+from dperm.schema import Schema
 
 SECRET = "zyxwv"
 TABLE = "patient_id;age;sex;bought\n" + f"1;30;F;no\n2;40;M;yes\n3;50;{SECRET};no\n4;60;F;yes\n" * 5

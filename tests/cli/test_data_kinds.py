@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dperm.cli import stdin as stdin_module
+from dperm.cli import options as stdin_module
 from dperm.cli.app import run
 from dperm.ledger import Ledger
 
@@ -131,7 +131,7 @@ def test_the_spooled_file_is_for_its_owner_alone(dperm, tmp_path, monkeypatch):
         seen.append((stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dperm.cli.beyond.look_at", look)
+    monkeypatch.setattr("dperm.cli.data.look_at", look)
     assert dperm(f"fit - {FIT}", _text())[0] == 130
     assert seen == [(0o600, 0o700)]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dperm.cli.app import run
-from dperm.cli.suggest import did_you_mean
+from dperm.cli.output import did_you_mean
 
 FIT = [
     "fit",

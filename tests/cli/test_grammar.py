@@ -2,10 +2,9 @@
 
 import pytest
 
-from dperm import DPGD, RSGD, BoltOn
-from dperm.cli.grammar import read_entrant, read_grid, read_mechanism, settings_of
+from dperm.cli.grammar import read_grid, read_mechanism, read_method, settings_of
 from dperm.errors import InvalidInput
-from dperm.mechanisms import mechanism_names, resolve
+from dperm.mechanisms import DPGD, RSGD, BoltOn, mechanism_names, resolve
 
 
 @pytest.mark.parametrize(
@@ -36,8 +35,8 @@ def test_a_number_for_a_real_setting_is_a_float():
 
 
 def test_a_name_without_settings_stays_a_name():
-    assert read_entrant(" rsgd:paper ") == "rsgd:paper"
-    assert read_entrant("rsgd epochs=3") == RSGD(epochs=3)
+    assert read_method(" rsgd:paper ") == "rsgd:paper"
+    assert read_method("rsgd epochs=3") == RSGD(epochs=3)
 
 
 def test_a_grid_has_several_values():

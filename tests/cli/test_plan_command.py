@@ -5,8 +5,8 @@ import json
 import pytest
 
 from dperm.cli.app import run
-from dperm.datasets import Schema
 from dperm.planning.outlook import outlook
+from dperm.schema import Schema
 
 TASK = ["plan", "--n", "20000", "--features", "40", "--epsilon", "0.5"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from dperm import PrivateLogisticRegression
 from dperm.cli.app import run
-from dperm.datasets import Schema, encode
+from dperm.schema import Schema, encode
 
 SCHEMA = Schema.from_dict(
     {

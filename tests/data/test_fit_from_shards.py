@@ -16,11 +16,11 @@ from sklearn.pipeline import make_pipeline
 from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression, PublicEncoder
 from dperm.cli.app import run
 from dperm.data import FolderShards, converted, open_shards, write_shards
-from dperm.datasets import Schema, encode_codes, encode_target
 from dperm.engine import MappedRows, Table
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
 from dperm.row_map import RowMap
+from dperm.schema import Schema, encode_codes, encode_target
 
 MECHANISMS = ("auto", "dp-gd", "rsgd-ar", "ssp")
 FACTS = {"epsilon": 1.0, "delta": 1e-5, "random_state": 7}
@@ -276,7 +276,7 @@ def test_convert_fit_and_verify_from_the_command_line(place, capsys):
 def test_large_files_and_folders_of_parquet_are_fitted_through_shards(place, capsys, monkeypatch):
     assert run(["fit", "parts", "--schema", "people.toml", *FIT]) == 0
     assert "in shards" in capsys.readouterr().err
-    monkeypatch.setattr("dperm.cli.beyond.MANY_CELLS", 100)
+    monkeypatch.setattr("dperm.cli.data.MANY_CELLS", 100)
     pq.write_table(people(), "people.parquet")
     more = ["--neighbours", "add-remove", "--max-rows", "9000", "--force"]
     assert run(["fit", "people.parquet", "--schema", "people.toml", *FIT, *more]) == 0

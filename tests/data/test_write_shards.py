@@ -15,8 +15,8 @@ from shard_cases import ROWS, SCHEMA, content, names, people, write_parquet
 
 from dperm import PrivateLogisticRegression
 from dperm.data import FolderShards, open_shards, write_shards
-from dperm.datasets import Schema, encode, encode_target
 from dperm.errors import InvalidInput
+from dperm.schema import Schema, encode, encode_target
 from dperm.strict_json import digest
 
 

@@ -9,12 +9,8 @@ import pytest
 
 from dperm.datasets import (
     Dataset,
-    Schema,
     dataset_names,
     dataset_schema,
-    download,
-    encode,
-    feature_names,
     load_adult,
     load_bank,
     load_cps,
@@ -23,9 +19,9 @@ from dperm.datasets import (
     load_kddcup99,
     load_mnist,
     registry,
-    sources,
 )
 from dperm.errors import DataUnavailable, InvalidInput
+from dperm.schema import Schema, encode, feature_names
 from records import loaded_or_skipped
 
 
@@ -238,8 +234,8 @@ def test_fetched_tables_take_the_declared_columns(monkeypatch):
     kdd = kdd.assign(protocol_type=[b"tcp"], service=[b"http"], flag=[b"SF"], labels=[b"normal."])
     monkeypatch.setattr("sklearn.datasets.fetch_kddcup99", lambda percent10, as_frame: Bunch(kdd))
     for name, table in [
-        ("bank", download.bank()),
-        ("kddcup99", download.kddcup99()),
+        ("bank", registry.download_bank()),
+        ("kddcup99", registry.download_kddcup99()),
     ]:
         data = Dataset(name=name, table=table, schema=dataset_schema(name), source="", licence="")
         assert data.X.shape == (1, data.schema.n_columns)
@@ -260,23 +256,23 @@ def test_a_fetched_table_of_the_wrong_size_is_refused(monkeypatch, tmp_path):
 
 def test_files_are_found_in_or_beside_the_working_directory(monkeypatch, tmp_path):
     monkeypatch.delenv("DPERM_DATA", raising=False)
-    monkeypatch.setattr(sources, "__file__", str(tmp_path / "a" / "b" / "c" / "site" / "sources.py"))
+    monkeypatch.setattr(registry, "__file__", str(tmp_path / "a" / "b" / "c" / "site" / "registry.py"))
     project = tmp_path / "project"
     project.mkdir()
     monkeypatch.chdir(project)
-    assert sources.find("x.bin") is None
+    assert registry.find("x.bin") is None
     mu_spent = tmp_path / "shared" / "data"
     mu_spent.mkdir(parents=True)
     (mu_spent / "x.bin").write_bytes(b"1")
-    assert sources.find("x.bin") == Path(mu_spent / "x.bin")
+    assert registry.find("x.bin") == Path(mu_spent / "x.bin")
     digest = hashlib.sha256(b"1").hexdigest()
-    assert sources.read_checked(mu_spent / "x.bin", digest) == b"1"
+    assert registry.read_checked(mu_spent / "x.bin", digest) == b"1"
     inside = project / "shared" / "data"
     inside.mkdir(parents=True)
     (inside / "x.bin").write_bytes(b"2")
-    assert sources.find("x.bin") == inside / "x.bin"
+    assert registry.find("x.bin") == inside / "x.bin"
     with pytest.raises(InvalidInput, match="sha256"):
-        sources.read_checked(inside / "x.bin", digest)
+        registry.read_checked(inside / "x.bin", digest)
 
 
 def test_an_unknown_name_lists_the_known_ones():

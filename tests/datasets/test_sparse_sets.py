@@ -6,7 +6,7 @@ from scipy import sparse
 
 from dperm import PublicHasher
 from dperm.cli.app import run
-from dperm.datasets import sources
+from dperm.datasets.registry import FOLDER_VARIABLE, find
 from dperm.datasets.sparse_sets import load_rcv1, load_sparse, made_topics, read_libsvm
 from dperm.errors import DataUnavailable, InvalidInput
 
@@ -74,11 +74,11 @@ def test_compare_on_a_libsvm_file(tmp_path, capsys):
 
 
 def test_rcv1_is_read_where_its_files_are(monkeypatch, tmp_path):
-    if sources.find("rcv1_X.npz") is None:
+    if find("rcv1_X.npz") is None:
         pytest.skip("the files of RCV1 are not here")
     found = load_rcv1()
     assert found.rows.shape == (27_695, 47_236)
     assert found.hashed(256).shape == (27_695, 256)
-    monkeypatch.setenv(sources.FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     with pytest.raises(DataUnavailable, match="made-topics"):
         load_rcv1()

@@ -18,10 +18,10 @@ from dperm import (
     verify,
 )
 from dperm.data import write_shards
-from dperm.datasets import Schema
 from dperm.errors import InvalidInput, PrivacyWarning
 from dperm.estimators.labels import label_set
 from dperm.models.effects import effects_text
+from dperm.schema import Schema
 
 RNG = np.random.default_rng(0)
 N = 3000

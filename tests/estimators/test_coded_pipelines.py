@@ -8,8 +8,9 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from dperm import PrivateLinearSVC, PrivateLogisticRegression, PrivateSearchCV, PublicEncoder
-from dperm.datasets import CodedTable, encode, load_adult
+from dperm.datasets import load_adult
 from dperm.engine.categorical.engine import CategoricalEngine
+from dperm.schema import CodedTable, encode
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,8 @@ from dperm.cli.app import run
 from dperm.errors import InvalidInput, Unsupported
 from dperm.models.intervals import Interval, Intervals
 from dperm.models.intervals.first_order import MOST_NOISE
-from dperm.models.intervals.table import HELP, TOO_NOISY, interval_words
+from dperm.models.intervals.table import HELP, interval_words
+from dperm.render.numbers import TOO_NOISY
 
 N = 4000
 SLOPES = np.array([2.0, -1.0, 0.0])
@@ -211,7 +212,7 @@ def test_descent_that_stopped_early_says_so():
         delta=1e-6,
         classes=[False, True],
         inference=True,
-        mechanism=dperm.DPGD(steps=3),
+        mechanism=dperm.mechanisms.DPGD(steps=3),
         random_state=0,
     ).fit(X, y)
     with pytest.raises(Unsupported, match="stopped before"):

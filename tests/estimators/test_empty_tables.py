@@ -17,7 +17,6 @@ from dperm import (
     PrivateSearchCV,
 )
 from dperm.cli.fit import fit as fit_command
-from dperm.datasets import Schema, encode, encode_target, read_table
 from dperm.engine import open_rows
 from dperm.errors import DpermError, InvalidInput
 from dperm.estimators.encoder import PublicEncoder
@@ -27,6 +26,7 @@ from dperm.models import load_model, save_model
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
+from dperm.schema import Schema, encode, encode_target, read_table
 
 HIDDEN = {"neighbours": "add-remove", "max_rows": 50}
 CLASSIFIERS = [

@@ -16,9 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from dperm.datasets import Schema, encode, load_cps
+from dperm.datasets import load_cps
 from dperm.errors import InvalidInput
 from dperm.estimators.encoder import PublicEncoder
+from dperm.schema import Schema, encode
 
 SCHEMA = Schema.from_dict(
     {

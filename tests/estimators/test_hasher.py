@@ -9,8 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from dperm import PrivateLogisticRegression, PublicHasher, check_pipeline
-from dperm.datasets.hashing import WordHash
 from dperm.errors import InvalidInput
+from dperm.schema.hashing import WordHash
 
 TEXTS = ["To be, or not to be", "that is the question", "", "be be be", "Émile 42 naïve 東京 a"]
 RNG = np.random.default_rng(0)

@@ -7,7 +7,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 
 from dperm import (
-    NoPrivacy,
     PrivateLinearClassifier,
     PrivateLinearRegression,
     PrivateLinearSVC,
@@ -15,6 +14,7 @@ from dperm import (
     PrivateSearchCV,
 )
 from dperm.errors import InvalidInput, UnknownSetting, Unsupported
+from dperm.mechanisms import NoPrivacy
 
 ESTIMATORS = [PrivateLogisticRegression, PrivateLinearSVC, PrivateLinearRegression, PrivateLinearClassifier]
 HINTS = {

@@ -9,9 +9,9 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-from dperm import RSGDAR, NoPrivacy, Output
 from dperm.errors import DpermError, InvalidInput, Unsupported
 from dperm.estimators.linear import PrivateLinearRegression
+from dperm.mechanisms import RSGDAR, NoPrivacy, Output
 from dperm.mechanisms.statistics.adassp import AdaSSP
 from dperm.problem import INTERCEPT_SCALE
 
@@ -55,7 +55,7 @@ def test_every_mechanism_for_real_targets_fits_and_reports(mechanism, wages):
     json.dumps(report)
     assert report["loss"] == "squared"
     assert (report["guarantee"] == {"epsilon": 10.0, "delta": 1e-6}) is (mechanism != "none")
-    assert any("y_range" in assumption for assumption in report["assumptions"])
+    assert any("y_range" in assumption["text"] for assumption in report["assumptions"])
     assert model.score(X, y) > 0.3
 
 

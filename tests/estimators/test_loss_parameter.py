@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dperm import (
-    NoPrivacy,
     PrivateLinearClassifier,
     PrivateLinearRegression,
     PrivateLinearSVC,
@@ -16,6 +15,7 @@ from dperm.certificate.structure import KINDS
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.linear_classifier import classifier_for
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
+from dperm.mechanisms import NoPrivacy
 from dperm.models import read_document
 from dperm.models.format import KINDS as SAVED
 

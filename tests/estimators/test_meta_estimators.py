@@ -105,7 +105,7 @@ def reports(monkeypatch):
 
 
 def unmet(report):
-    return [line for line in report.assumptions if line.startswith("NOT MET")]
+    return list(map(str, report.not_met))
 
 
 @pytest.mark.parametrize(("meta", "y", "does"), METAS, ids=NAMES)

@@ -12,11 +12,11 @@ import pytest
 import dperm
 from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression
 from dperm.data import write_shards
-from dperm.datasets import Schema, check_schema, person_ids
 from dperm.engine import persons_in
 from dperm.engine.shards.sources import ArrayShards
 from dperm.errors import InvalidInput
 from dperm.estimators.persons import GroupedRows
+from dperm.schema import Schema, check_schema, person_ids
 
 pytestmark = pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning")
 

@@ -11,13 +11,13 @@ import pytest
 
 from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression, PublicEncoder, verify
 from dperm.data import FolderShards, open_shards, write_shards
-from dperm.datasets import Schema, encode_rows, person_ids
 from dperm.engine import persons_in
 from dperm.engine.shards.sources import ArrayShards, KeptShards
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.persons import GroupedRows, grouped_rows, of_persons
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.person_ids import digests
+from dperm.schema import Schema, encode_rows, person_ids
 
 pytestmark = pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning")
 

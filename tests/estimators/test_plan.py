@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from dperm import (
-    AdaSSP,
     Ledger,
-    Output,
     PrivateLinearClassifier,
     PrivateLinearRegression,
     PrivateLinearSVC,
@@ -16,6 +14,7 @@ from dperm import (
 )
 from dperm.errors import DpermError, InvalidInput, Unsupported
 from dperm.losses import HuberHinge, Logistic, Softmax
+from dperm.mechanisms import AdaSSP, Output
 from dperm.mechanisms.plan_words import plan_summary
 
 X = np.random.default_rng(0).normal(size=(400, 3)) / 3

@@ -8,15 +8,8 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
-from dperm import (
-    AdaSSP,
-    NoPrivacy,
-    Objective,
-    Output,
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-)
+from dperm import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
+from dperm.mechanisms import AdaSSP, NoPrivacy, Objective, Output
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(500, 3)) / 4

@@ -34,7 +34,8 @@ def test_one_whose_assumption_is_not_met_is_not():
     assert (shown["guarantee"], shown["epsilon"], shown["delta"]) == (None, None, None)
     assert shown["claim"] == shown["budget"] == CLAIM  # of this one fit
     assert len(shown["not_met"]) == 1
-    assert shown["not_met"][0].startswith("NOT MET: steps before this model learned from the rows")
+    assert shown["not_met"][0]["code"] == "learned-steps"
+    assert shown["not_met"][0]["text"].startswith("steps before this model learned from the rows")
     assert str(report).startswith("NOT PRIVATE AS A WHOLE")
 
 

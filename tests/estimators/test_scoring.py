@@ -39,23 +39,19 @@ def models(rare):
 
 def cases(rare):
     for kind, (model, X, y) in models(rare).items():
-        for name, metric in scoring.METRICS.items():
+        for name, metric in scoring.scores_by_name().items():
             if metric.classifies == (kind != "line") and not (name == "roc_auc" and kind == "three"):
-                yield (
-                    scoring.metric_for(name, model, None if kind == "line" else len(model.classes_)),
-                    model,
-                    X,
-                    y,
-                )
+                yield name, model, None if kind == "line" else len(model.classes_), X, y
 
 
 @BOTH
 def test_one_row_moves_every_score_by_at_most_its_sensitivity(rare, neighbours):
     rng, n, reached = np.random.default_rng(0), 60, {}
-    for metric, model, X, y in cases(rare):
-        noise = scoring.score_noise(metric, n, 1.0, neighbours)
+    for name, model, n_classes, X, y in cases(rare):
+        scorer = scoring.scorer_for(name, model, n_classes, n)
+        noise = scorer.noise(1.0, neighbours)
         extreme = np.concatenate([X[:30], 50 * X[30:60]])
-        before = scoring.sums(metric, model, extreme, y[:n], n)
+        before = scorer.sums(model, extreme, y[:n])
         for _ in range(60):
             place, rows, targets = rng.integers(n), extreme.copy(), y[:n].copy()
             if neighbours is Neighbours.REPLACE_ONE:
@@ -63,12 +59,11 @@ def test_one_row_moves_every_score_by_at_most_its_sensitivity(rare, neighbours):
                 rows[place], targets[place] = rng.choice([1.0, 100.0]) * X[other], rng.choice(y)
             else:
                 rows, targets = np.delete(rows, place, axis=0), np.delete(targets, place)
-            moved = float(np.linalg.norm(scoring.sums(metric, model, rows, targets, n) - before))
+            moved = float(np.linalg.norm(scorer.sums(model, rows, targets) - before))
             assert moved <= noise.sensitivity * (1 + 1e-9)
-            kind = type(metric).__name__
-            reached[kind] = max(reached.get(kind, 0.0), moved / noise.sensitivity)
+            reached[name] = max(reached.get(name, 0.0), moved / noise.sensitivity)
     # The control: half of what is declared would not be enough, for any of them but the squared error of few rows.
-    assert all(share > 0.5 for name, share in reached.items() if name != "SquaredError"), reached
+    assert all(share > 0.5 for name, share in reached.items() if name != "neg_mean_squared_error"), reached
 
 
 def cut(values):
@@ -82,11 +77,10 @@ def test_without_noise_scores_are_those_of_scikit_learn(rare):
         "balanced_accuracy": lambda model, X, y: balanced_accuracy_score(y, model.predict(X)),
         "neg_mean_squared_error": lambda model, X, y: -mean_squared_error(cut(y), cut(model.predict(X))),
     }
-    by_class = {kind: name for name, kind in scoring.METRICS.items()}
     seen = set()
-    for metric, model, X, y in cases(rare):
-        value = metric.value(scoring.sums(metric, model, X, y, N), 1e-12)
-        name = by_class[type(metric)]
+    for name, model, n_classes, X, y in cases(rare):
+        scorer = scoring.scorer_for(name, model, n_classes, N)
+        value = scorer.value(scorer.sums(model, X, y), 1e-12)
         if name == "roc_auc":
             assert value == pytest.approx(roc_auc_score(y, model.decision_function(X)), abs=0.01)
         elif name == "neg_log_loss":
@@ -96,13 +90,14 @@ def test_without_noise_scores_are_those_of_scikit_learn(rare):
         else:
             assert value == pytest.approx(known[name](model, X, y), rel=1e-9)
         seen.add(name)
-    assert seen == set(scoring.METRICS)
+    assert seen == set(scoring.scores_by_name())
 
 
 @BOTH
 def test_noise_is_added_to_every_sum_at_the_price_of_the_candidate(neighbours):
-    metric = scoring.metric_for("balanced_accuracy", PrivateLogisticRegression(), 3)
-    noise = scoring.score_noise(metric, 500, 0.25, neighbours)
+    noise = scoring.scorer_for("balanced_accuracy", PrivateLogisticRegression(), 3, 500).noise(
+        0.25, neighbours
+    )
     assert noise.dimension == 6
     assert noise.sensitivity == pytest.approx(np.sqrt(neighbours.rows_changed) / 500)
     assert noise.scale == pytest.approx(4 * noise.sensitivity, rel=1e-6)
@@ -148,7 +143,7 @@ def test_scores_that_are_not_proved_or_do_not_fit_are_refused(estimator, name, e
 
 def test_auc_of_three_classes_is_refused():
     with pytest.raises(Unsupported, match="two classes"):
-        scoring.metric_for("roc_auc", PrivateLogisticRegression(), 3)
+        scoring.scorer_for("roc_auc", PrivateLogisticRegression(), 3)
 
 
 def test_public_rows_are_scored_alike(rare):

@@ -7,8 +7,7 @@ from sklearn.model_selection import KFold
 from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.persons import GroupedRows
-from dperm.estimators.search import scoring
-from dperm.estimators.search.scoring import METRICS, metric_for
+from dperm.estimators.search.scoring import Scorer, scorer_for, scores_by_name
 from dperm.neighbours import Neighbours
 
 pytestmark = pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning")
@@ -20,6 +19,7 @@ Y = (X[:, 0] + 0.2 * RNG.normal(size=N) > 0).astype(int)
 IDS = np.concatenate([np.arange(PERSONS), RNG.integers(0, PERSONS, N - PERSONS)])
 HIDDEN = {"neighbours": "add-remove", "max_rows": 350}
 GRID = {"l2": [1e-2, 1e-1]}
+SCORES = scores_by_name()
 
 
 def search_of(grid=GRID, settings=None, **more):
@@ -49,20 +49,20 @@ def test_the_winner_and_the_ledger_speak_of_persons(tmp_path, settings, refit_sh
 def replayed(monkeypatch, rows, y, ids, settings=None, seed=3):
     """What trained the candidates and what they were scored on, by person, and the exact scores."""
     trained, tested, scores = [], [], []
-    fit, sums = PrivateLogisticRegression.fit, scoring.sums
+    fit, sums = PrivateLogisticRegression.fit, Scorer.sums
 
     def spied_fit(self, X, y=None, **given):
         trained.append((np.array(X), np.array(y), np.array(given["groups"])))
         return fit(self, X, y, **given)
 
-    def spied_sums(metric, model, X, y, n, shares=None):
+    def spied_sums(scorer, model, X, y, shares=None):
         tested.append((np.array(X), np.array(y), np.array(shares)))
-        scores.append(sums(metric, model, X, y, n, shares))
+        scores.append(sums(scorer, model, X, y, shares))
         return scores[-1]
 
     with monkeypatch.context() as patch:
         patch.setattr(PrivateLogisticRegression, "fit", spied_fit)
-        patch.setattr(scoring, "sums", spied_sums)
+        patch.setattr(Scorer, "sums", spied_sums)
         search_of(settings=settings, random_state=seed, mean_candidates=5).fit(rows, y, groups=ids)
     return trained, tested, scores
 
@@ -97,17 +97,17 @@ def test_a_person_that_is_replaced_changes_one_of_the_two(monkeypatch):
     assert seen == {True, False}
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", SCORES)
 def test_a_person_moves_a_score_as_far_as_a_row_however_many_rows(name):
     """The control counts rows: the same person then moves the sums by more than a row may."""
-    of_classes = METRICS[name].classifies
+    of_classes = SCORES[name].classifies
     settings = {"epsilon": 5.0, "delta": 1e-6, "mechanism": "output", "random_state": 0}
     model = (
         PrivateLogisticRegression(classes=[0, 1], **settings)
         if of_classes
         else PrivateLinearRegression(y_range=(0, 1), **settings)
     ).fit(X, Y)
-    metric = metric_for(name, model, 2 if of_classes else None)
+    scorer = scorer_for(name, model, 2 if of_classes else None)
     theirs = np.zeros(N, bool)
     theirs[::9] = True  # one person with 134 rows
     ids = np.where(theirs, -1, IDS)
@@ -117,13 +117,13 @@ def test_a_person_moves_a_score_as_far_as_a_row_however_many_rows(name):
     moved[theirs] = [0.5, 0.5]
     assert shares[theirs].sum() <= 2**30
     for relation, stay in ((Neighbours.REPLACE_ONE, np.ones(N, bool)), (Neighbours.ADD_REMOVE, ~theirs)):
-        bound = metric.apart(relation)
+        bound = scorer.metric.sensitivity(relation)
         gaps = []
         for weights in (shares, None):
-            first = metric.sums(model, X, Y, weights)
+            first = scorer.sums(model, X, Y, weights)
             for rows, y in ((X, other), (moved, other), (moved, np.where(theirs, 0, Y))):
                 kept = None if weights is None else weights[stay]
-                gaps.append(np.linalg.norm(first - metric.sums(model, rows[stay], y[stay], kept)))
+                gaps.append(np.linalg.norm(first - scorer.sums(model, rows[stay], y[stay], kept)))
         assert max(gaps[:3]) <= bound
         assert max(gaps[3:]) > 5 * bound
 
@@ -131,10 +131,10 @@ def test_a_person_moves_a_score_as_far_as_a_row_however_many_rows(name):
 def test_one_row_each_scores_as_rows_do():
     model = PrivateLogisticRegression(classes=[0, 1], mechanism="output", random_state=0).fit(X, Y)
     shares = GroupedRows.of(np.arange(N)).shares()
-    for name in (name for name, kind in METRICS.items() if kind.classifies):
-        metric = metric_for(name, model, 2)
+    for name in (name for name, kind in SCORES.items() if kind.classifies):
+        scorer = scorer_for(name, model, 2)
         np.testing.assert_allclose(
-            metric.sums(model, X, Y, shares), metric.sums(model, X, Y), rtol=0, atol=N * 2.0**-30
+            scorer.sums(model, X, Y, shares), scorer.sums(model, X, Y), rtol=0, atol=N * 2.0**-30
         )
 
 
@@ -146,7 +146,7 @@ def test_what_is_refused_and_when(tmp_path):
     with pytest.raises(InvalidInput, match="give fit the ids"):
         search_of(settings={"max_rows_per_person": 2}).fit(X, Y)
     few = {"neighbours": "add-remove", "max_rows": PERSONS - 1}
-    with pytest.raises(InvalidInput, match="public number of rows, or with groups of persons"):
+    with pytest.raises(InvalidInput, match="more persons than max_rows"):
         search_of(settings=few).fit(X, Y, groups=IDS)
     holed = IDS.tolist()
     holed[4] = None

@@ -11,9 +11,9 @@ import dperm
 from dperm import PrivateLogisticRegression
 from dperm.certificate.statement import file_digest
 from dperm.certificate.threshold import OBJECTIVES
+from dperm.counting.bins import bins_of, edges_of
 from dperm.errors import BudgetExceeded, InvalidInput, Unsupported
 from dperm.estimators import threshold as tuning
-from dperm.estimators.margin_bins import bins_of, edges_of
 from dperm.ledger import Ledger
 from dperm.neighbours import Neighbours
 from dperm.privacy import Gate

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dperm import PrivateLogisticRegression
-from dperm.estimators.margin_bins import edges_of
+from dperm.counting.bins import edges_of
 from dperm.privacy import Gate
 
 FULL, FEW = 20_000, 300

@@ -6,10 +6,10 @@ from scipy import sparse
 
 import dperm
 from dperm import PrivateLogisticRegression
+from dperm.counting.design import share_bits, shared_counts
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators import threshold as tuning
 from dperm.estimators.persons import GroupedRows
-from dperm.estimators.threshold import shared_counts
 from dperm.ledger import Ledger
 from dperm.privacy import Gate
 
@@ -81,12 +81,14 @@ def test_shares_are_added_exactly_however_many_persons_there_are():
     grouped = GroupedRows.of(np.repeat(np.arange(7), 3))
     cells = np.arange(21) % 4
     for n_units in (7, 2**23, 2**30, 2**40):
-        counts = shared_counts(cells, grouped, 4, n_units)
         bits = 30 - max(0, n_units.bit_length() - 23)
-        assert np.array_equal(counts * 2.0**bits, np.round(counts * 2.0**bits))
-        assert 7 * (1 - 3 * 2.0**-bits) <= counts.sum() <= 7
-    thirds = shared_counts(np.zeros(3, int), GroupedRows.of([1, 1, 1]), 2, 1)
-    assert thirds[0] < 1  # rounded down
+        assert share_bits(n_units) == bits
+        counts = shared_counts(cells, 4, grouped.shares(), bits)
+        assert counts.dtype == np.int64
+        assert n_units * 2**bits <= 2**53  # whole numbers that a float holds
+        assert 7 * (1 - 3 * 2.0**-bits) <= counts.sum() / 2**bits <= 7
+    thirds = shared_counts(np.zeros(3, int), 2, GroupedRows.of([1, 1, 1]).shares())
+    assert thirds[0] < 2**30  # rounded down
 
 
 @pytest.mark.parametrize("hidden", [False, True], ids=["replace-one", "add-remove"])

@@ -245,7 +245,7 @@ def test_weighted_models_are_certified_saved_and_loaded(rare, tmp_path):
     verdict = dperm.verify(path)
     assert verdict.ok, verdict
     assert verdict.independent
-    assert any("no row weighs more than 16" in line for line in model.privacy_.assumptions)
+    assert any("no row weighs more than 16" in str(line) for line in model.privacy_.assumptions)
     loaded = dperm.load_model(path)
     assert (loaded.class_weight, loaded.sample_weight_bound) == ({"yes": 8.0}, 2.0)
     assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))

@@ -1,4 +1,4 @@
-"""Populations to draw test rows from, of which every true figure is known, and the coverage of intervals on them."""
+"""Populations to draw test rows from, of which every true metric is known, and the coverage of intervals on them."""
 
 from dataclasses import dataclass
 
@@ -6,16 +6,13 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.metrics import roc_auc_score
 
-from dperm.estimators.margin_bins import DEFAULTS, Scale, default_bins
+from dperm.counting.bins import AGAINST, CONFIDENCE, DEFAULTS, SCORES, Scale, ScoreBins, default_bins, odds_of
+from dperm.counting.classification import Classification, LabelledScores, loss_cap
+from dperm.counting.design import Owners
+from dperm.counting.query import Query
+from dperm.counting.regression import PredictedTargets, Regression
 from dperm.estimators.persons import GroupedRows
-from dperm.evaluation.class_figures import class_figures
-from dperm.evaluation.classifying import Judged, class_constraints, class_counts, class_design, loss_cap
-from dperm.evaluation.estimates import Estimates
-from dperm.evaluation.owners import Owners
-from dperm.evaluation.planning import Plan
-from dperm.evaluation.regressing import no_constraints, regression_counts, regression_design
-from dperm.evaluation.regression_figures import regression_figures
-from dperm.evaluation.scales import AGAINST, CONFIDENCE, SCORES, ScoreBins, odds_of
+from dperm.evaluation.curves import estimated
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 
@@ -29,7 +26,7 @@ class Scored:
     ``parted`` is how far off the public scale of the bins is: by so many spreads, and in units of so many.
     """
 
-    rows: Judged
+    rows: LabelledScores
     parted: tuple[float, float] = (0.0, 1.0)
 
     @classmethod
@@ -38,14 +35,16 @@ class Scored:
         rng = np.random.default_rng(seed)
         odds = rng.normal(centre, spread, PEOPLE)
         labels = (rng.random(PEOPLE) < expit(0.8 * odds + 0.2)).astype(np.int64)
-        return cls(Judged(labels, shrunk * odds, True), parted)
+        return cls(LabelledScores(labels, shrunk * odds, True), parted)
 
     @classmethod
     def of_four(cls, seed=0):
         rng = np.random.default_rng(seed)
         odds = rng.normal(0, 1.2, (PEOPLE, 4)) + np.array([0.5, 0.0, 0.0, -0.5])
         shares = softmax(0.9 * odds, axis=1).cumsum(axis=1)
-        return cls(Judged(np.minimum((rng.random(PEOPLE)[:, None] > shares).sum(axis=1), 3), odds, True))
+        return cls(
+            LabelledScores(np.minimum((rng.random(PEOPLE)[:, None] > shares).sum(axis=1), 3), odds, True)
+        )
 
     @property
     def n_classes(self):
@@ -84,21 +83,15 @@ class Scored:
         against = {f"{AGAINST} {k}": scale(odds_of(column)) for k, column in enumerate(chances.T)}
         return against | {CONFIDENCE: scale(odds_of(chances.max(axis=1)))}
 
-    def plan(self, budget, neighbours, n):
-        design = class_design(self.n_classes, DEFAULTS[0], True)
-        plan = Plan(design=design, budget=budget, neighbours=neighbours)
-        bins = ScoreBins(default_bins(plan.noise.scale, n), self.scales)
-        design = class_design(self.n_classes, bins.count, True)
-        return Plan(design=design, budget=budget, neighbours=neighbours, bins=bins)
+    def task(self, budget, neighbours, n):
+        def with_bins(count):
+            return Classification(self.n_classes, True, ScoreBins(count, self.scales))
 
-    def vector(self, plan, sample, owners=None):
-        rows = Judged(self.rows.labels[sample], self.rows.log_odds[sample], True)
-        return plan.design.vector(class_counts(plan.design, rows, self.n_classes, plan.bins, owners))
+        query = Query(design=with_bins(DEFAULTS[0]).design, budget=budget, neighbours=neighbours)
+        return with_bins(default_bins(query.noise.scale, n))
 
-    def figures(self, plan, released, scale, n_rows):
-        constraints = class_constraints(plan.design, self.n_classes, plan.bins, n_rows)
-        counts = Estimates.of(plan.design, released, scale, constraints)
-        return class_figures(counts, self.n_classes, plan.bins.count)
+    def sampled(self, sample):
+        return LabelledScores(self.rows.labels[sample], self.rows.log_odds[sample], True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,17 +137,11 @@ class Measured:
             "mae": np.abs(errors).mean(),
         }
 
-    def plan(self, budget, neighbours, n):
-        return Plan(design=regression_design(neighbours), budget=budget, neighbours=neighbours)
+    def task(self, budget, neighbours, n):
+        return Regression((-1.0, 1.0), self.error_bound, neighbours)
 
-    def vector(self, plan, sample, owners=None):
-        rows = self.predicted[sample], self.targets[sample]
-        counts = regression_counts(plan.design, *rows, (-1.0, 1.0), self.error_bound, owners)
-        return plan.design.vector(counts)
-
-    def figures(self, plan, released, scale, n_rows):
-        counts = Estimates.of(plan.design, released, scale, no_constraints(plan.design))
-        return regression_figures(counts, n_rows, 2.0, self.error_bound)
+    def sampled(self, sample):
+        return PredictedTargets(self.predicted[sample], self.targets[sample])
 
 
 def coverage(
@@ -176,15 +163,17 @@ def coverage(
     """
     relation, rng = Neighbours.parse(neighbours), np.random.default_rng(seed)
     owners, counted = owners_of(n, rows_each, by_row)
-    plan = people.plan(Budget(epsilon, 1e-6), relation, counted)
+    budget = Budget(epsilon, 1e-6)
+    task = people.task(budget, relation, counted)
+    query = Query(design=task.design, budget=budget, neighbours=relation)
     n_rows = counted if relation is Neighbours.REPLACE_ONE else None
     truth, gate = people.truth, Gate.seeded(seed)
     held, none = dict.fromkeys(truth, 0), dict.fromkeys(truth, 0)
     for _ in range(runs):
         sample = np.repeat(rng.integers(0, PEOPLE, n), rows_each)
-        vector = people.vector(plan, sample, owners)
-        released = gate.for_jobs(1).release_one(vector, plan.noise, "simulated")
-        found = people.figures(plan, released, plan.noise.scale if noise_known else 1e-9, n_rows)
+        vector = task.design.vector(task.counts(people.sampled(sample), owners))
+        released = gate.for_jobs(1).release_one(vector, query.noise, "simulated")
+        found = estimated(task, released, query.noise.scale if noise_known else 1e-9, n_rows)["metrics"]
         for name, true in truth.items():
             none[name] += not found[name].known
             held[name] += found[name].known and found[name].low <= true <= found[name].high

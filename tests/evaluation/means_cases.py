@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from dperm.evaluation.means.counting import GROUPS, Groups, means_design
-from dperm.evaluation.means.figures import means
-from dperm.evaluation.planning import Plan
+from dperm.counting.query import Query
+from dperm.evaluation.groups import SUMMED, GroupSums, means, means_design
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 
@@ -15,12 +14,12 @@ SIZES = (2000, 1500)
 
 
 def plan_of(epsilon, relation, n_groups=3):
-    return Plan(design=means_design(n_groups), budget=Budget(epsilon, 1e-6), neighbours=relation)
+    return Query(design=means_design(n_groups), budget=Budget(epsilon, 1e-6), neighbours=relation)
 
 
 def vector_of(plan, places, predicted):
     n_groups = plan.design.size // 3
-    return plan.design.vector({GROUPS: Groups(n_groups).count(places, 2 * predicted - 1)})
+    return plan.design.vector({SUMMED: GroupSums(n_groups).count(places, 2 * predicted - 1)})
 
 
 def coverage(shape, n, epsilon, runs, neighbours="replace-one", noise_known=True, seed=0):

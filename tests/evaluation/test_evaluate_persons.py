@@ -10,13 +10,12 @@ from sklearn.pipeline import Pipeline
 
 from dperm import Budget, Ledger, PrivateLinearRegression, PrivateLogisticRegression, PublicEncoder, evaluate
 from dperm.audit.gates import SilentGate
+from dperm.counting.classification import CONFUSION
+from dperm.counting.design import STEP, WHOLE, Owners
 from dperm.engine.shards.sources import ArrayShards
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.persons import GroupedRows
-from dperm.evaluation import call
-from dperm.evaluation.classifying import CONFUSION
-from dperm.evaluation.design import STEP
-from dperm.evaluation.owners import WHOLE, Owners
+from dperm.evaluation import evaluation
 from dperm.neighbours import Neighbours
 
 N = 800
@@ -118,7 +117,9 @@ def test_the_parts_of_a_person_are_one_exactly(rows):
 
 def exact_release(monkeypatch, fitted, rows, y, ids, neighbours):
     gate = SilentGate()
-    monkeypatch.setattr(call, "Gate", type("Door", (), {"from_random_state": staticmethod(lambda _: gate)}))
+    monkeypatch.setattr(
+        evaluation, "Gate", type("Door", (), {"from_random_state": staticmethod(lambda _: gate)})
+    )
     hidden = {"neighbours": "add-remove", "max_rows": 5000} if neighbours is Neighbours.ADD_REMOVE else {}
     found = evaluate(fitted, rows, y, BUDGET, groups=ids, **hidden)
     return gate.exact[0], found.release

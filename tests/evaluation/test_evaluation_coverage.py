@@ -4,8 +4,8 @@ import pytest
 from evaluation_cases import Measured, Scored, coverage
 from scipy.stats import binom
 
-from dperm.evaluation import ratios
-from dperm.evaluation.regression_figures import Sums
+from dperm.counting import estimates
+from dperm.counting.regression import MomentEstimates
 from dperm.neighbours import Neighbours
 
 MAIN = {Scored: ("accuracy", "auc", "log_loss"), Measured: ("r2", "rmse", "mae")}
@@ -94,8 +94,8 @@ def test_areas_are_covered_where_most_rows_are_in_few_bins(parted):
 
 def test_without_what_is_unseen_inside_of_bins_they_are_not(monkeypatch):
     """The control: intervals that take the order inside of a bin for known."""
-    honest = ratios.order_ratio
-    monkeypatch.setattr(ratios, "order_ratio", lambda *given: honest(*given[:3]))
+    honest = estimates.order_ratio
+    monkeypatch.setattr(estimates, "order_ratio", lambda *given: honest(*given[:3]))
     rates, _ = coverage(Scored.drawn(parted=(0.0, 20.0)), 1.0, 60)
     assert rates["auc"] < 0.2
 
@@ -109,7 +109,9 @@ def test_errors_with_heavy_tails_are_covered_too(kind):
 
 def test_intervals_for_gaussian_errors_do_not_cover_heavy_tails(monkeypatch):
     """The control: fourth moments that are drawn to those of Gaussian errors, whatever was released."""
-    monkeypatch.setattr(Sums, "believed", lambda sums, prior, towards, **terms: sums.likely(prior, **terms))
+    monkeypatch.setattr(
+        MomentEstimates, "believed", lambda sums, prior, towards, **terms: sums.likely(prior, **terms)
+    )
     rates, _ = coverage(Measured.skewed("lognormal"), 3.0, SHORT, n=20_000)
     assert not none_short({"rmse": rates["rmse"]}, SHORT)
 

@@ -8,13 +8,10 @@ import pytest
 from evaluation_cases import Scored
 from sklearn.metrics import roc_auc_score
 
-from dperm.estimators.margin_bins import DEFAULTS, default_bins
-from dperm.evaluation.classifying import CONFUSION, LOSSES, class_constraints, class_design, loss_cap
-from dperm.evaluation.estimates import Estimates
-from dperm.evaluation.intervals import Z
-from dperm.evaluation.planning import Plan
-from dperm.evaluation.ratios import area_kernel
-from dperm.evaluation.scales import SCORES, ScoreBins
+from dperm.counting.bins import SCORES, ScoreBins
+from dperm.counting.classification import CONFUSION, LOSSES, loss_cap
+from dperm.counting.estimates import Z, area_kernel
+from dperm.counting.query import Query
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 
@@ -23,16 +20,10 @@ ROWS = re.findall(r"^\| ([\d,]+) \| ([\d.]+) \| ±([\d.]+) \| ±([\d.]+) \|$", P
 
 
 def noise_of(n, epsilon):
-    plan = Plan(
-        design=class_design(2, DEFAULTS[0], True),
-        budget=Budget(epsilon, 1e-6),
-        neighbours=Neighbours.REPLACE_ONE,
-    )
-    bins = ScoreBins(default_bins(plan.noise.scale, n), Scored.drawn().scales)
-    design = class_design(2, bins.count, True)
-    counts = Estimates.of(
-        design, np.zeros(design.size), plan.noise.scale, class_constraints(design, 2, bins, n)
-    )
+    budget, relation = Budget(epsilon, 1e-6), Neighbours.REPLACE_ONE
+    task = Scored.drawn().task(budget, relation, n)
+    noise = Query(design=task.design, budget=budget, neighbours=relation).noise
+    counts = task.estimates(np.zeros(task.design.size), noise.scale, n).counts
     right = counts.among(CONFUSION, np.array([[1.0, 0.0, 0.0, 1.0]]))
     loss = counts.among(LOSSES, np.array([[loss_cap(2), 0.0, 0.0, 0.0]]))
     return [Z * float(counts.covariance(vector)[0, 0]) ** 0.5 / n for vector in (right, loss)]

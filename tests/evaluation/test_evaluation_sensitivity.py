@@ -12,10 +12,11 @@ from dperm import Budget, PrivateLinearRegression, PrivateLinearSVC, PrivateLogi
 from dperm.audit import evaluation as audit
 from dperm.audit.evaluation import worst_cases
 from dperm.audit.gates import SilentGate
-from dperm.evaluation import call, evaluate
-from dperm.evaluation.classifying import class_design
-from dperm.evaluation.design import STEP, Design, Histogram, Shares
-from dperm.evaluation.regressing import FINE, WEIGHTS, Moments, regression_design
+from dperm.counting.bins import ScoreBins
+from dperm.counting.classification import Classification
+from dperm.counting.design import STEP, Design, Histogram, Shares
+from dperm.counting.regression import FINE, WEIGHTS, Moments, Regression
+from dperm.evaluation import evaluate, evaluation
 from dperm.neighbours import Neighbours
 
 BUDGET = Budget(1.0, 1e-6)
@@ -64,7 +65,9 @@ def classes_of(kind):
 def released(monkeypatch, kind, X, y, neighbours, **more):
     """What meets the noise, by the very road of a user's call."""
     gate = SilentGate()
-    monkeypatch.setattr(call, "Gate", type("Door", (), {"from_random_state": staticmethod(lambda _: gate)}))
+    monkeypatch.setattr(
+        evaluation, "Gate", type("Door", (), {"from_random_state": staticmethod(lambda _: gate)})
+    )
     hidden = {"neighbours": "add-remove", "max_rows": 100} if neighbours is Neighbours.ADD_REMOVE else {}
     found = evaluate(MODELS[kind], X, y, BUDGET, **hidden, **more)
     return gate.exact[0], found.release["sensitivity"]
@@ -118,14 +121,13 @@ def test_an_error_beyond_the_bound_counts_as_the_bound(monkeypatch, neighbours):
 
 def test_a_replay_notices_a_row_that_counts_twice(monkeypatch):
     """The control: rows that weigh by their company move the counts further than stated."""
-    honest = call._counts
+    honest = evaluation._counts
 
-    def greedy(subject, plan, rows):
-        return {
-            name: counts * (2 if len(rows) % 2 else 1) for name, counts in honest(subject, plan, rows).items()
-        }
+    def greedy(task, rows):
+        odd = rows[1].count % 2
+        return {name: counts * (2 if odd else 1) for name, counts in honest(task, rows).items()}
 
-    monkeypatch.setattr(call, "_counts", greedy)
+    monkeypatch.setattr(evaluation, "_counts", greedy)
     X, y = adversarial_rows("binary", np.random.default_rng(2))
     whole, stated = released(monkeypatch, "binary", X, y, Neighbours.ADD_REMOVE)
     less, _ = released(monkeypatch, "binary", X[1:], y[1:], Neighbours.ADD_REMOVE)
@@ -144,13 +146,13 @@ def test_the_sensitivity_follows_from_the_parts():
     assert two.sensitivity(Neighbours.REPLACE_ONE) == math.sqrt(2 + 2 / 4 + 1 + 1 / 4)
     assert two.sensitivity(Neighbours.ADD_REMOVE) == math.sqrt(1 + 1 / 4 + 1 + 1 / 4)
     for n_classes, has_probabilities in product((2, 3, 10, 40), (True, False)):
-        parts = class_design(n_classes, 16, has_probabilities).parts
+        parts = Classification(n_classes, has_probabilities, ScoreBins(16, {})).design.parts
         assert all(math.log2(weight).is_integer() for part in parts for weight in part.weights)
     assert all((4 * weight).is_integer() for weight in WEIGHTS.values())
 
 
 def test_the_vector_is_exact():
-    design = class_design(10, 16, True)
+    design = Classification(10, True, ScoreBins(16, {})).design
     counts = {part.name: RNG.integers(0, 2**52, part.size) for part in design.parts}
     vector = design.vector(counts)
     scales = [Fraction(float(scale)) for scale in design.weights * design.units]
@@ -231,8 +233,8 @@ def test_targets_alone_move_their_powers_by_the_ends_of_the_range():
 
 
 def test_designs_of_a_regression_count_rows_only_where_their_number_is_private():
-    assert regression_design(Neighbours.REPLACE_ONE).size == len(WEIGHTS)
-    assert regression_design(Neighbours.ADD_REMOVE).size == len(WEIGHTS) + 1
+    assert Regression((-1, 1), None, Neighbours.REPLACE_ONE).design.size == len(WEIGHTS)
+    assert Regression((-1, 1), None, Neighbours.ADD_REMOVE).design.size == len(WEIGHTS) + 1
 
 
 def test_the_attack_leaves_the_real_release_standing_and_refutes_one_with_half_the_noise():

@@ -6,11 +6,12 @@ from scipy import sparse
 
 import dperm
 from dperm import PrivateLinearRegression, PrivateLogisticRegression
-from dperm.datasets import encode, encode_rows, load_adult
+from dperm.datasets import load_adult
 from dperm.engine import engine_for
 from dperm.errors import Unsupported
 from dperm.estimators.apart import margins_and_targets
 from dperm.neighbours import Neighbours
+from dperm.schema import encode, encode_rows
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(500, 4)) * np.array([0.1, 0.5, 1.0, 3.0])
@@ -21,7 +22,7 @@ MODELS = {
     "linear": PrivateLogisticRegression(classes=[0, 1], **EASY).fit(X, Y),
     "bounded": PrivateLogisticRegression(mechanism="output", l2=0.1, classes=[0, 1], **EASY).fit(X, Y),
     "standardised": PrivateLogisticRegression(
-        mechanism=dperm.DPGD(standardise="bounded"), classes=[0, 1], **EASY
+        mechanism=dperm.mechanisms.DPGD(standardise="bounded"), classes=[0, 1], **EASY
     ).fit(X, Y),
     "softmax": PrivateLogisticRegression(classes=[0, 1, 2], **EASY).fit(X, THREE),
     "regression": PrivateLinearRegression(y_range=(-1, 1), **EASY).fit(X, X[:, 0]),
@@ -72,7 +73,7 @@ def test_coded_rows_and_their_array_agree():
     coded, dense = encode_rows(table, adult.schema), encode(table, adult.schema)
     model = PrivateLogisticRegression(epsilon=3, delta=1e-3, classes=adult.classes, random_state=0)
     model.fit(dense, adult.y[:700])
-    assert type(coded) is dperm.datasets.CodedTable
+    assert type(coded) is dperm.schema.CodedTable
     np.testing.assert_allclose(margins(model, coded), model.decision_function(coded), rtol=1e-6, atol=1e-6)
     assert np.array_equal(margins(model, coded[1:]), margins(model, coded)[1:])
 

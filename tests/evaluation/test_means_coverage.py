@@ -5,7 +5,7 @@ import pytest
 from means_cases import SHAPES, coverage, plan_of, vector_of
 from scipy.stats import binom
 
-from dperm.evaluation.means.figures import means
+from dperm.evaluation.groups import means
 from dperm.neighbours import Neighbours
 
 RELATIONS = [relation.value for relation in Neighbours]

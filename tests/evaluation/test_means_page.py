@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from means_cases import plan_of
 
-from dperm.evaluation.intervals import Z
+from dperm.counting.estimates import Z
 from dperm.neighbours import Neighbours
 
 PAGE = (Path(__file__).parents[2] / "docs" / "means.md").read_text(encoding="utf-8")

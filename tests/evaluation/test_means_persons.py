@@ -5,11 +5,11 @@ import pytest
 
 import dperm
 from dperm.audit.gates import SilentGate
+from dperm.counting.design import WHOLE, Owners
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.persons import GroupedRows
-from dperm.evaluation.means import call
-from dperm.evaluation.means.counting import Groups
-from dperm.evaluation.owners import WHOLE, Owners
+from dperm.evaluation import means
+from dperm.evaluation.groups import GroupSums
 
 RNG = np.random.default_rng(4)
 X = RNG.uniform(-0.5, 0.5, (2000, 2))
@@ -23,7 +23,7 @@ BY_PERSON = dperm.PrivateLogisticRegression(epsilon=1, delta=1e-6, classes=[0, 1
 
 def exact_release(monkeypatch, ids, rows, ward, **more):
     gate = SilentGate()
-    monkeypatch.setattr(call, "Gate", type("Door", (), {"from_random_state": staticmethod(lambda _: gate)}))
+    monkeypatch.setattr(means, "Gate", type("Door", (), {"from_random_state": staticmethod(lambda _: gate)}))
     found = dperm.mean_predictions(MODEL, rows, BUDGET, by=ward, values=["A", "B"], groups=ids, **more)
     return gate.exact[0], found
 
@@ -80,7 +80,7 @@ def test_no_two_persons_are_further_apart_than_two_rows(rows):
     owners, vectors = Owners.of_persons(GroupedRows.of(np.zeros(rows, int))), []
     for _ in range(300):
         t = rng.choice([-1.0, 1.0, 0.0, 1 - 2.0**-20, 2.0**-20 - 1, 2.0**-20, rng.uniform(-1, 1)], rows)
-        vectors.append(Groups(2).count(rng.integers(0, 1 + rng.integers(0, 2), rows), t, owners))
+        vectors.append(GroupSums(2).count(rng.integers(0, 1 + rng.integers(0, 2), rows), t, owners))
     steps = np.array(vectors, object)
     assert max((one**2).sum() for one in steps) <= 2 * WHOLE**2
     assert max(((one - other) ** 2).sum() for one in steps for other in steps[:60]) <= 4 * WHOLE**2

@@ -8,10 +8,11 @@ from scipy import sparse
 
 from dperm import Budget, PrivateLinearRegression, PrivateLogisticRegression, mean_predictions
 from dperm.audit.gates import SilentGate
-from dperm.evaluation.means import call
-from dperm.evaluation.means.counting import WHOLE, Groups, means_design
-from dperm.evaluation.means.quantity import quantity_of
-from dperm.evaluation.subject import subject_of
+from dperm.counting.design import WHOLE
+from dperm.evaluation import means
+from dperm.evaluation.groups import GroupSums, means_design
+from dperm.evaluation.means import quantity_of
+from dperm.evaluation.model import evaluated_model
 from dperm.neighbours import Neighbours
 
 BUDGET = Budget(1.0, 1e-6)
@@ -48,7 +49,7 @@ def adversarial_rows(rng):
 def released(monkeypatch, kind, rows, wards, neighbours):
     """The exact vector that meets the gate, and the stated sensitivity, by the very road of a user's call."""
     gate = SilentGate()
-    monkeypatch.setattr(call, "Gate", type("Door", (), {"from_random_state": staticmethod(lambda _: gate)}))
+    monkeypatch.setattr(means, "Gate", type("Door", (), {"from_random_state": staticmethod(lambda _: gate)}))
     hidden = {"neighbours": "add-remove", "max_rows": 100} if neighbours is Neighbours.ADD_REMOVE else {}
     options = {"by": wards, "values": WARDS, "other": "elsewhere", "label": LABELS.get(kind)}
     found = mean_predictions(MODELS[kind], rows, BUDGET, **options, **hidden)
@@ -106,7 +107,7 @@ def test_a_replay_notices_a_prediction_that_is_not_cut_off(monkeypatch):
 def contributions(steps):
     """What rows with these t, in steps, add to their group, in steps; exact integers."""
     t = np.asarray(steps, np.int64)
-    return np.stack([Groups(1).count(np.zeros(1, np.int64), np.array([one / WHOLE])) for one in t])
+    return np.stack([GroupSums(1).count(np.zeros(1, np.int64), np.array([one / WHOLE])) for one in t])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -144,13 +145,13 @@ def test_sums_are_exact_in_any_order():
     rng = np.random.default_rng(0)
     places, t = rng.integers(0, 4, 5000), rng.uniform(-1, 1, 5000)
     order = rng.permutation(5000)
-    assert np.array_equal(Groups(4).count(places, t), Groups(4).count(places[order], t[order]))
+    assert np.array_equal(GroupSums(4).count(places, t), GroupSums(4).count(places[order], t[order]))
     assert means_design(4).size == 12
 
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_row_has_the_same_bits_wherever_it_stands_and_whoever_is_beside_it(kind):
-    quantity = quantity_of(subject_of(MODELS[kind]), LABELS.get(kind), None)
+    quantity = quantity_of(evaluated_model(MODELS[kind]), LABELS.get(kind), None)
     rows = RNG.normal(size=(300, 3))
     whole = quantity.in_halves(rows, Neighbours.ADD_REMOVE)
     for first, last in ((1, 300), (3, 200), (7, 8), (61, 63)):

@@ -7,9 +7,8 @@ from scipy.stats import binom
 from sklearn.metrics import roc_auc_score
 
 from dperm import Budget, PrivateLogisticRegression, evaluate
-from dperm.estimators.margin_bins import Scale
-from dperm.evaluation.scales import scales_of
-from dperm.evaluation.subject import subject_of
+from dperm.counting.bins import Scale, scales_of
+from dperm.evaluation.model import evaluated_model
 from dperm.mechanisms import DPGD
 
 RUNS, N = 60, 5000
@@ -66,7 +65,7 @@ def test_what_is_in_the_file_tells_the_edges_without_the_model():
     for targets in (labels(0.0), y):
         model = PrivateLogisticRegression(**EASY).fit(X[:5000], targets[:5000])
         found = evaluate(model, X[:2000], targets[:2000], Budget(1.0, 1e-6))
-        scales = scales_of(subject_of(model))
+        scales = scales_of(evaluated_model(model))
         stated = {one.pop("name"): Scale(**one) for one in found.to_dict()["release"]["scales"]}
         assert stated == scales
         if found.roc:

@@ -10,11 +10,11 @@ from stated_cases import BUDGET, CASES, EASY, NOT_PRIVATE, X, document_of, edite
 import dperm
 from dperm import PrivateLogisticRegression, verify
 from dperm.cli.app import run
+from dperm.counting import query
+from dperm.counting.design import Histogram
+from dperm.counting.regression import Moments
 from dperm.errors import InvalidInput
-from dperm.evaluation import planning
-from dperm.evaluation.design import Histogram
-from dperm.evaluation.means.counting import Groups
-from dperm.evaluation.regressing import Moments
+from dperm.evaluation.groups import GroupSums
 from dperm.release import read_release
 
 EDITS_OF_EACH = 50
@@ -144,7 +144,7 @@ def is_same_number(old, value):
 LESS = {
     "histograms": (Histogram, "two classes"),
     "moments": (Moments, "regression"),
-    "means": (Groups, "means"),
+    "means": (GroupSums, "means"),
 }
 
 
@@ -159,8 +159,8 @@ def test_a_library_with_too_small_a_sensitivity_is_found_out(what, monkeypatch):
 
 
 def test_a_library_with_too_little_noise_is_found_out(monkeypatch):
-    real = planning.gaussian_mu
-    monkeypatch.setattr(planning, "gaussian_mu", lambda budget: 1.05 * real(budget))
+    real = query.gaussian_mu
+    monkeypatch.setattr(query, "gaussian_mu", lambda budget: 1.05 * real(budget))
     verdict = verify(json.loads(json.dumps(evaluated(2).to_dict())))
     assert verdict.failures[0].startswith("epsilon at delta: the noise costs delta =")
 

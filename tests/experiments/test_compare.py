@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dperm import RSGDAR, NoPrivacy, PrivateLinearSVC, PrivateLogisticRegression
+from dperm import PrivateLinearSVC, PrivateLogisticRegression
 from dperm.arithmetic import FLOAT64
 from dperm.audit.gates import SilentGate
 from dperm.engine import open_rows
@@ -14,7 +14,7 @@ from dperm.experiments.compare import compare
 from dperm.experiments.results import NOT_PRIVATE, Study, curves
 from dperm.experiments.splits import assign_folds, training_mask
 from dperm.losses import resolve_loss
-from dperm.mechanisms import resolve
+from dperm.mechanisms import RSGDAR, NoPrivacy, resolve
 from dperm.privacy import Budget
 from dperm.problem import INTERCEPT_SCALE, Problem
 

@@ -106,7 +106,7 @@ def test_contenders_are_ranked_by_r2(rows):
 
 
 def _many():
-    from dperm import DPGD
+    from dperm.mechanisms import DPGD
 
     return [(steps, DPGD(steps=steps)) for steps in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89)]
 

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from dperm import NoPrivacy, PrivateLogisticRegression
+from dperm import PrivateLogisticRegression
 from dperm.errors import InvalidInput
 from dperm.experiments.compare import compare
 from dperm.experiments.results import Study
 from dperm.experiments.splits import WIDEST_BATCH, assign_folds, group_repeats
 from dperm.losses import Softmax
+from dperm.mechanisms import NoPrivacy
 from dperm.problem import INTERCEPT_SCALE
 
 N, FOLDS = 600, 3

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dperm import DPGD, RSGD
 from dperm.audit.gates import SilentGate
 from dperm.estimators.search import PrivateSearchCV
 from dperm.experiments.batches import sharing
@@ -15,6 +14,7 @@ from dperm.experiments.results import Study, curves
 from dperm.experiments.spec import ORACLE_MARK
 from dperm.experiments.splits import assign_folds
 from dperm.experiments.tuning import oracle, search
+from dperm.mechanisms import DPGD, RSGD
 from dperm.privacy import SeededEntropy
 
 EPSILONS = [0.5, 5.0]

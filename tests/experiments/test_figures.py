@@ -10,10 +10,9 @@ from dperm import plot
 from dperm.errors import InvalidInput
 from dperm.experiments.figures import draw_curves
 from dperm.experiments.results import NOT_PRIVATE, Study, combine, curves, make_results
-from dperm.experiments.series import COLOURS, line, looks, mean_and_error
+from dperm.experiments.series import COLOURS, limit, line, looks, mean_and_error
 from dperm.experiments.spec import ORACLE_MARK
-from dperm.experiments.style import PALETTE
-from dperm.experiments.view import limit
+from dperm.render.style import PALETTE
 
 STUDY = {"dataset": "toy", "loss": "logistic", "n_rows": 1000, "n_features": 7, "l2": 1e-3, "x_norm": 1.0}
 STUDY |= {"delta": 1e-6, "folds": 2, "repeats": 2, "seed": 0}

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dperm import RSGD, NoPrivacy
 from dperm.errors import InvalidInput
 from dperm.experiments.batches import Batch
 from dperm.experiments.compare import compare, specify
 from dperm.experiments.results import Study
 from dperm.experiments.splits import assign_folds
 from dperm.experiments.store import Part, Store, merged
+from dperm.mechanisms import RSGD, NoPrivacy
 
 MECHANISMS, GROUPS = ["output", "rsgd", "majority"], 6
 TOTAL = len(MECHANISMS) * GROUPS

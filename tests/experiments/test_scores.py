@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 from sklearn import metrics
 
-from dperm import NoPrivacy, PrivateLinearSVC, PrivateLogisticRegression
+from dperm import PrivateLinearSVC, PrivateLogisticRegression
 from dperm.experiments.compare import compare
 from dperm.experiments.judging import Model, judge
 from dperm.experiments.scores import area, scores
 from dperm.experiments.splits import assign_folds
 from dperm.losses import HuberHinge, Logistic, Softmax
+from dperm.mechanisms import NoPrivacy
 from dperm.row_map import RowMap
 
 RNG = np.random.default_rng(7)

@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dperm import RSGD, RSGDAR, NoPrivacy
 from dperm.errors import InvalidInput
 from dperm.experiments.compare import specify
 from dperm.experiments.spec import (
@@ -18,6 +17,7 @@ from dperm.experiments.spec import (
     stream_code,
 )
 from dperm.experiments.tuning import oracle, search
+from dperm.mechanisms import RSGD, RSGDAR, NoPrivacy
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(40, 3)), np.arange(40) % 2
@@ -83,7 +83,7 @@ def test_rows_are_digested_whole(monkeypatch):
 
 
 def test_the_code_of_a_foreign_mechanism_counts(tmp_path, monkeypatch):
-    text = "from dperm import RSGD\nclass Mine(RSGD):\n    name = 'mine'\n"
+    text = "from dperm.mechanisms import RSGD\nclass Mine(RSGD):\n    name = 'mine'\n"
     codes = []
     for name, more in (("first_version", ""), ("second_version", "    # changed\n")):
         (tmp_path / f"{name}.py").write_text(text + more)

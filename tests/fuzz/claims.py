@@ -145,7 +145,7 @@ class Model(_Claiming):
         found = [
             _classifier(mechanism="output").fit(X, SIGNS),
             _classifier(mechanism="ssp", **HIDDEN).fit(X, SIGNS),
-            _classifier(mechanism=dperm.DPGD(steps=5)).fit(X, SIGNS, groups=PERSONS),
+            _classifier(mechanism=dperm.mechanisms.DPGD(steps=5)).fit(X, SIGNS, groups=PERSONS),
             _classifier(mechanism="output", person_loss="sum", max_rows_per_person=2).fit(
                 X, SIGNS, groups=PERSONS
             ),

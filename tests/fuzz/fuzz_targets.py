@@ -42,16 +42,15 @@ from dperm import (
 from dperm.certificate import verify
 from dperm.certificate.statement import file_digest, model_digest
 from dperm.certificate.words import meaning
-from dperm.datasets import Schema, check_schema, encode, encode_target, feature_names, read_table
-from dperm.datasets.codebook import codebook_schema, read_codebook
-from dperm.datasets.drafts import draft_schema
-from dperm.datasets.files import column_types
 from dperm.errors import DataUnavailable, DpermError
 from dperm.ledger.history import next_head
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.models import read_document, read_model, save_model
 from dperm.privacy.cost import Cost
 from dperm.release import Release, page
+from dperm.schema import Schema, check_schema, encode, encode_target, feature_names, read_table
+from dperm.schema.drafts import codebook_schema, draft_schema, read_codebook
+from dperm.schema.readers import column_types
 from dperm.strict_json import digest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -150,7 +149,7 @@ def model_texts() -> tuple[bytes, ...]:
         "bolt-on",
         "frank-wolfe",
         "none",
-        dperm.DPGD(steps=5),
+        dperm.mechanisms.DPGD(steps=5),
     ]
     cases: list[tuple[Any, Any]] = [(PrivateLogisticRegression(mechanism=name), signs) for name in logistic]
     cases += [
@@ -162,7 +161,12 @@ def model_texts() -> tuple[bytes, ...]:
             ),
             numbers,
         ),
-        (PrivateLogisticRegression(mechanism=dperm.NoisySGD(epochs=2, batch_size=20), random_state=1), signs),
+        (
+            PrivateLogisticRegression(
+                mechanism=dperm.mechanisms.NoisySGD(epochs=2, batch_size=20), random_state=1
+            ),
+            signs,
+        ),
     ]
     texts = []
     path = Path(os.devnull)

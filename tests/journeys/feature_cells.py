@@ -25,9 +25,9 @@ from scipy.sparse import csr_array
 import dperm
 from dperm import Budget, Ledger, PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
 from dperm.data import open_shards, write_shards
-from dperm.datasets import Schema, encode, encode_rows
 from dperm.errors import BudgetExceeded, DpermError, PrivacyWarning
 from dperm.release import page, read_release
+from dperm.schema import Schema, encode, encode_rows
 
 N_PERSONS, N_ROWS = 200, 500
 FIT, BESIDE = Budget(1.0, 1e-6), Budget(0.5, 1e-7)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dperm import Ledger, load_model, read_evaluation, verify
-from dperm.datasets import Schema, encode_rows, read_table
-from dperm.datasets.retarget import predicting
+from dperm.schema import Schema, encode_rows, read_table
+from dperm.schema.schema import predicting
 from package.test_docs_code import ROOT, blocks, run_page
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"

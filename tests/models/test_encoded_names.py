@@ -10,8 +10,8 @@ from sklearn.pipeline import make_pipeline
 
 from dperm import PrivateLogisticRegression, PublicEncoder, load_model, save_model, verify
 from dperm.cli.app import run
-from dperm.datasets import CodedTable, Schema, encode, encode_rows, feature_names
 from dperm.errors import InvalidInput
+from dperm.schema import CodedTable, Schema, encode, encode_rows, feature_names
 
 SCHEMA = Schema.from_dict(
     {

@@ -5,10 +5,11 @@ import pytest
 from scipy.stats import chi2
 
 from dperm import PrivateLinearSVC, PrivateLogisticRegression, summary
-from dperm.datasets import Schema, encode, load_adult
+from dperm.datasets import load_adult
 from dperm.mechanisms import DPGD, Objective, Output, registered
 from dperm.models.deviations import weight_noise
 from dperm.models.summary import summary_of
+from dperm.schema import Schema, encode
 
 pytestmark = pytest.mark.filterwarnings("ignore::dperm.PrivacyWarning", "ignore::dperm.UtilityWarning")
 FITS = 60

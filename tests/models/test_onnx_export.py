@@ -15,9 +15,9 @@ from dperm import (
     export_onnx,
     save_model,
 )
-from dperm.datasets import Schema, encode
 from dperm.errors import InvalidInput, Unsupported
 from dperm.mechanisms import DPGD, Output
+from dperm.schema import Schema, encode
 
 onnx = pytest.importorskip("onnx", reason="onnx is an extra")
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime checks what onnx wrote")

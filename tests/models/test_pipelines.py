@@ -11,9 +11,9 @@ from sklearn.preprocessing import FunctionTransformer
 import dperm
 from dperm import PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV, PublicEncoder
 from dperm.certificate.statement import file_digest
-from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.models import load_model, read_document, read_model, save_model
+from dperm.schema import Schema
 
 SCHEMA = Schema.from_dict(
     {

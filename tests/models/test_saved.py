@@ -7,21 +7,12 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from dperm import (
-    DPGD,
-    RSGD,
-    RSGDAR,
-    BoltOn,
-    NoPrivacy,
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-    __version__,
-)
-from dperm.datasets import Schema
+from dperm import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, __version__
 from dperm.errors import InvalidInput
+from dperm.mechanisms import DPGD, RSGD, RSGDAR, BoltOn, NoPrivacy
 from dperm.models import files, load_model, read_model, save_model
 from dperm.models.atomic import atomic_path
+from dperm.schema import Schema
 
 SCHEMA = Schema.from_dict(
     {
@@ -297,6 +288,7 @@ HOSTILE = [
     ("certificate/budget/epsilon", 10**400),
     ("certificate/assumptions", "none"),
     ("certificate/assumptions", [1]),
+    ("certificate/assumptions", ["One person contributes one row."]),
     ("certificate/mechanism/used", {"epochs": [1]}),
     ("certificate/mechanism/asked", {"name": "rsgd"}),
     ("certificate/problem/n_units", 1e6),

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from dperm import Output, PrivateLogisticRegression, PrivateSearchCV, load_model
+from dperm import PrivateLogisticRegression, PrivateSearchCV, load_model
 from dperm.certificate.statement import file_digest
 from dperm.certificate.verification import verify
 from dperm.cli.app import run
 from dperm.errors import InvalidInput
 from dperm.experiments.compare import compare
 from dperm.experiments.results import Study
-from dperm.mechanisms import resolve
+from dperm.mechanisms import Output, resolve
 from dperm.privacy import Budget
 
 RNG = np.random.default_rng(0)

@@ -9,9 +9,10 @@ import pytest
 from dperm import PrivateLinearRegression, PrivateLogisticRegression, PublicEncoder
 from dperm.certificate.statement import file_digest
 from dperm.cli.app import run
-from dperm.datasets import Schema, expansion
 from dperm.models import load_model, read_document, read_model, save_model
 from dperm.models.effects import effects_section, effects_text
+from dperm.schema import Schema
+from dperm.schema import schema as schema_module
 
 SCHEMA = Schema.from_dict(
     {
@@ -47,7 +48,7 @@ def test_a_file_states_its_hats_and_keeps_them_when_the_default_changes(path, mo
     stored = read_document(path)["schema"]
     assert stored["features"]["age"]["spline"] == 8
     assert "spline" not in stored["features"]["pay"]
-    monkeypatch.setattr(expansion, "DEFAULT_HATS", 5)
+    monkeypatch.setattr(schema_module, "DEFAULT_SPLINES", 5)
     model, schema = read_model(path)
     assert schema.n_columns == model.n_features_in_ == 9 + 1 + 2 + 2 + 4
     assert Schema.from_dict(SCHEMA.to_dict()).n_columns == 6 + 1 + 2 + 2 + 4

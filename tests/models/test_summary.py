@@ -15,10 +15,10 @@ from dperm import (
     save_model,
     summary,
 )
-from dperm.datasets import Schema, encode
 from dperm.errors import InvalidInput
 from dperm.models.summary import summary_of
 from dperm.models.terms import step_of
+from dperm.schema import Schema, encode
 
 N = 600
 SCHEMA = Schema.from_dict(

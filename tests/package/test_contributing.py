@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import test_docs_code
 
+from dperm import read_evaluation
+from dperm.errors import InvalidInput
 from dperm.privacy import Budget, gaussian_mu
 
 pytestmark = pytest.mark.system_noise(failing=0)  # nothing is asserted of what the processes draw
@@ -45,7 +47,7 @@ def blocks() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """An installed package with the four files, and a table of the user's."""
+    """An installed package with the files, and a table of the user's."""
     folder = tmp_path_factory.mktemp("package")
     files = blocks()
     declared = tomllib.loads(files["pyproject.toml of your package"])["project"]["entry-points"]
@@ -58,13 +60,22 @@ def folder(tmp_path_factory):
         for line in (f"[{group}]", *(f"{name} = {place}" for name, place in entries.items()))
     ]
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    for name in ("smooth_hinge.py", "mean_direction.py", "toy_engine.py", "toy_command.py"):
+    for name in (
+        "smooth_hinge.py",
+        "mean_direction.py",
+        "toy_engine.py",
+        "toy_format.py",
+        "specificity.py",
+        "toy_command.py",
+    ):
         (folder / name).write_text(files[name])
     rng = np.random.default_rng(0)
     age, town = rng.integers(18, 90, 600), rng.choice(["north", "south"], 600)
     bought = np.where(age + 20 * (town == "south") + rng.normal(size=600) * 5 > 60, "yes", "no")
     rows = [f"{a},{t},{b}" for a, t, b in zip(age, town, bought, strict=True)]
     (folder / "people.csv").write_text("\n".join(["age,town,bought", *rows]) + "\n")
+    records = [{"age": int(a), "town": t, "bought": b} for a, t, b in zip(age, town, bought, strict=True)]
+    (folder / "people.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     (folder / "people.toml").write_text(SCHEMA)
     return folder
 
@@ -117,6 +128,31 @@ def test_fit_predict_and_verify(folder):
     )
     dperm(folder, "fit", *given, *TASK[:2], "--output", "plain.json")
     assert "OK" in dperm(folder, "verify", "plain.json")
+
+
+def test_the_file_format_gives_the_rows_of_the_csv_file(folder):
+    shown, known = (
+        dperm(folder, "schema", "check", f"people.{ending}", "--schema", "people.toml", "--json")
+        for ending in ("jsonl", "csv")
+    )
+    assert json.loads(shown)["n_rows"] == 600
+    assert shown.replace("people.jsonl", "people.csv") == known
+    assert ".jsonl was expected" in dperm(
+        folder, "schema", "check", "people.txt", "--schema", "people.toml", code=1
+    )
+
+
+def test_evaluate_estimates_the_metric_and_verify_makes_it_again(folder):
+    budget = ["--epsilon", "1", "--delta", "1e-6"]
+    dperm(folder, "fit", "people.csv", "--schema", "people.toml", *budget, "--output", "judged.json")
+    shown = dperm(folder, "evaluate", "judged.json", "people.csv", *budget, "--output", "evaluation.json")
+    (estimate,) = re.findall(r"specificity +(\d\.\d+) +0\.\d+ to \d\.\d+ +±", shown)
+    assert float(estimate) > 0.6
+    assert "OK" in dperm(folder, "verify", "evaluation.json")
+    exact = dperm(folder, "evaluate", "judged.json", "people.csv", "--local")
+    assert re.search(r"specificity +\d\.\d+ +0\.\d+ to \d\.\d+\n", exact)
+    with pytest.raises(InvalidInput, match="metrics or classes do not fit"):  # the metric is not known here
+        read_evaluation(folder / "evaluation.json")
 
 
 def test_the_page_declares_the_same_entry_points(folder):

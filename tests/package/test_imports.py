@@ -62,7 +62,9 @@ def test_estimators_do_not_load_what_only_noise_or_figures_need():
 
 def test_public_names_resolve():
     assert {name: getattr(dperm, name) for name in dperm.__all__}
-    assert set(dperm.__all__) <= set(dir(dperm))
+    assert set(dir(dperm)) == {*dperm.__all__, "__version__"}
+    assert len(dir(dperm)) <= 35
+    assert not {mechanism.__name__ for mechanism in dperm.mechanisms.registered()} & set(dir(dperm))
     with pytest.raises(AttributeError):
         dperm.no_such_name  # noqa: B018
 

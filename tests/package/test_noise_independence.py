@@ -19,10 +19,10 @@ from scipy.stats import chi2
 from sklearn.base import clone
 from sklearn.model_selection import cross_validate
 
-from dperm import DPGD, DPSGD, Objective, Output, PrivateLogisticRegression, PrivateSearchCV
+from dperm import PrivateLogisticRegression, PrivateSearchCV
 from dperm.engine import open_rows
 from dperm.losses import Logistic
-from dperm.mechanisms import Job
+from dperm.mechanisms import DPGD, DPSGD, Job, Objective, Output
 from dperm.privacy import Budget, Gate, GaussianNoise, SeededEntropy, SystemEntropy
 from dperm.problem import Problem
 

@@ -86,9 +86,9 @@ def test_every_command_that_is_named_is_a_target():
 
 
 def test_the_checks_are_the_ones_that_contributors_are_told_of():
-    assert re.search(r"^check: lint types graph docs$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert re.search(r"^check: lint types graph words docs$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert re.findall(r"^make (\w+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE) == ["check", "test"]
-    assert "run: make lint types graph\n" in WORKFLOWS["check"]
+    assert "run: make lint types graph words\n" in WORKFLOWS["check"]
     assert "run: make docs\n" in WORKFLOWS["check"]
 
 

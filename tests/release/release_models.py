@@ -7,18 +7,16 @@ from pathlib import Path
 import numpy as np
 
 from dperm import (
-    DPGD,
-    FrankWolfe,
     Ledger,
-    Output,
     PrivateLinearRegression,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivateSearchCV,
     save_model,
 )
-from dperm.datasets import Schema
 from dperm.errors import PrivacyWarning
+from dperm.mechanisms import DPGD, FrankWolfe, Output
+from dperm.schema import Schema
 from noise_stream import kept
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"

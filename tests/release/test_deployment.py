@@ -11,7 +11,7 @@ from release_models import ANSWERS
 
 from dperm.errors import InvalidInput
 from dperm.release import Deployment, template
-from dperm.release.questions import QUESTIONS, Kind
+from dperm.release.deployment import QUESTIONS, Kind
 
 
 def written(tmp_path, text):

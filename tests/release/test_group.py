@@ -10,8 +10,7 @@ from scipy.stats import norm
 
 from dperm import verify
 from dperm.models import read_document
-from dperm.release.group import claimed_delta, group_privacy
-from dperm.release.sections.people import at_most
+from dperm.release.group import at_most, claimed_delta, group_privacy
 
 ROWS = (1, 2, 5, 10)
 

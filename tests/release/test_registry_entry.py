@@ -11,9 +11,8 @@ from release_models import ANSWERS, MODELS, PERSONS, PRIVATE, model_file
 from dperm.errors import InvalidInput
 from dperm.release import Deployment, read_release, registry_entry
 from dperm.release.deployment import readable
-from dperm.release.registry import slug
-from dperm.release.registry_form import ENTRY, Table, faults
-from dperm.release.yaml import written_yaml
+from dperm.release.registry import ENTRY, Table, faults, slug
+from dperm.render.yaml import written_yaml
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is the oracle of our writer")
 

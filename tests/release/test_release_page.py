@@ -3,22 +3,20 @@
 import dataclasses
 import datetime
 import re
-from pathlib import Path
 
 import pytest
 from release_models import ANSWERS, HOSTILE, MODELS, PRIVATE, SCHEMA, model_file
 from well_formed import parsed
 
-from dperm.certificate.numerals import one_in, written
-from dperm.datasets import Schema
 from dperm.errors import InvalidInput
 from dperm.ledger import Ledger
 from dperm.privacy.cost import Cost, compose
 from dperm.release import Deployment, page, read_release, text
-from dperm.release.spending import spending_of
+from dperm.release.release import spending_of
 from dperm.release.words import composition
+from dperm.render.numbers import one_in, written
+from dperm.schema import Schema
 
-OLDER = Path(__file__).parents[1] / "models" / "files"
 TOLD = Deployment.from_dict(ANSWERS)
 JARGON = re.compile(r"x_norm|output_share|strength|l2\b|lipschitz|noise_scale|dp-gd steps|y_range|max_rows")
 
@@ -290,12 +288,6 @@ def test_parts_of_a_table_are_counted_by_themselves(tmp_path):
     assert last.after == last.now == pytest.approx(compose(whole).epsilon(1e-5))
     first = spending_of(ledger, citations[0])
     assert (first.before, first.later) == (0.0, 3)
-
-
-@pytest.mark.parametrize("path", sorted(OLDER.glob("*.json")), ids=lambda path: path.name)
-def test_files_of_older_versions_have_pages(path):
-    words = shown(read_release(path))
-    assert "Decision" in words
 
 
 def test_a_ledger_that_did_not_pay_is_refused(tmp_path):

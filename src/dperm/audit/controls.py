@@ -15,24 +15,16 @@ from numpy.typing import NDArray
 
 from dperm.audit.neighbours import Pair, cancelling_pair, outlier_pair
 from dperm.losses import Linear, Softmax
-from dperm.mechanisms import (
-    DPGD,
-    DPSGD,
-    NSGD,
-    RSGD,
-    RSGDAR,
-    FrankWolfe,
-    Job,
-    Mechanism,
-    Output,
-    OutputGD,
-    Plan,
-)
-from dperm.mechanisms.gradient.dp_gd import DPGDPlan
+from dperm.mechanisms import Job, Mechanism, Plan
+from dperm.mechanisms.gradient.dp_gd import DPGD, DPGDPlan
+from dperm.mechanisms.gradient.dp_sgd import DPSGD
 from dperm.mechanisms.gradient.family import SampledPlan
-from dperm.mechanisms.gradient.frank_wolfe import CornersPlan
+from dperm.mechanisms.gradient.frank_wolfe import CornersPlan, FrankWolfe
 from dperm.mechanisms.minimiser import minimise
 from dperm.mechanisms.output.family import DescentPlan, OutputMechanism, descend
+from dperm.mechanisms.output.output import Output
+from dperm.mechanisms.output.output_gd import OutputGD
+from dperm.mechanisms.output.rsgd import NSGD, RSGD, RSGDAR
 from dperm.neighbours import Neighbours
 from dperm.planning.pricing import price_branches
 from dperm.planning.schedule import Schedule, branch_sensitivities

@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 
 from dperm.audit.bounds import ProfileFamily, lower_bounds
 from dperm.audit.results import AttackResult, AuditResult, ControlResult, ReplaySummary
-from dperm.estimators.margin_bins import Scale
+from dperm.counting.bins import AGAINST, CONFIDENCE, SCORES, Scale, ScoreBins
+from dperm.counting.classification import Classification, LabelledScores
+from dperm.counting.design import Design, Owners
+from dperm.counting.query import Query
+from dperm.counting.regression import PredictedTargets, Regression
 from dperm.estimators.persons import GroupedRows
-from dperm.evaluation.classifying import Judged, class_counts, class_design
-from dperm.evaluation.design import Design
-from dperm.evaluation.means.counting import GROUPS, Groups, means_design
-from dperm.evaluation.owners import Owners
-from dperm.evaluation.planning import Plan
-from dperm.evaluation.regressing import regression_counts, regression_design
-from dperm.evaluation.scales import AGAINST, CONFIDENCE, SCORES, ScoreBins
+from dperm.evaluation.groups import SUMMED, GroupSums, means_design
 from dperm.neighbours import Neighbours
 from dperm.planning.pricing import price_of
 from dperm.privacy import Budget, Gate
@@ -49,7 +47,7 @@ class Case:
     """What the two tables of a pair of neighbours give before noise, and the plan of the release."""
 
     name: str
-    plan: Plan
+    plan: Query
     left: Vector
     right: Vector
 
@@ -69,26 +67,24 @@ def worst_cases(neighbours: Neighbours, budget: Budget = CLAIM) -> list[Case]:
     found = []
     replaced = neighbours is Neighbours.REPLACE_ONE
     for n_classes, rows_each in ((2, 1), (3, 1), (2, _ROWS_EACH)):
-        design = class_design(n_classes, BINS, has_probabilities=True)
+        task = Classification(n_classes, True, _BINS)
         right, wrong = (
             _sure(label, said, n_classes, rows_each) for label, said in ((n_classes - 1,) * 2, (1, 0))
         )
         here, there = (
-            design.vector(class_counts(design, rows, n_classes, _BINS, _of_one(len(rows.labels))))
+            task.design.vector(task.counts(rows, _of_one(len(rows.labels))))
             for rows in (wrong, right if replaced else _first(right, 0))
         )
         whose = "" if rows_each == 1 else f", a person of {rows_each} rows"
-        found.append(_case(f"{n_classes} classes{whose}", design, neighbours, budget, here, there))
-    design = regression_design(neighbours)
+        found.append(_case(f"{n_classes} classes{whose}", task.design, neighbours, budget, here, there))
     for bound in (None, 0.5):
         tables = [(np.array([-1.0]), np.array([1.0])), (np.array([-1.0]), np.array([-1.0]))]
         if not replaced:
             tables[1] = (np.zeros(0), np.zeros(0))
-        here, there = (
-            design.vector(regression_counts(design, *table, (-1.0, 1.0), bound)) for table in tables
-        )
+        errors = Regression((-1.0, 1.0), bound, neighbours)
+        here, there = (errors.design.vector(errors.counts(PredictedTargets(*table))) for table in tables)
         named = "regression" if bound is None else "regression with a bound on errors"
-        found.append(_case(named, design, neighbours, budget, here, there))
+        found.append(_case(named, errors.design, neighbours, budget, here, there))
     return found + [
         _case(
             name,
@@ -168,20 +164,20 @@ def audit_evaluation(
 def _case(
     name: str, design: Design, neighbours: Neighbours, budget: Budget, left: Vector, right: Vector
 ) -> Case:
-    plan = Plan(design=design, budget=budget, neighbours=neighbours)
+    plan = Query(design=design, budget=budget, neighbours=neighbours)
     return Case(name=name, plan=plan, left=left, right=right)
 
 
 def _summed(*row: float) -> Vector:
     """What a table with this row, its group and its prediction, or without any, gives in two groups."""
     design, group, t = means_design(2), *np.array([row]).reshape(-1, 2).T
-    return design.vector({GROUPS: Groups(2).count(group.astype(np.int64), t)})
+    return design.vector({SUMMED: GroupSums(2).count(group.astype(np.int64), t)})
 
 
-def _sure(label: int, said: int, n_classes: int, rows: int) -> Judged:
+def _sure(label: int, said: int, n_classes: int, rows: int) -> LabelledScores:
     """Rows of this label that are given another, or their own, without a doubt."""
     odds = np.tile(np.where(np.arange(n_classes) == said, SURE, -SURE), (rows, 1))
-    return Judged(np.full(rows, label), odds[:, 1] if n_classes == 2 else odds, True)
+    return LabelledScores(np.full(rows, label), odds[:, 1] if n_classes == 2 else odds, True)
 
 
 def _of_one(rows: int) -> Owners:
@@ -189,5 +185,5 @@ def _of_one(rows: int) -> Owners:
     return Owners.of_persons(GroupedRows.of(np.zeros(rows, np.int64)))
 
 
-def _first(rows: Judged, n: int) -> Judged:
-    return Judged(rows.labels[:n], rows.log_odds[:n], rows.has_probabilities)
+def _first(rows: LabelledScores, n: int) -> LabelledScores:
+    return LabelledScores(rows.labels[:n], rows.log_odds[:n], rows.has_probabilities)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from dperm.audit.watch import Watch
+from dperm.certificate.assumptions import DECLARED
 from dperm.certificate.constants import Facts, is_known
 from dperm.certificate.routes import route_of
 from dperm.certificate.routes.evidence import Evidence
-from dperm.certificate.statement import DECLARED, statement_of
+from dperm.certificate.statement import statement_of
 from dperm.errors import DpermError
 from dperm.mechanisms import Plan
 from dperm.mechanisms.objective.family import ObjectivePlan

@@ -109,7 +109,7 @@ class Statement:
     problem: dict[str, Any]
     targets: dict[str, Any]
     bounds: str
-    around: list[str]
+    around: list[dict[str, Any]]
     mechanism: dict[str, Any]
     accountant: str
     planned: dict[str, Any]
@@ -117,7 +117,7 @@ class Statement:
     releases: list[dict[str, Any]]
     entropy: dict[str, Any]
     certified_arithmetic: bool
-    assumptions: list[str]
+    assumptions: list[dict[str, Any]]
     libraries: dict[str, str]
 
 

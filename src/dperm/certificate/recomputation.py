@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from dperm import __version__
 from dperm.certificate.accountant import Price
+from dperm.certificate.assumptions import read_assumptions
 from dperm.certificate.constants import Facts
 from dperm.certificate.document import mechanism_of
 from dperm.certificate.routes import Route, route_of
@@ -97,7 +98,8 @@ def check_plan(statement: Mapping[str, Any], asked_l2: object = None) -> str:
         if not math.isclose(problem.l2, by_rule, rel_tol=CLOSE):
             raise InvalidInput(f"problem, l2 is not what l2='auto' stands for{_other_version(statement)}.")
     plan = mechanism.plan(problem, budget, **intervals)
-    expected = planned_part(plan, statement["targets"], statement["around"])
+    around = read_assumptions("certificate, around", statement["around"])
+    expected = planned_part(plan, statement["targets"], around)
     planned = (*expected, *(name for name in OPTIONAL if name != "search"))  # which a fit does not plan
     stated = {name: statement[name] for name in planned if name in statement}
     difference = first_difference(stated, expected)

@@ -13,10 +13,17 @@ import numpy as np
 
 from dperm import __version__
 from dperm.certificate import forms
-from dperm.certificate.cautions import cautions
+from dperm.certificate.assumptions import (
+    BLIND,
+    DECLARED,
+    TARGETS,
+    Assumption,
+    assumptions,
+    read_assumptions,
+)
 from dperm.certificate.document import check_citation, describe, plain
 from dperm.errors import InvalidInput
-from dperm.losses import Loss, Weighted, rebuild_loss
+from dperm.losses import Loss, rebuild_loss
 from dperm.mechanisms import Outcome, Plan
 from dperm.neighbours import Neighbours
 from dperm.privacy.entropy import Entropy
@@ -26,30 +33,9 @@ from dperm.unit import PersonLoss, Persons
 
 FORMAT = "dperm certificate"
 _VERSION = re.compile(r"[0-9A-Za-z.+!_-]{1,64}")
-NOT_MET, CAUTION = "NOT MET", "CAUTION"  # how a line begins that voids the guarantee, or only warns
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
-ONCE_NEEDED = ("opendp", "dp-accounting")  # files of versions that needed them have their versions too
 RELEASED = ("coefficients", "intercept", "classes", "feature_names", "row_map")  # what one digest is about
 IF_RELEASED = ("inference",)  # and what it is about where a file has it
-
-PLACES = (
-    "The order of the rows does not depend on what they hold: sums are rounded row by row and block by block."
-)
-ONE_ID = "All rows of one person have one id, and rows of different persons have different ids."
-DECLARED, TAKEN = "declared", "taken from y, declared public"
-_TARGETS_ASSUMED = {
-    ("classes", DECLARED): "classes was chosen without looking at the data.",
-    ("classes", TAKEN): "The label set was taken from y; it is public knowledge.",
-    ("range", DECLARED): "y_range was chosen without looking at the data; targets outside it were cut off.",
-}
-
-SETTINGS_ASSUMED = "x_norm, l2 and every other setting were chosen without looking at the data."
-FEATURES_ASSUMED = "Features were computed row by row, with nothing learned from other rows."
-GRID_ASSUMED = "x_norm, param_grid and every other setting were chosen without looking at the data."
-CHOSEN_ON_PUBLIC = (
-    "{} was chosen by cross-validation on {} rows of public_data, which are public and not protected; every other "
-    "setting was chosen without looking at the data."
-)
 
 _PARTS = {
     "budget": forms.Budget,
@@ -70,7 +56,7 @@ def statement_of(
     entropy: Entropy,
     targets: Mapping[str, Any],
     reason: str | None,
-    around: Sequence[str] = (SETTINGS_ASSUMED, FEATURES_ASSUMED),
+    around: Sequence[Assumption] = BLIND,
 ) -> dict[str, Any]:
     """All that the guarantee rests on, without a word about the released numbers themselves.
 
@@ -96,7 +82,7 @@ def _versions() -> dict[str, str]:
     return {library: version(library) for library in LIBRARIES}
 
 
-def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) -> dict[str, Any]:
+def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[Assumption]) -> dict[str, Any]:
     """What is stated of a plan: the same public facts give the same statement."""
     problem = plan.problem
     inner = plan.trained_by
@@ -123,7 +109,7 @@ def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) 
         },
         "targets": targets,
         "bounds": DECLARED,
-        "around": around,
+        "around": [one.to_dict() for one in around],
         "mechanism": {
             "asked": describe(plan.mechanism),
             "chosen": describe(inner.mechanism),
@@ -139,7 +125,7 @@ def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) 
             "residual": plan.residual,
         },
         "standardisation": None if standardisation is None else standardisation.stated,
-        "assumptions": assumptions(plan, targets, around),
+        "assumptions": [one.to_dict() for one in assumptions(plan, targets, around)],
         **({} if plan.inference is None else {"inference": plan.inference.stated}),
     }
     if problem.persons is not None:
@@ -148,44 +134,6 @@ def planned_part(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) 
             "rows_per_person": problem.persons.rows_per_person,
         }
     return {name: plain(name, value, strict=False) for name, value in stated.items()}
-
-
-def assumptions(plan: Plan, targets: Mapping[str, Any], around: Sequence[str]) -> tuple[str, ...]:
-    """What the guarantee takes for granted, and what to look out for, in words."""
-    places = (PLACES,) if len(plan.allows) > 1 else ()
-    granted = taken_for_granted(plan.problem, targets, (*around, *plan.assumptions, *places))
-    return (*granted, *map(str, cautions(plan.problem, plan.budget, plan.private)))
-
-
-def taken_for_granted(problem: Problem, targets: Mapping[str, Any], others: Sequence[str]) -> tuple[str, ...]:
-    """What a guarantee for all rows of a problem rests on; ``others`` are more lines of the same kind."""
-    unit = problem.unit
-    rows = (
-        f"The number of {unit}s, {problem.n_rows}, is public."
-        if problem.neighbours is Neighbours.REPLACE_ONE
-        else f"max_rows = {problem.n_rows} was chosen without looking at the data, and no table "
-        + ("exceeds it." if problem.persons is None else "has more persons.")
-    )
-    return (
-        "One person contributes one row." if problem.persons is None else ONE_ID,
-        rows,
-        _TARGETS_ASSUMED[targets["kind"], targets["origin"]],
-        *_weights_assumed(problem),
-        *others,
-    )
-
-
-def _weights_assumed(problem: Problem) -> tuple[str, ...]:
-    loss = problem.loss
-    if not isinstance(loss, Weighted):
-        return ()
-    weights = "Class weights, and the bound on sample weights,"
-    if problem.many_rows:  # the loss has weights then, whether rows have weights of their own or not
-        weights = "Class weights and the bound on sample weights, where rows have any,"
-    return (
-        f"{weights} were chosen without looking at the data: no row weighs more than {problem.heaviest_row:g}, "
-        "weights outside 0 to the bound were cut off, and a weight follows from its own row.",
-    )
 
 
 def bind(
@@ -267,14 +215,17 @@ def check_statement(value: object) -> dict[str, Any]:
         typed("certificate, a release", release, forms.Release)
     form = forms.Range if statement["targets"].get("kind") == "range" else forms.Classes
     targets = typed("certificate, targets", statement["targets"], form)
-    if (targets["kind"], targets["origin"]) not in _TARGETS_ASSUMED:
+    if (targets["kind"], targets["origin"]) not in TARGETS:
         raise InvalidInput("certificate, targets: an unknown kind or origin.")
+    read_assumptions("certificate, assumptions", statement["assumptions"])
+    if not all(one.around for one in read_assumptions("certificate, around", statement["around"])):
+        raise InvalidInput("certificate, around: more than what stood around the fit.")
     check_object("certificate, model", statement["model"], ("sha256", "ledger_entry"))
     if statement["model"]["ledger_entry"] is not None:
         check_citation("certificate, model, ledger_entry", statement["model"]["ledger_entry"])
-    told = statement["libraries"]
-    more = tuple(name for name in ONCE_NEEDED if isinstance(told, dict) and name in told)
-    libraries = check_object("certificate, libraries", told, ("python", "dperm", *LIBRARIES, *more))
+    libraries = check_object(
+        "certificate, libraries", statement["libraries"], ("python", "dperm", *LIBRARIES)
+    )
     if not all(_VERSION.fullmatch(told) for told in libraries.values()):
         raise InvalidInput("certificate, libraries: versions were expected.")
     guarantee, standardisation = statement["guarantee"], statement["standardisation"]

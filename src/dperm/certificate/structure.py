@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dperm.certificate.assumptions import DECLARED, Code, Status, read_assumptions
 from dperm.certificate.document import describe, describe_loss, mechanism_of
 from dperm.certificate.statement import (
-    CHOSEN_ON_PUBLIC,
-    DECLARED,
-    FEATURES_ASSUMED,
-    GRID_ASSUMED,
-    NOT_MET,
     RELEASED,
-    SETTINGS_ASSUMED,
     check_statement,
     loss_of,
     problem_of,
@@ -32,8 +26,8 @@ from dperm.losses import (
     resolve_loss,
 )
 from dperm.losses.weighted import BOUND_RANGE
-from dperm.mechanisms import Auto, resolve
-from dperm.mechanisms.auto import loss_for
+from dperm.mechanisms import resolve
+from dperm.mechanisms.auto import Auto, loss_for
 from dperm.planning.rules import AUTO
 from dperm.privacy import Budget
 from dperm.privacy.entropy import SystemEntropy
@@ -41,9 +35,7 @@ from dperm.strict_json import is_label
 from dperm.unit import UNITS, PersonLoss, rows_kept
 
 LARGEST_COUNT = 10_000_000
-_ON_PUBLIC = re.compile(
-    re.escape(CHOSEN_ON_PUBLIC).replace(r"\{\}", "(.+)", 1).replace(r"\{\}", "[0-9]+"), re.ASCII
-)
+_VOUCHED = {Code.SETTINGS, Code.PUBLIC_CHOICE}  # ways to choose settings that need not be paid for
 
 _WEIGHTS = ("class_weight", "sample_weight_bound")
 
@@ -85,23 +77,19 @@ def check_claim(statement: Mapping[str, Any]) -> str:
         raise InvalidInput("a guarantee is claimed for arithmetic that the plan does not account for.")
     if not statement["releases"]:
         raise InvalidInput("a guarantee is claimed without a release that has noise.")
-    around = statement["around"]
-    if "search" in statement or GRID_ASSUMED in around:
+    around = read_assumptions("certificate, around", statement["around"])
+    codes = {one.code for one in around}
+    if "search" in statement or Code.SEARCH_GRID in codes:
         raise InvalidInput(
             "a guarantee is claimed for one fit of a model that a private search chose; what holds is that of the "
             "whole search, which its ledger and PrivateSearchCV.privacy_ know."
         )
-    unmet = any(line.startswith(NOT_MET) for line in around)
-    if not (unmet or any(map(_vouches, around))):
+    unmet = any(one.status is Status.NOT_MET for one in around)
+    if not (unmet or codes & _VOUCHED):
         raise InvalidInput("around does not say how the settings were chosen.")
-    if not (unmet or FEATURES_ASSUMED in around):
+    if not (unmet or Code.FEATURES in codes):
         raise InvalidInput("around does not say how the features came about.")
     return "noise from the operating system, arithmetic as planned"
-
-
-def _vouches(line: str) -> bool:
-    """Whether a line says how the settings were chosen, in one of the ways that need not be paid for."""
-    return line == SETTINGS_ASSUMED or _ON_PUBLIC.fullmatch(line) is not None
 
 
 def check_parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) -> str:

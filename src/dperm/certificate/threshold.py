@@ -77,11 +77,6 @@ def tuned_words(threshold: Mapping[str, Any]) -> str:
     return f"chosen by {threshold['objective']} on {threshold['n_units']} {units}; {price}"
 
 
-def sensitivity(rows_changed: int) -> float:
-    """Of counts to which each row, or each person, adds up to one: one who is replaced leaves and another comes."""
-    return math.sqrt(rows_changed)
-
-
 def bins_for(noise: float, n_units: int) -> int:
     """The more the less noise a bin has, beside the public number of rows; counts above a threshold add up many."""
     return next((bins for bins in BINS[:-1] if noise * math.sqrt(bins) <= _NOISY * n_units), BINS[-1])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dperm.certificate.accountant import Price
+from dperm.certificate.assumptions import Assumption
 from dperm.errors import DpermError, InvalidInput
 from dperm.strict_json import is_finite_float, matches
 from dperm.unit import UNITS, PrivacyUnit
@@ -84,9 +85,9 @@ class Verdict:
     unit: str = ""
     relation: str = ""
     price: Price | None = None
-    unmet: tuple[str, ...] = ()
+    unmet: tuple[Assumption, ...] = ()
     unproven: tuple[str, ...] = ()
-    cautions: tuple[str, ...] = ()
+    cautions: tuple[Assumption, ...] = ()
     not_checked: tuple[str, ...] = ()
     requirements: Requirements = field(default_factory=Requirements)
 
@@ -113,7 +114,7 @@ class Verdict:
             return self.failures
         if self.claim is None:
             return (f"no guarantee is claimed: {self.reason}",)
-        return (*self.unmet, *self.unproven) or self.requirements.objections(
+        return (*map(str, self.unmet), *self.unproven) or self.requirements.objections(
             self.claim, self.unit, self.relation
         )
 
@@ -140,7 +141,7 @@ class Verdict:
         else:
             head = f"NOT OK: {self.objections[0]}"
         rest = [f"not checked: {line}" for line in self.not_checked] if self.ok else list(self.objections[1:])
-        return "\n  ".join(_printable(line) for line in (head, *rest, *self.cautions))
+        return "\n  ".join(_printable(line) for line in (head, *rest, *map(str, self.cautions)))
 
 
 def _printable(line: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dperm.certificate.accountant import Price
+from dperm.certificate.assumptions import Status, read_assumptions, with_status
 from dperm.certificate.constants import Facts, unproven
 from dperm.certificate.recomputation import (
     check_constants,
@@ -18,7 +19,7 @@ from dperm.certificate.recomputation import (
 )
 from dperm.certificate.released import check_row_map, check_told
 from dperm.certificate.routes.evidence import Evidence
-from dperm.certificate.statement import CAUTION, NOT_MET, check_digests
+from dperm.certificate.statement import check_digests
 from dperm.certificate.structure import check_claim, check_file, check_parameters
 from dperm.certificate.threshold import Threshold, check_thresholds, price_with, thresholds_in, total
 from dperm.certificate.verdict import (
@@ -119,7 +120,7 @@ class _Examination(Examination):
 
     def verdict(self, requirements: Requirements) -> Verdict:
         statement = self.statement or {"guarantee": None, "reason": None, "unit": "", "relation": ""}
-        assumed = statement.get("assumptions", ())
+        assumed = read_assumptions("certificate, assumptions", statement.get("assumptions", ()))
         claim = total(statement["guarantee"], [one.to_dict() for one in self.thresholds])
         return Verdict(
             checks=tuple(self.checks),
@@ -129,9 +130,9 @@ class _Examination(Examination):
             unit=statement["unit"],
             relation=statement["relation"],
             price=price_with(self.price, self.thresholds) if self.sound else None,
-            unmet=tuple(line for line in assumed if line.startswith(NOT_MET)),
+            unmet=with_status(assumed, Status.NOT_MET),
             unproven=() if self.statement is None else unproven(self.statement),
-            cautions=tuple(line for line in assumed if line.startswith(CAUTION)),
+            cautions=with_status(assumed, Status.CAUTION),
             not_checked=self.not_checked,
             requirements=requirements,
         )

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.certificate.accountant import Price
-from dperm.certificate.numerals import one_in, written
 from dperm.certificate.verdict import Verdict
 from dperm.privacy import Budget
 from dperm.privacy.risk import tradeoff
+from dperm.render.numbers import one_in, written
 from dperm.unit import UNITS
 
 Vector = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""``dperm account``: how much noise a promise costs, from public facts alone."""
+"""``dperm account``: how much noise a guarantee costs, from public facts alone."""
 
 import math
 from dataclasses import asdict, replace
@@ -8,34 +8,38 @@ import click
 from rich import box
 from rich.table import Table
 
-from dperm.certificate.cautions import cautions
+from dperm.certificate.assumptions import cautions
 from dperm.cli.grammar import read_mechanism
 from dperm.cli.options import (
-    check_capacity,
+    check_max_rows,
     json_option,
     loss_option,
+    max_rows_per_person_option,
     mechanism_option,
+    person_loss_option,
+    persons_option,
     task_options,
+    units,
 )
 from dperm.cli.output import console, print_json, warn
-from dperm.cli.persons import max_rows_per_person_option, person_loss_option, persons_option, units
-from dperm.cli.risk import risk_of, show_risk
 from dperm.estimators.persons import declared_persons, loss_of_persons
 from dperm.estimators.weights import weighted
 from dperm.experiments.prices import Price, price
 from dperm.losses import ClippedSquared, Loss, resolve_loss
 from dperm.losses.registry import AUTO_LOSS, fitting_loss, form_for
-from dperm.mechanisms import Auto, Mechanism, Plan
-from dperm.mechanisms.auto import choose, loss_for
+from dperm.mechanisms import Mechanism, Plan
+from dperm.mechanisms.auto import Auto, choose, loss_for
 from dperm.neighbours import Neighbours
 from dperm.planning.rules import L2
 from dperm.privacy import Budget
 from dperm.privacy.budget import EPSILON_RANGE
+from dperm.privacy.events import Point, Unbounded
+from dperm.privacy.risk import DeltaCurve, advantage, tradeoff
 from dperm.problem import Problem
 from dperm.unit import PersonLoss
 
 
-@click.command(short_help="How much noise a promise costs; no data needed.")
+@click.command(short_help="How much noise a guarantee costs; no data needed.")
 @mechanism_option
 @click.option(
     "--n", "n_rows", type=int, show_default="none", help="Number of rows; with add-remove give --max-rows."
@@ -109,12 +113,12 @@ def account(
     no_intercept: bool,
     as_json: bool,
 ) -> None:
-    """Show the noise that an (ε, δ) promise needs and what it leaves to an attacker, before any data is touched.
+    """Show the noise that an (ε, δ) guarantee needs and what it leaves to an attacker, before any data is touched.
 
-    The promise is given by --epsilon, or by the risk: --tpr and --fpr, or --advantage, for an attacker who knows
+    The guarantee is given by --epsilon, or by the risk: --tpr and --fpr, or --advantage, for an attacker who knows
     every row but one. The table compares our exact accounting with the paper's own and others; with NAME:paper the
-    risk is that of the paper's noise. It is the price of one mechanism; dperm plan says what the default is expected
-    to lose in accuracy.
+    risk is that of the paper's noise. It is the privacy cost of one mechanism; dperm plan says what the default is
+    expected to lose in accuracy.
 
     \b
     Examples:
@@ -182,16 +186,16 @@ def account(
     if plan.not_certified is None:
         show_risk(plan)
     else:
-        console().print(f"\nThe promise is NOT kept, so no risk follows from it: {plan.not_certified}")
+        console().print(f"\nThe guarantee does NOT hold, so no risk follows from it: {plan.not_certified}")
 
 
 def _rows(neighbours: str, n_rows: int | None, max_rows: int | None) -> int:
-    """The public number of rows, or the capacity where that number is private."""
-    check_capacity(neighbours, max_rows)
+    """The public number of rows, or the bound on it where that number is private."""
+    check_max_rows(neighbours, max_rows)
     if max_rows is not None:
         if n_rows is not None:
             raise click.UsageError(
-                "with --neighbours add-remove the price follows --max-rows; leave out --n."
+                "with --neighbours add-remove the noise follows --max-rows; leave out --n."
             )
         return max_rows
     if n_rows is None:
@@ -249,7 +253,9 @@ def _show(
     if why is not None:
         facts.add_row("why", why)
     facts.add_row("source", mechanism.source)
-    facts.add_row("promise", f"ε = {budget.epsilon:g}, δ = {budget.delta:g}, {problem.neighbours} neighbours")
+    facts.add_row(
+        "guarantee", f"ε = {budget.epsilon:g}, δ = {budget.delta:g}, {problem.neighbours} neighbours"
+    )
     norms = f"feature norm ≤ {problem.x_norm:g}, whole row ≤ {problem.row_norm:.4g}"
     facts.add_row(f"{problem.unit}s", f"{problem.n_rows:,}; {norms}")
     facts.add_row("loss", f"{problem.loss.name}, l2 = {problem.l2:g}, smoothness {problem.smoothness:.4g}")
@@ -282,3 +288,68 @@ def _short(value: object) -> str:
     if value is None:
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+FALSE_POSITIVE_RATES = (0.001, 0.01, 0.05)
+
+
+def risk_of(plan: Plan) -> dict[str, Any]:
+    """Bounds for every mechanism that keeps the plan's budget, and for this one where its own price is known."""
+    budget, own = plan.budget, _own_price(plan)
+    return {
+        "attacks": [
+            {
+                "fpr": fpr,
+                "tpr": tradeoff(budget, fpr),
+                "tpr_own_price": None if own is None else min(tradeoff(budget, fpr), tradeoff(own, fpr)),
+            }
+            for fpr in FALSE_POSITIVE_RATES
+        ],
+        "advantage": advantage(budget),
+        "advantage_own_price": None if own is None else min(advantage(budget), advantage(own)),
+    }
+
+
+def _own_price(plan: Plan) -> DeltaCurve | None:
+    """The mechanism's whole curve delta(epsilon), where more of it is known than the guarantee."""
+    if plan.profile is not None:
+        return plan.profile
+    cost = plan.cost
+    return None if all(isinstance(part, Point | Unbounded) for part in cost.parts) else cost
+
+
+def show_risk(plan: Plan) -> None:
+    screen = console()
+    risk = risk_of(plan)
+    unit = plan.problem.unit
+    target = (
+        f"which of two {unit}s the table holds"
+        if plan.problem.neighbours is Neighbours.REPLACE_ONE
+        else f"whether the table holds a certain {unit}"
+    )
+    screen.print(f"\nRisk that someone who knows all other {unit}s tells {target}, true positives:")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("false positives", no_wrap=True)
+    for name in ("blind guess", "any mechanism, at most", f"{plan.mechanism.name}, at most"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for attack in risk["attacks"]:
+        blind = f"{100 * attack['fpr']:g} %"
+        table.add_row(blind, blind, percent(attack["tpr"]), percent(attack["tpr_own_price"]))
+    table.add_row("advantage", "0 %", percent(risk["advantage"]), percent(risk["advantage_own_price"]))
+    screen.print(table)
+    one = risk["attacks"][1]
+    caught = percent(one["tpr"] if one["tpr_own_price"] is None else one["tpr_own_price"])
+    screen.print(
+        f"In plain words: an attacker who may accuse 1 of 100 wrongly catches at most {caught} of the true cases; "
+        "without the model they would catch 1 %. All numbers are rounded up."
+    )
+
+
+def percent(rate: float | None) -> str:
+    """A rate in percent, rounded up, with at least two digits that count."""
+    if rate is None:
+        return "-"
+    decimals = max(1, 1 - math.floor(math.log10(100 * rate))) if rate > 0 else 1
+    scale = 10**decimals
+    # Up to the next digit, unless the margin alone, of 2e-9 at most, has pushed the rate over one.
+    return f"{math.ceil(100 * rate * scale * (1 - 4e-9)) / scale:.{decimals}f} %"

@@ -13,10 +13,9 @@ import click
 from dperm import __version__
 from dperm.cli.account import account
 from dperm.cli.audit import audit
-from dperm.cli.compare import compare
+from dperm.cli.compare import compare, plot
 from dperm.cli.convert import convert
 from dperm.cli.evaluate import evaluate
-from dperm.cli.export import export
 from dperm.cli.fit import fit
 from dperm.cli.groups import WithInstalled
 from dperm.cli.ledger import ledger
@@ -24,11 +23,9 @@ from dperm.cli.means import means
 from dperm.cli.mechanisms import mechanisms
 from dperm.cli.output import warn
 from dperm.cli.plan import plan
-from dperm.cli.plot import plot
-from dperm.cli.predict import predict
 from dperm.cli.report import report
+from dperm.cli.saved_models import export, predict, show
 from dperm.cli.schema import schema
-from dperm.cli.show import show
 from dperm.cli.verify import verify
 from dperm.errors import BudgetExceeded, DpermError, PrivacyWarning, UtilityWarning
 
@@ -50,7 +47,7 @@ _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # of newer rele
 def cli() -> None:
     """Train linear models with differential privacy: of classes, and of numbers.
 
-    Differential privacy is a promise to everyone in a table: whatever your row says, every published
+    Differential privacy is a guarantee for everyone in a table: whatever your row says, every published
     result is about as likely as with any other row in its place, within a factor e^ε and up to a small
     probability δ. Smaller ε means more privacy and more noise.
 

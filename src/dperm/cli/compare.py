@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,33 +16,52 @@ from rich.progress import MofNCompleteColumn
 
 from dperm.cli import completion
 from dperm.cli.comparison import USUAL_TABLES, show
-from dperm.cli.data import load
-from dperm.cli.entrants import parse_entrants
+from dperm.cli.data import hash_option, is_sparse_data, load, load_sparse_data
+from dperm.cli.grammar import read_grid, read_method
 from dperm.cli.options import (
     GRAMMAR,
     LOSS_HELP,
     LossName,
-    check_capacity,
+    check_max_rows,
     data_argument,
     html_option,
     json_option,
     loss_names,
+    person_option,
     schema_option,
     spline_option,
     target_option,
     task_options,
 )
-from dperm.cli.output import console, print_json
-from dperm.cli.persons import person_option
-from dperm.cli.progress import Counter, shown
-from dperm.cli.sparse_data import hash_option, is_sparse_data, load_sparse_data
+from dperm.cli.output import Counter, console, print_json, shown
 from dperm.errors import InvalidInput, NotCertified
 from dperm.experiments.metrics import METRICS, OF_CLASSES, OF_NUMBERS
 from dperm.experiments.results import Curve, Study, combine, curves
 from dperm.experiments.series import mean_and_error
+from dperm.experiments.spec import Contender, Entrant, contenders_of
 from dperm.losses.registry import AUTO_LOSS, fitting_loss, fitting_losses, form_of
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.planning.rules import L2
+
+
+def parse_methods(
+    mechanisms: Sequence[str], searches: Sequence[str], oracles: Sequence[str]
+) -> list[Contender]:
+    """The methods in the order of the options, baselines last."""
+    from dperm.experiments.tuning import tuned
+
+    found: list[Entrant] = [_method(text) for text in mechanisms]
+    for tuning, texts in (("search", searches), ("oracle", oracles)):
+        found += [tuned(tuning, *read_grid(text)) for text in texts]
+    return sorted(contenders_of(found), key=lambda method: not method.candidates[0].private)
+
+
+def _method(text: str) -> Entrant:
+    mechanism = read_method(text)
+    if isinstance(mechanism, str):
+        return mechanism
+    return Contender(label=" ".join(text.split()), candidates=(mechanism,))
+
 
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
 GRID = "'NAME SETTING=VALUE,VALUE ...'"
@@ -88,7 +107,7 @@ metric_option = click.option(
     multiple=True,
     show_default="none",
     shell_complete=completion.mechanisms,
-    help=f"{GRID}: settings chosen privately, paid from the same budget. Slow. Repeatable.",
+    help=f"{GRID}: settings chosen privately, charged to the same budget. Slow. Repeatable.",
 )
 @click.option(
     "--oracle",
@@ -199,8 +218,8 @@ def compare(
         raise InvalidInput(f"{out} is a file; --out takes a folder.")
     if find_spec("matplotlib") is None:
         raise InvalidInput("curves.png needs matplotlib. Install it with: pip install 'dperm[cli]'")
-    check_capacity(neighbours, max_rows)
-    entrants = parse_entrants(mechanisms or _all_mechanisms(), searches, oracles)
+    check_max_rows(neighbours, max_rows)
+    methods = parse_methods(mechanisms or _all_mechanisms(), searches, oracles)
     if is_sparse_data(data):
         if person is not None:
             raise InvalidInput("sparse rows and texts come without ids of persons; leave out --person.")
@@ -228,7 +247,7 @@ def compare(
                 records.y,
                 dataset=records.name,
                 loss=loss,
-                mechanisms=entrants,
+                mechanisms=methods,
                 epsilons=epsilons or EPSILONS,
                 delta=default_delta(max_rows or records.n_units) if delta is None else delta,
                 folds=folds,
@@ -258,6 +277,35 @@ def compare(
     show(tables, metrics)
     before = f" {kept} of {total} batches were finished before; --fresh runs them again." if kept else ""
     console().print(f"Took {seconds:.1f} s.{before} Wrote {', '.join(map(str, files))}.")
+
+
+@click.command(short_help="Draw the figures of a comparison again.")
+@click.argument("folder", metavar="[DIR]", default="dperm-results", shell_complete=completion.folders)
+@metric_option
+@html_option
+def plot(folder: str, metrics: tuple[str, ...], html: bool) -> None:
+    """Print the tables and draw the figures of DIR/results.parquet again, without training anything.
+
+    DIR is dperm-results if it is left out.
+
+    \b
+    Example:
+      dperm plot dperm-results
+    """
+    import pyarrow.parquet as pq
+
+    from dperm.experiments.results import separate
+
+    path = Path(folder) / "results.parquet"
+    if not path.is_file():
+        raise InvalidInput(f"{path} is not there; run dperm compare --out {folder} first, or to its end.")
+    tables = None
+    with suppress(pa.ArrowInvalid):
+        tables = separate(pq.read_table(path))
+    if tables is None:
+        raise InvalidInput(f"{path} is not a Parquet file.")
+    show(tables, metrics)
+    console().print(f"Wrote {', '.join(map(str, draw(tables, Path(folder), html, metrics)))}.")
 
 
 def _facts(tables: Sequence[pa.Table]) -> dict[str, Any]:
@@ -298,7 +346,7 @@ def _check_metrics(metrics: Sequence[str], n_classes: int | None) -> None:
 
 
 def default_delta(n_rows: int) -> float:
-    """1/n² rounded down to a power of ten, inside the certified range; n is the public number of rows or capacity."""
+    """1/n² rounded down to a power of ten, inside the certified range; n is public: the rows or a bound on them."""
     return 10.0 ** max(-15, min(-2, math.floor(-2 * math.log10(n_rows))))
 
 

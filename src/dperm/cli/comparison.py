@@ -16,7 +16,7 @@ from dperm.planning.rules import l2_in_words
 
 USUAL_TABLES = (*HELD_OUT, "objective")
 NOT_A_RELEASE = (
-    "These figures are an evaluation on held-out rows, not a private release: no noise was added to them and "
+    "These numbers are an evaluation on held-out rows, not a private release: no noise was added to them and "
     "they come from many models on the same rows."
 )
 

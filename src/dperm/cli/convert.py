@@ -6,11 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.progress import TextColumn
 
 from dperm.cli import completion
-from dperm.cli.options import data_argument, json_option, schema_option, spline_option, target_option
-from dperm.cli.output import print_json
-from dperm.cli.persons import person_option
+from dperm.cli.options import (
+    data_argument,
+    json_option,
+    person_option,
+    schema_option,
+    spline_option,
+    target_option,
+)
+from dperm.cli.output import print_json, progress_bars
 
 if TYPE_CHECKING:
     from dperm.data import FolderShards
@@ -71,49 +78,26 @@ def convert(
             raise click.UsageError(
                 "--out is needed: the folder to write to. Or give --check for a folder of shards."
             )
-        _tell(FolderShards(source, check=True), source, True, as_json)
+        _show(FolderShards(source, check=True), source, True, as_json)
         return
     from dperm.cli.data import declared, is_named
     from dperm.datasets import load_dataset
 
     schema = declared(source, schema_path, target, spline, person)
     table: Any = load_dataset(source).table if is_named(source) else source
-    with _bar() as progress:
+    with progress_bars(TextColumn("{task.completed:,.0f} rows")) as bars:
+        task = bars.add_task("Converting", total=None)
+
+        def progress(done: int, total: int | None) -> None:
+            bars.update(task, completed=done, total=total)
+
         written = write_shards(table, schema, folder, rows_per_shard=rows_per_shard, progress=progress)
-    _tell(FolderShards(folder, check=True) if check else written, folder, check, as_json)
+    _show(FolderShards(folder, check=True) if check else written, folder, check, as_json)
 
 
-class _bar:
-    """A bar on a terminal; it is called with the rows that are done and with all."""
-
-    def __enter__(self) -> _bar:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        screen = Console(stderr=True)
-        columns = (
-            TextColumn("Converting"),
-            BarColumn(),
-            TextColumn("{task.completed:,.0f} rows"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-        )
-        self._bars = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
-        self._task = self._bars.add_task("", total=None)
-        self._bars.start()
-        return self
-
-    def __call__(self, done: int, total: int | None) -> None:
-        self._bars.update(self._task, completed=done, total=total)
-
-    def __exit__(self, *_error: object) -> None:
-        self._bars.stop()
-
-
-def _tell(shards: FolderShards, folder: str, checked: bool, as_json: bool) -> None:
+def _show(shards: FolderShards, folder: str, checked: bool, as_json: bool) -> None:
     rows, features = shards.shape
-    told = {
+    facts = {
         "folder": str(Path(folder)),
         "rows": rows,
         "features": features,
@@ -121,7 +105,7 @@ def _tell(shards: FolderShards, folder: str, checked: bool, as_json: bool) -> No
         "checked": checked,
     }
     if as_json:
-        print_json(told)
+        print_json(facts)
         return
     count = f"{len(shards.sizes)} shard{'' if len(shards.sizes) == 1 else 's'}"
     state = "every checksum agrees" if checked else "as sensitive as the source"

@@ -1,5 +1,7 @@
 """What the commands take as DATA: the name of a data set, or a CSV or Parquet file with a schema."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,26 +12,15 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.cli.suggest import did_you_mean
-from dperm.datasets import (
-    CodedTable,
-    Schema,
-    dataset_names,
-    dataset_rows,
-    dataset_schema,
-    encode_rows,
-    encode_target,
-    feature_names,
-    load_dataset,
-    look_at,
-    read_table,
-)
-from dperm.datasets.columns import check_columns
-from dperm.datasets.expansion import Feature
-from dperm.datasets.person_column import checked_column, person_column
-from dperm.datasets.retarget import predicting
+from dperm.cli.output import did_you_mean
+from dperm.datasets import dataset_names, dataset_rows, dataset_schema, load_dataset
+from dperm.datasets.sparse_sets import SUFFIXES, load_sparse, sparse_names
 from dperm.errors import InvalidInput
 from dperm.person_ids import NumberedIds
+from dperm.schema import CodedTable, Schema, encode_rows, encode_target, feature_names, look_at, read_table
+from dperm.schema.columns import check_columns
+from dperm.schema.encoding import checked_column, person_column
+from dperm.schema.schema import Feature, predicting
 
 Made = TypeVar("Made", bound=CodedTable | NDArray[Any] | NumberedIds)
 
@@ -103,7 +94,7 @@ class Announced:
     """DATA of which the public facts are known: the schema, the names of the columns and the number of rows.
 
     ``X`` and ``y`` are made of the records when they are looked at, which is after a ledger was charged. With
-    ``max_rows`` the number of rows is private: none is told, and there may be none at all. Where rows are not
+    ``max_rows`` the number of rows is private: it is not shown, and there may be none at all. Where rows are not
     ``labelled`` the target may be missing. The column ``beside`` is read too, and is no feature of the rows. Where
     the schema names persons, ``groups`` are theirs: the column of ids is read to count them, and an id that cannot be
     read is refused with the rows.
@@ -182,8 +173,8 @@ def declared(
 ) -> Schema:
     """The schema of DATA.
 
-    ``target`` is the column to predict instead, ``spline`` replaces the hats of its numbers, and ``person`` names the
-    column with the ids of persons.
+    ``target`` is the column to predict instead, ``spline`` the number of splines of its numbers, and ``person`` names
+    the column with the ids of persons.
     """
     if schema_path is not None:
         schema = Schema.from_toml(schema_path)
@@ -204,7 +195,7 @@ def declared(
 
 
 def check_target(names: list[str], data: str, schema_path: str | None, target: str | None) -> None:
-    """Refuse a --target that the table has not. The names of its columns are not told: they may be a record."""
+    """Refuse a --target that the table has not. The names of its columns are not shown: they may be a record."""
     if target is not None and target not in names:
         schema = declared(data, schema_path, None)
         known = [schema.target.name, *(feature.name for feature in schema.features)]
@@ -221,6 +212,17 @@ def read_records(data: str, schema: Schema, empty: bool = False) -> Any:
     return table
 
 
+def model_with_schema(path: str, instead: str = "") -> tuple[Any, Schema]:
+    """A saved model and the schema that turns records into its features."""
+    from dperm.models import read_model
+
+    estimator, schema = read_model(path)
+    if schema is None:
+        problem = f"{Path(path).name} was saved without a schema, so records cannot be turned into features."
+        raise InvalidInput(f"{problem} {instead}".strip())
+    return estimator, schema
+
+
 def no_rows(data: str) -> str:
     return f"{Path(data).name}: the file holds no rows."
 
@@ -235,3 +237,92 @@ def is_named(data: str) -> bool:
             f"{did_you_mean(data, dataset_names())}"
         )
     return False
+
+
+MANY_CELLS = 2**26
+"""Cells of a file from which on it is fitted through shards, by the public numbers of its rows and columns."""
+
+
+class AnnouncedShards:
+    """As ``Announced``, of rows that are never in memory at once. The labels are beside them, so y is None."""
+
+    y = None
+    groups = None
+    """Whose rows they are lies beside them too."""
+
+    def __init__(self, name: str, shards: Any, schema: Schema, max_rows: int | None) -> None:
+        self.schema, self.X = schema, shards
+        number = f"{sum(shards.sizes):,}" if max_rows is None else f"at most {max_rows:,}"
+        what = f"{number} rows"
+        if (
+            schema.person is not None
+        ):  # how many rows they have is private, and how many they are is not known yet
+            what = "persons" if max_rows is None else f"{number} persons"
+        self.summary = f"{name}: {what}, {shards.n_features} features, in shards"
+
+
+def announce(
+    data: str,
+    schema_path: str | None,
+    target: str | None,
+    max_rows: int | None,
+    spline: int | None,
+    person: str | None,
+) -> Announced | AnnouncedShards:
+    """The public facts of DATA, and rows that are read when they are asked for."""
+    path = Path(data)
+    if path.is_dir() and any(path.glob("*.npy")):
+        return _folder(path, (schema_path, target, spline, person), max_rows)
+    schema = declared(data, schema_path, target, spline, person)
+    if target is not None and not (is_named(data) or path.is_dir()):
+        check_target(look_at(path, schema)[0], data, schema_path, target)
+    if not is_named(data) and (path.is_dir() or _is_large(path, schema)):
+        from dperm.data import open_shards
+
+        return AnnouncedShards(path.stem, open_shards(path, schema), schema, max_rows)
+    return Announced(data, schema, max_rows)
+
+
+def _folder(path: Path, said: tuple[Any, ...], max_rows: int | None) -> AnnouncedShards:
+    from dperm.data import FolderShards
+
+    if any(option is not None for option in said):
+        raise click.UsageError(
+            f"{path.name} is a folder of shards, which have their schema: leave out --schema, --target, "
+            "--spline and --person."
+        )
+    shards = FolderShards(path)
+    if shards.schema is None:
+        raise click.UsageError(f"{path.name}: these shards have no schema; fit them from Python.")
+    return AnnouncedShards(path.stem, shards, shards.schema, max_rows)
+
+
+def _is_large(path: Path, schema: Schema) -> bool:
+    if not path.is_file():
+        return False
+    names, rows = look_at(path, schema)
+    return rows * len(names) > MANY_CELLS
+
+
+hash_option = click.option(
+    "--hash",
+    "n_hashed",
+    metavar="COLUMNS",
+    type=click.IntRange(2),
+    show_default="not hashed",
+    help="Hash sparse rows or texts to so many columns, as PublicHasher does.",
+)
+
+
+def is_sparse_data(data: str) -> bool:
+    """Whether DATA is a named set of text or a LIBSVM file."""
+    return data in sparse_names() or Path(data).suffix in SUFFIXES
+
+
+def load_sparse_data(data: str, n_hashed: int | None, **unfit: object) -> Data:
+    """Read DATA and hash it; ``unfit`` are options that belong to tables with a schema."""
+    for name, value in unfit.items():
+        if value is not None:
+            raise InvalidInput(f"--{name} belongs to tables with a schema; {Path(data).name} has none.")
+    found = load_sparse(data)
+    return Data(name=found.name, X=found.X if n_hashed is None else found.hashed(n_hashed), y=found.y)

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from dperm.cli import completion
-from dperm.cli.data import Announced
+from dperm.cli.data import Announced, model_with_schema
 from dperm.cli.options import (
-    check_capacity,
+    check_max_rows,
+    counted_by,
     data_argument,
+    file_option,
     force_option,
     import_option,
     json_option,
+    ledger_options,
     max_rows_option,
     neighbours_option,
-    purse_options,
+    unit_option,
 )
-from dperm.cli.output import check_free, hand_out
-from dperm.cli.persons import counted_by, unit_option
-from dperm.errors import InvalidInput
+from dperm.cli.output import free_output, hand_out
 from dperm.privacy import Budget
 
 NEITHER = (
-    "every figure computed from private rows tells about them. Give --epsilon, the budget to spend on the evaluation, "
-    "or --local for exact figures that must not be published."
+    "every metric computed from private rows reveals something of them. Give --epsilon, the budget to spend on the "
+    "evaluation, or --local for exact metrics that must not be published."
 )
-_LOCAL_ALONE = "--local shows exact figures and spends nothing: leave out {}."
+_LOCAL_ALONE = "--local shows exact metrics and spends nothing: leave out {}."
 
 
 @click.command(short_help="Judge a saved model on private test rows.")
@@ -43,7 +43,7 @@ _LOCAL_ALONE = "--local shows exact figures and spends nothing: leave out {}."
 @click.option(
     "--local",
     is_flag=True,
-    help="Exact figures instead, for the owner of the data alone: NOT private, not to be published.",
+    help="Exact metrics instead, for the owner of the data alone: NOT private, not to be published.",
 )
 @click.option(
     "--bins",
@@ -60,14 +60,9 @@ _LOCAL_ALONE = "--local shows exact figures and spends nothing: leave out {}."
 @unit_option
 @neighbours_option("What is hidden: the content of a test row, or also whether it is there.")
 @max_rows_option
-@purse_options
-@click.option(
-    "--output",
-    "output_path",
-    metavar="FILE",
-    show_default="none",
-    shell_complete=completion.files,
-    help="JSON file for the evaluation, with all curves; dperm report shows it.",
+@ledger_options
+@file_option(
+    "--output", "output_path", "JSON file for the evaluation, with all curves; dperm report shows it."
 )
 @force_option
 @import_option
@@ -89,7 +84,7 @@ def evaluate(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Judge a saved model on private test rows, every figure with a 95 % interval that knows its noise.
+    """Judge a saved model on private test rows, every metric with a 95 % interval that accounts for its noise.
 
     DATA is a CSV or Parquet file with the columns of the model's schema, the target among them, and rows that the model
     was not trained on. One release of noisy counts is made, and everything shown follows from it. A ledger is charged
@@ -106,8 +101,6 @@ def evaluate(
     """
     from dperm.evaluation import evaluate as judge
     from dperm.ledger import Ledger
-    from dperm.models import read_model
-    from dperm.models.atomic import check_writable
 
     if not local and epsilon is None:
         raise click.UsageError(NEITHER)
@@ -116,17 +109,11 @@ def evaluate(
             epsilon=epsilon, delta=delta, ledger=ledger_path, dataset_name=dataset_name, max_rows=max_rows
         )
     else:
-        check_capacity(neighbours, max_rows)
-    path = None if output_path is None else Path(output_path)
-    if path is not None:
-        check_free(path, force)
-        check_writable(path)
-    estimator, schema = read_model(model)
-    if schema is None:
-        raise InvalidInput(
-            f"{Path(model).name} was saved without a schema, so records cannot be turned into features. Evaluate it "
-            "from Python with dperm.evaluate, or save it with save_model(..., schema=...)."
-        )
+        check_max_rows(neighbours, max_rows)
+    path = free_output(output_path, force)
+    estimator, schema = model_with_schema(
+        model, "Evaluate it from Python with dperm.evaluate, or save it with save_model(..., schema=...)."
+    )
     budget = None
     if epsilon is not None:
         budget = Budget(epsilon, estimator.privacy_.budget["delta"] if delta is None else delta)

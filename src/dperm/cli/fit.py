@@ -1,30 +1,44 @@
 """``dperm fit``: train one private model and save it."""
 
 import secrets
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
-from dperm.cli import completion
-from dperm.cli.beyond import announce
-from dperm.cli.grammar import read_entrant
+from dperm.cli.data import announce
+from dperm.cli.grammar import read_method
 from dperm.cli.options import (
-    check_capacity,
+    about_persons,
+    check_max_rows,
     data_argument,
+    file_option,
     force_option,
     json_option,
+    ledger_options,
     loss_option,
     mechanism_option,
+    person_options,
     schema_option,
     spline_option,
     target_option,
     task_options,
 )
-from dperm.cli.output import check_free, print_json, say
-from dperm.cli.persons import about_persons, person_options
-from dperm.cli.weights import class_weight_option, weigh_classes
+from dperm.cli.output import check_free, did_you_mean, print_json, say
+from dperm.estimators.weights import check_class_weight
 from dperm.planning.rules import L2
 from dperm.privacy import Budget
+
+class_weight_option = click.option(
+    "--class-weight",
+    "class_weights",
+    metavar="LABEL=WEIGHT",
+    multiple=True,
+    show_default="1 each",
+    help="Declared weight of a class, for rare ones. Repeatable; the noise grows with the largest.",
+)
 
 
 @click.command(short_help="Train one private model and save it.")
@@ -46,26 +60,11 @@ from dperm.privacy import Budget
     help="Spend a share of the budget on what intervals of the coefficients are made of.",
 )
 @task_options
-@click.option(
-    "--ledger",
-    "ledger_path",
-    metavar="FILE",
-    show_default="none",
-    shell_complete=completion.files,
-    help="Charge this ledger (see dperm ledger).",
-)
+@ledger_options
 @click.option(
     "--expect", metavar="HEAD", show_default="any", help="Head that the history of the ledger must hold."
 )
-@click.option("--dataset-name", metavar="NAME", show_default="its default one", help="Dataset of the ledger.")
-@click.option(
-    "--output",
-    "output_path",
-    metavar="FILE",
-    required=True,
-    shell_complete=completion.files,
-    help="JSON file for the model.",
-)
+@file_option("--output", "output_path", "JSON file for the model.", required=True)
 @force_option
 @json_option
 def fit(
@@ -125,8 +124,8 @@ def fit(
     path = Path(output_path)
     check_free(path, force)
     Budget(epsilon, delta)
-    entrant = read_entrant(mechanism)
-    check_capacity(neighbours, max_rows)
+    method = read_method(mechanism)
+    check_max_rows(neighbours, max_rows)
     check_writable(path)
     if expect is not None and ledger_path is None:
         raise click.UsageError("--expect is about the ledger; give --ledger too.")
@@ -137,7 +136,7 @@ def fit(
         loss,
         epsilon=epsilon,
         delta=delta,
-        mechanism=entrant,
+        mechanism=method,
         l2=l2,
         x_norm=1.0,
         neighbours=neighbours,
@@ -150,7 +149,7 @@ def fit(
     weigh_classes(model, class_weights, records.schema.classes)
     click.echo(f"Training on {records.summary}.", err=True)
     model.fit(records.X, records.y, groups=records.groups)
-    if path.exists() and not force:  # since the fit began; what was paid for is not thrown away
+    if path.exists() and not force:  # since the fit began; what was charged for is not thrown away
         path = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{path.suffix}")
     save_model(model, path, schema=records.schema)
     if as_json:
@@ -160,3 +159,35 @@ def fit(
     if model.ledger_entry_ is not None:
         click.echo(f"Charged to {model.ledger_entry_}.", err=True)
     click.echo(f"Saved to {path}.", err=True)
+
+
+def weigh_classes(model: Any, texts: Sequence[str], classes: Sequence[Any]) -> None:
+    """Set ``class_weight`` on a model, for labels as the schema declares them."""
+    if not texts:
+        return
+    labels = {str(label): label for label in classes}
+    if not labels:
+        raise click.UsageError("--class-weight is for classes, and the target is a number.")
+    weights = dict(_pair(text, labels) for text in texts)
+    if len(weights) < len(texts):
+        raise click.UsageError("--class-weight names a class twice.")
+    check_class_weight(weights)
+    model.set_params(class_weight=weights)
+
+
+def _pair(text: str, labels: dict[str, Any]) -> tuple[Any, float]:
+    label, _, number = text.rpartition("=")
+    if text == "balanced":
+        raise click.UsageError(
+            "--class-weight balanced would count the labels of the private rows; declare weights, for example "
+            + " ".join(f"--class-weight {known}=1" for known in list(labels)[:2])
+            + "."
+        )
+    if label not in labels:
+        raise click.UsageError(
+            f"--class-weight wants LABEL=WEIGHT with a label of the schema, {', '.join(labels)}; got {text!r}."
+            f"{did_you_mean(label, labels)}"
+        )
+    with suppress(ValueError):
+        return labels[label], float(number)
+    raise click.UsageError(f"--class-weight {label}=... wants a number; got {number!r}.")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from dperm.cli.suggest import did_you_mean
+from dperm.cli.output import did_you_mean
 from dperm.errors import InvalidInput
 from dperm.mechanisms import Mechanism, mechanism_names, resolve
 
@@ -31,7 +31,7 @@ def read_mechanism(text: str) -> Mechanism:
     return replace(resolve(name), **{setting: value for setting, (value,) in grid.items()})
 
 
-def read_entrant(text: str) -> str | Mechanism:
+def read_method(text: str) -> str | Mechanism:
     """As :func:`read_mechanism`; a name without settings stays the name, as files and tables show it."""
     mechanism = read_mechanism(text)
     words = text.split()

@@ -5,7 +5,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import click
 
-from dperm.cli.suggest import did_you_mean
+from dperm.cli.output import did_you_mean
 
 ENTRY_POINTS = "dperm.commands"
 """The group of entry points by which an installed package adds commands of its own."""

@@ -40,7 +40,7 @@ def import_modules(modules: Sequence[str]) -> None:
 
 
 def _failure(load: Callable[[], ModuleType]) -> str | None:
-    """Why a module cannot be imported. It is somebody's code: whatever it raises is told by kind and message."""
+    """Why a module cannot be imported. It is somebody's code: whatever it raises is shown by kind and message."""
     try:
         load()
     except (ImportError, DpermError) as error:

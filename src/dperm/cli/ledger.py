@@ -1,16 +1,26 @@
 """``dperm ledger``: one budget over many fits."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich import box
+from rich.table import Table
 
 from dperm.cli import completion
 from dperm.cli.groups import Ordered
-from dperm.cli.ledger_table import show_charge, show_ledger
-from dperm.cli.options import Decorator, force_option, import_option, json_option, neighbours_option
-from dperm.cli.output import check_figure, check_free, print_json, write_figure
+from dperm.cli.options import (
+    Decorator,
+    file_option,
+    force_option,
+    import_option,
+    json_option,
+    neighbours_option,
+)
+from dperm.cli.output import check_figure, check_free, console, fitting, print_json, write_figure
 from dperm.errors import InvalidInput
+from dperm.ledger.overview import CHARGES, UNIT, in_words, with_units
 
 if TYPE_CHECKING:
     from dperm.ledger import Ledger
@@ -92,23 +102,18 @@ def cap(file: str, dataset: str, epsilon: float, delta: float, unit: str | None)
     show_default="all",
     help="Only this charge, with its digest and the words by which a model cites it.",
 )
-@click.option(
-    "--plot",
-    "plot_path",
-    metavar="FILE",
-    show_default="none",
-    shell_complete=completion.files,
-    help="Also draw the spending over time, to a .png, .svg or .pdf.",
-)
+@file_option("--plot", "plot_path", "Also draw the spending over time, to a .png, .svg or .pdf.")
 @force_option
 @json_option
-@click.option("--full", is_flag=True, help="With --json: prices too, which may be hundreds of numbers each.")
+@click.option(
+    "--full", is_flag=True, help="With --json: privacy costs too, which may be hundreds of numbers each."
+)
 def show(
     file: str, charge: int | None, plot_path: str | None, force: bool, as_json: bool, full: bool
 ) -> None:
     """Show what is spent and what is left of every dataset, and each charge.
 
-    A charge says what it paid for (fit, search, evaluate), the mechanism that was used, the file that the model was
+    A charge says what it was for (fit, search, evaluate), the mechanism that was used, the file that the model was
     saved to, and what all charges of the dataset cost together before and after it.
 
     \b
@@ -161,17 +166,9 @@ def note(file: str, model: str) -> None:
     click.echo(f"{file}: noted {Path(model).name} beside its charge.")
 
 
-@ledger.command(short_help="Is this the whole ledger that paid for these models?")
+@ledger.command(short_help="Is this the whole ledger that was charged for these models?")
 @click.argument("file", shell_complete=completion.files)
-@click.option(
-    "--model",
-    "models",
-    metavar="FILE",
-    multiple=True,
-    show_default="none",
-    shell_complete=completion.files,
-    help="Model that cites its charge. Repeatable.",
-)
+@file_option("--model", "models", "Model that cites its charge. Repeatable.", multiple=True)
 @click.option(
     "--head",
     "heads",
@@ -183,7 +180,7 @@ def note(file: str, model: str) -> None:
 @import_option
 @click.pass_context
 def check(ctx: click.Context, file: str, models: tuple[str, ...], heads: tuple[str, ...]) -> None:
-    """Compare a ledger with what is kept outside of it: models that it paid for, and heads.
+    """Compare a ledger with what is kept outside of it: models that it was charged for, and heads.
 
     The history of a ledger is a chain of hashes. A model cites its charge and the head right after it; a later head
     extends an earlier one. A head that is missing means that an older copy was put in the place of the ledger, that
@@ -205,7 +202,7 @@ def check(ctx: click.Context, file: str, models: tuple[str, ...], heads: tuple[s
         if problem is None:
             digest = model.certificate_["digest"]
             if paid_for.setdefault(str(model.ledger_entry_), digest) != digest:
-                problem = "another of these models cites the same charge, and a charge pays for one model."
+                problem = "another of these models cites the same charge, and a charge is for one model."
         answers.append((name, problem))
     count = len(found.entries())
     click.echo(f"{file}: ledger {found.id}, {count} charge{'' if count == 1 else 's'}, history unbroken.")
@@ -218,14 +215,7 @@ def check(ctx: click.Context, file: str, models: tuple[str, ...], heads: tuple[s
 
 @ledger.command(short_help="Write everything to a JSON file.")
 @click.argument("file", shell_complete=completion.files)
-@click.option(
-    "--output",
-    "output_path",
-    metavar="FILE",
-    required=True,
-    shell_complete=completion.files,
-    help="JSON file to write.",
-)
+@file_option("--output", "output_path", "JSON file to write.", required=True)
 @force_option
 def export(file: str, output_path: str, force: bool) -> None:
     """Write caps, totals and every charge to a JSON file."""
@@ -249,3 +239,68 @@ def _problem(found: "Ledger", anchor: object) -> str | None:
     except InvalidInput as error:
         return str(error)
     return None
+
+
+COLUMNS = {
+    **CHARGES,
+    UNIT: "unit",
+    "partition": "partition",
+    "label": "label",
+    "sha256": "sha256",
+    "head": "head",
+}
+OPTIONAL = ("file", "time", "ε before", "dataset", "partition", "label", "sha256", "head")
+SHORT = 12
+"""Digits of a digest in a table."""
+
+
+def show_ledger(document: Mapping[str, Any]) -> None:
+    """Print the balance, then the charges in as many columns as there is room for."""
+    screen = console()
+    of_datasets, of_charges = (with_units(name, document) for name in ("datasets", "charges"))
+    balance = _table(list(of_datasets))
+    for row in document["datasets"]:
+        balance.add_row(*(in_words(row[key]) for key in of_datasets.values()))
+    screen.print(balance)
+    entries = [_cells(charge) for charge in document["charges"]]
+    extra = [
+        name for name in COLUMNS if name not in (*CHARGES, UNIT) and any(cells[name] for cells in entries)
+    ]
+    used = [*of_charges, *extra]
+
+    def charges(columns: list[str]) -> Table:
+        made = _table(columns)
+        for cells in entries:
+            made.add_row(*(cells[name] for name in columns))
+        return made
+
+    table, left_out = fitting(screen, used, [name for name in OPTIONAL if name in used], charges)
+    screen.print(table)
+    if left_out:
+        screen.print(f"Not shown at this width: {', '.join(left_out)}; --json shows all.")
+    strict = ", strict" if document["strict"] else ""
+    screen.print(
+        f"{document['neighbours']} neighbours{strict}. left: one more release with Gaussian noise, at the same δ."
+    )
+    screen.print(f"ledger {document['id']}\nhead   {document['head']}")
+
+
+def show_charge(charge: Mapping[str, Any]) -> None:
+    """Print all that is known of one charge."""
+    rows = {name: in_words(charge[key]) for name, key in COLUMNS.items() if name != "head"}
+    rows["cited as"] = charge["citation"]
+    for name, text in rows.items():
+        click.echo(f"{name:<10}{text or '-'}")
+
+
+def _cells(charge: Mapping[str, Any]) -> dict[str, str]:
+    cells = {name: in_words(charge[key]) for name, key in COLUMNS.items()}
+    short = {name: cells[name][:SHORT] for name in ("sha256", "head")}
+    return cells | short | {"time": cells["time"][:16].replace("T", " ")}
+
+
+def _table(columns: list[str]) -> Table:
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in columns:
+        made.add_column(heading, no_wrap=True)
+    return made

@@ -2,29 +2,93 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
 from dperm.cli import completion
-from dperm.cli.by_column import grouping
-from dperm.cli.data import Announced
+from dperm.cli.data import Announced, model_with_schema
 from dperm.cli.options import (
-    check_capacity,
+    check_max_rows,
+    counted_by,
     data_argument,
+    file_option,
     force_option,
     import_option,
     json_option,
+    ledger_options,
     max_rows_option,
     neighbours_option,
-    purse_options,
+    unit_option,
 )
-from dperm.cli.output import check_free, hand_out
-from dperm.cli.persons import counted_by, unit_option
-from dperm.cli.suggest import did_you_mean
+from dperm.cli.output import did_you_mean, free_output, hand_out
 from dperm.errors import InvalidInput
 from dperm.privacy import Budget
+from dperm.schema import Schema
+from dperm.schema.columns import NUMBERS, TEXT, arrow_columns, kind_of
+from dperm.schema.encoding import level_codes
+from dperm.schema.features import Categorical, Hashed, Numeric
+from dperm.schema.schema import Feature
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The column ``name``, the ``values`` that make a group, and what is to be read ``beside`` the schema for it."""
+
+    name: str
+    values: tuple[str, ...]
+    feature: Numeric | Categorical | None = None
+    beside: Feature | None = None
+
+    def of_records(self, table: Any) -> NDArray[Any]:
+        """The value of each record in words, None where it has none."""
+        column = arrow_columns(table, [self.name])[self.name]
+        if self.feature is None:
+            return _texts(column)
+        levels = np.array([*self.feature.levels, None], object)
+        codes = level_codes(self.feature, column)
+        return np.asarray(levels[np.where(codes < 0, len(levels) - 1, codes)])
+
+
+def grouping(schema: Schema, by: str, values: Sequence[str]) -> Grouping:
+    """By a feature with categories or bins, all of them or those given; by another column as given."""
+    if by == schema.target.name:
+        raise InvalidInput(f"--by must name another column than {by!r}, the one that is predicted.")
+    feature = next((item for item in schema.features if item.name == by), None)
+    if isinstance(feature, Numeric | Categorical) and feature.levels:
+        unknown = [value for value in values if value not in feature.levels]
+        if unknown:
+            raise InvalidInput(
+                f"--value {unknown[0]!r} is no category or bin of {by!r} in the schema of the model."
+                f"{did_you_mean(unknown[0], feature.levels)}"
+            )
+        return Grouping(by, tuple(values) or tuple(feature.levels), feature)
+    if feature is not None and not isinstance(feature, Hashed):
+        raise InvalidInput(
+            f"--by {by!r} is a number or a date without bins in the schema; groups need bins there."
+        )
+    if not values:
+        known = [item.name for item in schema.features if isinstance(item, Categorical)]
+        raise InvalidInput(
+            f"the schema of the model declares no categories or bins for {by!r}: give --value for each value that "
+            f"makes a group.{did_you_mean(by, known)}"
+        )
+    return Grouping(by, tuple(values), None, Hashed(name=by, hashed=2) if feature is None else None)
+
+
+def _texts(column: Any) -> NDArray[Any]:
+    """Whole numbers as text is how the command line writes them."""
+    import pyarrow as pa
+
+    if kind_of(column) == NUMBERS and pa.types.is_integer(column.type):
+        column = column.cast(pa.string())
+    if kind_of(column) not in (None, TEXT):
+        raise InvalidInput("the column that --by names must hold text or whole numbers.")
+    return np.array(column.to_pylist(), object)
 
 
 @click.command(short_help="Average predictions for private rows, by group.")
@@ -34,7 +98,7 @@ from dperm.privacy import Budget
     "--by",
     metavar="COLUMN",
     show_default="none; all rows are one group",
-    help="Column that tells the group of a row.",
+    help="Column with the group of a row.",
 )
 @click.option(
     "--value",
@@ -68,15 +132,8 @@ from dperm.privacy import Budget
 @unit_option
 @neighbours_option("What is hidden: the content of a row, or also whether it is there.")
 @max_rows_option
-@purse_options
-@click.option(
-    "--output",
-    "output_path",
-    metavar="FILE",
-    show_default="none",
-    shell_complete=completion.files,
-    help="JSON file for the means.",
-)
+@ledger_options
+@file_option("--output", "output_path", "JSON file for the means.")
 @force_option
 @import_option
 @json_option
@@ -99,7 +156,7 @@ def means(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Average what a saved model predicts for private rows, by group, with 95 % intervals that know their noise.
+    """Average what a saved model predicts for private rows, by group, with 95 % intervals that account for their noise.
 
     DATA is a CSV, TSV, Excel or Parquet file with the columns of the model's schema; the target column may be missing.
     The groups are those of a column with categories or bins in the schema, or those that --value declares; none is ever
@@ -115,24 +172,16 @@ def means(
     """
     from dperm.evaluation.means import mean_predictions
     from dperm.ledger import Ledger
-    from dperm.models import read_model
-    from dperm.models.atomic import check_writable
 
-    check_capacity(neighbours, max_rows)
+    check_max_rows(neighbours, max_rows)
     if by is None and (values or other is not None):
         raise click.UsageError("--value and --other are about the groups; give --by too.")
     if dataset_name is not None and ledger_path is None:
         raise click.UsageError("--dataset-name is about the ledger; give --ledger too.")
-    path = None if output_path is None else Path(output_path)
-    if path is not None:
-        check_free(path, force)
-        check_writable(path)
-    estimator, schema = read_model(model)
-    if schema is None:
-        raise InvalidInput(
-            f"{Path(model).name} was saved without a schema, so records cannot be turned into features. Average from "
-            "Python with dperm.mean_predictions, or save it with save_model(..., schema=...)."
-        )
+    path = free_output(output_path, force)
+    estimator, schema = model_with_schema(
+        model, "Average from Python with dperm.mean_predictions, or save it with save_model(..., schema=...)."
+    )
     budget = Budget(epsilon, estimator.privacy_.budget["delta"] if delta is None else delta)
     budget.check_gaussian()
     groups = None if by is None else grouping(schema, by, values)

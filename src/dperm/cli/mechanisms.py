@@ -57,7 +57,7 @@ def _show_list(entries: Sequence[Entry], wide: bool) -> None:
     kinds = [f"{kind}: {', '.join(names)}" for kind, names in _kinds().items()]
     screen.print(
         f"{'. '.join(kinds)}. both: {' and '.join(Neighbours)}. NAME:paper uses the noise of the paper's own "
-        "accounting. dperm mechanisms NAME tells its settings."
+        "accounting. dperm mechanisms NAME shows its settings."
     )
     screen.print(f"Engines: {', '.join(engine_names())}.")
     if left_out:

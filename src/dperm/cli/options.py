@@ -1,6 +1,14 @@
 """Options that several commands share, each made once: the same name, type, default and words everywhere."""
 
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -8,14 +16,15 @@ import click
 from dperm.cli import completion
 from dperm.cli.grammar import SYNTAX
 from dperm.cli.imports import import_at_once
-from dperm.cli.stdin import spooled
-from dperm.cli.suggest import did_you_mean
+from dperm.cli.output import did_you_mean
 from dperm.errors import InvalidInput
 from dperm.losses import loss_choices, resolve_loss
 from dperm.losses import loss_names as all_loss_names
 from dperm.losses.registry import AUTO_LOSS
 from dperm.neighbours import Neighbours
 from dperm.planning.rules import AUTO, parse_l2
+from dperm.schema import Schema
+from dperm.unit import PersonLoss
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
@@ -101,7 +110,7 @@ def neighbours_option(what: str) -> Decorator:
     )
 
 
-def check_capacity(neighbours: str, max_rows: int | None) -> None:
+def check_max_rows(neighbours: str, max_rows: int | None) -> None:
     """--max-rows is given with add-remove, where the number of rows is private, and only there."""
     hidden = Neighbours.parse(neighbours) is Neighbours.ADD_REMOVE
     if hidden and max_rows is None:
@@ -115,6 +124,43 @@ def check_capacity(neighbours: str, max_rows: int | None) -> None:
         )
 
 
+def spooled(ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """What was given, or, for -, the path of a file with what standard input holds; its first bytes say which format.
+
+    The file is private, and removed when the command ends.
+    """
+    if value != "-" or ctx.resilient_parsing:
+        return value
+    from dperm.schema.readers import readers
+
+    if sys.stdin is None or sys.stdin.isatty():
+        raise click.UsageError("- stands for standard input, and nothing is piped into it.", ctx)
+    folder = Path(tempfile.mkdtemp(prefix="dperm-"))  # which others may not enter
+    ctx.call_on_close(lambda: shutil.rmtree(folder, ignore_errors=True))
+    source = sys.stdin.buffer
+    known = {magic: ending for reader in readers() for magic, ending in reader.magic.items()}
+    begun = source.read(max(map(len, known)))
+    ending = next((ending for magic, ending in known.items() if begun.startswith(magic)), ".csv")
+    path = folder / f"stdin{ending}"
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(begun)
+        shutil.copyfileobj(source, file)
+    return str(path)
+
+
+def file_option(name: str, variable: str, what: str, default: str = "none", **settings: Any) -> Decorator:
+    """An option that names a file."""
+    return click.option(
+        name,
+        variable,
+        metavar="FILE",
+        show_default=None if settings.get("required") else default,
+        shell_complete=completion.files,
+        help=what,
+        **settings,
+    )
+
+
 def data_argument(name: str = "data", **settings: Any) -> Decorator:
     """DATA: a file, the name of a data set, or - for standard input."""
     return click.argument(name, shell_complete=completion.data, callback=spooled, **settings)
@@ -126,20 +172,14 @@ target_option = click.option(
     show_default="the one that the schema names",
     help="Column to predict.",
 )
-schema_option = click.option(
-    "--schema",
-    "schema_path",
-    metavar="FILE",
-    show_default="that of the named data set",
-    shell_complete=completion.files,
-    help="TOML file that declares columns, ranges and classes.",
-)
+SCHEMA_HELP = "TOML file that declares columns, ranges and classes."
+schema_option = file_option("--schema", "schema_path", SCHEMA_HELP, "that of the named data set")
 spline_option = click.option(
     "--spline",
     type=int,
-    metavar="HATS",
+    metavar="SPLINES",
     show_default="what the schema says; 8 each for up to 20 numbers",
-    help="Hats for every number, on its declared range; 0 for one plain column.",
+    help="Splines for every number, on its declared range; 0 for one plain column.",
 )
 LOSS_HELP = (
     f"What to minimise: {', '.join(loss_names())}. auto goes with the target: logistic for classes (softmax for more "
@@ -196,24 +236,95 @@ force_option = click.option("--force", is_flag=True, help="Replace an existing f
 
 
 def task_options(command: Command) -> Command:
-    """What every command takes that fits models or prices them: l2, the relation, the capacity, and imports."""
+    """What every command takes that fits or plans models: l2, the relation, the bound on the rows, and imports."""
     what = "What is hidden: the content of a row, or also whether it is there."
     for option in (import_option, max_rows_option, neighbours_option(what), l2_option):
         command = option(command)
     return command
 
 
-def purse_options(command: Command) -> Command:
-    """Who pays for figures about rows: a ledger, and which of its datasets."""
+def ledger_options(command: Command) -> Command:
+    """The ledger to charge, and which of its datasets."""
     name = click.option(
         "--dataset-name", metavar="NAME", show_default="its default one", help="Dataset of the ledger."
     )
-    ledger = click.option(
-        "--ledger",
-        "ledger_path",
-        metavar="FILE",
-        show_default="none",
-        shell_complete=completion.files,
-        help="Charge this ledger (see dperm ledger).",
-    )
-    return ledger(name(command))
+    for option in (name, file_option("--ledger", "ledger_path", "Charge this ledger (see dperm ledger).")):
+        command = option(command)
+    return command
+
+
+def person_losses() -> tuple[str, ...]:
+    return tuple(loss.value for loss in PersonLoss)
+
+
+person_option = click.option(
+    "--person",
+    metavar="COLUMN",
+    show_default="the one that the schema names; otherwise every row is a person",
+    help="Column with the ids of persons: the guarantee is for a person with all rows.",
+)
+person_loss_option = click.option(
+    "--person-loss",
+    type=OneOf(person_losses),
+    metavar=bar(person_losses()),
+    show_default="mean",
+    help="What stands for a person: the mean of the losses of their rows, or the sum over --max-rows-per-person.",
+)
+max_rows_per_person_option = click.option(
+    "--max-rows-per-person",
+    type=click.IntRange(1),
+    metavar="ROWS",
+    show_default="so many that only rounding asks for a bound",
+    help="Rows of a person that are kept, the first ones; for sum needed, and the noise grows with it.",
+)
+
+
+persons_option = click.option(
+    "--persons",
+    "n_persons",
+    type=click.IntRange(1),
+    show_default="none: every row is a person",
+    help="Number of persons, in place of that of rows; with add-remove a public number that is never exceeded.",
+)
+
+
+unit_option = click.option(
+    "--unit",
+    type=click.Choice(("row", "person")),
+    show_default="a person where the schema names persons, else a row",
+    help="Whom the guarantee is for. For a model of persons 'row' says that single rows are meant.",
+)
+
+
+def person_options(command: Command) -> Command:
+    """Whose rows they are, and how those of one person count."""
+    for option in (max_rows_per_person_option, person_loss_option, person_option):
+        command = option(command)
+    return command
+
+
+def counted_by(schema: Schema, unit: str | None) -> Schema:
+    """The schema of rows to be counted: where rows are meant, one that names no persons."""
+    return replace(schema, person=None) if unit == "row" else schema
+
+
+def about_persons(schema: Schema, loss: str | None, most: int | None) -> dict[str, Any]:
+    """Settings of an estimator, for what was said of persons."""
+    if schema.person is None and (loss is not None or most is not None):
+        raise click.UsageError(
+            "--person-loss and --max-rows-per-person are about persons: name the column with their ids, --person "
+            "COLUMN, or person in the schema."
+        )
+    settings = {"person_loss": loss, "max_rows_per_person": most}
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def units(
+    n_rows: int | None, max_rows: int | None, n_persons: int | None, hidden: bool
+) -> tuple[int | None, int | None]:
+    """--n and --max-rows, of rows or, with --persons, of persons."""
+    if n_persons is None:
+        return n_rows, max_rows
+    if n_rows is not None or max_rows is not None:
+        raise click.UsageError("--persons stands in place of --n and of --max-rows; leave these out.")
+    return (None, n_persons) if hidden else (n_persons, None)

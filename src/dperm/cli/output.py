@@ -3,13 +3,24 @@
 import json
 import secrets
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from dperm.errors import InvalidInput
@@ -58,9 +69,9 @@ def say(text: str) -> None:
 
 
 def hand_out(found: Any, path: Path | None, force: bool, as_json: bool) -> None:
-    """Figures that were paid for: into a file if one was named, and shown as text or as JSON."""
+    """A private release: into a file if one was named, and shown as text or as JSON."""
     if path is not None:
-        if path.exists() and not force:  # since the work began; what was paid for is not thrown away
+        if path.exists() and not force:  # since the work began; what was charged for is not thrown away
             path = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{path.suffix}")
         found.save(path)
     if as_json:
@@ -101,6 +112,18 @@ def check_free(path: Path, force: bool) -> None:
         raise InvalidInput(f"{path} exists already; use --force to replace it, or another name.")
 
 
+def free_output(name: str | None, force: bool) -> Path | None:
+    """The file for a release, once it is known that it can be written."""
+    if name is None:
+        return None
+    from dperm.models.atomic import check_writable
+
+    path = Path(name)
+    check_free(path, force)
+    check_writable(path)
+    return path
+
+
 FIGURES = (".png", ".svg", ".pdf")
 
 
@@ -120,3 +143,61 @@ def write_figure(figure: "Figure", path: Path) -> None:
 
     with atomic_path(path) as unfinished:
         save(figure, unfinished, path.suffix[1:].lower())
+
+
+MOST = 3
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question to append to a message, with a blank before it; empty if nothing is close."""
+    names = list(dict.fromkeys(known))
+    close = get_close_matches(word.lower(), names, MOST)
+    if not close and word:
+        close = [name for name in names if name.startswith(word.lower())][:MOST]
+    if not close:
+        return ""
+    *first, last = (repr(name) for name in close)
+    return f" Did you mean {', '.join(first)} or {last}?" if first else f" Did you mean {last}?"
+
+
+class Counter:
+    """One bar of finished batches; those that were finished before do not count for the time left."""
+
+    def __init__(self, bars: Progress, what: str) -> None:
+        self._bars, self._task = bars, bars.add_task(escape(what), total=None)
+        self.kept, self.total = 0, 0
+        self._started = False
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._started:
+            self._bars.update(self._task, completed=done)
+        else:
+            self.kept, self.total, self._started = done, total, True
+            self._bars.reset(self._task, total=total, completed=done)
+
+
+def progress_bars(amount: ProgressColumn) -> Progress:
+    """Bars on a terminal, with the time left; to be used in a with statement."""
+    screen = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeElapsedColumn(), TextColumn("left"))
+    return Progress(
+        *columns,
+        TimeRemainingColumn(),
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+        speed_estimate_period=3600,
+    )
+
+
+@contextmanager
+def shown(folder: Path, amount: ProgressColumn) -> Iterator[Progress]:
+    """Bars of a run that keeps its finished batches: an interrupt says where they are."""
+    try:
+        with progress_bars(amount) as bars:
+            yield bars
+    except KeyboardInterrupt:
+        click.echo(
+            f"Finished batches are kept in {folder / 'parts'}; the same command goes on from there.", err=True
+        )
+        raise

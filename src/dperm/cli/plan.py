@@ -7,10 +7,16 @@ import click
 from rich import box
 from rich.table import Table
 
-from dperm.cli import completion
-from dperm.cli.options import check_capacity, json_option, max_rows_option, neighbours_option
+from dperm.cli.options import (
+    check_max_rows,
+    file_option,
+    json_option,
+    max_rows_option,
+    neighbours_option,
+    persons_option,
+    units,
+)
 from dperm.cli.output import console, print_json, say, warn
-from dperm.cli.persons import persons_option, units
 from dperm.neighbours import Neighbours
 from dperm.planning.outlook import (
     NAMES,
@@ -34,7 +40,7 @@ DEFAULT_DELTA = 1e-6
     "--features",
     type=click.IntRange(1),
     show_default="those of --schema",
-    help="Number of columns that a model sees, with those of categories and hats.",
+    help="Number of columns that a model sees, with those of categories and splines.",
 )
 @click.option(
     "--classes", type=click.IntRange(2), show_default="those of --schema, or 2", help="Number of classes."
@@ -47,13 +53,8 @@ DEFAULT_DELTA = 1e-6
     show_default="that of --schema, or classes",
     help="For regression: declared range of the target.",
 )
-@click.option(
-    "--schema",
-    "schema_path",
-    metavar="FILE",
-    show_default="none",
-    shell_complete=completion.files,
-    help="Take features and classes, or the range of the target, from this schema.",
+@file_option(
+    "--schema", "schema_path", "Take features and classes, or the range of the target, from this schema."
 )
 @click.option("--epsilon", type=float, required=True, help="Privacy budget ε; smaller is more private.")
 @click.option("--delta", type=float, default=DEFAULT_DELTA, show_default=True, help="Privacy budget δ.")
@@ -82,7 +83,7 @@ def plan(
 ) -> None:
     """Say what the default is expected to lose to the model without noise, and what would change that.
 
-    The figures come from a study of the default on public tables: a curve over the noise level, which follows from
+    The numbers come from a study of the default on public tables: a curve over the noise level, which follows from
     rows, coefficients, ε and δ, with a band for 8 of 10 tables. They are a forecast for tables like those. dperm
     account shows the noise of one mechanism and what it leaves to an attacker.
 
@@ -93,7 +94,7 @@ def plan(
       dperm plan --n 8000 --features 60 --target-range 0 100 --epsilon 1
       dperm plan --persons 5000 --features 40 --epsilon 0.5
     """
-    from dperm.certificate.cautions import cautions
+    from dperm.certificate.assumptions import cautions
     from dperm.planning.outlook import outlook
 
     spent = epsilon / 5 if evaluation is None else Budget(evaluation, delta).epsilon
@@ -122,7 +123,7 @@ def plan(
 
 
 def _rows(neighbours: str, n_rows: int | None, max_rows: int | None) -> int:
-    check_capacity(neighbours, max_rows)
+    check_max_rows(neighbours, max_rows)
     if n_rows is None and max_rows is None:
         raise click.UsageError("give --n, the number of rows that you have or could collect.")
     if n_rows is not None and max_rows is not None:
@@ -139,7 +140,7 @@ def _shape(
 ) -> tuple[int, int, tuple[float, float] | None]:
     """Features, classes and the range of a target that is a number, from the options or from the schema."""
     if schema_path is not None:
-        from dperm.datasets import Schema
+        from dperm.schema import Schema
 
         if any(given is not None for given in (features, classes, target_range)):
             raise click.UsageError("--schema says features, classes and range; leave out the others.")

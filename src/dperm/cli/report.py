@@ -5,31 +5,20 @@ from pathlib import Path
 import click
 
 from dperm.cli import completion
-from dperm.cli.options import Decorator, force_option, import_option
+from dperm.cli.options import file_option, force_option, import_option
 from dperm.cli.output import check_free, say
-
-
-def _file(name: str, key: str, what: str, show_default: str = "none") -> Decorator:
-    return click.option(
-        name,
-        key,
-        metavar="FILE",
-        show_default=show_default,
-        shell_complete=completion.files,
-        help=what,
-    )
 
 
 @click.command(short_help="The page to sign: what a saved model guarantees.")
 @click.argument("model", required=False, shell_complete=completion.files)
-@_file("--html", "html_path", "Write one self-contained web page instead.", "text on standard output")
-@_file("--deployment", "deployment_path", "TOML file of what people say about the release.")
-@_file("--evaluation", "evaluation_path", "What dperm evaluate wrote about this model.")
-@_file("--ledger", "ledger_path", "The ledger that paid for this model.")
-@_file(
+@file_option("--html", "html_path", "Write one self-contained web page instead.", "text on standard output")
+@file_option("--deployment", "deployment_path", "TOML file of what people say about the release.")
+@file_option("--evaluation", "evaluation_path", "What dperm evaluate wrote about this model.")
+@file_option("--ledger", "ledger_path", "The ledger that was charged for this model.")
+@file_option(
     "--registry", "registry_path", "Write an entry of the OpenDP Deployments Registry; needs --deployment."
 )
-@_file(
+@file_option(
     "--init-deployment", "init_path", "Write an empty deployment file with all questions, and nothing else."
 )
 @force_option
@@ -49,7 +38,7 @@ def report(
     """Explain the guarantee of a saved model to the person who signs off its release.
 
     The certificate is verified first, and the answer stands at the top. Then: what is released and why, what a person
-    with several rows is promised, what an attacker can achieve, the budget, the evaluation, what each feature does,
+    with several rows is guaranteed, what an attacker can achieve, the budget, the evaluation, what each feature does,
     what must be trusted and what was assumed, how to verify it again, and where to sign. The page needs no network.
     What only people know is asked for in a deployment file; without it the page has visible blanks.
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from dperm.cli import completion
 from dperm.cli.groups import Ordered
-from dperm.cli.options import data_argument, force_option, json_option, target_option
+from dperm.cli.options import data_argument, file_option, force_option, json_option, target_option
 from dperm.cli.output import check_free, print_json, say
 
 
@@ -26,22 +25,12 @@ def schema() -> None:
 @schema.command(short_help="Write a draft from the names of the columns.")
 @data_argument("file")
 @click.option("--target", metavar="COLUMN", show_default="TODO", help="Column to predict.")
-@click.option(
+@file_option(
     "--from-codebook",
     "codebook",
-    metavar="FILE",
-    show_default="none",
-    shell_complete=completion.files,
-    help="CSV file with a row for each column: name, type, min, max, categories, missing, unit.",
+    "CSV file with a row for each column: name, type, min, max, categories, missing, unit.",
 )
-@click.option(
-    "--output",
-    "output_path",
-    metavar="FILE",
-    show_default="standard output",
-    shell_complete=completion.files,
-    help="TOML file to write to.",
-)
+@file_option("--output", "output_path", "TOML file to write to.", "standard output")
 @force_option
 def init(file: str, target: str | None, codebook: str | None, output_path: str | None, force: bool) -> None:
     """Write a draft of the schema of FILE: the names of its columns, and TODO where a person has to decide.
@@ -56,10 +45,9 @@ def init(file: str, target: str | None, codebook: str | None, output_path: str |
       dperm schema init people.csv --target repaid \\
           --from-codebook codebook.csv --output people.toml
     """
-    from dperm.datasets.codebook import codebook_schema, read_codebook
-    from dperm.datasets.drafts import draft_schema
-    from dperm.datasets.files import column_types
     from dperm.models.atomic import atomic_path
+    from dperm.schema.drafts import codebook_schema, draft_schema, read_codebook
+    from dperm.schema.readers import column_types
 
     if output_path is not None:
         check_free(Path(output_path), force)
@@ -74,20 +62,13 @@ def init(file: str, target: str | None, codebook: str | None, output_path: str |
     with atomic_path(Path(output_path)) as draft:
         draft.write_text(text, encoding="utf-8")
     left = sum("TODO" in line for line in text.splitlines() if line and not line.startswith("#"))
-    told = f"{left} TODO{'s' if left > 1 else ''} to fill in" if left else "nothing is left to fill in"
-    click.echo(f"Wrote {output_path}: {len(columns)} columns, {told}.", err=True)
+    rest = f"{left} TODO{'s' if left > 1 else ''} to fill in" if left else "nothing is left to fill in"
+    click.echo(f"Wrote {output_path}: {len(columns)} columns, {rest}.", err=True)
 
 
 @schema.command(short_help="Compare a schema with the data; NOT PRIVATE.")
 @data_argument("file")
-@click.option(
-    "--schema",
-    "schema_path",
-    metavar="FILE",
-    required=True,
-    shell_complete=completion.files,
-    help="TOML file that declares columns, ranges and classes.",
-)
+@file_option("--schema", "schema_path", "TOML file that declares columns, ranges and classes.", required=True)
 @target_option
 @click.option("--strict", is_flag=True, help="Exit with 1 if something looks wrong.")
 @json_option
@@ -110,7 +91,8 @@ def check(
     from dataclasses import replace
 
     from dperm.cli.data import is_named
-    from dperm.datasets import Schema, check_schema, load_dataset, look_at, read_table
+    from dperm.datasets import load_dataset
+    from dperm.schema import Schema, check_schema, look_at, read_table
 
     declared = Schema.from_toml(schema_path)
     if target is not None:

@@ -101,8 +101,8 @@ def _as_dict(verdict: Any) -> dict[str, Any]:
         "relation": verdict.relation,
         "independent": verdict.independent,
         "not_checked": verdict.not_checked,
-        "unmet": verdict.unmet,
-        "cautions": verdict.cautions,
+        "unmet": [one.to_dict() for one in verdict.unmet],
+        "cautions": [one.to_dict() for one in verdict.cautions],
         "checks": [asdict(check) for check in verdict.checks],
     }
 

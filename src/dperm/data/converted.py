@@ -14,10 +14,10 @@ from dperm.data.feeds import Feed
 from dperm.data.folder import FolderShards
 from dperm.data.kinds import Kind
 from dperm.data.writing import read_as, rows_of_a_shard, write_feed
-from dperm.datasets import Schema, look_at
 from dperm.engine.registry import register_adapter
 from dperm.engine.shards.sources import ShardSource
 from dperm.errors import InvalidInput
+from dperm.schema import Schema, look_at
 
 
 class ConvertedShards(ShardSource):

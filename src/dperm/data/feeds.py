@@ -10,12 +10,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from dperm.datasets import Schema, look_at, stream_table
-from dperm.datasets.columns import arrow_columns
-from dperm.datasets.person_column import person_column
-from dperm.datasets.streams import ROWS_AT_ONCE, from_row
 from dperm.errors import InvalidInput
 from dperm.person_ids import texts
+from dperm.schema import Schema, look_at, stream_table
+from dperm.schema.columns import arrow_columns
+from dperm.schema.encoding import person_column
+from dperm.schema.readers import ROWS_AT_ONCE, from_row
 
 Pieces = Callable[[int], Iterator[Any]]
 
@@ -193,7 +193,7 @@ def numbers_of(
     """A table whose columns are numbers as (X, y), X in the order of ``names``, and with ``person`` the ids."""
     import numpy as np
 
-    from dperm.datasets.columns import NUMBERS, TRUTH_VALUES, as_numbers, check_kind, kind_of
+    from dperm.schema.columns import NUMBERS, TRUTH_VALUES, as_numbers, check_kind, kind_of
 
     apart = [name for name in (target, person) if name is not None]
     columns = arrow_columns(frame, [*names, *apart])

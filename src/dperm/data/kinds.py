@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.codes import CodedTable
-from dperm.datasets import Schema, code_layout, encode, encode_codes, feature_names, target_numbers
-from dperm.datasets.codes import can_code
-from dperm.datasets.person_column import checked_column
 from dperm.errors import InvalidInput
 from dperm.person_ids import DIGEST, digests
+from dperm.schema import Schema, code_layout, encode, encode_codes, feature_names, target_numbers
+from dperm.schema.encoding import can_code, checked_column
 from dperm.strict_json import digest, is_label, typed
 
 Arrays = dict[str, NDArray[Any]]

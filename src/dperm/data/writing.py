@@ -28,8 +28,8 @@ from dperm.data.folder import (
     sync_folder,
 )
 from dperm.data.kinds import Arrays, DenseKind, Kind, kind_by
-from dperm.datasets import Schema
 from dperm.errors import InvalidInput
+from dperm.schema import Schema
 from dperm.strict_json import canonical, parse
 
 JOURNAL = "journal.jsonl"

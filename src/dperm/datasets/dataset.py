@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.codes import CodedTable
-from dperm.datasets.codes import encode_codes
-from dperm.datasets.declared import Category
-from dperm.datasets.encoding import encode, encode_target
-from dperm.datasets.schema import Schema
 from dperm.errors import InvalidInput
+from dperm.schema.encoding import encode, encode_codes, encode_target
+from dperm.schema.schema import Schema
+from dperm.schema.values import Category
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,18 +1,123 @@
-"""The named data sets: two bundled with the package, the others read from files or fetched."""
+"""The named data sets: two bundled with the package, the others read from checked files or fetched.
 
+Files are accepted only when their checksum is the published one. What scikit-learn fetches it checks itself, but the
+rows may come in another order than in the checked files.
+"""
+
+import hashlib
 import io
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dperm.datasets import download, sources
 from dperm.datasets.dataset import Dataset
-from dperm.datasets.mnist import mnist_schema, read_mnist
-from dperm.datasets.schema import Schema
 from dperm.errors import DataUnavailable, InvalidInput
+from dperm.schema.features import Numeric, Target
+from dperm.schema.schema import Schema
+
+FOLDER_VARIABLE = "DPERM_DATA"
+
+
+def data_folders() -> list[Path]:
+    """Where data files are looked for: the folder named by ``DPERM_DATA``, or else ``shared/data`` in or
+    beside the working directory and the source checkout."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    if named:
+        return [Path(named)]
+    checkout = Path(__file__).resolve().parents[3]
+    roots = [Path.cwd(), checkout] if (checkout / "pyproject.toml").is_file() else [Path.cwd()]
+    return [place / "shared" / "data" for root in roots for place in (root, root.parent)]
+
+
+def find(file: str) -> Path | None:
+    """The data file of this name, if one of the folders has it."""
+    return next((folder / file for folder in data_folders() if (folder / file).is_file()), None)
+
+
+def read_checked(path: Path, sha256: str) -> bytes:
+    """The content of a file whose checksum is known."""
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise InvalidInput(
+            f"{path.name} is not the published file: its sha256 differs from the expected {sha256}. "
+            "Fetch the file again."
+        )
+    return content
+
+
+BANK_COLUMNS = (
+    "age", "job", "marital", "education", "default", "balance", "housing", "loan", "contact", "day", "month",
+    "duration", "campaign", "pdays", "previous", "poutcome", "y",
+)  # fmt: skip
+
+
+def download_bank() -> Any:
+    """OpenML 1461, which calls the columns V1 to V16 and the classes 1 and 2."""
+    import pyarrow as pa
+    from sklearn.datasets import fetch_openml
+
+    frame = fetch_openml(data_id=1461, as_frame=True).frame.set_axis(list(BANK_COLUMNS), axis=1)
+    frame["y"] = frame["y"].astype(str).map({"1": "no", "2": "yes"})
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def download_kddcup99() -> Any:
+    """The 10 % file of the original data, which scikit-learn fetches itself, text as bytes."""
+    import pyarrow as pa
+    from sklearn.datasets import fetch_kddcup99
+
+    frame = fetch_kddcup99(percent10=True, as_frame=True).frame.rename(columns={"labels": "label"})
+    columns = {}
+    for name in frame.columns:
+        text = name in ("protocol_type", "service", "flag", "label")
+        columns[name] = frame[name].str.decode("ascii") if text else frame[name].astype(np.float64)
+    return pa.table(columns)
+
+
+def download_mnist() -> Any:
+    """OpenML 554: 60,000 training images, then 10,000 test images."""
+    from sklearn.datasets import fetch_openml
+
+    pixels, digits = fetch_openml(data_id=554, as_frame=False, return_X_y=True)
+    return mnist_table(pixels.astype(np.uint8), digits.astype(np.uint8))
+
+
+PIXELS = [f"pixel{i}" for i in range(1, 785)]
+TRAINING_IMAGES = 60_000
+
+
+def mnist_schema() -> Schema:
+    """Grey values from 0 to 255, with black, the background, moved to 0.
+
+    Ink covers a small part of an image: a row has about a third of the norm of an image all white.
+    """
+    return Schema(
+        target=Target(name="digit", classes=tuple(range(10))),
+        features=tuple(Numeric(name=name, range=(0, 255), centre=0) for name in PIXELS),
+        norm_share=1 / 3,
+    )
+
+
+def mnist_table(pixels: NDArray[np.uint8], digits: NDArray[np.uint8]) -> Any:
+    """Columns ``pixel1`` to ``pixel784``, ``digit`` and ``split`` from images in the published order."""
+    import pyarrow as pa
+
+    by_pixel = np.ascontiguousarray(pixels.T)
+    columns = dict(zip(PIXELS, map(pa.array, by_pixel), strict=True))
+    split = np.where(np.arange(len(digits)) < TRAINING_IMAGES, "train", "test")
+    return pa.table({**columns, "digit": digits, "split": split})
+
+
+def read_mnist(content: bytes) -> Any:
+    """The table in an ``.npz`` archive of the training and test images."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        pixels, digits = (np.concatenate([archive[f"{k}_train"], archive[f"{k}_test"]]) for k in "Xy")
+    return mnist_table(pixels, digits)
 
 
 def _read_parquet(content: bytes) -> Any:
@@ -70,7 +175,7 @@ _ENTRIES = {
         n_rows=45_211,
         source="UCI Bank Marketing, bank-full.csv (Moro, Laureano and Cortez 2011)",
         licence=_UCI,
-        fetch=download.bank,
+        fetch=download_bank,
     ),
     "ipums-br": _Entry(
         file="dpagd_ipums_br.npz",
@@ -86,7 +191,7 @@ _ENTRIES = {
         n_rows=494_021,
         source="KDD Cup 1999, 10 % training file",
         licence=_UCI,
-        fetch=download.kddcup99,
+        fetch=download_kddcup99,
     ),
     "mnist": _Entry(
         file="mnist.npz",
@@ -95,7 +200,7 @@ _ENTRIES = {
         source="MNIST (LeCun, Cortes and Burges), training and test images joined",
         licence="usually given as CC BY-SA 3.0",
         read=read_mnist,
-        fetch=download.mnist,
+        fetch=download_mnist,
     ),
 }
 
@@ -138,7 +243,7 @@ def load_dataset(name: str, *, fetch: bool = True, spline: int | None = None) ->
     fetch : bool
         Whether a data set that is not found as a file may be fetched from the internet.
     spline : int, optional
-        Hats for every number, 0 for none. Without it the schema decides, see ``docs/schema.md``.
+        Splines for every number, 0 for none. Without it the schema decides, see ``docs/schema.md``.
 
     Raises
     ------
@@ -149,16 +254,16 @@ def load_dataset(name: str, *, fetch: bool = True, spline: int | None = None) ->
     """
     entry = _entry(name)
     schema = dataset_schema(name).with_spline(spline)
-    path = _packaged(entry.file) if entry.bundled else sources.find(entry.file)
+    path = _packaged(entry.file) if entry.bundled else find(entry.file)
     if path is not None:
-        table, source = entry.read(sources.read_checked(path, entry.sha256)), entry.source
+        table, source = entry.read(read_checked(path, entry.sha256)), entry.source
     else:
         table, source = _fetch(name, entry, fetch), f"{entry.source}; fetched, not checked by checksum"
     return Dataset(name=name, table=table, schema=schema, source=source, licence=entry.licence)
 
 
 def _fetch(name: str, entry: _Entry, allowed: bool) -> Any:
-    advice = f"Put {entry.file} into a folder and set {sources.FOLDER_VARIABLE} to it"
+    advice = f"Put {entry.file} into a folder and set {FOLDER_VARIABLE} to it"
     if entry.fetch is None or not allowed:
         raise DataUnavailable(
             f"The records of {name!r} were not found. {advice}, or use {_BUNDLED}, which are bundled."

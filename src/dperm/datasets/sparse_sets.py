@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dperm.datasets import sources
-from dperm.datasets.hashing import WordHash, bags_of_text, hashed_rows, scaled
+from dperm.datasets.registry import FOLDER_VARIABLE, find, read_checked
 from dperm.errors import DataUnavailable, InvalidInput
+from dperm.schema.hashing import WordHash, bags_of_text, hashed_rows, scaled
 
 _FILES = {
     "rcv1_X.npz": "643cb09e71f0f1ccb22e851cf36d522efef53ce3afcc8b804ebdefc72597af35",
@@ -82,13 +82,13 @@ def load_rcv1() -> SparseDataset:
 
     content = {}
     for file, digest in _FILES.items():
-        path = sources.find(file)
+        path = find(file)
         if path is None:
             raise DataUnavailable(
                 f"The records of 'rcv1' were not found. Put {' and '.join(_FILES)} into a folder and set "
-                f"{sources.FOLDER_VARIABLE} to it, or use 'made-topics', which is made when it is asked for."
+                f"{FOLDER_VARIABLE} to it, or use 'made-topics', which is made when it is asked for."
             )
-        content[file] = sources.read_checked(path, digest)
+        content[file] = read_checked(path, digest)
     vectors, labels = content.values()
     return SparseDataset(
         name="rcv1",

@@ -19,8 +19,15 @@ from dperm.codes import CodedTable
 from dperm.engine import ShardSource, SparseRows, Table, engine_for, labels_in
 from dperm.engine.sparse.rows import as_csr
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators._paying import check_targets, shape_of
-from dperm.estimators._rows import check_features, check_names, checked, named_like, unquoted
+from dperm.estimators._rows import (
+    check_features,
+    check_names,
+    check_targets,
+    checked,
+    named_like,
+    shape_of,
+    unquoted,
+)
 from dperm.estimators._shards import are_in_shards, check_told, features_alone, in_shards
 from dperm.estimators.base import PrivateLinearModel
 from dperm.neighbours import Neighbours

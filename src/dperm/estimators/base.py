@@ -18,16 +18,24 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import dperm
 from dperm.certificate import statement_of, unbind
-from dperm.certificate.cautions import cautions
+from dperm.certificate.assumptions import cautions
 from dperm.certificate.released import curvature_in
+from dperm.counting.account import Account
 from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
-from dperm.estimators._paying import check_purse, check_shape, check_targets, paid, shape_of
-from dperm.estimators._rows import check_features, check_names, checked_features, named_like, unquoted
+from dperm.estimators._rows import (
+    check_features,
+    check_names,
+    check_shape,
+    check_targets,
+    checked_features,
+    named_like,
+    shape_of,
+    unquoted,
+)
 from dperm.estimators._shards import check_told, features_alone, in_shards
-from dperm.estimators._shown import model_html
-from dperm.estimators._surroundings import surroundings
+from dperm.estimators.fit_context import FitContext, fit_context
 from dperm.estimators.fit_record import FitRecord
 from dperm.estimators.persons import GroupedRows, declared_persons, grouped_rows, loss_of_persons, of_persons
 from dperm.estimators.report import PrivacyReport
@@ -41,13 +49,16 @@ from dperm.planning.checks import check_flag
 from dperm.planning.rules import AUTO, L2, parse_l2
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
+from dperm.render.html import folded, notebook_cell
 from dperm.row_map import RowMap
 from dperm.unit import PersonLoss
 
 if TYPE_CHECKING:
-    from dperm.datasets import Schema
+    from dperm.schema import Schema
 
 Vector = NDArray[np.float64]
+
+SHORT = 20  # rows of a table that a notebook shows at once
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
@@ -150,7 +161,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "_record"):
             return diagram
         told = self.summary()
-        return model_html(diagram, self.privacy_, told.table(), len(told.rows))
+        shown = folded("What the model says", told.table(), opened=len(told.rows) <= SHORT)
+        return f"<div>{diagram}{notebook_cell(self.privacy_.paragraph, shown)}</div>"
 
     def save(self, path: str | os.PathLike[str], schema: Schema | None = None) -> None:
         """Write the fitted model to a JSON file; the same as ``dperm.save_model``."""
@@ -176,7 +188,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         n_units = int(n_rows if n_persons is None else n_persons)
         plan = self._plan(n_units, int(n_features), loss, by_person=n_persons is not None)
         Gate.from_random_state(deepcopy(self.random_state))  # a generator is not to be advanced
-        check_purse(self)
+        Account.of_fit(self)
         return plan
 
     def _fit_weights(
@@ -204,11 +216,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         problem, gate = plan.problem, Gate.from_random_state(self.random_state)
         if grouped is not None:
             grouped.check_plan(plan)
-        around, depth = surroundings(self)
-        around.check_persons(grouped is not None)
-        around.check_fit(self.sample_weight_bound is not None, problem.loss.outputs)
-        around.warn(depth, cautions(problem, plan.budget, plan.private))  # before anything is spent
-        check_purse(self)
+        context, depth = fit_context(self)
+        context.check_persons(grouped is not None)
+        context.check_fit(self.sample_weight_bound is not None, problem.loss.outputs)
+        context.warn(depth, cautions(problem, plan.budget, plan.private))  # before anything is spent
+        account = Account.of_fit(self)
         told = problem.neighbours is Neighbours.REPLACE_ONE and grouped is None
         n_told = problem.n_rows if told else None
 
@@ -225,11 +237,18 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             (outcome,) = plan.mechanism.run([Job(plan=plan)], rows, gate)
             return outcome
 
-        self.ledger_entry_, outcome = paid(
-            self, lambda: plan.cost, problem.neighbours, name_used(plan), table, train, unit=problem.unit
+        self.ledger_entry_, outcome = account.charge(
+            lambda: plan.cost,
+            table,
+            train,
+            neighbours=problem.neighbours,
+            unit=problem.unit,
+            kind="fit",
+            label=type(self).__name__,
+            mechanism=name_used(plan),
         )
         self.row_map_ = outcome.row_map
-        self.privacy_ = self._report(plan, outcome, gate)
+        self.privacy_ = self._report(plan, outcome, gate, context)
         self._told = None if outcome.curvature_release is None else outcome.curvature_release.tolist()
         self._curvature = curvature_in({"inference": self._told}, self.privacy_.statement)
         return self.row_map_.coefficients(outcome.weights)
@@ -274,22 +293,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _problem(self, n_samples: int, n_features: int, loss: Loss, by_person: bool = False) -> Problem:
         """The public facts of this fit; l2 is 0 where a rule of the mechanism sets it."""
         neighbours = Neighbours.parse(self.neighbours)
-        if neighbours is Neighbours.ADD_REMOVE and self.max_rows is None:
-            raise InvalidInput(
-                "neighbours='add-remove' keeps the number of rows private, so it needs max_rows, a public number "
-                "of rows, or with groups of persons, that the table never exceeds; or use neighbours="
-                f"{Neighbours.REPLACE_ONE.value!r}."
-            )
-        if neighbours is Neighbours.REPLACE_ONE and self.max_rows is not None:
-            raise InvalidInput(
-                "max_rows belongs to neighbours='add-remove'; under replace-one the row count is public."
-            )
+        n_units = neighbours.public_count(n_samples, self.max_rows)
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InvalidInput(
                 f"fit_intercept must be True or False; got a {type(self.fit_intercept).__name__}."
             )
         l2 = parse_l2(self.l2)
-        n_units = n_samples if self.max_rows is None else self.max_rows
         persons = declared_persons(by_person, self.person_loss, self.max_rows_per_person, n_units)
         return Problem.for_table(
             n_units,
@@ -311,7 +320,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return float(value)
         raise InvalidInput(f"{name} is too large for a float.")
 
-    def _report(self, plan: Plan, outcome: Outcome, gate: Gate) -> PrivacyReport:
+    def _report(self, plan: Plan, outcome: Outcome, gate: Gate, context: FitContext) -> PrivacyReport:
         reason = None
         if not plan.private:
             reason = f"mechanism {plan.mechanism.name!r} is a baseline without noise."
@@ -321,9 +330,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             reason = plan.not_certified
         elif not outcome.certified:
             reason = "the arithmetic was not the one that the plan accounts for."
-        around, _ = surroundings(self)
         statement = statement_of(
-            plan, outcome, gate.source, self._targets(plan.problem.loss), reason, around.assumptions()
+            plan, outcome, gate.source, self._targets(plan.problem.loss), reason, context.assumptions()
         )
         return PrivacyReport.of(statement)
 

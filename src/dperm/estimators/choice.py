@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dperm.datasets.target import Target
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.linear_classifier import classifier_for
 from dperm.losses import Logistic, Softmax
 from dperm.losses.registry import AUTO_LOSS, fitting_loss
+from dperm.schema.features import Target
 
 
 def estimator_for(target: Target, loss: str = AUTO_LOSS, **settings: Any) -> PrivateLinearModel:

@@ -16,7 +16,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from dperm.certificate.statement import DECLARED, TAKEN, loss_of
+from dperm.certificate.assumptions import DECLARED, TAKEN
+from dperm.certificate.statement import loss_of
 from dperm.certificate.threshold import Threshold
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classes, has_link
@@ -24,7 +25,7 @@ from dperm.estimators._rows import checked_rows, note_features, unquoted
 from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators.base import PrivateLinearModel, Vector
 from dperm.estimators.labels import LabelSet, holds_codes, is_turned, label_set, refuse_positive
-from dperm.estimators.threshold import ThresholdTuning, tuned
+from dperm.estimators.threshold import tuned
 from dperm.estimators.weights import (
     ClassWeight,
     check_class_weight,
@@ -234,8 +235,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         check_is_fitted(self)
         if len(self.classes_) != 2:
             raise Unsupported("a threshold is for two classes; with more the largest margin decides.")
-        purse = ThresholdTuning(ledger=ledger, dataset=dataset, random_state=random_state)
-        self.threshold_ = tuned(self, X, y, Budget(epsilon, delta), objective, purse, groups)
+        settings = {"ledger": ledger, "dataset": dataset, "random_state": random_state, "groups": groups}
+        self.threshold_ = tuned(self, X, y, Budget(epsilon, delta), objective, **settings)
         self.privacy_ = self.privacy_.beside(self.threshold_.to_dict())
         return self
 

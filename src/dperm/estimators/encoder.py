@@ -11,11 +11,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from dperm.codes import CodedTable
 from dperm.data.converted import is_dataset, open_shards
-from dperm.datasets.codes import encode_rows
-from dperm.datasets.columns import check_columns
-from dperm.datasets.encoding import encode, feature_names
-from dperm.datasets.schema import Schema
 from dperm.engine.shards.sources import ShardSource
+from dperm.schema.columns import check_columns
+from dperm.schema.encoding import encode, encode_rows, feature_names
+from dperm.schema.schema import Schema
 
 
 class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -26,7 +25,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     schema : Schema, path of a TOML file, or dictionary
         The declared features. Its target is not used.
     coded : bool
-        Whether ``transform`` gives a :class:`dperm.datasets.CodedTable`, which private estimators train on faster and
+        Whether ``transform`` gives a :class:`dperm.schema.CodedTable`, which private estimators train on faster and
         in a tenth of the memory, and which becomes an array where anything else asks for one. Otherwise it gives the
         array, as it does where a feature has no codes.
 
@@ -83,7 +82,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> CodedTable | NDArray[np.float64] | ShardSource:
-        """Encode a table; see :func:`dperm.datasets.encode` and :func:`dperm.datasets.encode_codes`.
+        """Encode a table; see :func:`dperm.schema.encode` and :func:`dperm.schema.encode_codes`.
 
         A PyArrow dataset becomes shards that are made when a model reads them, with the labels of the schema's target
         beside them: ``Pipeline.fit(dataset)`` then needs no y.

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from dperm.datasets.hashing import KEY, REPEATS, WordHash, bags_of_text, hashed_rows, scaled
 from dperm.engine.sparse.rows import as_csr, is_sparse
 from dperm.errors import InvalidInput
 from dperm.estimators._rows import check_features, checked, unquoted
+from dperm.schema.hashing import KEY, REPEATS, WordHash, bags_of_text, hashed_rows, scaled
 
 WIDEST_DENSE = 512  # columns up to which rows come as an array
 _NORM = 1 - 1e-9  # so that rounding cannot pass the bound of 1

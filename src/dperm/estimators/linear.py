@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dperm.certificate.statement import DECLARED
+from dperm.certificate.assumptions import DECLARED
 from dperm.errors import InvalidInput
 from dperm.estimators._documented import documented
 from dperm.estimators._losses import LossLike, regression_loss

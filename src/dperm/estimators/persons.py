@@ -17,11 +17,10 @@ from dperm.losses.weighted import targets_alone, weighted_targets, weights_alone
 from dperm.mechanisms import Plan
 from dperm.person_ids import UNREADABLE, numbered
 from dperm.problem import Problem
-from dperm.unit import PersonLoss, Persons, rows_kept
+from dperm.unit import SHARE_BITS, PersonLoss, Persons, rows_kept
 
 Integers = NDArray[np.int64]
 
-SHARE_BITS = 30
 _NOT_DECLARED = (
     "max_rows_per_person and person_loss are about persons: give fit the ids of the persons with groups=, one for each "
     "row."

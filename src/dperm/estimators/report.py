@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from dperm.certificate.statement import NOT_MET
+from dperm.certificate.assumptions import Assumption, Status, read_assumptions, with_status
 from dperm.certificate.threshold import summed, total, tuned_words
-from dperm.estimators._shown import report_html
 from dperm.mechanisms.plan_words import for_persons, noise_on, rows_counted
 from dperm.mechanisms.standardising import MEAN, MOMENTS
+from dperm.render.html import Html, bullets, folded, notebook_cell, paragraph, table
+from dperm.render.numbers import short
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +38,10 @@ class PrivacyReport:
         The number of rows, or of persons; under add-remove its bound, ``max_rows``.
     claim : dict or None
         The epsilon and delta that this fit by itself claims; None with the ``reason`` why.
-    not_met : tuple of str
-        Assumptions that do not hold, as far as the fit could see.
-    assumptions : tuple of str
-        All that is taken for granted.
+    assumptions : tuple of Assumption
+        All that is taken for granted, each with its ``code``, ``status`` and ``text``.
+    not_met, cautions : tuple of Assumption
+        Those of them that do not hold, as far as the fit could see; and what makes the guarantee worth little.
     """
 
     claim: Mapping[str, float] | None
@@ -67,7 +68,7 @@ class PrivacyReport:
     grid_exponent: int | None
     standardisation: str | None
     entropy: str
-    assumptions: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]
     statement: Mapping[str, Any] = field(repr=False)
     thresholds: tuple[Mapping[str, Any], ...] = ()
 
@@ -101,7 +102,7 @@ class PrivacyReport:
             grid_exponent=releases[-1]["grid_exponent"] if releases else None,
             standardisation=_standardisation(releases),
             entropy=statement["entropy"]["source"],
-            assumptions=tuple(statement["assumptions"]),
+            assumptions=read_assumptions("assumptions", statement["assumptions"]),
             statement=statement,
         )
 
@@ -122,9 +123,14 @@ class PrivacyReport:
         return None if self.not_met else total(self.claim, self.thresholds)
 
     @property
-    def not_met(self) -> tuple[str, ...]:
+    def not_met(self) -> tuple[Assumption, ...]:
         """Assumptions that do not hold, as far as the fit could see."""
-        return tuple(line for line in self.assumptions if line.startswith(NOT_MET))
+        return with_status(self.assumptions, Status.NOT_MET)
+
+    @property
+    def cautions(self) -> tuple[Assumption, ...]:
+        """What keeps the guarantee true and makes it worth little."""
+        return with_status(self.assumptions, Status.CAUTION)
 
     @property
     def inference(self) -> str | None:
@@ -149,69 +155,86 @@ class PrivacyReport:
             **holds,
             "budget": dict(self.budget),
             "thresholds": list(self.thresholds),
-            "not_met": list(self.not_met),
-            "assumptions": list(self.assumptions),
+            **{
+                name: [one.to_dict() for one in getattr(self, name)]
+                for name in ("not_met", "cautions", "assumptions")
+            },
             **({} if self.inference is None else {"inference": self.inference}),
         }
 
     def _repr_html_(self) -> str:
-        return report_html(self)
-
-    def __str__(self) -> str:
-        protected = for_persons(self.unit)
-        if self.claim is None:
-            head = f"NOT PRIVATE: {self.reason}"
-        elif self.guarantee is None and not self.not_met:
-            head = "NOT PRIVATE: a threshold was tuned with predictable noise."
-        elif self.not_met:
-            head = (
-                "NOT PRIVATE AS A WHOLE: an assumption is not met, so "
-                f"({self.epsilon:g}, {self.delta:g}){protected}, {self.neighbours} neighbours, covers this fit"
-                + (" and its thresholds alone" if self.thresholds else " alone")
-            )
-        else:
-            head = (
-                f"({self.epsilon:g}, {self.delta:g})-differentially private{protected}, {self.neighbours} "
-                "neighbours"
-            )
-        chosen = {"mechanism", "why"} if "why" in self.settings else set()
-        used = ", ".join(
-            f"{name}={_short(value)}" for name, value in self.settings.items() if name not in chosen
+        """The guarantee in a line, the facts behind it and the assumptions below."""
+        return notebook_cell(
+            self.paragraph,
+            folded("How it is reached", table(None, self.facts)),
+            folded("What is assumed", bullets(self.assumptions)),
         )
+
+    @property
+    def paragraph(self) -> Html:
+        """The headline for a web page."""
+        return paragraph(self.headline, "bad" if self.guarantee is None else "good")
+
+    @property
+    def headline(self) -> str:
+        """The guarantee in a line, or that there is none."""
+        protected = f"{for_persons(self.unit)}, {self.neighbours} neighbours"
+        if self.claim is None:
+            return f"NOT PRIVATE: {self.reason}"
+        if self.not_met:
+            covered = "this fit and its thresholds alone" if self.thresholds else "this fit alone"
+            return (
+                "NOT PRIVATE AS A WHOLE: an assumption is not met, so "
+                f"({self.epsilon:g}, {self.delta:g}){protected}, covers {covered}"
+            )
+        if self.guarantee is None:
+            return "NOT PRIVATE: a threshold was tuned with predictable noise."
+        return f"({self.epsilon:g}, {self.delta:g})-differentially private{protected}"
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """How the guarantee is reached: names and what they are."""
+        chosen = "why" in self.settings
+        settings = {
+            name: value
+            for name, value in self.settings.items()
+            if not (chosen and name in ("mechanism", "why"))
+        }
         name = (
             f"{self.settings['mechanism']}, chosen by auto: {self.settings['why']}"
             if chosen
             else self.mechanism
         )
-        lines = [
-            head,
-            f"  mechanism    {name}",
-            f"  settings     {used}",
-            f"  accountant   {self.accountant}",
+        found = [
+            ("mechanism", name),
+            ("settings", ", ".join(f"{name}={short(value)}" for name, value in settings.items())),
+            ("accountant", self.accountant),
             *self._rows(),
-            f"  loss         {self.loss}, slope at most {self.lipschitz:g}, l2 = {self.l2:g}",
+            ("loss", f"{self.loss}, slope at most {self.lipschitz:g}, l2 = {self.l2:g}"),
         ]
         if self.sensitivity is not None and self.noise_scale is not None:
-            lines += [
-                f"  noise on     {self.noise_on}",
-                f"  sensitivity  {self.sensitivity:.6g} in the Euclidean norm",
-                f"  noise        scale {self.noise_scale:.6g} on each number",
-                f"  entropy      {self.entropy}",
+            found += [
+                ("noise on", str(self.noise_on)),
+                ("sensitivity", f"{self.sensitivity:.6g} in the Euclidean norm"),
+                ("noise", f"scale {self.noise_scale:.6g} on each number"),
+                ("entropy", self.entropy),
             ]
         if self.standardisation is not None:
-            lines.append(f"  rows seen    {self.standardisation}")
+            found.append(("rows seen", self.standardisation))
         if self.inference is not None:
-            lines.append(f"  intervals    {self.inference}")
-        lines += [f"  threshold    {tuned_words(threshold)}" for threshold in self.thresholds]
-        lines += ["  assumed"] + [f"    - {assumption}" for assumption in self.assumptions]
-        return "\n".join(lines)
+            found.append(("intervals", self.inference))
+        return [*found, *(("threshold", tuned_words(threshold)) for threshold in self.thresholds)]
 
-    def _rows(self) -> list[str]:
+    def __str__(self) -> str:
+        facts = (f"  {name:12} {told}" for name, told in self.facts)
+        return "\n".join([self.headline, *facts, "  assumed", *(f"    - {one}" for one in self.assumptions)])
+
+    def _rows(self) -> list[tuple[str, str]]:
         bounds = f"feature norm at most {self.x_norm:g}, whole row {self.row_norm:.6g}"
         persons = self.statement.get("persons")
         if persons is None:
-            return [f"  rows         {self.n_rows}, {bounds}"]
-        return [f"  persons      {self.n_rows}, {rows_counted(**persons)}", f"  rows         {bounds}"]
+            return [("rows", f"{self.n_rows}, {bounds}")]
+        return [("persons", f"{self.n_rows}, {rows_counted(**persons)}"), ("rows", bounds)]
 
 
 def _standardisation(releases: Sequence[Mapping[str, Any]]) -> str | None:
@@ -219,7 +242,3 @@ def _standardisation(releases: Sequence[Mapping[str, Any]]) -> str | None:
     first = [release for release in releases if release["name"] in (MEAN, MOMENTS)]
     told = (f"{release['name']}, noise scale {release['noise_scale']:.6g}" for release in first)
     return "; ".join(told) or None
-
-
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.certificate.threshold import AT_LEAST, Threshold, bins_for, check_objective, sensitivity
+from dperm.certificate.threshold import AT_LEAST, Threshold, bins_for, check_objective
+from dperm.counting.account import Account
+from dperm.counting.bins import bins_of, edges_of
+from dperm.counting.design import Design, Histogram, Integers, share_bits, shared_counts
+from dperm.counting.metrics import registered_metrics
+from dperm.counting.metrics.base import EdgeCounts
+from dperm.counting.query import Query, check_count
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators._paying import check_purse, paid
 from dperm.estimators._rows import unquoted
 from dperm.estimators.apart import check_counted, count_rows, margins_and_targets
 from dperm.estimators.labels import encode_labels, is_turned
-from dperm.estimators.margin_bins import bins_of, edges_of
-from dperm.estimators.persons import SHARE_BITS, GroupedRows
+from dperm.estimators.persons import GroupedRows
 from dperm.ledger import Ledger
 from dperm.neighbours import Neighbours
-from dperm.planning.pricing import gaussian_noise
 from dperm.privacy import Budget, Gate, gaussian_mu
-from dperm.privacy.cost import Cost
 
 Vector = NDArray[np.float64]
 
 NAME = "decision threshold"
-_EXACT_BITS = 53
 _NEEDS_GROUPS = (
     "this model was trained by person, and its threshold must protect persons too: give groups, the id of the person "
     "of each row."
@@ -37,17 +36,17 @@ _BY_ROWS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ThresholdTuning:
-    """Who pays: what ``paid`` wants to know."""
-
-    ledger: Ledger | None
-    dataset: str | None
-    random_state: Any
-
-
 def tuned(
-    model: Any, X: Any, y: Any, budget: Budget, objective: str, purse: ThresholdTuning, groups: Any = None
+    model: Any,
+    X: Any,
+    y: Any,
+    budget: Budget,
+    objective: str,
+    *,
+    ledger: Ledger | None,
+    dataset: str | None,
+    random_state: Any,
+    groups: Any = None,
 ) -> Threshold:
     """The threshold that is best by noisy counts, for the relation, the unit and the bound on rows of the fit.
 
@@ -58,52 +57,40 @@ def tuned(
     statement = model.certificate_
     neighbours = Neighbours.parse(statement["relation"])
     check_objective(objective)
-    check_purse(purse)
+    account = Account.checked(ledger, dataset, random_state, of_fit=True)
     by_person = "persons" in statement
     # Places move with the number of rows of a person, so margins must then not depend on them either.
     apart = Neighbours.ADD_REMOVE if by_person else neighbours
     check_counted(X, y, apart, by_person or isinstance(groups, str))
-    grouped = _grouped(X, groups, by_person, purse.ledger is not None)
-    told, unit = None, "person" if by_person else "row"
-    n_rows = count_rows(X, purse.ledger is not None, y)
+    grouped = _grouped(X, groups, by_person, account.charged)
+    n_public, unit = None, "person" if by_person else "row"
+    n_rows = count_rows(X, account.charged, y)
     if neighbours is Neighbours.REPLACE_ONE:
-        told = n_rows if grouped is None else grouped.n_persons
-    if told == 0:
+        n_public = n_rows if grouped is None else grouped.n_persons
+    if n_public == 0:
         raise InvalidInput("there are no rows to tune on.")
-    n_units = statement["problem"]["n_units"] if told is None else told
-    mu = gaussian_mu(budget)
-    moved = sensitivity(neighbours.rows_changed)
-    bins = bins_for(moved / mu, n_units)
-    noise = gaussian_noise(moved, 2 * bins, mu)
-    gate = Gate.from_random_state(purse.random_state)
+    n_units = statement["problem"]["n_units"] if n_public is None else n_public
+    query = _query(budget, neighbours, n_units, by_person)
+    bins, gate = query.design.size // 2, Gate.from_random_state(random_state)
 
-    def counts() -> Vector:
+    def cells() -> Integers:
         with unquoted(), np.errstate(all="ignore"):
             margins, targets = margins_and_targets(model, X, y, apart)
-            n_found = len(margins) if grouped is None else grouped.n_persons
-            if told is not None and n_found != told:
-                raise InvalidInput("X has another number of rows than it told before it was read.")
-            if n_found > n_units:
-                raise InvalidInput(f"the table has more {unit}s than max_rows, which it must never exceed.")
+            check_count(len(margins) if grouped is None else grouped.n_persons, n_public, n_units, unit)
             labels = encode_labels(targets, model.classes_)
-            cells = bins_of(model, margins.reshape(-1), bins) + bins * (labels > 0)
-            if grouped is None:
-                return np.bincount(cells, minlength=2 * bins).astype(np.float64)
-            grouped.check_rows(len(cells))
-            return shared_counts(cells, grouped, 2 * bins, n_units)
+            if grouped is not None:
+                grouped.check_rows(len(labels))
+                grouped.check_ids()
+            return np.asarray(bins_of(model, margins.reshape(-1), bins) + bins * (labels > 0))
 
-    entry, noisy = paid(
-        purse,
-        lambda: Cost.gaussian(mu),
-        neighbours,
-        NAME,
-        counts,
-        lambda exact: gate.release_one(exact, noise, NAME),
-        kind="threshold",
-        unit=unit,
-    )
+    def counts(cells: Integers) -> dict[str, Integers]:
+        shares = None if grouped is None else grouped.shares()
+        return {NAME: shared_counts(cells, 2 * bins, shares, share_bits(n_units))}
+
+    words = {"unit": unit, "kind": "threshold", "label": "ThresholdTuning", "mechanism": NAME}
+    release = query.run(account, gate, cells, counts, **words)
     return Threshold(
-        margin=best_margin(model, bins, noisy, objective, noise.scale),
+        margin=best_margin(model, bins, release.numbers, objective, query.noise.scale),
         objective=objective,
         epsilon=float(budget.epsilon),
         delta=float(budget.delta),
@@ -111,23 +98,23 @@ def tuned(
         unit=statement["unit"],
         n_units=int(n_units),
         bins=bins,
-        sensitivity=noise.sensitivity,
-        noise_scale=noise.scale,
+        sensitivity=query.noise.sensitivity,
+        noise_scale=query.noise.scale,
         entropy=gate.source.name,
         private=gate.secure,
-        ledger_entry=entry,
+        ledger_entry=release.ledger_entry,
     )
 
 
-def shared_counts(cells: NDArray[np.int64], grouped: GroupedRows, n_cells: int, n_units: int) -> Vector:
-    """Each row counts its share of its person, added up in whole numbers that a float holds exactly.
+def _query(budget: Budget, neighbours: Neighbours, n_units: int, by_person: bool) -> Query:
+    """Counts of rows, or of shares of persons, in two histograms of as many bins as the public rule gives."""
+    step = 2.0 ** -share_bits(n_units) if by_person else 1.0
 
-    ``n_units`` is public: with so many persons no count needs more than 53 bits.
-    """
-    dropped = max(0, int(n_units).bit_length() + SHARE_BITS - _EXACT_BITS)
-    totals = np.zeros(n_cells, np.int64)
-    np.add.at(totals, cells, grouped.shares() >> dropped)
-    return totals.astype(np.float64) / 2.0 ** (SHARE_BITS - dropped)
+    def design(bins: int) -> Design:
+        return Design((Histogram(NAME, 2 * bins, unit=step),))
+
+    bins = bins_for(design(1).sensitivity(neighbours) / gaussian_mu(budget), n_units)
+    return Query(design=design(bins), budget=budget, neighbours=neighbours, name=NAME)
 
 
 def _grouped(X: Any, groups: Any, by_person: bool, paying: bool) -> GroupedRows | None:
@@ -158,23 +145,12 @@ def best_edge(edges: Vector, noisy: Vector, objective: str, noise: float) -> flo
     'recall>=0.8' takes the largest edge above which that share of the positive rows lies, 'precision>=0.5' the
     smallest above which that share of the rows is positive.
     """
-    negative, positive = noisy.reshape(2, -1)
-    caught, alarms = (np.cumsum(part[::-1])[::-1][1:] for part in (positive, negative))  # above each edge
-    least = noise * math.sqrt(len(positive))
-    wanted, unwanted = max(float(positive.sum()), least), max(float(negative.sum()), least)
-    recall, passed = (np.clip(part, 0, None) for part in (caught / wanted, 1 - alarms / unwanted))
-    condition = AT_LEAST.fullmatch(objective)
-    if condition is not None:
-        precision = caught / np.maximum(caught + alarms, least)
-        holds = (recall if condition[1] == "recall" else precision) >= float(condition[2])
-        if not holds.any():
-            return float(edges[0] if condition[1] == "recall" else edges[-1])
-        places = np.flatnonzero(holds)
-        return float(edges[places[-1] if condition[1] == "recall" else places[0]])
-    if objective == "f1":
-        scores = 2 * caught / np.maximum(wanted + caught + alarms, least)
-    elif objective == "accuracy":
-        scores = caught - alarms
-    else:
-        scores = recall + passed
-    return float(edges[int(np.argmax(scores))])
+    metrics, condition = registered_metrics(), AT_LEAST.fullmatch(objective)
+    counts = EdgeCounts.of(noisy, noise)
+    if condition is None:
+        return float(edges[int(np.argmax(metrics[objective].at_edges(counts)))])
+    holds = metrics[condition[1]].at_edges(counts) >= float(condition[2])
+    if not holds.any():
+        return float(edges[0] if condition[1] == "recall" else edges[-1])
+    places = np.flatnonzero(holds)
+    return float(edges[places[-1] if condition[1] == "recall" else places[0]])

@@ -24,13 +24,14 @@ from dperm.experiments.series import (
     display_name,
     error_in_words,
     is_above_minimum,
+    limit,
     line,
     looks,
     mean_and_error,
     remark,
 )
-from dperm.experiments.view import limit
 from dperm.planning.rules import l2_in_words
+from dperm.render.style import DARK, LIGHT, colours
 
 _NOT_A_RELEASE = (
     "An evaluation on held-out rows, not a private release: no noise was added to these figures, and they come from "
@@ -89,7 +90,7 @@ def html_page(
         "<!--NOTE-->": _NOT_A_RELEASE if studies else "",
         "<!--ABOVE-->": above,
         "<!--BELOW-->": below,
-        "/*STYLE*/": part["page.css"],
+        "/*STYLE*/": colours(":root", LIGHT) + colours(':root[data-theme="dark"]', DARK) + part["page.css"],
         "/*DATA*/": _embedded(document),
         "/*SCRIPT*/": part["page.js"],
     }

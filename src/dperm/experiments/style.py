@@ -3,11 +3,9 @@
 from typing import Any
 
 from dperm.experiments.series import TIGHT, Look
+from dperm.render.style import FAINT, GREY, PALETTE
 
-# Okabe and Ito's palette without its yellow, and wine; markers tell the lines apart in grey.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#882255")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-GREY = "#5F5F5F"
 PALE = "#B5B5B5"
 HOUSE: dict[str, Any] = {
     "figure.dpi": 160,
@@ -20,7 +18,7 @@ HOUSE: dict[str, Any] = {
     "axes.grid.axis": "y",
     "axes.axisbelow": True,
     "axes.edgecolor": "#808080",
-    "grid.color": "#E2E2E2",
+    "grid.color": FAINT,
     "grid.linewidth": 0.6,
     "lines.linewidth": 1.6,
     "lines.markersize": 4.6,

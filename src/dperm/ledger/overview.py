@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from dperm.ledger.history import Anchor, Book
 from dperm.ledger.store import FORMAT
+from dperm.render.html import Html, notebook_cell, paragraph, safe, table
+from dperm.render.style import FAINT, GREY, PALETTE
 from dperm.strict_json import header
 from dperm.unit import ROW
 
@@ -38,8 +39,8 @@ CHARGES = {
     "ε after": "spent_after",
     "status": "status",
 }
-_COLOURS = {"fit": "#0072B2", "search": "#D55E00", "evaluate": "#009E73"}
-_OTHER, _GREY = "#CC79A7", "#5F5F5F"
+_COLOURS = dict(zip(("fit", "search", "evaluate"), PALETTE, strict=False))
+_OTHER = PALETTE[3]
 _MOST_NAMED = 12
 """Charges of a dataset that get their number written beside them."""
 
@@ -97,10 +98,14 @@ def as_html(name: str, document: Mapping[str, Any]) -> str:
     """The balance and the charges of a ledger, from its document."""
     strict = ", strict" if document["strict"] else ""
     balance, charges = (with_units(name, document) for name in ("datasets", "charges"))
-    return (
-        f"<p><b>Ledger {escape(name)}</b>: {escape(document['neighbours'])} neighbours{strict}<br>"
-        f"id {escape(document['id'])}<br>head {escape(document['head'])}</p>"
-        f"{_table(balance, document['datasets'])}{_table(charges, document['charges'])}"
+    about = (
+        f"<b>Ledger {safe(name)}</b>: {safe(document['neighbours'])} neighbours{strict}<br>"
+        f"id {safe(document['id'])}<br>head {safe(document['head'])}"
+    )
+    return notebook_cell(
+        paragraph(Html(about)),
+        _table(balance, document["datasets"]),
+        _table(charges, document["charges"]),
     )
 
 
@@ -120,13 +125,8 @@ def in_words(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
 
 
-def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(in_words(row[key]))}</td>" for key in columns.values()) + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Html:
+    return table(tuple(columns), ([in_words(row[key]) for key in columns.values()] for row in rows))
 
 
 def spending_figure(document: Mapping[str, Any]) -> Figure:
@@ -151,7 +151,7 @@ def spending_figure(document: Mapping[str, Any]) -> Figure:
         _panel(axes, dataset, counted, ends)
     figure.suptitle("Spent of each budget", x=0.02, ha="left", fontweight="bold")
     note = f"ledger {document['id']}, {document['neighbours']} neighbours; numbers are those of the charges, times UTC"
-    figure.text(0.02, 0.12 / height, note, fontsize=7.5, color=_GREY)
+    figure.text(0.02, 0.12 / height, note, fontsize=7.5, color=GREY)
     figure.tight_layout(rect=(0, 0.3 / height, 1, 1))
     return figure
 
@@ -175,7 +175,7 @@ def _panel(
         date2num([start, *times, end]),
         [0.0, *after, after[-1] if after else 0.0],
         where="post",
-        color=_GREY,
+        color=GREY,
         linewidth=1.3,
     )
     kinds = [*dict.fromkeys(charge["kind"] for charge in charges)]
@@ -208,7 +208,7 @@ def _panel(
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#E2E2E2", linewidth=0.6)
+    axes.grid(axis="y", color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
     if kinds:
         axes.legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(kinds))

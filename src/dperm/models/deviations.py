@@ -12,13 +12,13 @@ from scipy.linalg import cho_factor, cho_solve
 
 from dperm.certificate.document import mechanism_of
 from dperm.certificate.statement import problem_of
-from dperm.datasets import Schema
 from dperm.errors import DpermError
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.linear import half_range
 from dperm.mechanisms.inference import Inside, WeightNoise
 from dperm.models.synthetic_rows import curvature
 from dperm.row_map import RowMap
+from dperm.schema import Schema
 
 Floats = NDArray[np.float64]
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.datasets import Schema
-from dperm.datasets.effects import Effect, effects
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.labels import as_told, told_classes
+from dperm.render.html import Html, figure, paragraph, section, tag
+from dperm.render.numbers import signed
+from dperm.render.svg import bar, drawing, line, polyline, words
+from dperm.render.text import sparkline
+from dperm.schema import Schema
+from dperm.schema.effects import Effect, effects
 
 MOST_LINES = 20
 MOST_LEVELS = 6
 WIDTH, HEIGHT, BAR = 240.0, 110.0, 17.0
-_STEPS = "▁▂▃▄▅▆▇█"
 _POINTS = 16
 
 
@@ -48,30 +50,28 @@ def effect_lines(model: PrivateLinearModel, schema: Schema) -> list[Line]:
         for effect in effects(schema, as_told(model, model.coef_.T).T)
         for score, added in zip(scores, effect.added, strict=True)
     ]
-    return sorted(lines, key=lambda line: -line.span)
+    return sorted(lines, key=lambda one: -one.span)
 
 
 def effects_text(model: PrivateLinearModel, schema: Schema) -> str:
     """A paragraph: the widest effects, numbers as curves from the low end of their range to the high one."""
     lines = effect_lines(model, schema)
     shown = lines[:MOST_LINES]
-    width = max(len(line.title) for line in shown)
-    told = [f"  {line.title:{width}}  {_in_words(line)}" for line in shown]
+    width = max(len(one.title) for one in shown)
+    told = [f"  {one.title:{width}}  {_in_words(one)}" for one in shown]
     more = [f"  and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
     return "\n".join([_head(model, schema), *told, *more])
 
 
-def effects_section(model: PrivateLinearModel, schema: Schema) -> str:
+def effects_section(model: PrivateLinearModel, schema: Schema) -> Html:
     """The same as figures for a web page; every name is escaped."""
-    lines = effect_lines(model, schema)
-    figures = "".join(
-        f"<figure><figcaption>{escape(line.title)}</figcaption>{_curve(line) or _bars(line)}</figure>"
-        for line in lines[:MOST_LINES]
-    )
-    more = f"<p class=dim>and {len(lines) - MOST_LINES} more</p>" if len(lines) > MOST_LINES else ""
-    return (
-        f"<h2>Effects</h2><p class=dim>{escape(_head(model, schema))}. They are what was released, noise included.</p>"
-        f"<div class=plots>{figures}</div>{more}"
+    found = effect_lines(model, schema)
+    figures = (figure(one.title, _curve(one) or _bars(one)) for one in found[:MOST_LINES])
+    return section(
+        "Effects",
+        paragraph(f"{_head(model, schema)}. They are what was released, noise included.", "dim"),
+        tag("div", *figures, style="plots"),
+        paragraph(f"and {len(found) - MOST_LINES} more", "dim") if len(found) > MOST_LINES else "",
     )
 
 
@@ -83,52 +83,54 @@ def _head(model: PrivateLinearModel, schema: Schema) -> str:
     return f"What each feature adds to {score}, the widest effects first"
 
 
-def _ends(line: Line) -> Sequence[str]:
-    return line.effect.ends or ("", "")
+def _ends(one: Line) -> Sequence[str]:
+    return one.effect.ends or ("", "")
 
 
-def _in_words(line: Line) -> str:
-    if line.effect.shares is None:
-        told = ", ".join(f"{level} {added:+.3g}" for level, added in line.largest())
-        return told + (", ..." if len(line.effect.levels) > MOST_LEVELS else "")
-    low, high = _ends(line)
-    heights = np.interp(np.linspace(0, 1, _POINTS), line.effect.shares, line.added)
-    steps = (heights - heights.min()) / (np.ptp(heights) or 1.0) * (len(_STEPS) - 1)
-    curve = "".join(_STEPS[step] for step in np.rint(steps).astype(int))
-    return f"{low} {curve} {high}  {line.added.min():+.3g} to {line.added.max():+.3g}"
+def _in_words(one: Line) -> str:
+    if one.effect.shares is None:
+        told = ", ".join(f"{level} {signed(added)}" for level, added in one.largest())
+        return told + (", ..." if len(one.effect.levels) > MOST_LEVELS else "")
+    low, high = _ends(one)
+    heights = np.interp(np.linspace(0, 1, _POINTS), one.effect.shares, one.added)
+    return f"{low} {sparkline(heights.tolist())} {high}  {_range(one)}"
 
 
-def _curve(line: Line) -> str:
-    if line.effect.shares is None:
-        return ""
-    low, high = min(0.0, float(line.added.min())), max(0.0, float(line.added.max()))
+def _range(one: Line) -> str:
+    return f"{signed(one.added.min())} to {signed(one.added.max())}"
+
+
+def _curve(one: Line) -> Html:
+    if one.effect.shares is None:
+        return Html("")
+    low, high = min(0.0, float(one.added.min())), max(0.0, float(one.added.max()))
     down = HEIGHT / ((high - low) or 1.0)
-    points = " ".join(
-        f"{4 + share * WIDTH:.1f},{14 + (high - added) * down:.1f}"
-        for share, added in zip(line.effect.shares, line.added, strict=True)
-    )
+    points = [
+        (4 + share * WIDTH, 14 + (high - added) * down)
+        for share, added in zip(one.effect.shares, one.added, strict=True)
+    ]
     zero = 14 + high * down
-    first, last = map(escape, _ends(line))
-    return (
-        f'<svg viewBox="0 0 {WIDTH + 8:.0f} {HEIGHT + 36:.0f}" role="img">'
-        f'<line class="grid" x1="4" x2="{WIDTH + 4:.0f}" y1="{zero:.1f}" y2="{zero:.1f}"/>'
-        f'<polyline class="own" points="{points}"/>'
-        f'<text x="4" y="{HEIGHT + 32:.0f}">{first}</text>'
-        f'<text x="{WIDTH + 4:.0f}" y="{HEIGHT + 32:.0f}" text-anchor="end">{last}</text>'
-        f'<text x="4" y="10">{line.added.min():+.3g} to {line.added.max():+.3g}</text></svg>'
+    first, last = _ends(one)
+    return drawing(
+        WIDTH + 8,
+        HEIGHT + 36,
+        line("grid", (4, zero), (WIDTH + 4, zero)),
+        polyline("own", points),
+        words((4, HEIGHT + 32), first),
+        words((WIDTH + 4, HEIGHT + 32), last, "end"),
+        words((4, 10), _range(one)),
     )
 
 
-def _bars(line: Line) -> str:
-    shown = line.largest()
+def _bars(one: Line) -> Html:
+    shown = one.largest()
     longest = max(abs(added) for _, added in shown) or 1.0
     parts = []
     for place, (level, added) in enumerate(shown):
         size, top = abs(added) / longest * WIDTH / 2, 4 + 2 * place * BAR
         left = WIDTH / 2 - (size if added < 0 else 0.0)
-        parts.append(
-            f'<text x="4" y="{top + 11:.0f}">{escape(level)} {added:+.3g}</text>'
-            f'<rect class="bar" x="{4 + left:.1f}" y="{top + 15:.0f}" width="{size:.1f}" height="{BAR - 5:.0f}"/>'
-        )
-    height = 8 + 2 * BAR * len(shown)
-    return f'<svg viewBox="0 0 {WIDTH + 8:.0f} {height:.0f}" role="img">{"".join(parts)}</svg>'
+        parts += [
+            words((4, top + 11), f"{level} {signed(added)}"),
+            bar("bar", (4 + left, top + 15), size, BAR - 5),
+        ]
+    return drawing(WIDTH + 8, 8 + 2 * BAR * len(shown), *parts)

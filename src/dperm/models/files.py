@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from dperm import __version__
 from dperm.certificate.document import plain
 from dperm.certificate.statement import file_digest, model_digest, released_parts
-from dperm.datasets import Schema
 from dperm.errors import DpermError, InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.encoder import PublicEncoder
@@ -34,6 +33,7 @@ from dperm.models.format import (
     stored_schema,
     type_of,
 )
+from dperm.schema import Schema
 from dperm.strict_json import header, read_file
 
 PathLike = str | os.PathLike[str]

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.certificate import check_statement
+from dperm.certificate.assumptions import DECLARED
 from dperm.certificate.document import mechanism_of, plain
 from dperm.certificate.released import curvature_in, row_map_in
-from dperm.certificate.statement import DECLARED, check_digests
+from dperm.certificate.statement import check_digests
 from dperm.certificate.threshold import check_thresholds, thresholds_in
-from dperm.datasets import Schema, feature_names
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel, restore
 from dperm.estimators.classifier import PrivateClassifier
@@ -27,6 +27,7 @@ from dperm.losses import Loss, rebuild_loss, resolve_loss
 from dperm.mechanisms import Mechanism, resolve
 from dperm.neighbours import Neighbours
 from dperm.planning.rules import parse_l2
+from dperm.schema import Schema, feature_names
 from dperm.strict_json import check_format, check_object, is_finite_float, is_label, matches
 
 FORMAT = "dperm model"

@@ -1,6 +1,6 @@
 """A fitted model as an ONNX file: the same predictions without Python, and the guarantee in its metadata.
 
-The graph takes encoded rows, or the columns of a schema, which it encodes as ``dperm.datasets.encode`` does. Dates come
+The graph takes encoded rows, or the columns of a schema, which it encodes as ``dperm.schema.encode`` does. Dates come
 as days since 1970-01-01.
 """
 
@@ -18,14 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm import __version__
 from dperm.certificate.statement import loss_of
-from dperm.datasets import Schema
-from dperm.datasets.calendar import day_of
-from dperm.datasets.dates import Date
-from dperm.datasets.expansion import Feature
-from dperm.datasets.features import Block, Categorical, Cross
-from dperm.datasets.hashed import Hashed
-from dperm.datasets.numeric import Numeric
-from dperm.datasets.schema import ROUNDING_SLACK
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.labels import is_turned
@@ -34,6 +26,10 @@ from dperm.models.atomic import atomic_path
 from dperm.models.files import parts_of
 from dperm.models.format import check_columns
 from dperm.row_map import RowMap
+from dperm.schema import Schema
+from dperm.schema.dates import Date, day_of
+from dperm.schema.features import Block, Categorical, Cross, Hashed, Numeric
+from dperm.schema.schema import ROUNDING_SLACK, Feature
 
 OPSET, ML_OPSET, IR_VERSION = 17, 2, 8  # old enough for runtimes of 2022
 MONDAY = 3  # 1970-01-01 was a Thursday
@@ -261,13 +257,13 @@ def _number(graph: Graph, feature: Numeric, column: str) -> str:
     parts = [graph.op("Where", missing, 0.0, moved)]
     if feature.indicator:
         parts.append(graph.op("Where", missing, 0.5, -0.5))
-    if feature.n_hats:
-        last = feature.n_hats - 1
+    if feature.n_splines:
+        last = feature.n_splines - 1
         start, end = feature.ends
         place = graph.op("Mul", graph.op("Sub", moved, start), last / (end - start))
         place = graph.op("Clip", place, 0.0, float(last))
-        far = graph.op("Abs", graph.op("Sub", place, graph.constant([range(feature.n_hats)])))
-        hats = graph.op("Sub", graph.op("Max", graph.op("Sub", 1.0, far), 0.0), 1 / feature.n_hats)
+        far = graph.op("Abs", graph.op("Sub", place, graph.constant([range(feature.n_splines)])))
+        hats = graph.op("Sub", graph.op("Max", graph.op("Sub", 1.0, far), 0.0), 1 / feature.n_splines)
         parts.append(graph.op("Where", missing, 0.0, hats))
     elif feature.bins:
         parts.append(_levels(graph, _code(graph, feature, column), len(feature.bins) + 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,8 +12,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.statement import loss_of
-from dperm.datasets import Schema
-from dperm.datasets.features import Categorical, Cross
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.labels import as_told, is_turned, told_classes, turned_words
@@ -21,11 +19,32 @@ from dperm.models.deviations import AT_LEAST, EXACT, deviations
 from dperm.models.files import parts_of
 from dperm.models.format import check_columns
 from dperm.models.intervals.confidence import feature_names, summary_intervals
-from dperm.models.intervals.table import Interval
-from dperm.models.terms import CURVE, MEAN, POINT, Term, column_terms, schema_terms
+from dperm.models.intervals.table import Interval, cells
+from dperm.models.terms import (
+    COLUMN,
+    CURVE,
+    LEVEL,
+    MEAN,
+    POINT,
+    THEIR_MEAN,
+    Term,
+    column_terms,
+    schema_terms,
+    short,
+)
+from dperm.render.html import Html, joined, notebook_cell, paragraph, safe, section, table
+from dperm.render.numbers import signed
+from dperm.render.svg import drawing, polyline
+from dperm.render.text import aligned, sparkline, wrapped
+from dperm.schema import Schema
+from dperm.schema.features import Categorical, Cross
 
 INTERCEPT = "intercept"
+MOST_COLUMNS, MOST_LEVELS = 40, 12  # encoded columns, and levels of one feature, that are shown
 _SCORES = (1.0, 2.0, 4.0)
+_WIDTH, _HEIGHT = 120.0, 26.0
+_SIGNS = {"at most": " ≤", "at least": " ≥"}
+_WITHIN = "* less than two standard deviations of the noise: it may be noise alone."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,26 +128,39 @@ class Summary:
         return {**asdict(self), "rows": [_plain(row) for row in self.rows]}
 
     def __str__(self) -> str:
-        from dperm.models.summary_text import as_text
-
-        return as_text(self)
+        rows, left_out = _shown_rows(self.rows)
+        heads = _heads(self, rows)
+        lines = [("", "", "", *heads, ""), *_cells(self, rows)]
+        more = (f"  {line}" for line in _left_out_words(left_out))
+        said = map(wrapped, (self.noise, *self.remarks, *self._within(rows)))
+        title = f"{self.title}: what is added to {self.score}"
+        body = aligned(lines, f"lll{'r' * len(heads)}l", "  ")
+        return "\n".join([title, self.privacy, "", *body, *more, "", *said])
 
     def section(self) -> str:
         """A part of a web page: a heading and a table; every name is escaped."""
-        from dperm.models.summary_html import as_section
+        return section("What the model says", self.table())
 
-        return as_section(self)
+    def table(self) -> Html:
+        """The table alone, and what has to be said of it."""
+        rows, left_out = _shown_rows(self.rows)
+        heads = _heads(self, rows)
+        body = [_html_row(self, above, row) for above, row in zip([None, *rows], rows, strict=False)]
+        remarks = (*_left_out_words(left_out), self.noise, *self.remarks, *self._within(rows))
+        return joined(
+            [
+                paragraph(f"What each feature adds to {self.score}."),
+                table(("feature", "", *heads, ""), body, numbers=range(2, 2 + len(heads))),
+                *(paragraph(line, "dim") for line in remarks),
+            ]
+        )
 
-    def table(self) -> str:
-        """The table alone for a notebook, with styles of its own."""
-        from dperm.models.summary_html import as_cell
-
-        return as_cell(self, head=False)
+    def _within(self, rows: Sequence[SummaryRow]) -> tuple[str, ...]:
+        return (_WITHIN,) if self.tells_noise and any(row.within_noise for row in rows) else ()
 
     def _repr_html_(self) -> str:
-        from dperm.models.summary_html import as_cell
-
-        return as_cell(self)
+        about = paragraph(Html(f"<b>{safe(self.title)}</b><br>{safe(self.privacy)}"))
+        return notebook_cell(about, self.table())
 
 
 def summary(
@@ -194,7 +226,7 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
     return Summary(
         title=type(estimator).__name__,
         score=_score(estimator, schema),
-        privacy=str(estimator.privacy_).splitlines()[0],
+        privacy=estimator.privacy_.headline,
         sure=found.sure,
         noise=found.words,
         remarks=tuple(_remarks(estimator, schema, against)),
@@ -256,3 +288,93 @@ def _remarks(estimator: PrivateLinearModel, schema: Schema | None, against: str)
     if not estimator.row_map_.linear:
         told.append("For rows that a bound shortens the changes are smaller.")
     return told
+
+
+def _heads(summary: Summary, rows: Sequence[SummaryRow]) -> tuple[str, ...]:
+    """Of the columns with numbers."""
+    if summary.tells_intervals:
+        return ("change", "estimate", "error", "95 % interval", "privacy")
+    noise = "" if rows[0].noise is None else f"± noise{_SIGNS.get(summary.sure, '')}"
+    return ("change", noise)
+
+
+def _numbers(row: SummaryRow) -> tuple[str, ...]:
+    """What stands in those columns."""
+    if row.interval is not None:
+        return (signed(row.change), *cells(row.interval)[1:])
+    return (signed(row.change), "" if row.noise is None else f"{row.noise:.2g}")
+
+
+def _shown_rows(rows: Sequence[SummaryRow]) -> tuple[list[SummaryRow], int]:
+    """All rows, but of many encoded columns, or of many levels of a feature, those with the largest changes only."""
+    groups: dict[tuple[str, str | None], list[SummaryRow]] = {}
+    for row in rows:
+        if row.kind == COLUMN:
+            groups.setdefault((COLUMN, None), []).append(row)
+        elif row.kind == LEVEL:
+            groups.setdefault((row.feature, row.output), []).append(row)
+    small: set[int] = set()
+    for (name, _), group in groups.items():
+        most = MOST_COLUMNS if name == COLUMN else MOST_LEVELS
+        small.update(id(row) for row in sorted(group, key=lambda row: -abs(row.change))[most:])
+    return [row for row in rows if id(row) not in small], len(small)
+
+
+def _left_out_words(count: int) -> list[str]:
+    return [f"and {count} more with smaller changes; to_dict() and --json have all"] if count else []
+
+
+def _cells(summary: Summary, rows: Sequence[SummaryRow]) -> list[tuple[str, ...]]:
+    """What a row shares with the one above is left blank."""
+    told: list[tuple[str, ...]] = []
+    above: SummaryRow | None = None
+    for row in rows:
+        same = above is not None and above.feature == row.feature
+        again = same and above is not None and (above.level, above.per) == (row.level, row.per)
+        told_before = row.level and same and above is not None and above.per == row.per
+        against = "" if told_before or row.per == THEIR_MEAN else row.per
+        told.append(
+            (
+                "" if same else row.feature,
+                "" if again else f"{row.level} {against}".strip(),
+                row.output or "",
+                *_numbers(row),
+                ("* " if summary.tells_noise and row.within_noise else "  ") + _text_curve(row),
+            )
+        )
+        above = row
+    return told
+
+
+def _text_curve(row: SummaryRow) -> str:
+    if row.kind != CURVE:
+        return ""
+    changes = [change for _, change, _ in row.curve]
+    return f"{sparkline(changes)} {min(changes):+.2g} to {max(changes):+.2g}"
+
+
+def _html_row(summary: Summary, above: SummaryRow | None, row: SummaryRow) -> tuple[object, ...]:
+    words = ", ".join(part for part in (row.level, row.per) if part and part != THEIR_MEAN)
+    if row.output is not None:
+        words = f"{words} → {row.output}"
+    mark = "*" if summary.tells_noise and row.within_noise else ""
+    name = "" if above is not None and above.feature == row.feature else row.feature
+    return name, words, *_numbers(row), joined([mark, _drawn_curve(row)], "")
+
+
+def _drawn_curve(row: SummaryRow) -> Html:
+    if row.kind != CURVE:
+        return Html("")
+    changes = [change for _, change, _ in row.curve]
+    low, reach = min(changes), (max(changes) - min(changes)) or 1.0
+    last = max(len(changes) - 1, 1)
+    points = [
+        (2 + _WIDTH * place / last, 2 + _HEIGHT * (1 - (change - low) / reach))
+        for place, change in enumerate(changes)
+    ]
+    told = "; ".join(
+        f"{value if isinstance(value, str) else short(value)}: {signed(change)}"
+        for value, change, _ in row.curve
+    )
+    title = f"<title>{safe(told)}</title>"
+    return drawing(_WIDTH + 4, _HEIGHT + 4, title, polyline("thin", points), style="small")

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dperm.certificate.statement import loss_of
-from dperm.datasets import Schema
-from dperm.datasets.features import Block, Categorical, Cross
-from dperm.datasets.numeric import Numeric
 from dperm.estimators.base import PrivateLinearModel
 from dperm.mechanisms.inference import Inside
+from dperm.schema import Schema
+from dperm.schema.features import Block, Categorical, Cross, Numeric
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -141,12 +140,12 @@ def _numbers(
     out = np.empty((COUNT, len(mean)))
     out[:, 0] = np.clip(mean[0] + math.sqrt(variance[0]) * rng.standard_normal(COUNT), -0.5, 0.5)
     others = slice(1 + feature.indicator, None)
-    if feature.n_hats:
+    if feature.n_splines:
         low, high = feature.ends
         place = _places(mean[others], variance[others], rng)
-        out[:, 0] = low + (high - low) * place / (feature.n_hats - 1)
+        out[:, 0] = low + (high - low) * place / (feature.n_splines - 1)
         out[:, others] = (
-            np.maximum(1 - np.abs(place[:, None] - np.arange(feature.n_hats)), 0) - 1 / feature.n_hats
+            np.maximum(1 - np.abs(place[:, None] - np.arange(feature.n_splines)), 0) - 1 / feature.n_splines
         )
     elif feature.bins:
         count = len(feature.bins) + 1

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dperm.datasets import Schema
-from dperm.datasets.dates import Days
-from dperm.datasets.effects import rows_at
-from dperm.datasets.features import Block, Categorical, Cross
-from dperm.datasets.numeric import Numeric
 from dperm.errors import InvalidInput
+from dperm.schema import Schema
+from dperm.schema.dates import Days
+from dperm.schema.effects import rows_at
+from dperm.schema.features import Block, Categorical, Cross, Numeric
 
 Floats = NDArray[np.float64]
 
@@ -96,7 +95,7 @@ def _of_number(feature: Numeric) -> Iterator[tuple[Term, Floats]]:
     dated = isinstance(feature, Days)
     told: Callable[[float], str] = feature.label if dated else short
     unit = "" if dated else feature.unit
-    if feature.n_hats or feature.bins:
+    if feature.n_splines or feature.bins:
         values = _points(feature)
         rows = rows_at(feature, values)
         per = f"from {told(low)} to {told(high)}{f' {unit}' if unit else ''}"
@@ -126,8 +125,8 @@ def _of_number(feature: Numeric) -> Iterator[tuple[Term, Floats]]:
 
 def _every(feature: Numeric) -> list[float]:
     """The knots of a curve, or the middles of its bins."""
-    if feature.n_hats:
-        return [feature.at(k / (feature.n_hats - 1)) for k in range(feature.n_hats)]
+    if feature.n_splines:
+        return [feature.at(k / (feature.n_splines - 1)) for k in range(feature.n_splines)]
     edges = [feature.range[0], *feature.bins, feature.range[1]]
     return [(left + right) / 2 for left, right in pairwise(edges)]
 
@@ -136,7 +135,7 @@ def _points(feature: Numeric) -> list[float]:
     """A few values from one end of the range to the other: knots, where there are not too many."""
     if feature.bins and len(feature.bins) < POINTS - 2:
         return sorted({feature.range[0], *_every(feature), feature.range[1]})
-    count = feature.n_hats if 0 < feature.n_hats <= POINTS else POINTS
+    count = feature.n_splines if 0 < feature.n_splines <= POINTS else POINTS
     return [feature.at(k / (count - 1)) for k in range(count)]
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dperm.certificate.numerals import written
 from dperm.certificate.words import attack_table, meaning
 from dperm.models.effects import effects_text
-from dperm.release.judged import NOT_PRIVATE, is_private
-from dperm.release.release import Release
-from dperm.release.sections.people import at_most, groups, in_words
-from dperm.release.sections.signing import command
+from dperm.release.group import at_most, groups, in_words
+from dperm.release.release import NOT_PRIVATE, Release, is_private
 from dperm.release.words import (
     POST_PROCESSING,
     assumed,
+    command,
     counting,
     guarantee_words,
     kept_for,
@@ -19,6 +17,7 @@ from dperm.release.words import (
     threshold_words,
     unprotected,
 )
+from dperm.render.numbers import written
 
 
 def text(release: Release) -> str:
@@ -60,7 +59,7 @@ def _head(release: Release) -> str:
         "made by": "; ".join(map(str, told.made_by)),
         "to approve": "; ".join(map(str, told.approved_by)),
         "verified": str(verdict).replace("\n", "\n  ") if verdict.ok else "",
-        "and": "\n  ".join([*verdict.objections[1:], *verdict.cautions]) if not verdict.ok else "",
+        "and": "\n  ".join([*verdict.objections[1:], *map(str, verdict.cautions)]) if not verdict.ok else "",
     }
     return "\n".join([head, *(f"  {name:12} {value}" for name, value in facts.items() if value)])
 

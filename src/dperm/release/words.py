@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from shlex import quote
 
-from dperm.certificate.numerals import written
-from dperm.certificate.statement import CAUTION, NOT_MET
+from dperm.certificate.assumptions import TAKEN, Code, Status, read_assumptions
 from dperm.mechanisms.plan_words import rows_counted
-from dperm.release.judged import is_private
-from dperm.release.release import Release
-
-ONE_ROW = "One person contributes one row."
+from dperm.release.release import Release, is_private
+from dperm.render.numbers import written
 
 POST_PROCESSING = (
     "Predictions, tables, figures and anything else that is computed from the released model alone cost no further "
     "privacy, however often and by whomever. What is computed from the rows again does."
 )
 
-_PLAIN = {
-    r"\bx_norm\b": "the bound on rows",
-    r"\bl2\b": "the penalty",
-    r"\bclasses was\b": "the set of classes was",
-    r"\by_range\b": "the range of the target",
-    r"\bmax_rows = (\d+)": r"the largest number of {unit}s, \1,",
-    r"\bmax_rows\b": "the largest number of {unit}s",
-}
-
+_KINDS = {Status.ASSUMED: "", Status.NOT_MET: "unmet", Status.CAUTION: "caution"}
 _MODELS = {
     "PrivateLogisticRegression": "logistic regression",
     "PrivateLinearSVC": "a linear support vector machine",
@@ -92,7 +81,7 @@ def unprotected(release: Release) -> list[str]:
         "The set of classes"
         + (
             ", which was taken from the labels and is vouched for as public."
-            if str(targets["origin"]).startswith("taken")
+            if targets["origin"] == TAKEN
             else ", which was declared."
         )
         if targets["kind"] == "classes"
@@ -107,7 +96,8 @@ def unprotected(release: Release) -> list[str]:
 
 def preprocessing(release: Release) -> list[str]:
     """How rows and settings came about, as the fit could see it."""
-    lines = [plainly(str(line), release.unit) for line in release.statement["around"]] + counting(release)
+    around = read_assumptions("around", release.statement["around"])
+    lines = [one.plain for one in around] + counting(release)
     standardised = release.statement.get("standardisation")
     if standardised is not None:
         lines.append(
@@ -243,21 +233,24 @@ def mechanism_words(release: Release) -> str:
 
 def assumed(release: Release) -> list[tuple[str, str]]:
     """Every assumption with its kind: "unmet", "caution" or nothing."""
-    kinds = {NOT_MET: "unmet", CAUTION: "caution"}
-    lines = [plainly(str(line), release.unit) for line in release.statement["assumptions"]]
     declared = release.deployment.most_rows_per_person or 1
-    if declared > 1:
-        otherwise = (
-            f"{CAUTION}: {ONE_ROW} It is stated that a person has up to {declared:,}: read ε for that number."
-        )
-        lines = [otherwise if line == ONE_ROW else line for line in lines]
-    return [
-        (line, next((kind for start, kind in kinds.items() if line.startswith(start)), "")) for line in lines
-    ]
+    found = []
+    for one in read_assumptions("assumptions", release.statement["assumptions"]):
+        line, status = one.plain, one.status
+        if one.code is Code.ONE_ROW and declared > 1:
+            status = Status.CAUTION
+            more = f"It is stated that a person has up to {declared:,}: read ε for that number."
+            line = f"{status.mark}{one.text} {more}"
+        found.append((line, _KINDS[status]))
+    return found
 
 
-def plainly(line: str, unit: str = "row") -> str:
-    """A line of the certificate without the names that settings have in code."""
-    for name, words in _PLAIN.items():
-        line = re.sub(name, words.replace("{unit}", unit), line)
-    return line[:1].upper() + line[1:]
+def command(release: Release) -> str:
+    """The command that must end well for the page to be true."""
+    found = release.verdict.guarantee
+    limits = (
+        ""
+        if found is None
+        else f" --max-epsilon {found['epsilon']!r} --max-delta {found['delta']!r} --unit {release.unit}"
+    )
+    return f"dperm verify {quote(release.name)}{limits}"

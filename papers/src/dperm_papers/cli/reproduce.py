@@ -14,9 +14,7 @@ from rich.progress import TaskProgressColumn
 from rich.table import Table
 
 from dperm.cli import completion
-from dperm.cli.output import console
-from dperm.cli.progress import Counter, shown
-from dperm.cli.suggest import did_you_mean
+from dperm.cli.output import Counter, console, did_you_mean, shown
 from dperm.errors import InvalidInput
 from dperm_papers.pages.reports import command_of, size_of, write_tables
 from dperm_papers.pages.runs import Stopwatch, add_seconds, duration, timed

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.datasets import encode, encode_target, feature_names, load_dataset
-from dperm.datasets.features import Categorical
-from dperm.datasets.numeric import Numeric
-from dperm.datasets.schema import Schema
-from dperm.datasets.target import Target
+from dperm.datasets import load_dataset
 from dperm.experiments.splits import assign_folds, text_code
 from dperm.models.atomic import atomic_path
+from dperm.schema import encode, encode_target, feature_names
+from dperm.schema.features import Categorical, Numeric, Target
+from dperm.schema.schema import Schema
 
 ENCODED, RECORDS = "encoded", "records"
 FOLDS = 5

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dperm.experiments.figures import save
-from dperm.experiments.style import GREY, HOUSE, PALETTE
+from dperm.experiments.style import HOUSE
 from dperm.mechanisms import NSGD
 from dperm.models.atomic import atomic_path
 from dperm.neighbours import Neighbours
+from dperm.render.style import GREY, PALETTE
 from dperm_papers.reproduce import rsgd
 from dperm_papers.reproduce.claims_prices import (
     AT,

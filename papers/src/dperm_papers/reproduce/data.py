@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.datasets import encode, encode_target, load_dataset
+from dperm.datasets import load_dataset
 from dperm.datasets.sparse_sets import load_sparse, sparse_names
 from dperm.experiments.splits import text_code
+from dperm.schema import encode, encode_target
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

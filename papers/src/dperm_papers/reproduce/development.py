@@ -8,18 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.datasets import (
-    Schema,
-    dataset_names,
-    encode,
-    encode_target,
-    feature_names,
-    load_dataset,
-    read_table,
-)
-from dperm.datasets.sources import data_folders
+from dperm.datasets import dataset_names, load_dataset
+from dperm.datasets.registry import data_folders
 from dperm.errors import InvalidInput
 from dperm.experiments.splits import text_code
+from dperm.schema import Schema, encode, encode_target, feature_names, read_table
 from dperm_papers.reproduce.data import Records
 
 FOLDER = "more"

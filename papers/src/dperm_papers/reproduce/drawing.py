@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dperm.experiments.figures import save
-from dperm.experiments.style import GREY, MARKERS, PALETTE
+from dperm.experiments.style import MARKERS
 from dperm.models.atomic import atomic_path
+from dperm.render.style import GREY, PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,8 +16,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dperm import __version__
-from dperm.datasets.numeric import Numeric
-from dperm.datasets.target import Target
 from dperm.errors import DataUnavailable
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.logistic import PrivateLogisticRegression
@@ -32,6 +30,7 @@ from dperm.planning.outlook import CONSTANTS, STUDY, LossCurve
 from dperm.planning.rules import AUTO, noise_level
 from dperm.privacy import Budget
 from dperm.problem import Problem
+from dperm.schema.features import Numeric, Target
 from dperm_papers.reproduce.cached import cached
 from dperm_papers.reproduce.development import DevelopmentSet, development_sets, read
 from dperm_papers.reproduce.expected_fit import OUTSIDE, Cells, Coverage, coverage, errors_left_out, fit_curve

@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 
 from dperm.experiments.figures import save
 from dperm.experiments.metrics import with_error
-from dperm.experiments.style import GREY, MARKERS, PALETTE
+from dperm.experiments.style import MARKERS
 from dperm.models.atomic import atomic_path
 from dperm.models.intervals.first_order import MOST_NOISE
+from dperm.render.style import GREY, PALETTE
 from dperm_papers.reproduce.cached import cached
 from dperm_papers.reproduce.intervals_trials import (
     DELTA,

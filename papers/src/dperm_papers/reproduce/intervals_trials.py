@@ -15,7 +15,7 @@ from scipy.linalg import qr
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from dperm.datasets import encode, load_dataset
+from dperm.datasets import load_dataset
 from dperm.engine import open_rows
 from dperm.losses import ClippedSquared, Logistic, Loss
 from dperm.mechanisms import Job, Plan, resolve
@@ -25,6 +25,7 @@ from dperm.models.intervals.equations import equation_of
 from dperm.models.intervals.first_order import Ends, Equation, ends
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
+from dperm.schema import encode
 from dperm_papers.reproduce import data
 
 Floats = NDArray[np.float64]

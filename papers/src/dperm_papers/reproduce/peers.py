@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 
 from dperm.errors import DataUnavailable
 from dperm.experiments.figures import save
-from dperm.experiments.style import GREY, MARKERS, PALETTE
+from dperm.experiments.style import MARKERS
 from dperm.models.atomic import atomic_path
+from dperm.render.style import GREY, PALETTE
 from dperm_papers.peers.catalogue import DIFFPRIVLIB, HERE, OPENDP, OURS, PEERS, Peer, reference
 from dperm_papers.peers.cells import measure
 from dperm_papers.peers.environments import Environment, make_environment, try_r_package

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dperm.datasets.sources import FOLDER_VARIABLE, find, read_checked
+from dperm.datasets.registry import FOLDER_VARIABLE, find, read_checked
 from dperm.errors import DataUnavailable
 from dperm.losses import ClippedSquared
 from dperm.problem import Problem

@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 
 from dperm.data.folder import MAPPED_BYTES
 from dperm.experiments.figures import save
-from dperm.experiments.style import GREY, MARKERS, PALETTE
+from dperm.experiments.style import MARKERS
 from dperm.models.atomic import atomic_path
 from dperm.processors import available_processors
+from dperm.render.style import GREY, PALETTE
 from dperm_papers.reproduce.item import Bench, Check, Item, Report, Section
 from dperm_papers.scale.cells import (
     CODED,

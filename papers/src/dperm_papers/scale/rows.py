@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dperm.data import write_shards
-from dperm.datasets import CodedTable, Schema, encode_codes
+from dperm.schema import CodedTable, Schema, encode_codes
 from dperm_papers.scale.cells import CODED, DENSE, SPARSE, Shape
 
 AT_ONCE = 250_000

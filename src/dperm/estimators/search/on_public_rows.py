@@ -16,12 +16,12 @@ from dperm.engine.sparse.rows import as_csr, is_sparse
 from dperm.errors import InvalidInput
 from dperm.estimators._rows import unquoted
 from dperm.estimators.base import PrivateLinearModel
-from dperm.estimators.persons import SHARE_BITS, GroupedRows
-from dperm.estimators.search.candidates import configured
+from dperm.estimators.persons import GroupedRows
+from dperm.estimators.search.candidates import Task, configured
 from dperm.estimators.search.selection import Source, stream
-from dperm.estimators.search.task import Task
 from dperm.privacy import Budget, GaussianProfile, gaussian_mu
 from dperm.privacy.budget import EPSILON_RANGE
+from dperm.unit import SHARE_BITS
 
 Public = tuple[NDArray[Any], NDArray[Any], GroupedRows | None]
 

@@ -14,17 +14,25 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from dperm.counting.account import Account
+from dperm.counting.query import check_count
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators._paying import check_purse, check_shape, paid
-from dperm.estimators._rows import checked_rows, unquoted
-from dperm.estimators._surroundings import surroundings
+from dperm.estimators._rows import check_shape, checked_rows, unquoted
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.classifier import PrivateClassifier
+from dperm.estimators.fit_context import fit_context
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.persons import GroupedRows, grouped_rows
 from dperm.estimators.report import PrivacyReport
-from dperm.estimators.search.candidates import configured, priced_candidate, settings_of
+from dperm.estimators.search.candidates import (
+    Task,
+    configured,
+    priced_candidate,
+    refuse,
+    settings_of,
+    training_rows,
+)
 from dperm.estimators.search.on_public_rows import best_on_public_rows, rows_of
 from dperm.estimators.search.report import (
     NAME,
@@ -32,7 +40,7 @@ from dperm.estimators.search.report import (
     search_cautions,
     search_report,
 )
-from dperm.estimators.search.scoring import metric_for, score_noise
+from dperm.estimators.search.scoring import scorer_for
 from dperm.estimators.search.selection import (
     Source,
     best_of,
@@ -41,7 +49,6 @@ from dperm.estimators.search.selection import (
     shares,
     stream,
 )
-from dperm.estimators.search.task import Task, refuse, training_rows
 from dperm.ledger import Ledger
 from dperm.mechanisms import Plan
 from dperm.neighbours import Neighbours
@@ -50,11 +57,6 @@ from dperm.privacy.cost import Cost
 
 Read = tuple[NDArray[Any], NDArray[Any]]
 Result = TypeVar("Result")
-
-_NEEDS_MAX_ROWS = (
-    "neighbours='add-remove' needs max_rows, a public number of rows, or with groups of persons, that the table never "
-    "exceeds."
-)
 
 
 class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -185,18 +187,19 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         entropy = entropy_from(self.random_state)
         task, grouped = self._task(X, y, groups)
         ids = {} if grouped is None else {"groups": grouped.numbers}
-        metric = metric_for(self.scoring, self.estimator, None if task.classes is None else len(task.classes))
+        n_classes = None if task.classes is None else len(task.classes)
+        scorer = scorer_for(self.scoring, self.estimator, n_classes, task.n_validation)
         if self.public_data is not None:
             return self._fit_after_public(grid, task, X, y, grouped, entropy)
         whole = Budget(self.epsilon, self.delta)
         search_budget, refit_budget = shares(whole, self.refit_share)
         selection = selection_plan(search_budget, self.runs, self.mean_candidates)
         candidates = [priced_candidate(self.estimator, params, task, selection) for params in grid]
-        noise = score_noise(metric, task.n_validation, selection.mu, task.neighbours)
-        self._warn(candidates[0].plan, task, whole)
+        noise = scorer.noise(selection.mu, task.neighbours)
+        account = self._account(candidates[0].plan, task, whole)
 
         def train(data: Read) -> tuple[Mapping[str, Any], PrivateLinearModel, float | None]:
-            best, model, score = best_of(candidates, selection, metric, noise, task, *data, entropy, grouped)
+            best, model, score = best_of(candidates, selection, scorer, noise, task, *data, entropy, grouped)
             params = (best or candidates[0]).params
             if refit_budget is not None:
                 model = configured(self.estimator, params, task, refit_budget, task.n_rows)
@@ -206,7 +209,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             return params, model, score
 
         cost, read = Cost.point(whole.epsilon, whole.delta), partial(self._read, X, y, task, grouped)
-        entry, (params, model, score) = self._paid(lambda: cost, task, read, train)
+        entry, (params, model, score) = self._charge(account, lambda: cost, task, read, train)
         settings = {
             "candidates": len(grid),
             "runs": f"{selection.runs.name}, {selection.runs.mean:g} on average",
@@ -290,14 +293,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         n_rows, n_features = self.estimator._table_shape(X, y, paying)
         with unquoted():
             grouped = grouped_rows(groups, X, n_rows, paying)
-        n_rows = n_rows if grouped is None else grouped.n_persons
-        if neighbours is Neighbours.ADD_REMOVE:
-            if self.estimator.max_rows is None:
-                raise InvalidInput(_NEEDS_MAX_ROWS)
-            n_rows = self.estimator.max_rows
+        n_present = n_rows if grouped is None else grouped.n_persons
+        n_units = neighbours.public_count(n_present, self.estimator.max_rows)
         task = Task(
-            n_rows=n_rows,
-            n_training=training_rows(self.validation, n_rows),
+            n_rows=n_units,
+            n_training=training_rows(self.validation, n_units),
             n_features=n_features,
             classes=self.estimator._label_set(y, paying) if self._classifies() else None,
             neighbours=neighbours,
@@ -305,10 +305,16 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         )
         return task, grouped
 
-    def _paid(
-        self, cost: Callable[[], Cost], task: Task, read: Callable[[], Read], train: Callable[[Read], Result]
+    def _charge(
+        self,
+        account: Account,
+        cost: Callable[[], Cost],
+        task: Task,
+        read: Callable[[], Read],
+        train: Callable[[Read], Result],
     ) -> tuple[str | None, Result]:
-        return paid(self, cost, task.neighbours, NAME, read, train, kind="search", unit=task.unit)
+        words = {"kind": "search", "label": type(self).__name__, "mechanism": NAME}
+        return account.charge(cost, read, train, neighbours=task.neighbours, unit=task.unit, **words)
 
     def _read(self, X: ArrayLike, y: ArrayLike, task: Task, grouped: GroupedRows | None) -> Read:
         """Rows and targets, once their form is known to be that of the task."""
@@ -319,8 +325,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if grouped is not None:
             grouped.check_rows(rows.shape[0])
             grouped.check_ids()
-        if (rows.shape[0] if grouped is None else grouped.n_persons) > task.n_rows:
-            raise InvalidInput(_NEEDS_MAX_ROWS)
+        n_read = rows.shape[0] if grouped is None else grouped.n_persons
+        check_count(n_read, None, task.n_rows, task.unit)
         if task.classes is not None:
             with unquoted():
                 check_classification_targets(targets)
@@ -344,20 +350,20 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         )
         model = configured(self.estimator, params, task, whole, task.n_rows)
         plan = task.plan(model, task.n_rows)
-        self._warn(plan, task, whole)
+        account = self._account(plan, task, whole)
         model.set_params(random_state=stream(entropy))
         read = partial(self._read, X, y, task, grouped)
-        entry, _ = self._paid(lambda: plan.cost, task, read, lambda data: model.fit(*data, **ids))
+        entry, _ = self._charge(account, lambda: plan.cost, task, read, lambda data: model.fit(*data, **ids))
         targets = self.estimator._targets(plan.problem.loss)
         report = report_on_public_choice(model, plan, targets, params, public[0].shape[0])
         return self._store(model, params, score, report, entry)
 
-    def _warn(self, plan: Plan, task: Task, whole: Budget) -> None:
-        """Of what surrounds the search and of its public facts, once and before anything is spent."""
-        around, depth = surroundings(self)
-        around.check_persons(task.by_person)
-        around.warn(depth, search_cautions(plan, task, whole))
-        check_purse(self)
+    def _account(self, plan: Plan, task: Task, whole: Budget) -> Account:
+        """Who is charged, after warnings of the context of the search and of its public facts."""
+        context, depth = fit_context(self)
+        context.check_persons(task.by_person)
+        context.warn(depth, search_cautions(plan, task, whole))
+        return Account.of_fit(self)
 
     def _store(
         self,

@@ -6,25 +6,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dperm.certificate.cautions import Caution, cautions
-from dperm.certificate.statement import (
-    CHOSEN_ON_PUBLIC,
-    GRID_ASSUMED,
-    SETTINGS_ASSUMED,
+from dperm.certificate.assumptions import (
+    Assumption,
+    Code,
     assumptions,
+    cautions,
+    of_plan,
+    read_assumptions,
     taken_for_granted,
 )
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.report import PrivacyReport
-from dperm.estimators.search.candidates import in_words
-from dperm.estimators.search.task import Task
+from dperm.estimators.search.candidates import Task, in_words
 from dperm.mechanisms import Plan
 from dperm.privacy import Budget
 from dperm.problem import Problem
 
 NAME = "private search"
 ACCOUNTANT = "Renyi price of the best of a random number of candidates (Papernot & Steinke 2022)"
-SECRET = "The number of candidates, and so the time of the search, is kept secret."
 
 
 def whole_problem(plan: Plan, task: Task) -> Problem:
@@ -32,19 +31,27 @@ def whole_problem(plan: Plan, task: Task) -> Problem:
     return replace(plan.problem, n_rows=task.n_rows)
 
 
-def search_cautions(plan: Plan, task: Task, whole: Budget) -> tuple[Caution, ...]:
+def search_cautions(plan: Plan, task: Task, whole: Budget) -> tuple[Assumption, ...]:
     """Those of the whole search: all rows, and the whole delta."""
     return cautions(whole_problem(plan, task), whole)
 
 
 def statement_of_fit(
-    model: PrivateLinearModel, plan: Plan, targets: Mapping[str, Any], settings_assumed: str
+    model: PrivateLinearModel, plan: Plan, targets: Mapping[str, Any], settings_chosen: Assumption
 ) -> dict[str, Any]:
     """The model's own statement, with the labels as the user declared them and how the settings came about."""
     stated = model.privacy_.statement
-    around = [settings_assumed if line == SETTINGS_ASSUMED else line for line in stated["around"]]
-    lines = list(assumptions(plan, targets, around))
-    return {**stated, "targets": dict(targets), "around": around, "assumptions": lines}
+    around = [
+        settings_chosen if one.code is Code.SETTINGS else one
+        for one in read_assumptions("around", stated["around"])
+    ]
+    lines = assumptions(plan, targets, around)
+    return {
+        **stated,
+        "targets": dict(targets),
+        "around": [one.to_dict() for one in around],
+        "assumptions": [one.to_dict() for one in lines],
+    }
 
 
 def report_on_public_choice(
@@ -55,7 +62,7 @@ def report_on_public_choice(
     n_public: int,
 ) -> PrivacyReport:
     """The report of the one private fit, which says where its settings were chosen."""
-    chosen = CHOSEN_ON_PUBLIC.format(in_words(params), n_public)
+    chosen = Assumption.of(Code.PUBLIC_CHOICE, settings=in_words(params), rows=n_public)
     return PrivacyReport.of(statement_of_fit(model, plan, targets, chosen))
 
 
@@ -73,7 +80,7 @@ def search_report(
     The model's statement for machines is that of one fit, so it claims nothing and points to the whole: its part
     ``search`` says so.
     """
-    inner = PrivacyReport.of(statement_of_fit(model, plan, targets, GRID_ASSUMED))
+    inner = PrivacyReport.of(statement_of_fit(model, plan, targets, Assumption(Code.SEARCH_GRID)))
     epsilon, delta = float(whole.epsilon), float(whole.delta)
     pointer = (
         "this statement of one fit claims nothing by itself: the model was chosen by a private search, whose "
@@ -85,9 +92,9 @@ def search_report(
         "reason": inner.reason or pointer,
         "search": {"epsilon": epsilon, "delta": delta},
     }
-    granted = taken_for_granted(
-        whole_problem(plan, task), targets, (*inner.statement["around"], *plan.assumptions, SECRET)
-    )
+    around = read_assumptions("around", inner.statement["around"])
+    others = (*around, *of_plan(plan), Assumption(Code.SECRET_CANDIDATES))
+    granted = taken_for_granted(whole_problem(plan, task), targets, others)
     refitted = settings["refit_share"] is not None
     return replace(
         inner,
@@ -104,6 +111,6 @@ def search_report(
         },
         n_rows=task.n_rows,
         noise_on=f"{inner.noise_on}; and on the score of every candidate",
-        assumptions=(*granted, *map(str, search_cautions(plan, task, whole))),
+        assumptions=(*granted, *search_cautions(plan, task, whole)),
         statement=statement,
     )

@@ -13,12 +13,11 @@ from sklearn.base import clone
 from dperm.errors import InvalidInput, NotCertified
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.classifier import PrivateClassifier
+from dperm.estimators.fit_context import fit_context
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.persons import GroupedRows
-from dperm.estimators.search import scoring
-from dperm.estimators.search.candidates import Candidate
-from dperm.estimators.search.metrics import Metric
-from dperm.estimators.search.task import Task
+from dperm.estimators.search.candidates import Candidate, Task
+from dperm.estimators.search.scoring import Scorer
 from dperm.mechanisms import Outcome, Plan
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.entropy import SeededEntropy, SystemEntropy
@@ -61,7 +60,7 @@ def selection_plan(budget: Budget, runs: object, mean: object) -> SelectionPlan:
 def best_of(
     candidates: Sequence[Candidate],
     selection: SelectionPlan,
-    metric: Metric,
+    scorer: Scorer,
     noise: GaussianNoise,
     task: Task,
     rows: NDArray[Any],
@@ -86,8 +85,7 @@ def best_of(
         model = clone(candidate.estimator).set_params(random_state=stream(entropy))
         model.fit(rows[~held], targets[~held], **ids)
         _check_followed(model, candidate.plan)
-        exact = scoring.sums(metric, model, rows[held], targets[held], task.n_validation, shares)
-        noisy = scoring.with_noise(metric, exact, noise, gate)
+        noisy = scorer.released(scorer.sums(model, rows[held], targets[held], shares), noise, gate)
         if best[2] is None or noisy > best[2]:
             best = candidate, model, noisy
     return best
@@ -112,7 +110,7 @@ def constant_model(candidate: Candidate, task: Task, entropy: Source) -> Private
     model.n_features_in_ = task.n_features
     model.row_map_ = problem.row_map if standardisation is None else standardisation.map_of_nothing()
     nothing = Outcome(weights=np.zeros(problem.dimension), records=(), certified=True, row_map=model.row_map_)
-    model.privacy_ = model._report(candidate.plan, nothing, Gate(entropy))
+    model.privacy_ = model._report(candidate.plan, nothing, Gate(entropy), fit_context(model)[0])
     return model
 
 

@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.document import mechanism_of
 from dperm.certificate.statement import problem_of
-from dperm.datasets import Schema
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.labels import is_turned
@@ -31,6 +30,7 @@ from dperm.models.intervals.equations import equation_of
 from dperm.models.intervals.first_order import Ends, Equation, ends
 from dperm.models.intervals.table import ASSUMED, HELP, Interval, Intervals
 from dperm.models.synthetic_rows import spanned
+from dperm.schema import Schema
 
 Floats = NDArray[np.float64]
 
@@ -83,7 +83,7 @@ def confidence_intervals(
     keep = len(told) if contrast is not None or estimator.row_map_.intercept else len(names)
     return Intervals(
         title=type(estimator).__name__,
-        privacy=str(estimator.privacy_).splitlines()[0],
+        privacy=estimator.privacy_.headline,
         level=float(level),
         noise_level=known.equation.noise_level,
         rows=tuple(Interval.of(found, place, name) for place, name in enumerate(told[:keep])),

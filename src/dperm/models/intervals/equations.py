@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.datasets import Schema
 from dperm.errors import Unsupported
 from dperm.losses import Logistic
 from dperm.mechanisms import Mechanism
@@ -25,6 +24,7 @@ from dperm.models.synthetic_rows import spanned
 from dperm.neighbours import Neighbours
 from dperm.planning.sensitivity import gradient_gap
 from dperm.problem import Problem
+from dperm.schema import Schema
 
 Floats = NDArray[np.float64]
 

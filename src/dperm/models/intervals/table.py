@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from dperm.models.intervals.first_order import Ends
+from dperm.render.html import Html, notebook_cell, paragraph, safe, table
+from dperm.render.numbers import TOO_NOISY, signed
+from dperm.render.text import aligned, wrapped
 
-TOO_NOISY = "too noisy to say"
-WIDTH = 80
 MOST = 40  # coefficients that are shown
 ASSUMED = "Assumed are rows that are independent of each other, a model of the right form, rows no longer than x_norm."
 HELP = (
     "The noise on the released curvature is too large beside it for any interval to be right: more rows, a larger "
     "epsilon or fewer features would help, and where columns follow from others, as those of a category do, the schema."
-)
-_STYLE = (
-    "<style>.dperm-intervals table{border-collapse:collapse}.dperm-intervals td,.dperm-intervals th"
-    "{padding:.15em .7em;text-align:right;border:0;background:none;font-variant-numeric:tabular-nums}"
-    ".dperm-intervals td:first-child,.dperm-intervals th:first-child{text-align:left}"
-    ".dperm-intervals tr{border-bottom:1px solid #8884}.dperm-intervals p{margin:.4em 0}</style>"
 )
 
 
@@ -121,32 +114,21 @@ class Intervals:
     def _head(self) -> tuple[str, str, str, str, str]:
         return "", "estimate", "error", f"{100 * self.level:g} % interval", "privacy"
 
+    @property
+    def _more(self) -> list[str]:
+        return [f"and {len(self.rows) - MOST} more; to_dict() has all"] if len(self.rows) > MOST else []
+
     def __str__(self) -> str:
-        lines = [self._head, *map(cells, self.rows[:MOST])]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        sides = (str.ljust, str.rjust, str.rjust, str.rjust, str.rjust)
-        body = [
-            "  "
-            + "  ".join(
-                side(cell, width) for side, cell, width in zip(sides, line, widths, strict=True)
-            ).rstrip()
-            for line in lines
-        ]
-        more = [f"  and {len(self.rows) - MOST} more; to_dict() has all"] if len(self.rows) > MOST else []
-        said = (textwrap.fill(sentence, WIDTH, subsequent_indent="  ") for sentence in self.remarks)
-        return "\n".join([f"{self.title}: coefficients", self.privacy, "", *body, *more, "", *said])
+        body = aligned([self._head, *map(cells, self.rows[:MOST])], "lrrrr", "  ")
+        more = (f"  {line}" for line in self._more)
+        title = f"{self.title}: coefficients"
+        return "\n".join([title, self.privacy, "", *body, *more, "", *map(wrapped, self.remarks)])
 
     def _repr_html_(self) -> str:
-        top = "".join(f"<th>{escape(cell)}</th>" for cell in self._head)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells(row)) + "</tr>"
-            for row in self.rows[:MOST]
-        )
-        more = f"<p>and {len(self.rows) - MOST} more</p>" if len(self.rows) > MOST else ""
-        said = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.remarks)
-        return (
-            f'<div class="dperm-intervals">{_STYLE}<p><b>{escape(self.title)}</b><br>{escape(self.privacy)}</p>'
-            f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>{more}{said}</div>"
+        return notebook_cell(
+            paragraph(Html(f"<b>{safe(self.title)}</b><br>{safe(self.privacy)}")),
+            table(self._head, map(cells, self.rows[:MOST]), numbers=range(1, 5)),
+            *map(paragraph, (*self._more, *self.remarks)),
         )
 
 
@@ -154,15 +136,15 @@ def cells(row: Interval) -> tuple[str, str, str, str, str]:
     """One row as text; the share of privacy in per cent."""
     if row.estimate is None or row.error is None or row.privacy is None:
         return row.name, "", "", TOO_NOISY, ""
-    return row.name, f"{row.estimate:+.3g}", f"{row.error:.2g}", row.words, f"{100 * row.privacy:.0f} %"
+    return row.name, signed(row.estimate), f"{row.error:.2g}", row.words, f"{100 * row.privacy:.0f} %"
 
 
 def interval_words(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return TOO_NOISY
     if math.isinf(low):
-        return f"at most {high:+.3g}"
-    return f"at least {low:+.3g}" if math.isinf(high) else f"{low:+.3g} to {high:+.3g}"
+        return f"at most {signed(high)}"
+    return f"at least {signed(low)}" if math.isinf(high) else f"{signed(low)} to {signed(high)}"
 
 
 def _finite(value: float | None) -> float | None:

@@ -1,0 +1,292 @@
+"""Evaluations and mean predictions as text for a terminal of 80 columns, and as parts of a web page.
+
+A part has inline drawings, takes the styles of its page, and every word in it is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from dperm.counting.estimates import UNIT, Estimate
+from dperm.counting.metrics import registered_metrics
+from dperm.evaluation.drawing import calibration_drawing, interval_drawing, roc_drawing
+from dperm.evaluation.groups import ALL, Mean
+from dperm.evaluation.results import EvaluationResult, MeansResult
+from dperm.render import text as render
+from dperm.render.numbers import TOO_NOISY, written
+
+WIDE_LABEL = 14
+MOST_CLASSES = 12
+
+
+def evaluation_text(found: EvaluationResult) -> str:
+    """The guarantee, the table of metrics, and the confusion matrix."""
+    parts = [head(found), table(_metric_rows(found))]
+    if found.confusion:
+        parts.append(_confusion(found))
+    if found.notes:
+        parts.append("\n".join(found.notes))
+    return "\n\n".join(parts)
+
+
+def head(found: EvaluationResult) -> str:
+    """One line or two: how private this is, and on how many rows."""
+    rows = rows_in_words(found)
+    if found.local:
+        return f"NOT PRIVATE, not to be published: exact figures on {rows}"
+    return f"{_guarantee(found)}: figures on {rows}"
+
+
+def _guarantee(found: EvaluationResult | MeansResult) -> str:
+    assert found.budget is not None
+    stated = f"({found.budget['epsilon']:g}, {found.budget['delta']:g})-differentially private"
+    sure = stated if found.private else f"NOT PRIVATE (seeded noise), else {stated}"
+    return f"{sure} for {found.protected},\n{found.neighbours} neighbours"
+
+
+def rows_in_words(found: EvaluationResult) -> str:
+    """How many rows or persons were counted. Only exact values say how many rows persons have."""
+    units = f"{found.unit}s"
+    if found.rows is not None:
+        persons = found.unit == "person" and found.table_rows is not None
+        return (
+            f"{found.table_rows:,} rows of {found.rows:,} persons" if persons else f"{found.rows:,} {units}"
+        )
+    count = found.row_count
+    if count is None or count.estimate is None or count.noise is None:
+        return f"a private number of {units}"
+    return f"about {round(count.estimate, -1):,.0f} {units} (their number is private, ±{count.noise:,.0f})"
+
+
+def shown(estimate: Estimate) -> str:
+    return TOO_NOISY if estimate.estimate is None else number(estimate.estimate, estimate)
+
+
+def interval(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"{number(estimate.low, estimate)} to {number(estimate.high, estimate)}"
+
+
+def noise_part(estimate: Estimate) -> str:
+    return "" if not estimate.noise else f"±{number(estimate.noise, estimate)}"
+
+
+def number(value: float, estimate: Estimate) -> str:
+    """As many digits as the interval leaves a meaning to, two at least of its width."""
+    width = (estimate.high or 0.0) - (estimate.low or 0.0)
+    digits = 4
+    if width > 0:
+        digits = min(max(next((d for d in range(8) if width * 10**d >= 10), 7), 0), 6)
+    return f"{value:,.{digits}f}"
+
+
+def _metric_rows(found: EvaluationResult) -> list[Sequence[str]]:
+    rows: list[Sequence[str]] = [
+        ("metric", "estimate", "95 % interval", "" if found.local else "of which noise")
+    ]
+    rows += [
+        (found.title(name), shown(estimate), interval(estimate), noise_part(estimate))
+        for name, estimate in found.metrics.items()
+    ]
+    return rows
+
+
+def _confusion(found: EvaluationResult) -> str:
+    labels = [cut(str(label)) for label in found.classes]
+    head = (f"true, % of {found.unit}s", *(f"predicted {label}" for label in labels))
+    cells = ((label, *map(_share, line)) for label, line in zip(labels, found.confusion, strict=True))
+    shares = table([head, *cells])
+    if len(shares.partition("\n")[0]) > render.WIDTH:
+        lines: list[Sequence[str]] = [("class", "recall", "95 % interval", "precision", "95 % interval")]
+        for label, line in zip(labels, found.rates, strict=True):
+            recall, precision = line["recall"], line["precision"]
+            lines.append((label, shown(recall), interval(recall), shown(precision), interval(precision)))
+        return table(lines)
+    return shares
+
+
+def _share(estimate: Estimate) -> str:
+    if estimate.estimate is None or estimate.low is None or estimate.high is None:
+        return TOO_NOISY
+    return f"{100 * estimate.estimate:.1f} ({100 * estimate.low:.1f}-{100 * estimate.high:.1f})"
+
+
+def cut(label: str) -> str:
+    return render.cut(label, WIDE_LABEL)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(render.aligned(rows))
+
+
+def evaluation_html(found: EvaluationResult) -> str:
+    """The whole fragment."""
+    parts = [
+        "<h2>How good the model is</h2>",
+        _head_html(found),
+        _metrics_html(found),
+        _curves_html(found),
+        _confusion_html(found),
+        *(f"<p class=dim>{escape(note)}</p>" for note in found.notes if not found.local),
+    ]
+    return f"<section>{''.join(parts)}</section>"
+
+
+def _head_html(found: EvaluationResult) -> str:
+    rows = escape(rows_in_words(found))
+    if found.local:
+        return (
+            f"<p class=alarm>NOT PRIVATE: exact figures on {rows}, for the owner of the data alone. "
+            "This page must not be published.</p>"
+        )
+    return _guarantee_html(
+        found,
+        f"Measured on {rows}. ",
+        "Every interval is meant to hold the true value for people like these in 95 of 100 evaluations; it counts both "
+        f"the choice of the {found.unit}s and the noise.",
+    )
+
+
+def _guarantee_html(found: EvaluationResult | MeansResult, measured: str, intervals: str) -> str:
+    """The guarantee, what was ``measured`` by it, and what the ``intervals`` are for."""
+    assert found.budget is not None
+    stated = f"ε\u00a0=\u00a0{found.budget['epsilon']:g}, δ\u00a0=\u00a0{written(found.budget['delta'])}"
+    stated += f", {escape(str(found.neighbours))} neighbours"
+    sure = f"Differentially private for {found.protected}: {stated}"
+    if not found.private:
+        sure = f"NOT PRIVATE: the noise was seeded. Else {stated}"
+    kind = "dim" if found.private else "alarm"
+    charge = "" if found.ledger_entry is None else f"<br>Paid by <code>{escape(found.ledger_entry)}</code>."
+    return f"<p class={kind}>{sure}. {measured}{intervals}{charge}</p>"
+
+
+def _metrics_html(found: EvaluationResult) -> str:
+    noise, known = "" if found.local else "<th>of which noise</th>", registered_metrics()
+    lines = "".join(
+        f"<tr><td>{escape(found.title(name))}</td><td class=l>{shown(estimate)}</td>"
+        f"<td class=l>{interval(estimate)}</td>{'' if found.local else f'<td class=l>{noise_part(estimate)}</td>'}"
+        f"<td class=drawn>{interval_drawing(estimate) if known[name].share else ''}</td></tr>"
+        for name, estimate in found.metrics.items()
+    )
+    return (
+        "<div class=wide><table><thead><tr><th>metric</th><th>estimate</th><th>95 % interval</th>"
+        f"{noise}<th class=drawn></th></tr></thead><tbody>{lines}</tbody></table></div>"
+    )
+
+
+def _curves_html(found: EvaluationResult) -> str:
+    drawn = []
+    if found.roc:
+        drawn.append(("ROC curve, with 95 % band", roc_drawing(found.roc)))
+    if found.calibration:
+        of = f"of {found.classes[1]}" if found.task == "binary" else "of the predicted class"
+        drawn.append((f"Calibration {of}, with 95 % intervals", calibration_drawing(found.calibration)))
+    plots = "".join(f"<figure><figcaption>{escape(title)}</figcaption>{svg}</figure>" for title, svg in drawn)
+    return f'<div class="plots curves">{plots}</div>' if plots else ""
+
+
+def _confusion_html(found: EvaluationResult) -> str:
+    if not found.confusion:
+        return ""
+    rates = "".join(
+        f"<tr><td>{escape(str(label))}</td>"
+        + "".join(f"<td class=l>{_rate(line[name])}</td>" for name in ("recall", "precision"))
+        + "</tr>"
+        for label, line in zip(found.classes, found.rates, strict=True)
+    )
+    table = (
+        "<div class=wide><table><thead><tr><th>class</th><th>recall</th><th>precision</th></tr></thead>"
+        f"<tbody>{rates}</tbody></table></div>"
+    )
+    if len(found.classes) > MOST_CLASSES:
+        return "<h3>By class, in %</h3>" + table
+    largest = max(cell.estimate or 0.0 for line in found.confusion for cell in line)
+    head = "".join(f"<th>predicted {escape(str(label))}</th>" for label in found.classes)
+    lines = "".join(
+        f"<tr><th>{escape(str(label))}</th>{''.join(_cell(cell, largest) for cell in line)}</tr>"
+        for label, line in zip(found.classes, found.confusion, strict=True)
+    )
+    return (
+        f"<h3>Confusion matrix, in % of the {found.unit}s</h3><div class=wide><table class=cells><thead><tr>"
+        f"<th>true</th>{head}</tr></thead><tbody>{lines}</tbody></table></div><h3>By class, in %</h3>{table}"
+    )
+
+
+def _cell(estimate: Estimate, largest: float) -> str:
+    share = (estimate.estimate or 0.0) / (largest or 1.0)
+    return f'<td class=l><i style="opacity:{0.3 * share:.3f}"></i><span>{_rate(estimate)}</span></td>'
+
+
+def _rate(estimate: Estimate) -> str:
+    if estimate.estimate is None or estimate.low is None or estimate.high is None:
+        return TOO_NOISY
+    low, high = 100 * estimate.low, 100 * estimate.high
+    return f"{100 * estimate.estimate:.1f} <span class=dim>({low:.1f} to {high:.1f})</span>"
+
+
+def means_text(found: MeansResult) -> str:
+    """The guarantee, the table of groups, and what the intervals know."""
+    return "\n\n".join(
+        [f"{_guarantee(found)}: {found.title}", table([*_lines(found)]), "\n".join(found.notes)]
+    )
+
+
+def named(found: MeansResult) -> Iterator[tuple[str, Mean]]:
+    """The groups by their names, and all rows at last."""
+    yield from ((str(value), mean) for value, mean in found.groups.items())
+    yield f"{ALL} {found.unit}s", found.overall
+
+
+def heads(found: MeansResult) -> Sequence[str]:
+    """Over the columns of numbers."""
+    units = f"{found.unit}s"
+    return units, "mean", "95 % interval", f"of these {units}"
+
+
+def rows_in_group(estimate: Estimate) -> str:
+    """A number of rows with the reach of its noise."""
+    if estimate.estimate is None or not estimate.noise:
+        return f"{estimate.estimate or 0:,.0f}"
+    return f"{estimate.estimate:,.0f} ±{estimate.noise:,.0f}"
+
+
+def _lines(found: MeansResult) -> Iterator[Sequence[str]]:
+    yield (cut(found.by) if found.groups else "", *heads(found))
+    for name, one in named(found):
+        yield cut(name), rows_in_group(one.rows), shown(one.mean), interval(one.mean), interval(one.here)
+
+
+def means_html(found: MeansResult) -> str:
+    """The whole fragment."""
+    parts = [
+        f"<h2>{escape(found.title[0].upper() + found.title[1:])}</h2>",
+        _guarantee_html(
+            found,
+            "",
+            "The 95 % interval is for people like these, and counts both the choice of the "
+            f"{found.unit}s and the noise; that of these {found.unit}s alone counts the noise.",
+        ),
+        _means_table(found),
+        *(f"<p class=dim>{escape(note)}</p>" for note in found.notes),
+    ]
+    return f"<section>{''.join(parts)}</section>"
+
+
+def _means_table(found: MeansResult) -> str:
+    drawn = found.range == UNIT
+    head = "".join(f"<th>{escape(word)}</th>" for word in (found.by if found.groups else "", *heads(found)))
+    lines = "".join(
+        f"<tr><td>{escape(name)}</td>"
+        + "".join(
+            f"<td class=l>{cell}</td>"
+            for cell in (rows_in_group(one.rows), shown(one.mean), interval(one.mean), interval(one.here))
+        )
+        + f"<td class=drawn>{interval_drawing(one.mean) if drawn else ''}</td></tr>"
+        for name, one in named(found)
+    )
+    return (
+        f"<div class=wide><table><thead><tr>{head}<th class=drawn></th></tr></thead>"
+        f"<tbody>{lines}</tbody></table></div>"
+    )

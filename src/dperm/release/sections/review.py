@@ -1,0 +1,185 @@
+"""The questions of NIST SP 800-226, from the guarantee at the top to the data at the base; and the glossary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dperm.release.release import Release, is_private
+from dperm.release.sections import ask
+from dperm.release.words import guarantee_words, mechanism_words, unit_words
+from dperm.render.html import Html, facts, paragraph, safe, section
+from dperm.render.numbers import written
+
+Line = tuple[str, str]
+Level = tuple[str, str, list[Line]]
+
+
+def _ask(release: Release, key: str, question: str) -> Html:
+    """What the deployment file says, or the question to put to its author."""
+    told = release.deployment.text(key)
+    return safe(told) if told else ask(question)
+
+
+def levels(release: Release) -> list[Level]:
+    """The three levels, each line filled with what this release says."""
+    return [
+        ("top", "The guarantee", _top(release)),
+        ("middle", "What can undermine it", _middle(release)),
+        ("base", "What it stands on", _base(release)),
+    ]
+
+
+def _top(release: Release) -> list[Line]:
+    verdict = release.verdict
+    stands = "none that holds" if verdict.guarantee is None else guarantee_words(verdict.guarantee)
+    return [
+        ("Privacy parameters", stands),
+        ("Unit of privacy", _unit(release)),
+        ("Why these", _ask(release, "privacy.justification", "who chose ε and δ, and on what grounds?")),
+    ]
+
+
+def _unit(release: Release) -> Html:
+    if release.unit == "person":
+        return safe(unit_words(release))
+    most = release.deployment.most_rows_per_person
+    person = (
+        ask("how many rows can one person have?")
+        if most is None
+        else f"a person has at most {most:,} row{'' if most == 1 else 's'}"
+    )
+    return Html(f"{safe(unit_words(release))}; {safe(person)}")
+
+
+def _middle(release: Release) -> list[Line]:
+    verdict, entropy = release.verdict, release.statement["entropy"]
+    checked = verdict.how if verdict.guarantee is not None else "; ".join(verdict.objections[:2])
+    return [
+        ("Algorithm and its correctness", f"{mechanism_words(release)}; {checked}"),
+        ("Utility and bias", _utility(release)),
+        ("Queries", "none: one model is published, and nobody can ask the table anything"),
+        ("Trust model", "central: one curator holds the rows, trains and adds the noise"),
+        (
+            "Floating point",
+            "exact noise on a grid; rounding is bounded by a proof and covered"
+            if release.statement["certified_arithmetic"] and verdict.guarantee is not None
+            else "no guarantee that it could weaken"
+            if release.statement["certified_arithmetic"]
+            else "NOT within what the proof allows for",
+        ),
+        (
+            "Timing and other side channels",
+            "not hidden: nobody outside may watch the machine while it trains",
+        ),
+        ("Randomness", f"{entropy['source']}{'' if entropy['secure'] else ', which can be predicted'}"),
+        ("Budget over time", _budget(release)),
+    ]
+
+
+def _utility(release: Release) -> Html:
+    if release.evaluation is None:
+        return ask("how good is the model, and is it worse for small groups of people?")
+    how = (
+        "evaluated privately"
+        if is_private(release.evaluation)
+        else "evaluated with figures that are NOT private"
+    )
+    return safe(f"{how}, see how good the model is. Noise and bounds weigh most on groups with few rows")
+
+
+def _budget(release: Release) -> Html:
+    spent = release.spending
+    if spent is not None:
+        return safe(
+            f"ε = {written(spent.after, 4)} after this release of a cap of {written(spent.cap.epsilon)}, in a ledger"
+        )
+    if release.statement["model"]["ledger_entry"] is not None:
+        return safe("counted in a ledger, which was not given to this page")
+    return _ask(release, "privacy.other_releases", "what else was released from the same people?")
+
+
+def _base(release: Release) -> list[Line]:
+    return [
+        (
+            "Security and access to the rows",
+            _ask(release, "privacy.security", "how are the rows kept, and who can get at them?"),
+        ),
+        ("Actors", _ask(release, "privacy.actors", "who sees what, before and after the release?")),
+        (
+            "Data collection",
+            _ask(release, "dataset.collection", "how were the data collected, and what were people told?"),
+        ),
+        ("The people", _ask(release, "dataset.description", "who is in the table?")),
+    ]
+
+
+def pyramid(release: Release) -> Html:
+    body = "".join(
+        f'<div class="level {kind}"><h3>{safe(head)}</h3>{facts(lines, "facts long")}</div>'
+        for kind, head, lines in levels(release)
+    )
+    return section(
+        "Evaluated as NIST SP 800-226 asks",
+        paragraph(
+            "The higher levels are worth nothing if a lower one fails: noise does not protect rows that were stolen.",
+            "dim",
+        ),
+        Html(f'<div class="pyramid">{body}</div>'),
+    )
+
+
+_OF_ROWS = {
+    "promise": "whatever one row says, every result is nearly as likely as with another row in its place",
+    "count": "rows",
+    "unit": "one row, not one person, unless a person has one row",
+    "either": "rows",
+}
+_OF_PERSONS = {
+    "promise": "whatever all rows of one person say, every result is nearly as likely as with another person in their "
+    "place",
+    "count": "number of persons",
+    "unit": "one person, with all rows that carry their id",
+    "either": "persons",
+}
+
+
+def terms(of: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return (
+        (
+            "Differential privacy",
+            f"A promise about a computation: {of['promise']}. It holds whatever else is known, now or later.",
+        ),
+        (
+            "ε (epsilon)",
+            Html(
+                "How nearly: likelihoods differ by a factor of at most e<sup>ε</sup>. Smaller is more private."
+            ),
+        ),
+        (
+            "δ (delta)",
+            "The chance, at most, with which even that factor may fail. It should be far below one over the "
+            f"{of['count']}.",
+        ),
+        ("Unit of privacy", f"What two tables may differ in: here {of['unit']}."),
+        ("Noise", "Random numbers added before anything is released; their size is what ε and δ ask for."),
+        (
+            "Budget, ledger, cap",
+            "Releases about the same people add up. A ledger counts them and stops at the cap.",
+        ),
+        ("Post-processing", "Whatever is computed from a release alone. It cannot weaken the promise."),
+        ("Central model", "One trusted curator holds the rows and adds the noise."),
+        (
+            "Right and wrong accusations",
+            f"Of someone who claims to know which of two {of['either']} was in the table: true and false positive "
+            "rate.",
+        ),
+        ("Digest", "A fingerprint of a file or text: change a letter, and it is another."),
+    )
+
+
+def glossary(release: Release) -> Html:
+    """Nothing on a page that has no guarantee to explain."""
+    if release.verdict.guarantee is None:
+        return Html("")
+    of = _OF_PERSONS if release.unit == "person" else _OF_ROWS
+    return section("Glossary", facts(terms(of), "facts long"))

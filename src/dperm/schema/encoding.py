@@ -1,0 +1,357 @@
+"""Turn a table into bounded rows by its schema alone: no minimum, mean or vocabulary is ever computed."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.codes import CodedTable, CodeLayout, Levels, Number, Spline
+from dperm.errors import InvalidInput, Unsupported
+from dperm.person_ids import UNREADABLE, NumberedIds, numbered
+from dperm.schema.columns import (
+    MISSING,
+    NUMBERS,
+    UNKNOWN,
+    arrow_columns,
+    as_codes,
+    as_numbers,
+    check_columns,
+    check_kind,
+    declared_kind,
+)
+from dperm.schema.dates import Date
+from dperm.schema.features import Block, Categorical, Cross, Hashed, Leaf, Numeric
+from dperm.schema.schema import ROUNDING_SLACK, Schema
+
+
+def declared_columns(table: Any, schema: Schema) -> tuple[dict[str, Any], int]:
+    """The columns of the blocks by their names, each of its declared kind, and how many rows they have."""
+    columns = arrow_columns(table, [feature.name for feature in schema.features])
+    n_rows = len(columns[schema.features[0].name])
+    for feature in schema.features:
+        if isinstance(feature, Date):
+            columns.update(feature.columns(columns[feature.name]))
+            continue
+        if isinstance(feature, Hashed):
+            feature.check_column(columns[feature.name])
+            continue
+        declared = NUMBERS if isinstance(feature, Numeric) else declared_kind(feature.categories)
+        check_kind(feature.name, columns[feature.name], declared, feature.missing)
+    return columns, n_rows
+
+
+def level_codes(feature: Leaf, column: Any) -> NDArray[np.int64]:
+    """The level of each value: its category or its bin; below 0 where it has none."""
+    if isinstance(feature, Numeric):
+        return bin_codes(feature, as_numbers(feature.name, column, feature.missing))
+    assert isinstance(feature, Categorical)  # what is hashed has no levels
+    codes = as_codes(feature.name, column, feature.categories, feature.missing, feature.fold)
+    if feature.missing_as is not None:
+        codes[codes == MISSING] = feature.categories.index(feature.missing_as)
+    return codes
+
+
+def bin_codes(feature: Numeric, values: NDArray[np.float64]) -> NDArray[np.int64]:
+    codes = np.searchsorted(feature.bins, values, side="right")
+    return np.where(np.isnan(values), MISSING, codes)
+
+
+def pair_codes(block: Cross, columns: Mapping[str, Any]) -> NDArray[np.int64]:
+    left, right = (level_codes(part, columns[part.name]) for part in (block.left, block.right))
+    return np.where((left < 0) | (right < 0), UNKNOWN, left * len(block.right.levels) + right)
+
+
+def moved_numbers(feature: Numeric, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Clipped values as distances from the origin, at most ``feature.reach``; 0 where there is none."""
+    clipped = np.clip(values, *feature.range)
+    if feature.log:
+        np.log1p(clipped, out=clipped)
+    reach = feature.reach
+    moved = np.clip(clipped - feature.origin, -reach, reach)  # the logarithm may round past the ends
+    moved[np.isnan(values)] = 0.0
+    return np.asarray(moved)
+
+
+def spline_places(feature: Numeric, moved: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Places among the knots, from 0 to ``n_splines`` - 1, of what ``moved_numbers`` gave."""
+    last = feature.n_splines - 1
+    low, high = feature.ends
+    return np.asarray(np.clip((moved * (0.5 / feature.reach) - low) * (last / (high - low)), 0, last))
+
+
+BLOCK_ROWS = 16_384
+"""Rows encoded at a time: few enough that a block stays near the processor while its columns are filled."""
+
+
+def feature_names(schema: Schema) -> list[str]:
+    """Names of the encoded columns: ``age``, ``age=missing``, ``age@27.4``, ``workclass=Private``."""
+    return [name for block in schema.blocks for name in block.column_names]
+
+
+def encode(table: Any, schema: Schema) -> NDArray[np.float64]:
+    """Encode the declared features of a table.
+
+    Parameters
+    ----------
+    table : PyArrow table, pandas or polars frame, or dictionary of columns
+        Columns are found by name; columns that the schema does not declare are ignored.
+    schema : Schema
+
+    Returns
+    -------
+    array of shape (n_rows, schema.n_columns)
+
+    Guarantee
+    ---------
+    Every row has Euclidean norm at most 1 whatever the table holds, and depends on its own record only.
+    """
+    columns, n_rows = declared_columns(table, schema)
+    rows = np.empty((n_rows, schema.n_columns))
+    for start in range(0, n_rows, BLOCK_ROWS):
+        block = rows[start : start + BLOCK_ROWS]
+        parts = {name: column.slice(start, BLOCK_ROWS) for name, column in columns.items()}
+        first = 0
+        for item in schema.blocks:
+            encode_block(item, parts, schema.scale, block[:, first : first + item.n_columns])
+            first += item.n_columns
+        if schema.norm_share < 1:
+            norms = np.sqrt(np.einsum("ij,ij->i", block, block))
+            block /= np.maximum(norms / (1 - ROUNDING_SLACK), 1.0)[:, None]
+    return rows
+
+
+def encode_block(block: Block, columns: Mapping[str, Any], scale: float, out: NDArray[np.float64]) -> None:
+    """Fill the columns of a feature, or of two crossed ones, from Arrow columns of the declared kinds."""
+    if isinstance(block, Numeric):
+        _encode_numeric(block, columns[block.name], scale, out)
+    elif isinstance(block, Hashed):
+        block.encode(columns[block.name], scale, out)
+    elif isinstance(block, Categorical):
+        _encode_levels(level_codes(block, columns[block.name]), scale, out)
+    else:
+        _encode_levels(pair_codes(block, columns), scale, out)
+
+
+def _encode_numeric(feature: Numeric, column: Any, scale: float, out: NDArray[np.float64]) -> None:
+    values = as_numbers(feature.name, column, feature.missing)
+    missing = np.isnan(values)
+    moved, reach = moved_numbers(feature, values), feature.reach
+    out[:, 0] = moved * (scale * 0.5 / reach)
+    if feature.indicator:
+        out[:, 1] = np.where(missing, 0.5 * scale, -0.5 * scale)
+    rest = out[:, 1 + feature.indicator :]
+    if feature.n_splines:
+        _encode_splines(feature, spline_places(feature, moved), scale, rest)
+        rest[missing] = 0.0
+    elif feature.bins:
+        _encode_levels(bin_codes(feature, values), scale, rest)
+
+
+def _encode_splines(
+    feature: Numeric, place: NDArray[np.float64], scale: float, out: NDArray[np.float64]
+) -> None:
+    """Two neighbouring splines share each row, and all have 1/K taken off."""
+    left = np.minimum(place.astype(np.intp), feature.n_splines - 2)
+    place -= left
+    out[:] = -scale / feature.n_splines
+    row = np.arange(len(out))
+    out[row, left] += scale * (1 - place)
+    out[row, left + 1] += scale * place
+
+
+def _encode_levels(codes: NDArray[np.int64], scale: float, out: NDArray[np.float64]) -> None:
+    share = 1 / out.shape[1]
+    known = np.flatnonzero(codes >= 0)
+    out[:] = -share * scale
+    out[known, codes[known]] = (1 - share) * scale
+    out[codes < 0] = 0.0
+
+
+def encode_target(table: Any, schema: Schema) -> NDArray[Any]:
+    """The labels of a table: declared classes, the side of the threshold, or numbers clipped to the range.
+
+    A missing or undeclared label is an error, since neither a class nor a row can be made up for it.
+    """
+    numbers = target_numbers(table, schema)
+    return np.asarray(schema.classes)[numbers] if schema.classes else numbers
+
+
+def target_numbers(table: Any, schema: Schema) -> NDArray[Any]:
+    """The labels as numbers: the place of each in ``schema.classes``, or what a numeric target was clipped to."""
+    target = schema.target
+    column = arrow_columns(table, [target.name])[target.name]
+    if not target.classes:
+        check_kind(target.name, column, NUMBERS, is_target=True)
+        values = as_numbers(target.name, column)
+        if np.isnan(values).any():
+            raise InvalidInput(
+                f"Column {target.name!r}: the target must not be missing. Leave such rows out."
+            )
+        if target.threshold is not None:
+            return (values > target.threshold).astype(np.int64)
+        assert target.range is not None
+        return np.clip(values, *target.range)
+    listed = target.classes[: -1 if target.rest else None]
+    check_kind(target.name, column, declared_kind(listed), is_target=True)
+    codes = as_codes(target.name, column, listed, fold=target.fold)
+    if target.rest:
+        codes[codes == UNKNOWN] = len(listed)
+    if (codes < 0).any():
+        raise InvalidInput(
+            f"Column {target.name!r}: every label must be one of the declared classes. Leave other rows out, declare "
+            "their class, or give fold = true if only case or blanks differ."
+        )
+    return codes
+
+
+_ROWS_AT_ONCE = 16_384
+
+
+def code_layout(schema: Schema) -> CodeLayout:
+    """What the codes and numbers of a table with this schema stand for."""
+    levels: list[Levels] = []
+    numbers: list[Number] = []
+    splines: list[Spline] = []
+    scale, first = schema.scale, 0
+    for block in schema.blocks:
+        others = first
+        if isinstance(block, Numeric):
+            others += 1 + block.indicator
+            if block.indicator:
+                half = 0.5 * scale
+                levels.append(Levels(first=first + 1, count=1, zero=-half, off=-half, on=half))
+            if block.n_splines:
+                splines.append(_spline(block, first, others, scale))
+            else:
+                numbers.append(Number(column=first, size=scale * 0.5))
+        first += block.n_columns
+        if others < first and not (isinstance(block, Numeric) and block.n_splines):
+            count = first - others
+            levels.append(
+                Levels(first=others, count=count, zero=0.0, off=-scale / count, on=(1 - 1 / count) * scale)
+            )
+    return CodeLayout(
+        n_columns=schema.n_columns,
+        levels=tuple(levels),
+        numbers=tuple(numbers),
+        splines=tuple(splines),
+        reach=1.0,
+        longest=1 - ROUNDING_SLACK if schema.norm_share < 1 else math.inf,
+    )
+
+
+def _spline(feature: Numeric, linear: int, first: int, scale: float) -> Spline:
+    low, high = (min(max(end, -0.5), 0.5) for end in feature.ends)
+    off = -scale / feature.n_splines
+    return Spline(
+        linear=linear,
+        first=first,
+        count=feature.n_splines,
+        low=scale * low,
+        high=scale * high,
+        off=off,
+        on=off + scale,
+    )
+
+
+def can_code(schema: Schema) -> bool:
+    """Whether every feature of a schema has codes or is a number."""
+    return all(isinstance(block, Numeric | Categorical | Cross) for block in schema.blocks)
+
+
+def encode_rows(table: Any, schema: Schema) -> CodedTable | NDArray[np.float64]:
+    """The rows of a table in the smallest form that the schema allows: coded, or as ``encode`` gives them."""
+    return encode_codes(table, schema) if can_code(schema) else encode(table, schema)
+
+
+def encode_codes(table: Any, schema: Schema) -> CodedTable:
+    """Encode the declared features of a table as codes and a few floats.
+
+    Parameters
+    ----------
+    table, schema
+        As for :func:`dperm.schema.encode`.
+
+    Returns
+    -------
+    CodedTable of shape (n_rows, schema.n_columns)
+        As an array it equals what ``encode`` gives to the rounding of float32.
+
+    Guarantee
+    ---------
+    As for ``encode``: every row has Euclidean norm at most 1 whatever the table holds, and depends on its own record
+    only.
+    """
+    columns, n_rows = declared_columns(table, schema)
+    layout = code_layout(schema)
+    codes = np.zeros((n_rows, len(layout.groups)), layout.code_type)
+    floats = np.zeros((n_rows, layout.n_floats), np.float32)
+    for start in range(0, n_rows, _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        parts = {name: column.slice(start, _ROWS_AT_ONCE) for name, column in columns.items()}
+        found = [part for block in schema.blocks for part in _levels_of(block, parts)]
+        for place, group in enumerate(layout.groups):
+            joint = sum(found[i] * layout.strides[i] for i in group)
+            codes[rows, place] = joint
+        plain = [values for block in schema.blocks for values in _number_of(block, parts, splines=False)]
+        placed = [values for block in schema.blocks for values in _number_of(block, parts, splines=True)]
+        for place, values in enumerate((*plain, *placed)):
+            floats[rows, place] = values
+    return CodedTable.from_rows(layout, codes, floats, feature_names(schema))
+
+
+def _levels_of(block: Block, columns: Mapping[str, Any]) -> list[NDArray[np.int64]]:
+    """The codes of a block's levels, in the order of the layout: 0 where there is none."""
+    if isinstance(block, Categorical):
+        return [np.maximum(level_codes(block, columns[block.name]), -1) + 1]
+    if isinstance(block, Cross):
+        return [np.maximum(pair_codes(block, columns), -1) + 1]
+    if not isinstance(block, Numeric):
+        raise Unsupported(
+            f"feature {block.name!r} is hashed and has no codes; encode such a table as numbers."
+        )
+    codes = []
+    if block.indicator or block.bins:
+        values = as_numbers(block.name, columns[block.name], block.missing)
+        if block.indicator:
+            codes.append(np.isnan(values).astype(np.int64))
+        if block.bins:
+            codes.append(np.maximum(bin_codes(block, values), -1) + 1)
+    return codes
+
+
+def _number_of(block: Block, columns: Mapping[str, Any], *, splines: bool) -> list[NDArray[np.float64]]:
+    """The stored number of a block, if it has one of this kind."""
+    if not isinstance(block, Numeric) or bool(block.n_splines) != splines:
+        return []
+    values = as_numbers(block.name, columns[block.name], block.missing)
+    moved = moved_numbers(block, values)
+    if not splines:
+        return [moved / block.reach]
+    return [np.where(np.isnan(values), 0.0, 1 + spline_places(block, moved))]
+
+
+def person_column(table: Any, name: str) -> NumberedIds:
+    """The persons of a table, by the ids in a column. Whether every id could be read is left to the caller."""
+    column = check_columns(table, [name])[name]
+    try:
+        return numbered(column)
+    except InvalidInput as error:
+        problem = str(error)
+    raise InvalidInput(f"Column {name!r}: {problem}")
+
+
+def checked_column(table: Any, name: str) -> NumberedIds:
+    """The same, once every id could be read."""
+    found = person_column(table, name)
+    if not found.readable:
+        raise InvalidInput(f"Column {name!r}: {UNREADABLE}")
+    return found
+
+
+def person_ids(table: Any, schema: Schema) -> NDArray[np.int64]:
+    """For every row the number of its person: persons are numbered by their first rows."""
+    assert schema.person is not None
+    return checked_column(table, schema.person).person
