@@ -380,10 +380,10 @@ def test_models_side_by_side_tell_what_each_tells_alone():
     jobs = [Job(plan=plan) for plan in plans]
     outcomes = Objective().run(jobs, table, SilentGate())
     assert [len(outcome.records) for outcome in outcomes] == [3, 2, 3]
-    assert outcomes[1].told is None
+    assert outcomes[1].curvature_release is None
     for k in (0, 2):
         (alone,) = Objective().run([jobs[k]], table, SilentGate())
-        np.testing.assert_allclose(outcomes[k].told, alone.told, rtol=1e-6)
+        np.testing.assert_allclose(outcomes[k].curvature_release, alone.curvature_release, rtol=1e-6)
 
 
 # Auto, and what is refused.

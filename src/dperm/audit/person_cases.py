@@ -19,8 +19,12 @@ from dperm.errors import DpermError
 from dperm.estimators.persons import GroupedRows, declared_persons, loss_of_persons, of_persons
 from dperm.losses import Linear, Loss, Weighted, example_losses
 from dperm.losses.weighted import weighted_targets
-from dperm.mechanisms import DPGD, DPSGD, NSGD, Job, Mechanism, OutputGD, Plan
+from dperm.mechanisms import Job, Mechanism, Plan
+from dperm.mechanisms.gradient.dp_gd import DPGD
+from dperm.mechanisms.gradient.dp_sgd import DPSGD
 from dperm.mechanisms.output.family import DescentPlan, descend
+from dperm.mechanisms.output.output_gd import OutputGD
+from dperm.mechanisms.output.rsgd import NSGD
 from dperm.mechanisms.standardising import BOUNDED, LINEAR
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate

@@ -211,9 +211,11 @@ def self_test(
 
 def trial(folder: str | Path | None, mutation: str | None, mechanism: str, runs: int, seed: int) -> Trial:
     """Audit one mechanism in this process, under the mutation of that name or none."""
-    found = (
-        next((each for each in load_mutations(folder) if each.name == mutation), None) if mutation else None
-    )
+    found = None
+    if mutation is not None:
+        found = next((each for each in load_mutations(folder) if each.name == mutation), None)
+        if found is None:
+            raise InvalidInput(f"there is no mutation {mutation!r}.")
     started = time.perf_counter()
     try:
         with nullcontext() if found is None else found.apply():
