@@ -52,7 +52,7 @@ def test_neighbours_in_sparse_rows_are_as_close_as_declared(name, share, monkeyp
         monkeypatch.setattr(f"dperm.audit.{module}.table_of", sparse_table_of)
     reports = list(replay_all([name], share=share))
     assert [str(report) for report in reports if not report.passed] == []
-    own = [step for report in reports for step in report.passages if step.name not in (MEAN, MOMENTS)]
+    own = [step for report in reports for step in report.events if step.name not in (MEAN, MOMENTS)]
     assert max(step.distance / step.declared for step in own) > 0.5
     assert len(opened) > len(reports)
     assert any(centred)

@@ -420,7 +420,7 @@ def test_a_failure_half_way_leaves_no_file(dperm, folder, monkeypatch):
     assert files(folder) == set()
     monkeypatch.undo()
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("dperm.experiments.figures.draw_panel", torn)
+    monkeypatch.setattr("dperm.experiments.figures._draw_panel", torn)
     code, _, err = dperm(f"{COMPARE} --epsilon 1")
     assert (code, err) == (1, "dperm: somewhere: No space left on device\n")
     assert files(folder) == set()

@@ -30,7 +30,7 @@ from dperm.mechanisms import (
 )
 from dperm.mechanisms.gradient.dp_gd import DPGDPlan
 from dperm.mechanisms.gradient.family import SampledPlan
-from dperm.mechanisms.gradient.frank_wolfe import CornersPlan, FrankWolfe
+from dperm.mechanisms.gradient.frank_wolfe import CornersPlan
 from dperm.mechanisms.minimiser import minimise
 from dperm.mechanisms.output.family import DescentPlan, OutputMechanism, descend
 from dperm.neighbours import Neighbours
