@@ -94,6 +94,14 @@ COMMANDS = {
     "verify": ["verify", "model.json"],
     "fit plain": ["fit", *GIVEN, *TASK[:2], "--output", "plain.json"],
     "verify plain": ["verify", "plain.json"],
+    **{
+        f"check {ending}": ["schema", "check", f"people.{ending}", "--schema", "people.toml", "--json"]
+        for ending in ("jsonl", "csv", "txt")
+    },
+    "fit judged": ["fit", *GIVEN, "--output", "judged.json"],
+    "evaluate": ["evaluate", "judged.json", "people.csv", *GIVEN[3:], "--output", "evaluation.json"],
+    "verify evaluation": ["verify", "evaluation.json"],
+    "evaluate locally": ["evaluate", "judged.json", "people.csv", "--local"],
     "help": ["--help"],
     "command": ["mu", "--epsilon", "1"],
 }
@@ -163,27 +171,19 @@ def test_fit_predict_and_verify(dperm):
     assert "OK" in dperm("verify plain")
 
 
-def test_the_file_format_gives_the_rows_of_the_csv_file(folder):
-    shown, known = (
-        dperm(folder, "schema", "check", f"people.{ending}", "--schema", "people.toml", "--json")
-        for ending in ("jsonl", "csv")
-    )
+def test_the_file_format_gives_the_rows_of_the_csv_file(dperm):
+    shown, known = (dperm(f"check {ending}") for ending in ("jsonl", "csv"))
     assert json.loads(shown)["n_rows"] == 600
     assert shown.replace("people.jsonl", "people.csv") == known
-    assert ".jsonl was expected" in dperm(
-        folder, "schema", "check", "people.txt", "--schema", "people.toml", code=1
-    )
+    assert ".jsonl was expected" in dperm("check txt", code=1)
 
 
-def test_evaluate_estimates_the_metric_and_verify_makes_it_again(folder):
-    budget = ["--epsilon", "1", "--delta", "1e-6"]
-    dperm(folder, "fit", "people.csv", "--schema", "people.toml", *budget, "--output", "judged.json")
-    shown = dperm(folder, "evaluate", "judged.json", "people.csv", *budget, "--output", "evaluation.json")
-    (estimate,) = re.findall(r"specificity +(\d\.\d+) +0\.\d+ to \d\.\d+ +±", shown)
+def test_evaluate_estimates_the_metric_and_verify_makes_it_again(dperm, folder):
+    dperm("fit judged")
+    (estimate,) = re.findall(r"specificity +(\d\.\d+) +0\.\d+ to \d\.\d+ +±", dperm("evaluate"))
     assert float(estimate) > 0.6
-    assert "OK" in dperm(folder, "verify", "evaluation.json")
-    exact = dperm(folder, "evaluate", "judged.json", "people.csv", "--local")
-    assert re.search(r"specificity +\d\.\d+ +0\.\d+ to \d\.\d+\n", exact)
+    assert "OK" in dperm("verify evaluation")
+    assert re.search(r"specificity +\d\.\d+ +0\.\d+ to \d\.\d+\n", dperm("evaluate locally"))
     with pytest.raises(InvalidInput, match="metrics or classes do not fit"):  # the metric is not known here
         read_evaluation(folder / "evaluation.json")
 
