@@ -175,6 +175,16 @@ def test_a_model_a_citation_and_a_head_are_anchors(path, ledger, tmp_path):
     assert Ledger.open(path, expect=model).spent() == ledger.spent()
 
 
+def test_copies_that_are_charged_alike_at_once_part_ways(path, ledger, tmp_path):
+    """Within one second, too: a model of one copy is not in order by the other."""
+    shutil.copy(path, tmp_path / "copy.db")
+    copy = Ledger(tmp_path / "copy.db")
+    assert copy.head == ledger.head
+    for one in (ledger, copy):
+        one.charge(gaussian(0.1))
+    assert copy.head != ledger.head
+
+
 def test_an_older_copy_is_found(path, ledger, tmp_path):
     shutil.copy(path, tmp_path / "old.db")
     before = ledger.head
