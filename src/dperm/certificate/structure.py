@@ -141,7 +141,8 @@ def _check_classes(stated: Mapping[str, Any], classes: list[Any], are_declared: 
     if declared is not None and not _same_labels(declared, classes):
         raise InvalidInput("the parameter classes is not the list of classes.")
     positive = stated.get("positive")
-    if positive is not None and (len(classes) != 2 or positive not in (declared or classes)):
+    named = [label for label in declared or classes if type(label) is type(positive) and label == positive]
+    if positive is not None and (len(classes) != 2 or not named):  # True is not 1
         raise InvalidInput("the parameter positive is not one of two classes.")
 
 
