@@ -19,12 +19,10 @@ from dperm.errors import InvalidInput
 from dperm.estimators.apart import made, margins_and_targets
 from dperm.estimators.labels import encode_labels
 from dperm.evaluation.curves import Task, estimated
-from dperm.evaluation.drawing import plot
-from dperm.evaluation.files import MAX_BYTES, evaluation_document, write_document
 from dperm.evaluation.model import EvaluatedModel, evaluated_model
-from dperm.evaluation.plan import notes_of, planned
-from dperm.evaluation.report import evaluation_html, evaluation_text
-from dperm.evaluation.results import LOCAL_NOTE, ONCE, EvaluationResult
+from dperm.evaluation.plan import notes_of, planned, stated
+from dperm.evaluation.report import evaluation_html, evaluation_text, plot
+from dperm.evaluation.results import LOCAL_NOTE, MAX_BYTES, ONCE, EvaluationResult
 from dperm.evaluation.rows import Ownership, ownership, public_count, redacted
 from dperm.evaluation.verification import EVALUATION, accepted
 from dperm.ledger import Ledger
@@ -75,18 +73,10 @@ class Evaluation(EvaluationResult):
         The charge that paid for it.
     """
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON; ``from_dict`` reads it back."""
-        return evaluation_document(self)
-
     @classmethod
     def from_dict(cls, document: object) -> Evaluation:
         """From what JSON held: its statement is recomputed, and its metrics are made again from what was released."""
         return cls(**accepted(document, EVALUATION))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a JSON file, whole or not at all; an existing file is replaced."""
-        write_document(self.to_dict(), path)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the ROC curve with its band or, without one, the metrics with their intervals; needs matplotlib.
@@ -214,12 +204,8 @@ def evaluate(
     binned = task.bins if isinstance(task, Classification) else None
     return Evaluation(
         **estimated(task, release.numbers, query.noise.scale, public.n_rows),
-        **_about(evaluated, whose),
-        rows=public.n_rows,
-        max_rows=max_rows,
-        budget={"epsilon": budget.epsilon, "delta": budget.delta},
-        neighbours=relation.value,
-        ledger_entry=release.ledger_entry,
+        **stated(evaluated, whose, public, query, release),
+        **_about(evaluated),
         release=release.to_dict()
         | {
             "bins": None if binned is None else binned.count,
@@ -276,7 +262,10 @@ def _exact(evaluated: EvaluatedModel, X: Any, y: Any, bins: int, whose: Ownershi
         found["metrics"][name] = found["metrics"][name] if exact is None else exact
     return Evaluation(
         **found,
-        **_about(evaluated, whose),
+        **_about(evaluated),
+        model=evaluated.digest,
+        unit=whose.unit,
+        library=__version__,
         local=True,
         rows=n,
         table_rows=owners.n_rows,
@@ -284,14 +273,11 @@ def _exact(evaluated: EvaluatedModel, X: Any, y: Any, bins: int, whose: Ownershi
     )
 
 
-def _about(evaluated: EvaluatedModel, whose: Ownership) -> dict[str, Any]:
+def _about(evaluated: EvaluatedModel) -> dict[str, Any]:
     return {
-        "unit": whose.unit,
         "task": evaluated.task,
-        "model": evaluated.digest,
         "classes": plain("classes", evaluated.classes),
         "y_range": evaluated.y_range if evaluated.task == "regression" else None,
-        "library": __version__,
     }
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from dperm import __version__
 from dperm.certificate.document import plain
 from dperm.counting.account import Account
 from dperm.counting.design import Integers, Owners
@@ -19,7 +18,6 @@ from dperm.counting.estimates import UNIT
 from dperm.counting.query import Query
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.apart import made, margins_apart
-from dperm.evaluation.files import MAX_BYTES, means_document, write_document
 from dperm.evaluation.groups import (
     SUMMED,
     DeclaredGroups,
@@ -30,9 +28,9 @@ from dperm.evaluation.groups import (
     means_design,
 )
 from dperm.evaluation.model import EvaluatedModel, evaluated_model
-from dperm.evaluation.plan import means_notes
+from dperm.evaluation.plan import means_notes, stated
 from dperm.evaluation.report import means_html, means_text
-from dperm.evaluation.results import MeansResult
+from dperm.evaluation.results import MAX_BYTES, MeansResult
 from dperm.evaluation.rows import Ownership, ownership, public_count, redacted
 from dperm.evaluation.verification import MEANS, accepted
 from dperm.ledger import Ledger
@@ -88,18 +86,10 @@ class MeanPredictions(MeansResult):
         The charge that paid for it.
     """
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON; ``from_dict`` reads it back."""
-        return means_document(self)
-
     @classmethod
     def from_dict(cls, document: object) -> MeanPredictions:
         """From what JSON held: its statement is recomputed, and its means are made again from what was released."""
         return cls(**accepted(document, MEANS))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a JSON file, whole or not at all; an existing file is replaced."""
-        write_document(self.to_dict(), path)
 
     def __str__(self) -> str:
         return means_text(self)
@@ -217,22 +207,15 @@ def mean_predictions(
     )
     found = means(release.numbers, query.noise.scale, public.n_rows, quantity.ends)
     return MeanPredictions(
-        model=evaluated.digest,
+        **stated(evaluated, whose, public, query, release),
         label=quantity.label,
         range=quantity.ends,
         by=declared.name,
         groups=dict(zip(declared.labels, found, strict=False)),
         overall=found[-1],
         other=declared.other,
-        unit=whose.unit,
-        rows=public.n_rows,
-        max_rows=max_rows,
-        budget={"epsilon": budget.epsilon, "delta": budget.delta},
-        neighbours=relation.value,
-        ledger_entry=release.ledger_entry,
         release=release.to_dict(),
         notes=means_notes(quantity.label, quantity.ends, account.secure, whose.by_person),
-        library=__version__,
     )
 
 

@@ -39,18 +39,21 @@ from dperm.counting.metrics import STANDARD
 from dperm.counting.query import Query
 from dperm.errors import InvalidInput
 from dperm.evaluation.curves import estimated
-from dperm.evaluation.files import (
+from dperm.evaluation.groups import ALL, means, means_design
+from dperm.evaluation.model import EvaluatedModel, TaskName
+from dperm.evaluation.plan import means_notes, notes_of, planned
+from dperm.evaluation.results import (
     EVALUATION_FORMAT,
+    LOCAL_NOTE,
     MEANS_FORMAT,
+    ONCE,
+    SEEDED_NOTE,
+    EvaluationResult,
     checked_evaluation,
     checked_means,
     evaluation_estimates,
     means_estimates,
 )
-from dperm.evaluation.groups import ALL, means, means_design
-from dperm.evaluation.model import EvaluatedModel, TaskName
-from dperm.evaluation.plan import means_notes, notes_of, planned
-from dperm.evaluation.results import LOCAL_NOTE, ONCE, SEEDED_NOTE, EvaluationResult
 from dperm.ledger.history import Anchor
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
