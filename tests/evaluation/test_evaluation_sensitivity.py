@@ -109,13 +109,13 @@ def test_an_error_beyond_the_bound_counts_as_the_bound(monkeypatch, neighbours):
         found.append(vector)
         stated.append(sensitivity)
     assert len(set(stated)) == 1
-    first = int(neighbours is Neighbours.ADD_REMOVE) + list(WEIGHTS).index("|e|")
+    first = int(neighbours is Neighbours.ADD_REMOVE) + list(WEIGHTS).index("size")
     errors = [
         vector[first : first + 3] for vector in found
     ]  # |e|, e2 and e4 of the error in units of the bound
     np.testing.assert_array_equal(errors[1], errors[2])
     np.testing.assert_allclose(
-        errors[1] - errors[0], [WEIGHTS[name] for name in ("|e|", "e2", "e4")], atol=1e-5
+        errors[1] - errors[0], [WEIGHTS[name] for name in ("size", "e2", "e4")], atol=1e-5
     )
     assert max(np.linalg.norm(found[0] - other) for other in found[1:]) <= stated[0] * (1 + 1e-12)
 

@@ -45,11 +45,15 @@ class Estimate:
     def known(self) -> bool:
         return self.estimate is not None
 
+    def moved(self, to: Callable[[float], float], noise: float) -> Estimate:
+        """The estimate and its ends after a rising function; ``noise`` is what becomes of the noise."""
+        if self.estimate is None or self.low is None or self.high is None:
+            return UNKNOWN
+        return Estimate(estimate=to(self.estimate), low=to(self.low), high=to(self.high), noise=noise)
+
     def times(self, factor: float) -> Estimate:
         """The estimate in other units."""
-        return Estimate(
-            **{key: None if value is None else factor * value for key, value in self.to_dict().items()}
-        )
+        return self.moved(lambda value: factor * value, factor * (self.noise or 0.0))
 
     def to_dict(self) -> dict[str, float | None]:
         return {"estimate": self.estimate, "low": self.low, "high": self.high, "noise": self.noise}

@@ -18,31 +18,19 @@ Vector = NDArray[np.float64]
 MOMENTS, ROWS = "moments", "rows"
 FINE = 2.0**-40
 """To which the numbers of a row are rounded, before those of a person are to steps."""
-# Powers of the target t, from -1 to 1, and of the error e, from -1 to 1. The last of each only serve the intervals.
+# Powers of the target t and of the error e, both from -1 to 1; size is |e|. The last of each only serve the intervals.
 WEIGHTS = {
     "t": 0.5,
     "t2": 0.75,
     "t3": 0.25,
     "t4": 0.25,
-    "|e|": 1.0,
+    "size": 1.0,
     "e2": 1.5,
     "e4": 0.5,
-    "e2 t": 0.25,
-    "e2 t2": 0.25,
+    "e2t": 0.25,
+    "e2t2": 0.25,
 }
 
-
-_KEYS = {
-    "t": "t",
-    "t2": "t2",
-    "t3": "t3",
-    "t4": "t4",
-    "size": "|e|",
-    "e2": "e2",
-    "e4": "e4",
-    "e2t": "e2 t",
-    "e2t2": "e2 t2",
-}
 # What fourth moments of errors are taken to be, at least, where noise drowns them: as of Gaussian ones.
 ERROR_KURTOSIS = 3.0
 
@@ -70,7 +58,7 @@ class Moments:
         squares = {name: weight**2 for name, weight in WEIGHTS.items()}
         if neighbours is Neighbours.REPLACE_ONE:
             exact = 4 * (squares["t"] + squares["t3"]) + math.fsum(
-                squares[name] for name in ("|e|", "e2", "e4", "e2 t", "e2 t2")
+                squares[name] for name in ("size", "e2", "e4", "e2t", "e2t2")
             )
         else:
             exact = math.fsum(squares.values())
@@ -105,7 +93,7 @@ class MomentEstimates:
         first = self.counts.design.place(MOMENTS).start
         for name, factor in terms.items():
             if name != "n":
-                vector[first + list(WEIGHTS).index(_KEYS[name])] = factor
+                vector[first + list(WEIGHTS).index(name)] = factor
             elif self.n_rows is None:
                 vector[self.counts.design.place(ROWS)] = factor
         return vector

@@ -20,7 +20,7 @@ import dperm
 from dperm.certificate import statement_of, unbind
 from dperm.certificate.assumptions import cautions
 from dperm.certificate.released import curvature_in
-from dperm.counting.account import Account
+from dperm.counting.query import Account
 from dperm.engine import Rows, Table, engine_for, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown

@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.certificate.threshold import AT_LEAST, Threshold, bins_for, check_objective
-from dperm.counting.account import Account
 from dperm.counting.bins import bins_of, edges_of
 from dperm.counting.design import Design, Histogram, Integers, share_bits, shared_counts
 from dperm.counting.metrics import registered_metrics
 from dperm.counting.metrics.base import EdgeCounts
-from dperm.counting.query import Query, check_count
+from dperm.counting.query import Account, Query, check_count
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._rows import unquoted
 from dperm.estimators.apart import check_counted, count_rows, margins_and_targets

@@ -9,11 +9,11 @@ import numpy as np
 
 from dperm import __version__
 from dperm.certificate.document import plain
-from dperm.counting.account import Account
 from dperm.counting.bins import DEFAULTS, check_bins, line_of, scales_of, scores_of
 from dperm.counting.classification import Classification, LabelledScores
 from dperm.counting.design import Integers, Owners
 from dperm.counting.metrics import registered_metrics
+from dperm.counting.query import Account
 from dperm.counting.regression import PredictedTargets
 from dperm.errors import InvalidInput
 from dperm.estimators.apart import made, margins_and_targets

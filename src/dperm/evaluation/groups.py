@@ -229,10 +229,6 @@ def _between(estimate: Estimate, ends: tuple[float, float]) -> Estimate:
     """From t back to the units of the predictions."""
     low, high = ends
     middle, half = low / 2 + high / 2, high / 2 - low / 2
-    if estimate.estimate is None or estimate.low is None or estimate.high is None or estimate.noise is None:
-        return UNKNOWN
-    moved = (
-        min(max(middle + half * value, low), high)
-        for value in (estimate.estimate, estimate.low, estimate.high)
+    return estimate.moved(
+        lambda value: min(max(middle + half * value, low), high), half * (estimate.noise or 0.0)
     )
-    return Estimate(**dict(zip(("estimate", "low", "high"), moved, strict=True)), noise=half * estimate.noise)

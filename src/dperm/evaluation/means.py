@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dperm.certificate.document import plain
-from dperm.counting.account import Account
 from dperm.counting.design import Integers, Owners
 from dperm.counting.estimates import UNIT
-from dperm.counting.query import Query
+from dperm.counting.query import Account, Query
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.apart import made, margins_apart
 from dperm.evaluation.groups import (

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dperm.counting.account import Account
 from dperm.counting.design import MOST_ROWS, Owners
-from dperm.counting.query import check_count
+from dperm.counting.query import Account, check_count
 from dperm.errors import InvalidInput, PrivacyWarning
 from dperm.estimators.apart import check_counted, count_rows, quoting_nothing
 from dperm.estimators.persons import GroupedRows

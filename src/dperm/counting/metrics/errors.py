@@ -79,15 +79,7 @@ class RootMeanSquaredError(_Error):
     def exact(self, rows: PredictedTargets, owners: Owners) -> Estimate:
         if _spread(rows, owners) is None:
             return UNKNOWN
-        square = exact_mean((rows.targets - rows.predicted) ** 2, owners, POSITIVE)
-        assert square.low is not None
-        assert square.high is not None
-        return Estimate(
-            estimate=math.sqrt(square.estimate or 0.0),
-            low=math.sqrt(square.low),
-            high=math.sqrt(square.high),
-            noise=0.0,
-        )
+        return exact_mean((rows.targets - rows.predicted) ** 2, owners, POSITIVE).moved(math.sqrt, 0.0)
 
 
 @register_metric
@@ -171,15 +163,7 @@ def _sampling(sums: MomentEstimates, centre: float, spread: float, unit: float) 
 
 def _root(square: Estimate, length: float) -> Estimate:
     """The root of a mean square, in units of the target."""
-    if square.estimate is None or square.low is None or square.high is None or square.noise is None:
+    if square.estimate is None or square.noise is None or square.estimate <= 0:
         return UNKNOWN
-    if square.estimate <= 0:
-        return UNKNOWN
-    root = math.sqrt(square.estimate)
-    noise = length * square.noise / (2 * root)
-    return Estimate(
-        estimate=length * root,
-        low=length * math.sqrt(square.low),
-        high=length * math.sqrt(square.high),
-        noise=noise,
-    )
+    noise = length * square.noise / (2 * math.sqrt(square.estimate))
+    return square.moved(lambda value: length * math.sqrt(value), noise)

@@ -14,8 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from dperm.counting.account import Account
-from dperm.counting.query import check_count
+from dperm.counting.query import Account, check_count
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._rows import check_shape, checked_rows, unquoted
 from dperm.estimators.base import PrivateLinearModel
