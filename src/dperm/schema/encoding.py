@@ -206,9 +206,6 @@ def target_numbers(table: Any, schema: Schema) -> NDArray[Any]:
     return codes
 
 
-_ROWS_AT_ONCE = 16_384
-
-
 def code_layout(schema: Schema) -> CodeLayout:
     """What the codes and numbers of a table with this schema stand for."""
     levels: list[Levels] = []
@@ -288,49 +285,47 @@ def encode_codes(table: Any, schema: Schema) -> CodedTable:
     layout = code_layout(schema)
     codes = np.zeros((n_rows, len(layout.groups)), layout.code_type)
     floats = np.zeros((n_rows, layout.n_floats), np.float32)
-    for start in range(0, n_rows, _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
-        parts = {name: column.slice(start, _ROWS_AT_ONCE) for name, column in columns.items()}
-        found = [part for block in schema.blocks for part in _levels_of(block, parts)]
+    for start in range(0, n_rows, BLOCK_ROWS):
+        rows = slice(start, start + BLOCK_ROWS)
+        parts = {name: column.slice(start, BLOCK_ROWS) for name, column in columns.items()}
+        found = [_coded(block, parts) for block in schema.blocks]
+        levels = [np.maximum(part, 0) for coded, _ in found for part in coded]
         for place, group in enumerate(layout.groups):
-            joint = sum(found[i] * layout.strides[i] for i in group)
+            joint = sum(levels[i] * layout.strides[i] for i in group)
             codes[rows, place] = joint
-        plain = [values for block in schema.blocks for values in _number_of(block, parts, splines=False)]
-        placed = [values for block in schema.blocks for values in _number_of(block, parts, splines=True)]
-        for place, values in enumerate((*plain, *placed)):
+        numbers = [
+            (block, values)
+            for block, (_, values) in zip(schema.blocks, found, strict=True)
+            if values is not None
+        ]
+        numbers.sort(
+            key=lambda pair: isinstance(pair[0], Numeric) and pair[0].n_splines > 0
+        )  # as in the layout
+        for place, (_, values) in enumerate(numbers):
             floats[rows, place] = values
     return CodedTable.from_rows(layout, codes, floats, feature_names(schema))
 
 
-def _levels_of(block: Block, columns: Mapping[str, Any]) -> list[NDArray[np.int64]]:
-    """The codes of a block's levels, in the order of the layout: 0 where there is none."""
+def _coded(
+    block: Block, columns: Mapping[str, Any]
+) -> tuple[list[NDArray[np.int64]], NDArray[np.float64] | None]:
+    """The codes of a block's levels, in the order of the layout and below 1 where there is none, and its number."""
     if isinstance(block, Categorical):
-        return [np.maximum(level_codes(block, columns[block.name]), -1) + 1]
+        return [level_codes(block, columns[block.name]) + 1], None
     if isinstance(block, Cross):
-        return [np.maximum(pair_codes(block, columns), -1) + 1]
+        return [pair_codes(block, columns) + 1], None
     if not isinstance(block, Numeric):
         raise Unsupported(
             f"feature {block.name!r} is hashed and has no codes; encode such a table as numbers."
         )
-    codes = []
-    if block.indicator or block.bins:
-        values = as_numbers(block.name, columns[block.name], block.missing)
-        if block.indicator:
-            codes.append(np.isnan(values).astype(np.int64))
-        if block.bins:
-            codes.append(np.maximum(bin_codes(block, values), -1) + 1)
-    return codes
-
-
-def _number_of(block: Block, columns: Mapping[str, Any], *, splines: bool) -> list[NDArray[np.float64]]:
-    """The stored number of a block, if it has one of this kind."""
-    if not isinstance(block, Numeric) or bool(block.n_splines) != splines:
-        return []
     values = as_numbers(block.name, columns[block.name], block.missing)
-    moved = moved_numbers(block, values)
-    if not splines:
-        return [moved / block.reach]
-    return [np.where(np.isnan(values), 0.0, 1 + spline_places(block, moved))]
+    missing, moved = np.isnan(values), moved_numbers(block, values)
+    codes = [missing.astype(np.int64)] if block.indicator else []
+    if block.bins:
+        codes.append(bin_codes(block, values) + 1)
+    if not block.n_splines:
+        return codes, moved / block.reach
+    return codes, np.where(missing, 0.0, 1 + spline_places(block, moved))
 
 
 def person_column(table: Any, name: str) -> NumberedIds:

@@ -3,7 +3,7 @@
 import math
 import reprlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -369,6 +369,9 @@ class Target:
     range: tuple[float, float] | None = None
     unit: str = ""
 
+    missing: ClassVar[tuple[str | float, ...]] = ()
+    """None: a label must be there."""
+
     def __post_init__(self) -> None:
         check_fields(self, name=check_name, unit=check_text, rest=check_flag)
         if (self.classes != ()) + (self.threshold is not None) + (self.range is not None) != 1:
@@ -386,6 +389,11 @@ class Target:
             check_fields(self, threshold=check_number)
         else:
             check_fields(self, range=check_bounds)
+
+    @property
+    def categories(self) -> tuple[Category, ...]:
+        """What its column holds; none where it holds numbers."""
+        return self.classes
 
     @property
     def labels(self) -> tuple[Category, ...]:

@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from dperm.errors import InvalidInput
 from dperm.schema import toml
@@ -92,15 +92,13 @@ def default_splines(n_numbers: int, n_classes: int = 2) -> int:
 
 def with_splines(features: Sequence[Feature], spline: int | None, n_classes: int = 2) -> tuple[Feature, ...]:
     """The features, each number with the splines that it gets: its own, those of the schema, or the default."""
-    open_to = [f for f in features if isinstance(f, Numeric | Date) and f.spline is None and not f.bins]
-    splines = default_splines(len(open_to), n_classes) if spline is None else spline
-    names = {feature.name for feature in open_to}
-    return tuple(
-        replace(feature, spline=splines)
-        if isinstance(feature, Numeric | Date) and feature.name in names
-        else feature
-        for feature in features
-    )
+    n_open = sum(map(_takes_splines, features))
+    splines = default_splines(n_open, n_classes) if spline is None else spline
+    return tuple(replace(item, spline=splines) if _takes_splines(item) else item for item in features)
+
+
+def _takes_splines(feature: Feature) -> TypeGuard[Numeric | Date]:
+    return isinstance(feature, Numeric | Date) and feature.spline is None and not feature.bins
 
 
 def parts_of(features: Sequence[Feature]) -> tuple[Leaf, ...]:

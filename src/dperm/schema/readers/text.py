@@ -5,7 +5,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import IO, Any, ClassVar
 
@@ -81,53 +81,46 @@ class TextReader(Reader):
         return counted
 
     def read(self, schema: Schema | None = None, *, as_text: bool = False, only: str | None = None) -> Any:
-        import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
         options = self._options(schema, as_text, only)
-        try:
-            table = arrow_csv.read_csv(
-                self.source, read_options=arrow_csv.ReadOptions(encoding=self.encoding), **options
-            )
-            return self._with_points(table, schema)
-        except (pa.ArrowException, OSError, UnicodeError) as error:
-            unfit = self._unfit(str(error), schema)
-        raise unfit
+        reading = arrow_csv.ReadOptions(encoding=self.encoding)
+        return self._of_rows(
+            schema,
+            lambda: self._with_points(
+                arrow_csv.read_csv(self.source, read_options=reading, **options), schema
+            ),
+        )
 
     def batches(self, schema: Schema | None, skip: int, person: str | None) -> Iterator[Any]:
-        import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
         options = self._options(schema, person=person)
-        unfit = None
-        try:
-            reader = arrow_csv.open_csv(
-                self.source,
-                read_options=arrow_csv.ReadOptions(block_size=_BYTES_AT_ONCE, encoding=self.encoding),
-                **options,
-            )
-        except (pa.ArrowException, OSError, UnicodeError) as error:
-            unfit = self._unfit(str(error), schema)
-        if unfit is not None:
-            raise unfit
+        reading = arrow_csv.ReadOptions(block_size=_BYTES_AT_ONCE, encoding=self.encoding)
+        reader = self._of_rows(
+            schema, lambda: arrow_csv.open_csv(self.source, read_options=reading, **options)
+        )
         for batch in from_row(self._blocks(reader, schema), skip):
             for start in range(0, batch.num_rows, ROWS_AT_ONCE):
                 yield batch.slice(start, ROWS_AT_ONCE)
 
     def _blocks(self, reader: Any, schema: Schema | None) -> Iterator[Any]:
-        import pyarrow as pa
-
         while True:
-            unfit = None
             try:
-                batch = self._with_points(reader.read_next_batch(), schema)
+                batch = self._of_rows(schema, lambda: self._with_points(reader.read_next_batch(), schema))
             except StopIteration:
                 return
-            except (pa.ArrowException, OSError, UnicodeError) as error:
-                unfit = self._unfit(str(error), schema)
-            if unfit is not None:
-                raise unfit
             yield batch
+
+    def _of_rows(self, schema: Schema | None, read: Callable[[], Any]) -> Any:
+        """What PyArrow reads, or an error of our own: that of PyArrow quotes a cell, so it is left behind here."""
+        import pyarrow as pa
+
+        try:
+            return read()
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            unfit = self._unfit(str(error), schema)
+        raise unfit
 
     @property
     def source(self) -> Any:
@@ -239,16 +232,14 @@ def _kind(item: Feature | Target) -> str:
         return TEXT
     if isinstance(item, Numeric):
         return NUMBERS
-    categories = item.classes if isinstance(item, Target) else item.categories
-    return declared_kind(categories) if categories else NUMBERS
+    return declared_kind(item.categories) if item.categories else NUMBERS
 
 
 def _arrow_type(item: Feature | Target, as_text: bool) -> Any:
     """The Arrow type of a declared column; numbers whose marks of a missing value are text come as text."""
     import pyarrow as pa
 
-    marks = () if isinstance(item, Target) else item.missing
     kind = _kind(item)
-    if as_text or kind == TEXT or any(isinstance(mark, str) for mark in marks):
+    if as_text or kind == TEXT or any(isinstance(mark, str) for mark in item.missing):
         return pa.string()
     return pa.bool_() if kind == TRUTH_VALUES else pa.float64()
