@@ -7,7 +7,7 @@ import pytest
 from dperm import PublicEncoder
 from dperm.errors import InvalidInput
 from dperm.schema import Schema, encode
-from dperm.schema.effects import effects
+from dperm.schema.encoding import effects
 from dperm.schema.readers import read_table
 
 SCHEMA = {

@@ -15,7 +15,7 @@ from dperm.render.numbers import signed
 from dperm.render.svg import bar, drawing, line, polyline, words
 from dperm.render.text import sparkline
 from dperm.schema import Schema
-from dperm.schema.effects import Effect, effects
+from dperm.schema.encoding import Effect, effects
 
 MOST_LINES = 20
 MOST_LEVELS = 6

@@ -15,7 +15,7 @@ from scipy import sparse
 from dperm.errors import InvalidInput
 from dperm.schema import Schema
 from dperm.schema.dates import Days
-from dperm.schema.effects import rows_at
+from dperm.schema.encoding import rows_at
 from dperm.schema.features import Block, Categorical, Cross, Numeric
 
 Floats = NDArray[np.float64]

@@ -2,10 +2,11 @@
 
 from dperm.codes import CodedTable
 from dperm.schema.checking import check_schema
-from dperm.schema.effects import Effect, effects
 from dperm.schema.encoding import (
+    Effect,
     can_code,
     code_layout,
+    effects,
     encode,
     encode_codes,
     encode_rows,
