@@ -28,7 +28,7 @@ from dperm.evaluation.verification import EVALUATION, accepted
 from dperm.ledger import Ledger
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
-from dperm.render.html import Html, notebook_cell
+from dperm.render.html import notebook_cell
 from dperm.strict_json import read_file
 
 Rows = tuple[LabelledScores | PredictedTargets, Owners]
@@ -89,7 +89,7 @@ class Evaluation(EvaluationResult):
         return evaluation_text(self)
 
     def _repr_html_(self) -> str:
-        return notebook_cell(Html(evaluation_html(self)))
+        return notebook_cell(evaluation_html(self))
 
 
 def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:

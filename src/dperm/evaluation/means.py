@@ -35,7 +35,7 @@ from dperm.evaluation.verification import MEANS, accepted
 from dperm.ledger import Ledger
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
-from dperm.render.html import Html, notebook_cell
+from dperm.render.html import notebook_cell
 from dperm.strict_json import read_file
 
 __all__ = ["Mean", "MeanPredictions", "mean_predictions", "read_mean_predictions"]
@@ -94,7 +94,7 @@ class MeanPredictions(MeansResult):
         return means_text(self)
 
     def _repr_html_(self) -> str:
-        return notebook_cell(Html(means_html(self)))
+        return notebook_cell(means_html(self))
 
 
 def read_mean_predictions(path: str | os.PathLike[str]) -> MeanPredictions:

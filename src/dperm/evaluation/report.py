@@ -6,17 +6,18 @@ colours are those of the page, and it loads and runs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from html import escape
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from dperm.counting.estimates import UNIT, Estimate
+from dperm.counting.estimates import UNIT, UNKNOWN, Estimate
 from dperm.counting.metrics import registered_metrics
 from dperm.evaluation.curves import CalibrationGroup, RocPoint
 from dperm.evaluation.groups import ALL, Mean
 from dperm.evaluation.results import EvaluationResult, MeansResult
 from dperm.render import svg
 from dperm.render import text as render
+from dperm.render.html import Cell, Html, code, figure, joined, paragraph, safe, section, tag
+from dperm.render.html import table as html_table
 from dperm.render.numbers import TOO_NOISY, written
 
 WIDE_LABEL = 14
@@ -124,25 +125,24 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(render.aligned(rows))
 
 
-def evaluation_html(found: EvaluationResult) -> str:
+def evaluation_html(found: EvaluationResult) -> Html:
     """The whole fragment."""
-    parts = [
-        "<h2>How good the model is</h2>",
+    return section(
+        "How good the model is",
         _head_html(found),
         _metrics_html(found),
         _curves_html(found),
         _confusion_html(found),
-        *(f"<p class=dim>{escape(note)}</p>" for note in found.notes if not found.local),
-    ]
-    return f"<section>{''.join(parts)}</section>"
+        *(paragraph(note, "dim") for note in found.notes if not found.local),
+    )
 
 
-def _head_html(found: EvaluationResult) -> str:
-    rows = escape(rows_in_words(found))
+def _head_html(found: EvaluationResult) -> Html:
+    rows = rows_in_words(found)
     if found.local:
-        return (
-            f"<p class=alarm>NOT PRIVATE: exact figures on {rows}, for the owner of the data alone. "
-            "This page must not be published.</p>"
+        return paragraph(
+            f"NOT PRIVATE: exact figures on {rows}, for the owner of the data alone. This page must not be published.",
+            "alarm",
         )
     return _guarantee_html(
         found,
@@ -152,89 +152,91 @@ def _head_html(found: EvaluationResult) -> str:
     )
 
 
-def _guarantee_html(found: EvaluationResult | MeansResult, measured: str, intervals: str) -> str:
+def _guarantee_html(found: EvaluationResult | MeansResult, measured: str, intervals: str) -> Html:
     """The guarantee, what was ``measured`` by it, and what the ``intervals`` are for."""
     assert found.budget is not None
     stated = f"ε\u00a0=\u00a0{found.budget['epsilon']:g}, δ\u00a0=\u00a0{written(found.budget['delta'])}"
-    stated += f", {escape(str(found.neighbours))} neighbours"
+    stated += f", {found.neighbours} neighbours"
     sure = f"Differentially private for {found.protected}: {stated}"
     if not found.private:
         sure = f"NOT PRIVATE: the noise was seeded. Else {stated}"
-    kind = "dim" if found.private else "alarm"
-    charge = "" if found.ledger_entry is None else f"<br>Paid by <code>{escape(found.ledger_entry)}</code>."
-    return f"<p class={kind}>{sure}. {measured}{intervals}{charge}</p>"
+    charge = () if found.ledger_entry is None else (Html("<br>Paid by "), code(found.ledger_entry), ".")
+    return tag("p", f"{sure}. {measured}{intervals}", *charge, style="dim" if found.private else "alarm")
 
 
-def _metrics_html(found: EvaluationResult) -> str:
-    noise, known = "" if found.local else "<th>of which noise</th>", registered_metrics()
-    lines = "".join(
-        f"<tr><td>{escape(found.title(name))}</td><td class=l>{shown(estimate)}</td>"
-        f"<td class=l>{interval(estimate)}</td>{'' if found.local else f'<td class=l>{noise_part(estimate)}</td>'}"
-        f"<td class=drawn>{interval_drawing(estimate) if known[name].share else ''}</td></tr>"
-        for name, estimate in found.metrics.items()
+def _metrics_html(found: EvaluationResult) -> Html:
+    known, (head, *rows) = registered_metrics(), _metric_rows(found)
+    shares = (estimate if known[name].share else UNKNOWN for name, estimate in found.metrics.items())
+    return _estimates_html(head[: 3 if found.local else 4], rows, shares)
+
+
+def _estimates_html(head: Sequence[str], rows: Iterable[Sequence[str]], drawn: Iterable[Estimate]) -> Html:
+    """A line for each estimate: as many cells as ``head`` has, and the interval of what is ``drawn``."""
+    lines = (
+        (
+            name,
+            *(Cell(cell, "l") for cell in cells[: len(head) - 1]),
+            Cell(interval_drawing(estimate), "drawn"),
+        )
+        for (name, *cells), estimate in zip(rows, drawn, strict=True)
     )
-    return (
-        "<div class=wide><table><thead><tr><th>metric</th><th>estimate</th><th>95 % interval</th>"
-        f"{noise}<th class=drawn></th></tr></thead><tbody>{lines}</tbody></table></div>"
-    )
+    return html_table((*head, Cell("", "drawn")), lines)
 
 
-def _curves_html(found: EvaluationResult) -> str:
+def _curves_html(found: EvaluationResult) -> Html:
     drawn = []
     if found.roc:
-        drawn.append(("ROC curve, with 95 % band", roc_drawing(found.roc)))
+        drawn.append(figure("ROC curve, with 95 % band", roc_drawing(found.roc)))
     if found.calibration:
         of = f"of {found.classes[1]}" if found.task == "binary" else "of the predicted class"
-        drawn.append((f"Calibration {of}, with 95 % intervals", calibration_drawing(found.calibration)))
-    plots = "".join(
-        f"<figure><figcaption>{escape(title)}</figcaption>{picture}</figure>" for title, picture in drawn
-    )
-    return f'<div class="plots curves">{plots}</div>' if plots else ""
+        drawn.append(figure(f"Calibration {of}, with 95 % intervals", calibration_drawing(found.calibration)))
+    return tag("div", *drawn, style="plots curves") if drawn else Html("")
 
 
-def _confusion_html(found: EvaluationResult) -> str:
+def _confusion_html(found: EvaluationResult) -> Html:
     if not found.confusion:
-        return ""
-    rates = "".join(
-        f"<tr><td>{escape(str(label))}</td>"
-        + "".join(f"<td class=l>{_rate(line[name])}</td>" for name in ("recall", "precision"))
-        + "</tr>"
+        return Html("")
+    rates = (
+        (label, *(Cell(_rate(line[name]), "l") for name in ("recall", "precision")))
         for label, line in zip(found.classes, found.rates, strict=True)
     )
-    table = (
-        "<div class=wide><table><thead><tr><th>class</th><th>recall</th><th>precision</th></tr></thead>"
-        f"<tbody>{rates}</tbody></table></div>"
-    )
+    by_class = (tag("h3", "By class, in %"), html_table(("class", "recall", "precision"), rates))
     if len(found.classes) > MOST_CLASSES:
-        return "<h3>By class, in %</h3>" + table
+        return joined(by_class)
     largest = max(cell.estimate or 0.0 for line in found.confusion for cell in line)
-    head = "".join(f"<th>predicted {escape(str(label))}</th>" for label in found.classes)
-    lines = "".join(
-        f"<tr><th>{escape(str(label))}</th>{''.join(_cell(cell, largest) for cell in line)}</tr>"
+    lines = (
+        (label, *(_cell(cell, largest) for cell in line))
         for label, line in zip(found.classes, found.confusion, strict=True)
     )
-    return (
-        f"<h3>Confusion matrix, in % of the {found.unit}s</h3><div class=wide><table class=cells><thead><tr>"
-        f"<th>true</th>{head}</tr></thead><tbody>{lines}</tbody></table></div><h3>By class, in %</h3>{table}"
+    return joined(
+        (
+            tag("h3", f"Confusion matrix, in % of the {found.unit}s"),
+            html_table(("true", *(f"predicted {label}" for label in found.classes)), lines, style="cells"),
+            *by_class,
+        )
     )
 
 
-def _cell(estimate: Estimate, largest: float) -> str:
+def _cell(estimate: Estimate, largest: float) -> Cell:
     share = (estimate.estimate or 0.0) / (largest or 1.0)
-    return f'<td class=l><i style="opacity:{0.3 * share:.3f}"></i><span>{_rate(estimate)}</span></td>'
+    return Cell(Html(f'<i style="opacity:{0.3 * share:.3f}"></i><span>{safe(_rate(estimate))}</span>'), "l")
 
 
 def _rate(estimate: Estimate) -> str:
     if estimate.estimate is None or estimate.low is None or estimate.high is None:
         return TOO_NOISY
     low, high = 100 * estimate.low, 100 * estimate.high
-    return f"{100 * estimate.estimate:.1f} <span class=dim>({low:.1f} to {high:.1f})</span>"
+    return Html(f'{100 * estimate.estimate:.1f} <span class="dim">({low:.1f} to {high:.1f})</span>')
 
 
 def means_text(found: MeansResult) -> str:
     """The guarantee, the table of groups, and what the intervals know."""
     return "\n\n".join(
-        [f"{_guarantee(found)}: {found.title}", table([*_lines(found)]), "\n".join(found.notes)]
+        [
+            f"{_guarantee(found)}: {found.title}",
+            table([(cut(name), *cells) for name, *cells in _lines(found)]),
+            "\n".join(found.notes),
+        ]
     )
 
 
@@ -242,12 +244,6 @@ def named(found: MeansResult) -> Iterator[tuple[str, Mean]]:
     """The groups by their names, and all rows at last."""
     yield from ((str(value), mean) for value, mean in found.groups.items())
     yield f"{ALL} {found.unit}s", found.overall
-
-
-def heads(found: MeansResult) -> Sequence[str]:
-    """Over the columns of numbers."""
-    units = f"{found.unit}s"
-    return units, "mean", "95 % interval", f"of these {units}"
 
 
 def rows_in_group(estimate: Estimate) -> str:
@@ -258,42 +254,26 @@ def rows_in_group(estimate: Estimate) -> str:
 
 
 def _lines(found: MeansResult) -> Iterator[Sequence[str]]:
-    yield (cut(found.by) if found.groups else "", *heads(found))
+    units = f"{found.unit}s"
+    yield (found.by if found.groups else "", units, "mean", "95 % interval", f"of these {units}")
     for name, one in named(found):
-        yield cut(name), rows_in_group(one.rows), shown(one.mean), interval(one.mean), interval(one.here)
+        yield name, rows_in_group(one.rows), shown(one.mean), interval(one.mean), interval(one.here)
 
 
-def means_html(found: MeansResult) -> str:
+def means_html(found: MeansResult) -> Html:
     """The whole fragment."""
-    parts = [
-        f"<h2>{escape(found.title[0].upper() + found.title[1:])}</h2>",
+    head, *rows = _lines(found)
+    drawn = (one.mean if found.range == UNIT else UNKNOWN for _, one in named(found))
+    return section(
+        found.title[0].upper() + found.title[1:],
         _guarantee_html(
             found,
             "",
             "The 95 % interval is for people like these, and counts both the choice of the "
             f"{found.unit}s and the noise; that of these {found.unit}s alone counts the noise.",
         ),
-        _means_table(found),
-        *(f"<p class=dim>{escape(note)}</p>" for note in found.notes),
-    ]
-    return f"<section>{''.join(parts)}</section>"
-
-
-def _means_table(found: MeansResult) -> str:
-    drawn = found.range == UNIT
-    head = "".join(f"<th>{escape(word)}</th>" for word in (found.by if found.groups else "", *heads(found)))
-    lines = "".join(
-        f"<tr><td>{escape(name)}</td>"
-        + "".join(
-            f"<td class=l>{cell}</td>"
-            for cell in (rows_in_group(one.rows), shown(one.mean), interval(one.mean), interval(one.here))
-        )
-        + f"<td class=drawn>{interval_drawing(one.mean) if drawn else ''}</td></tr>"
-        for name, one in named(found)
-    )
-    return (
-        f"<div class=wide><table><thead><tr>{head}<th class=drawn></th></tr></thead>"
-        f"<tbody>{lines}</tbody></table></div>"
+        _estimates_html(head, rows, drawn),
+        *(paragraph(note, "dim") for note in found.notes),
     )
 
 
@@ -410,10 +390,10 @@ def _roc(found: EvaluationResult, ax: Any) -> Any:
 
 
 def _bars(found: EvaluationResult, ax: Any) -> Any:
-    shown = {found.title(name): figure for name, figure in found.metrics.items() if figure.known}
-    for place, figure in enumerate(shown.values()):
-        ax.plot([figure.low, figure.high], [place, place], linewidth=3, alpha=0.4, color="C0")
-        ax.plot([figure.estimate], [place], marker="o", color="C0")
+    shown = {found.title(name): estimate for name, estimate in found.metrics.items() if estimate.known}
+    for place, estimate in enumerate(shown.values()):
+        ax.plot([estimate.low, estimate.high], [place, place], linewidth=3, alpha=0.4, color="C0")
+        ax.plot([estimate.estimate], [place], marker="o", color="C0")
     ax.set_yticks(range(len(shown)), list(shown))
     ax.invert_yaxis()
     ax.set_xlabel("estimate and 95 % interval")

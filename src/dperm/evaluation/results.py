@@ -314,12 +314,11 @@ def _item(kind: type[Item], what: str, held: object) -> Item:
     """A point or a mean, each of whose fields is a number or an estimate."""
     hints = get_type_hints(kind)
     values = check_object(what, held, hints)
-    return kind(
-        **{
-            name: float(typed(values, name, float)) if hint is float else _estimate(values[name])
-            for name, hint in hints.items()
-        }
-    )
+    parts: dict[str, Any] = {
+        name: float(typed(values, name, float)) if hint is float else _estimate(values[name])
+        for name, hint in hints.items()
+    }
+    return kind(**parts)
 
 
 def _budget(held: object) -> dict[str, float] | None:
