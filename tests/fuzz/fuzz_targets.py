@@ -49,7 +49,7 @@ from dperm.models import read_document, read_model, save_model
 from dperm.privacy.cost import Cost
 from dperm.release import Release, page
 from dperm.schema import Schema, check_schema, encode, encode_target, feature_names, read_table
-from dperm.schema.drafts import codebook_schema, draft_schema, read_codebook
+from dperm.schema.drafts import draft_schema, read_codebook
 from dperm.schema.readers import column_types
 from dperm.strict_json import digest
 
@@ -279,7 +279,7 @@ class CodeBook(Target):
     def run(self, value: bytes) -> None:
         path, draft = self.folder / "book.csv", self.folder / "draft.toml"
         path.write_bytes(value)
-        draft.write_text(codebook_schema(dict.fromkeys(self.columns), read_codebook(path), "label"), "utf-8")
+        draft.write_text(draft_schema(dict.fromkeys(self.columns), "label", read_codebook(path)), "utf-8")
         check_schema_comes_back(Schema.from_toml(draft), draft)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from dperm.errors import InvalidInput
 from dperm.schema import Schema
-from dperm.schema.drafts import codebook_schema, draft_schema, looks_like_identifier, read_codebook
+from dperm.schema.drafts import draft_schema, looks_like_identifier, read_codebook
 from dperm.schema.readers import column_types
 
 SECRET = "SECRET4711"
@@ -189,7 +189,7 @@ def test_a_complete_code_book_makes_a_complete_schema(tmp_path):
         else ";".join([*line.split(";")[:7], "", *line.split(";")[7:]])
         for line in rows[1:]
     ]
-    text = codebook_schema(dict.fromkeys(COLUMNS), _book(tmp_path, "\n".join(rows)), "readmitted")
+    text = draft_schema(dict.fromkeys(COLUMNS), "readmitted", _book(tmp_path, "\n".join(rows)))
     schema = _loaded(tmp_path, text)
     assert schema.to_dict() == {
         "target": {"name": "readmitted", "classes": ["no", "yes"]},
@@ -215,13 +215,13 @@ def test_a_complete_code_book_makes_a_complete_schema(tmp_path):
 
 
 def test_a_number_may_be_the_target(tmp_path):
-    text = codebook_schema({"age": None, "stay": None}, _book(tmp_path), "stay")
+    text = draft_schema({"age": None, "stay": None}, "stay", _book(tmp_path))
     assert _loaded(tmp_path, text).target.in_words().startswith("number from 0 to 60 days")
 
 
 def test_what_the_book_does_not_say_is_left_to_say(tmp_path):
     book = _book(tmp_path, "name,type,min\nage,number,18\nsex,category,\n")
-    text = codebook_schema({"age": None, "sex": None, "new": None}, book)
+    text = draft_schema({"age": None, "sex": None, "new": None}, book=book)
     assert '[features.age]\nrange = "TODO"' in text
     assert '[features.sex]\ncategories = "TODO"' in text
     assert '# not in the code book\n[features.new]\nrange = "TODO"' in text
@@ -229,8 +229,8 @@ def test_what_the_book_does_not_say_is_left_to_say(tmp_path):
 
 def test_categories_of_a_column_of_text_are_text(tmp_path):
     book = _book(tmp_path, "name,categories\nward,1;2\n")
-    assert "categories = [1, 2]" in codebook_schema({"ward": None}, book)
-    assert 'categories = ["1", "2"]' in codebook_schema({"ward": pa.string()}, book)
+    assert "categories = [1, 2]" in draft_schema({"ward": None}, book=book)
+    assert 'categories = ["1", "2"]' in draft_schema({"ward": pa.string()}, book=book)
 
 
 @pytest.mark.together

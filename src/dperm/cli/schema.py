@@ -46,16 +46,13 @@ def init(file: str, target: str | None, codebook: str | None, output_path: str |
           --from-codebook codebook.csv --output people.toml
     """
     from dperm.models.atomic import atomic_path
-    from dperm.schema.drafts import codebook_schema, draft_schema, read_codebook
+    from dperm.schema.drafts import draft_schema, read_codebook
     from dperm.schema.readers import column_types
 
     if output_path is not None:
         check_free(Path(output_path), force)
     columns = column_types(file)
-    if codebook is None:
-        text = draft_schema(columns, target)
-    else:
-        text = codebook_schema(columns, read_codebook(codebook), target)
+    text = draft_schema(columns, target, None if codebook is None else read_codebook(codebook))
     if output_path is None:
         click.echo(text.encode(), nl=False)
         return

@@ -4,7 +4,7 @@ import csv
 import os
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -103,47 +103,6 @@ def draft_of(name: str, kind: Any = None) -> Draft:
 def looks_like_identifier(name: str) -> bool:
     """Whether a column tells, by its name alone, who a person is."""
     return any(_IDENTIFIERS.fullmatch(part.lower()) for part in _PART.findall(name))
-
-
-def draft_text(drafts: Sequence[Draft], target: Draft | None, remarks: Sequence[str] = ()) -> str:
-    """The text of a schema file with what is still to be said."""
-    if target is None:
-        target = Draft(TODO, {"name": TODO, "classes": TODO}, ["the column to predict"], _OF_TARGET)
-    parts = [HEAD + "".join(f"# {_one_line(remark)}\n" for remark in remarks), target.text("target")]
-    parts.extend(draft.text(f"features.{toml.key(draft.name)}") for draft in drafts)
-    return "\n".join(parts)
-
-
-def target_draft(name: str, kind: Any = None) -> Draft:
-    """What is to be predicted, by the storage type of its column."""
-    draft = draft_of(name, kind)
-    classes = draft.keys.get("categories", TODO)
-    return Draft(
-        name,
-        {"name": name, "classes": classes},
-        hint=_OF_TARGET,
-    )
-
-
-def draft_schema(columns: Mapping[str, Any], target: str | None = None) -> str:
-    """The text of a schema to be finished.
-
-    Parameters
-    ----------
-    columns : mapping of str
-        The names of the columns, with the Arrow types that a file declares, or None.
-    target : str, optional
-        The column to predict.
-    """
-    check_target_name(columns, target)
-    chosen = None if target is None else target_draft(target, columns[target])
-    drafts = [draft_of(name, kind) for name, kind in columns.items() if name != target]
-    return draft_text(drafts, chosen)
-
-
-def check_target_name(columns: Mapping[str, Any], target: str | None) -> None:
-    if target is not None and target not in columns:
-        raise InvalidInput(f"the table has no column named {target!r}, which is to be the target.")
 
 
 def _one_line(text: str) -> str:
@@ -246,27 +205,38 @@ def _rows(reader: Reader) -> list[list[str]] | None:
     return rows
 
 
-def codebook_schema(columns: Mapping[str, Any], book: Book, target: str | None = None) -> str:
-    """The text of a schema in which all that the book says is said, and what it does not is TODO."""
-    check_target_name(columns, target)
-    by_spelling = {folded(name): name for name in book}
-    drafts, chosen, used = [], None, set()
+def draft_schema(columns: Mapping[str, Any], target: str | None = None, book: Book | None = None) -> str:
+    """The text of a schema to be finished.
+
+    Parameters
+    ----------
+    columns : mapping of str
+        The names of the columns, with the Arrow types that a file declares, or None.
+    target : str, optional
+        The column to predict.
+    book : dict, optional
+        A code book: what it says is said, and what it does not is TODO.
+    """
+    if target is not None and target not in columns:
+        raise InvalidInput(f"the table has no column named {target!r}, which is to be the target.")
+    by_spelling = {folded(name): name for name in book or {}}
+    chosen = Draft(TODO, {"name": TODO, "classes": TODO}, ["the column to predict"], _OF_TARGET)
+    drafts, used = [], set()
     for name, kind in columns.items():
-        known = name if name in book else by_spelling.get(folded(name))
+        known = name if book and name in book else by_spelling.get(folded(name))
         used.add(known)
-        draft = _absent(draft_of(name, kind)) if known is None else _draft(name, kind, book[known])
+        draft = _draft(name, kind, {} if book is None or known is None else book[known])
+        if book is not None and known is None:
+            draft.remarks.insert(0, "not in the code book")
         if name == target:
             chosen = _as_target(name, kind, draft)
         else:
             drafts.append(draft)
-    unused = [name for name in book if name not in used]
+    unused = [name for name in book or {} if name not in used]
     remarks = [f"In the code book but not in the table: {', '.join(unused)}."] if unused else []
-    return draft_text(drafts, chosen, remarks)
-
-
-def _absent(draft: Draft) -> Draft:
-    draft.remarks.insert(0, "not in the code book")
-    return draft
+    parts = [HEAD + "".join(f"# {_one_line(remark)}\n" for remark in remarks), chosen.text("target")]
+    parts.extend(draft.text(f"features.{toml.key(draft.name)}") for draft in drafts)
+    return "\n".join(parts)
 
 
 def _draft(name: str, stored: Any, row: Mapping[str, str]) -> Draft:
@@ -330,14 +300,13 @@ _KEYS = {"number": _number, "category": _category, "truth": _truth, "date": _dat
 
 
 def _as_target(name: str, kind: Any, draft: Draft) -> Draft:
-    target = target_draft(name, kind)
+    """What is to be predicted, by the draft of its column or else by its storage type."""
     if isinstance(draft.keys.get("range"), list):
-        target.keys = {"name": name, "range": draft.keys["range"]}
-        if "unit" in draft.keys:
-            target.keys["unit"] = draft.keys["unit"]
-    elif "categories" in draft.keys:
-        target.keys["classes"] = draft.keys["categories"]
-    return target
+        keys = {key: draft.keys[key] for key in ("range", "unit") if key in draft.keys}
+    else:
+        stored = draft_of(name, kind).keys.get("categories", TODO)
+        keys = {"classes": draft.keys.get("categories", stored)}
+    return Draft(name, {"name": name, **keys}, hint=_OF_TARGET)
 
 
 def _marks(row: Mapping[str, str], *, numbers: bool) -> dict[str, Any]:
