@@ -302,7 +302,7 @@ _KEYS = {"number": _number, "category": _category, "truth": _truth, "date": _dat
 def _as_target(name: str, kind: Any, draft: Draft) -> Draft:
     """What is to be predicted, by the draft of its column or else by its storage type."""
     if isinstance(draft.keys.get("range"), list):
-        keys = {key: draft.keys[key] for key in ("range", "unit") if key in draft.keys}
+        keys = {key: value for key, value in draft.keys.items() if key in ("range", "unit")}
     else:
         stored = draft_of(name, kind).keys.get("categories", TODO)
         keys = {"classes": draft.keys.get("categories", stored)}
