@@ -1,7 +1,7 @@
 """The one style sheet: of pages by day, by night, on a telephone and on paper, of what a notebook shows, of figures.
 
-``shared.css`` is how tables, lists and drawings look everywhere. A page adds ``page.css``, its layout; in a notebook the
-rules hold inside an element of the class ``dperm`` only, and colours are those of the notebook around it.
+``shared.css`` is how tables, lists and drawings look everywhere. A page adds ``page.css``, its layout; in a notebook
+the rules hold inside an element of the class ``dperm`` only, and colours are those of the notebook around it.
 """
 
 from collections.abc import Mapping
