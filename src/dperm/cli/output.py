@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -35,6 +36,16 @@ def console() -> Console:
     if not screen.is_terminal:
         screen.width = max(100, screen.width)
     return screen
+
+
+def plain_table(left: Sequence[str], right: Sequence[str] = (), no_wrap: bool = True) -> Table:
+    """An empty table with these headings over a line, the ``right`` ones over numbers."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in left:
+        table.add_column(heading, no_wrap=no_wrap)
+    for heading in right:
+        table.add_column(heading, justify="right", no_wrap=no_wrap)
+    return table
 
 
 def fitting(
