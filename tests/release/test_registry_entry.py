@@ -11,8 +11,7 @@ from release_models import ANSWERS, MODELS, PERSONS, PRIVATE, model_file
 from dperm.errors import InvalidInput
 from dperm.release import Deployment, read_release, registry_entry
 from dperm.release.deployment import readable
-from dperm.release.registry import ENTRY, faults, slug
-from dperm.render.yaml import written_yaml
+from dperm.release.registry import ENTRY, faults, slug, written_yaml
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is the oracle of our writer")
 

@@ -1,6 +1,5 @@
 """``dperm fit``: train one private model and save it."""
 
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +10,7 @@ import click
 from dperm.cli import options
 from dperm.cli.data import announce
 from dperm.cli.grammar import read_method
-from dperm.cli.output import check_free, did_you_mean, print_json, say
+from dperm.cli.output import check_free, did_you_mean, print_json, say, say_where, still_free
 from dperm.estimators.weights import check_class_weight
 from dperm.planning.rules import L2
 from dperm.privacy import Budget
@@ -134,16 +133,13 @@ def fit(
     weigh_classes(model, class_weights, records.schema.classes)
     click.echo(f"Training on {records.summary}.", err=True)
     model.fit(records.X, records.y, groups=records.groups)
-    if path.exists() and not force:  # since the fit began; what was charged for is not thrown away
-        path = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{path.suffix}")
+    path = still_free(path, force)
     save_model(model, path, schema=records.schema)
     if as_json:
         print_json({"model": str(path), "privacy": model.privacy_.to_dict()})
     else:
         say(str(model.privacy_))
-    if model.ledger_entry_ is not None:
-        click.echo(f"Charged to {model.ledger_entry_}.", err=True)
-    click.echo(f"Saved to {path}.", err=True)
+    say_where(model.ledger_entry_, path)
 
 
 def weigh_classes(model: Any, texts: Sequence[str], classes: Sequence[Any]) -> None:
