@@ -11,9 +11,8 @@ from dperm.errors import Unsupported
 from dperm.losses import ClippedSquared, Logistic, SoftClippedSquared
 from dperm.mechanisms import DPGD, AdaSSP, Objective
 from dperm.mechanisms.inference import Curvature, Information
-from dperm.models.intervals.curvature_correction import MOST_BENDING, CurvedRows
 from dperm.models.intervals.equations import _cheapest, equation_of, step_effects
-from dperm.models.intervals.first_order import Equation, ends
+from dperm.models.intervals.first_order import MOST_BENDING, CurvedRows, Equation, ends
 from dperm.problem import Problem
 
 HESSIAN = np.array([[60.0, 8.0, 3.0], [8.0, 30.0, -4.0], [3.0, -4.0, 20.0]])

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import datetime
+import itertools
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from release_models import ANSWERS
 
 from dperm.errors import InvalidInput
 from dperm.release import Deployment, template
-from dperm.release.deployment import QUESTIONS, Kind
+from dperm.release.deployment import QUESTIONS, REGISTERED, Kind
 
 
 def written(tmp_path, text):
@@ -27,6 +28,17 @@ def test_the_template_asks_everything_and_answers_nothing(tmp_path):
     for question in QUESTIONS:
         assert f"\n{question.key} = " in template()
     assert max(map(len, template().splitlines())) <= 100
+
+
+def test_the_template_names_choices_and_marks_what_the_registry_needs():
+    asked = {}
+    for line, below in itertools.pairwise(template().splitlines()):
+        asked.setdefault(below.partition(" = ")[0], []).append(line)
+    for question in QUESTIONS:
+        choices = f"One of: {', '.join(question.choices)}." if question.choices else "One of:"
+        assert any(choices in line for line in asked[question.key]) == bool(question.choices)
+        marked = sum(line.endswith(" *") for line in asked[question.key])
+        assert marked == sum(name.endswith(f".{question.key}") for name in REGISTERED)
 
 
 def test_every_question_can_be_answered_in_the_template(tmp_path):

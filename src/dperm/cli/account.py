@@ -5,23 +5,12 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import click
-from rich import box
 from rich.table import Table
 
 from dperm.certificate.assumptions import cautions
+from dperm.cli import options
 from dperm.cli.grammar import read_mechanism
-from dperm.cli.options import (
-    check_max_rows,
-    json_option,
-    loss_option,
-    max_rows_per_person_option,
-    mechanism_option,
-    person_loss_option,
-    persons_option,
-    task_options,
-    units,
-)
-from dperm.cli.output import console, print_json, warn
+from dperm.cli.output import console, plain_table, print_json, warn
 from dperm.estimators.persons import declared_persons, loss_of_persons
 from dperm.estimators.weights import weighted
 from dperm.experiments.prices import Price, price
@@ -40,13 +29,13 @@ from dperm.unit import PersonLoss
 
 
 @click.command(short_help="How much noise a guarantee costs; no data needed.")
-@mechanism_option
+@options.mechanism_option
 @click.option(
     "--n", "n_rows", type=int, show_default="none", help="Number of rows; with add-remove give --max-rows."
 )
-@persons_option
-@person_loss_option
-@max_rows_per_person_option
+@options.persons_option
+@options.person_loss_option
+@options.max_rows_per_person_option
 @click.option("--epsilon", type=float, show_default="none", help="Privacy budget ε; smaller is more private.")
 @click.option(
     "--tpr",
@@ -65,7 +54,7 @@ from dperm.unit import PersonLoss
     "--delta", type=float, required=True, help="Privacy budget δ; far below one over the number of rows."
 )
 @click.option("--features", type=int, default=100, show_default=True, help="Number of features.")
-@loss_option
+@options.loss_option
 @click.option(
     "--classes",
     type=int,
@@ -84,12 +73,12 @@ from dperm.unit import PersonLoss
     show_default="all weigh 1",
     help="Largest weight of a row: of a class, or of a sample.",
 )
-@task_options
+@options.task_options
 @click.option(
     "--x-norm", type=float, default=1.0, show_default=True, help="Bound on the norm of a row of features."
 )
 @click.option("--no-intercept", is_flag=True, help="Leave out the constant column.")
-@json_option
+@options.json_option
 def account(
     mechanism: str,
     n_rows: int | None,
@@ -134,8 +123,13 @@ def account(
     """
     asked = read_mechanism(mechanism)
     minimised = _loss(loss, classes, residual_bound)
-    hidden = Neighbours.parse(neighbours) is Neighbours.ADD_REMOVE
-    n_units = _rows(neighbours, *units(n_rows, max_rows, n_persons, hidden))
+    n_units, _ = options.units(
+        neighbours,
+        n_rows,
+        max_rows,
+        n_persons,
+        "give --n, the number of rows; or --neighbours add-remove and --max-rows.",
+    )
     persons = declared_persons(
         n_persons is not None, person_loss or PersonLoss.MEAN.value, max_rows_per_person, n_units
     )
@@ -187,20 +181,6 @@ def account(
         show_risk(plan)
     else:
         console().print(f"\nThe guarantee does NOT hold, so no risk follows from it: {plan.not_certified}")
-
-
-def _rows(neighbours: str, n_rows: int | None, max_rows: int | None) -> int:
-    """The public number of rows, or the bound on it where that number is private."""
-    check_max_rows(neighbours, max_rows)
-    if max_rows is not None:
-        if n_rows is not None:
-            raise click.UsageError(
-                "with --neighbours add-remove the noise follows --max-rows; leave out --n."
-            )
-        return max_rows
-    if n_rows is None:
-        raise click.UsageError("give --n, the number of rows; or --neighbours add-remove and --max-rows.")
-    return n_rows
 
 
 def _budget(
@@ -261,20 +241,12 @@ def _show(
     facts.add_row("loss", f"{problem.loss.name}, l2 = {problem.l2:g}, smoothness {problem.smoothness:.4g}")
     facts.add_row("settings", ", ".join(f"{key} = {_short(value)}" for key, value in settings.items()))
     screen.print(facts)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("accounting", no_wrap=True)
-    for name in ("sensitivity", "noise scale", "vs tight"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = plain_table(["accounting"], ("sensitivity", "noise scale", "vs tight"))
     table.add_column("how")
     for row in prices:
         ratio = "-" if row.ratio is None else f"{row.ratio:.3f}"
-        table.add_row(
-            row.accounting,
-            _short(row.sensitivity),
-            _short(row.noise_scale),
-            ratio,
-            row.reason or row.accountant,
-        )
+        noise = _short(row.sensitivity), _short(row.noise_scale), ratio
+        table.add_row(row.accounting, *noise, row.reason or row.accountant)
     screen.print(table)
     if plan.noise is not None and mechanism.family == "output":
         length = plan.noise.scale * math.sqrt(problem.dimension)
@@ -328,10 +300,8 @@ def show_risk(plan: Plan) -> None:
         else f"whether the table holds a certain {unit}"
     )
     screen.print(f"\nRisk that someone who knows all other {unit}s tells {target}, true positives:")
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("false positives", no_wrap=True)
-    for name in ("blind guess", "any mechanism, at most", f"{plan.mechanism.name}, at most"):
-        table.add_column(name, justify="right", no_wrap=True)
+    bounds = ("blind guess", "any mechanism, at most", f"{plan.mechanism.name}, at most")
+    table = plain_table(["false positives"], bounds)
     for attack in risk["attacks"]:
         blind = f"{100 * attack['fpr']:g} %"
         table.add_row(blind, blind, percent(attack["tpr"]), percent(attack["tpr_own_price"]))

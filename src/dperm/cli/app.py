@@ -15,11 +15,10 @@ from dperm.cli.account import account
 from dperm.cli.audit import audit
 from dperm.cli.compare import compare, plot
 from dperm.cli.convert import convert
-from dperm.cli.evaluate import evaluate
+from dperm.cli.evaluate import evaluate, means
 from dperm.cli.fit import fit
 from dperm.cli.groups import WithInstalled
 from dperm.cli.ledger import ledger
-from dperm.cli.means import means
 from dperm.cli.mechanisms import mechanisms
 from dperm.cli.output import warn
 from dperm.cli.plan import plan

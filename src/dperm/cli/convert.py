@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.progress import TextColumn
 
-from dperm.cli import completion
-from dperm.cli.options import (
-    data_argument,
-    json_option,
-    person_option,
-    schema_option,
-    spline_option,
-    target_option,
-)
+from dperm.cli import completion, options
 from dperm.cli.output import print_json, progress_bars
 
 if TYPE_CHECKING:
@@ -24,11 +16,11 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Write a large table to shards, once.")
-@data_argument("source")
-@target_option
-@schema_option
-@spline_option
-@person_option
+@options.data_argument("source")
+@options.target_option
+@options.schema_option
+@options.spline_option
+@options.person_option
 @click.option(
     "--out",
     "folder",
@@ -45,7 +37,7 @@ if TYPE_CHECKING:
     help="How many rows a shard holds.",
 )
 @click.option("--check", is_flag=True, help="Compare every byte of the shards with its checksum.")
-@json_option
+@options.json_option
 def convert(
     source: str,
     target: str | None,

@@ -1,6 +1,5 @@
 """``dperm fit``: train one private model and save it."""
 
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -8,25 +7,10 @@ from typing import Any
 
 import click
 
+from dperm.cli import options
 from dperm.cli.data import announce
 from dperm.cli.grammar import read_method
-from dperm.cli.options import (
-    about_persons,
-    check_max_rows,
-    data_argument,
-    file_option,
-    force_option,
-    json_option,
-    ledger_options,
-    loss_option,
-    mechanism_option,
-    person_options,
-    schema_option,
-    spline_option,
-    target_option,
-    task_options,
-)
-from dperm.cli.output import check_free, did_you_mean, print_json, say
+from dperm.cli.output import check_free, did_you_mean, print_json, say, say_where, still_free
 from dperm.estimators.weights import check_class_weight
 from dperm.planning.rules import L2
 from dperm.privacy import Budget
@@ -42,31 +26,31 @@ class_weight_option = click.option(
 
 
 @click.command(short_help="Train one private model and save it.")
-@data_argument()
-@target_option
-@schema_option
-@spline_option
+@options.data_argument()
+@options.target_option
+@options.schema_option
+@options.spline_option
 @click.option("--epsilon", type=float, required=True, help="Privacy budget ε; smaller is more private.")
 @click.option(
     "--delta", type=float, required=True, help="Privacy budget δ; far below one over the number of rows."
 )
-@mechanism_option
-@loss_option
+@options.mechanism_option
+@options.loss_option
 @class_weight_option
-@person_options
+@options.person_options
 @click.option(
     "--inference",
     is_flag=True,
     help="Spend a share of the budget on what intervals of the coefficients are made of.",
 )
-@task_options
-@ledger_options
+@options.task_options
+@options.ledger_options
 @click.option(
     "--expect", metavar="HEAD", show_default="any", help="Head that the history of the ledger must hold."
 )
-@file_option("--output", "output_path", "JSON file for the model.", required=True)
-@force_option
-@json_option
+@options.file_option("--output", "output_path", "JSON file for the model.", required=True)
+@options.force_option
+@options.json_option
 def fit(
     data: str,
     target: str | None,
@@ -125,7 +109,7 @@ def fit(
     check_free(path, force)
     Budget(epsilon, delta)
     method = read_method(mechanism)
-    check_max_rows(neighbours, max_rows)
+    options.check_max_rows(neighbours, max_rows)
     check_writable(path)
     if expect is not None and ledger_path is None:
         raise click.UsageError("--expect is about the ledger; give --ledger too.")
@@ -144,21 +128,18 @@ def fit(
         inference=inference,
         ledger=ledger,
         dataset=dataset_name,
-        **about_persons(records.schema, person_loss, max_rows_per_person),
+        **options.about_persons(records.schema, person_loss, max_rows_per_person),
     )
     weigh_classes(model, class_weights, records.schema.classes)
     click.echo(f"Training on {records.summary}.", err=True)
     model.fit(records.X, records.y, groups=records.groups)
-    if path.exists() and not force:  # since the fit began; what was charged for is not thrown away
-        path = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{path.suffix}")
+    path = still_free(path, force)
     save_model(model, path, schema=records.schema)
     if as_json:
         print_json({"model": str(path), "privacy": model.privacy_.to_dict()})
     else:
         say(str(model.privacy_))
-    if model.ledger_entry_ is not None:
-        click.echo(f"Charged to {model.ledger_entry_}.", err=True)
-    click.echo(f"Saved to {path}.", err=True)
+    say_where(model.ledger_entry_, path)
 
 
 def weigh_classes(model: Any, texts: Sequence[str], classes: Sequence[Any]) -> None:

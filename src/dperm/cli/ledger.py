@@ -5,20 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich import box
 from rich.table import Table
 
-from dperm.cli import completion
+from dperm.cli import options
 from dperm.cli.groups import Ordered
-from dperm.cli.options import (
-    Decorator,
-    file_option,
-    force_option,
-    import_option,
-    json_option,
-    neighbours_option,
-)
-from dperm.cli.output import check_figure, check_free, console, fitting, print_json, write_figure
+from dperm.cli.output import check_figure, check_free, console, fitting, plain_table, print_json, write_figure
 from dperm.errors import InvalidInput
 from dperm.ledger.overview import CHARGES, UNIT, in_words, with_units
 
@@ -26,7 +17,7 @@ if TYPE_CHECKING:
     from dperm.ledger import Ledger
 
 
-def _unit_option(default: str | None, what: str) -> Decorator:
+def _unit_option(default: str | None, what: str) -> options.Decorator:
     shown = "that of the dataset 'default'" if default is None else True
     return click.option(
         "--unit", type=click.Choice(["row", "person"]), default=default, show_default=shown, help=what
@@ -52,10 +43,10 @@ def ledger() -> None:
 
 
 @ledger.command(short_help="Make a new ledger.")
-@click.argument("file", shell_complete=completion.files)
+@options.file_argument("file")
 @click.option("--epsilon", type=float, required=True, help="Cap on ε of all fits together.")
 @click.option("--delta", type=float, required=True, help="The δ at which the cap holds.")
-@neighbours_option("What every guarantee in the ledger hides.")
+@options.neighbours_option("What every guarantee in the ledger hides.")
 @click.option(
     "--strict",
     is_flag=True,
@@ -76,7 +67,7 @@ def create(file: str, epsilon: float, delta: float, neighbours: str, strict: boo
 
 
 @ledger.command(short_help="Add a dataset, or lower a cap.")
-@click.argument("file", shell_complete=completion.files)
+@options.file_argument("file")
 @click.argument("dataset")
 @click.option("--epsilon", type=float, required=True, help="Cap on ε of all releases about this dataset.")
 @click.option("--delta", type=float, required=True, help="The δ at which the cap holds.")
@@ -95,16 +86,16 @@ def cap(file: str, dataset: str, epsilon: float, delta: float, unit: str | None)
 
 
 @ledger.command(short_help="What is spent and what is left.")
-@click.argument("file", shell_complete=completion.files)
+@options.file_argument("file")
 @click.option(
     "--charge",
     type=click.IntRange(1),
     show_default="all",
     help="Only this charge, with its digest and the words by which a model cites it.",
 )
-@file_option("--plot", "plot_path", "Also draw the spending over time, to a .png, .svg or .pdf.")
-@force_option
-@json_option
+@options.file_option("--plot", "plot_path", "Also draw the spending over time, to a .png, .svg or .pdf.")
+@options.force_option
+@options.json_option
 @click.option(
     "--full", is_flag=True, help="With --json: privacy costs too, which may be hundreds of numbers each."
 )
@@ -146,9 +137,9 @@ def show(
 
 
 @ledger.command(short_help="Write down which file holds the model of a charge.")
-@click.argument("file", shell_complete=completion.files)
-@click.argument("model", shell_complete=completion.files)
-@import_option
+@options.file_argument("file")
+@options.file_argument("model")
+@options.import_option
 def note(file: str, model: str) -> None:
     """Write the name of MODEL and its digest beside the charge that MODEL cites.
 
@@ -167,8 +158,8 @@ def note(file: str, model: str) -> None:
 
 
 @ledger.command(short_help="Is this the whole ledger that was charged for these models?")
-@click.argument("file", shell_complete=completion.files)
-@file_option("--model", "models", "Model that cites its charge. Repeatable.", multiple=True)
+@options.file_argument("file")
+@options.file_option("--model", "models", "Model that cites its charge. Repeatable.", multiple=True)
 @click.option(
     "--head",
     "heads",
@@ -177,7 +168,7 @@ def note(file: str, model: str) -> None:
     show_default="none",
     help="Head that was noted down earlier. Repeatable.",
 )
-@import_option
+@options.import_option
 @click.pass_context
 def check(ctx: click.Context, file: str, models: tuple[str, ...], heads: tuple[str, ...]) -> None:
     """Compare a ledger with what is kept outside of it: models that it was charged for, and heads.
@@ -214,9 +205,9 @@ def check(ctx: click.Context, file: str, models: tuple[str, ...], heads: tuple[s
 
 
 @ledger.command(short_help="Write everything to a JSON file.")
-@click.argument("file", shell_complete=completion.files)
-@file_option("--output", "output_path", "JSON file to write.", required=True)
-@force_option
+@options.file_argument("file")
+@options.file_option("--output", "output_path", "JSON file to write.", required=True)
+@options.force_option
 def export(file: str, output_path: str, force: bool) -> None:
     """Write caps, totals and every charge to a JSON file."""
     found, path = _existing(file), Path(output_path)
@@ -258,7 +249,7 @@ def show_ledger(document: Mapping[str, Any]) -> None:
     """Print the balance, then the charges in as many columns as there is room for."""
     screen = console()
     of_datasets, of_charges = (with_units(name, document) for name in ("datasets", "charges"))
-    balance = _table(list(of_datasets))
+    balance = plain_table(list(of_datasets))
     for row in document["datasets"]:
         balance.add_row(*(in_words(row[key]) for key in of_datasets.values()))
     screen.print(balance)
@@ -269,7 +260,7 @@ def show_ledger(document: Mapping[str, Any]) -> None:
     used = [*of_charges, *extra]
 
     def charges(columns: list[str]) -> Table:
-        made = _table(columns)
+        made = plain_table(columns)
         for cells in entries:
             made.add_row(*(cells[name] for name in columns))
         return made
@@ -297,10 +288,3 @@ def _cells(charge: Mapping[str, Any]) -> dict[str, str]:
     cells = {name: in_words(charge[key]) for name, key in COLUMNS.items()}
     short = {name: cells[name][:SHORT] for name in ("sha256", "head")}
     return cells | short | {"time": cells["time"][:16].replace("T", " ")}
-
-
-def _table(columns: list[str]) -> Table:
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in columns:
-        made.add_column(heading, no_wrap=True)
-    return made

@@ -6,13 +6,12 @@ from itertools import groupby
 from typing import Any
 
 import click
-from rich import box
 from rich.table import Table
 
 from dperm.cli import completion
 from dperm.cli.grammar import read_grid, settings_of
 from dperm.cli.options import import_option, json_option
-from dperm.cli.output import console, fitting, print_json
+from dperm.cli.output import console, fitting, plain_table, print_json
 from dperm.engine import engine_names
 from dperm.mechanisms import resolve
 from dperm.mechanisms.registry import Entry, catalogue, model_losses
@@ -66,9 +65,7 @@ def _show_list(entries: Sequence[Entry], wide: bool) -> None:
 
 def _table(entries: Sequence[Entry], columns: list[str]) -> Table:
     """One line for each mechanism."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in columns:
-        table.add_column(heading, no_wrap=True)
+    table = plain_table(columns)
     for family, members in groupby(entries, key=lambda entry: entry.family):
         table.add_row(family, style="bold")
         for entry in members:

@@ -161,6 +161,11 @@ def file_option(name: str, variable: str, what: str, default: str = "none", **se
     )
 
 
+def file_argument(name: str, **settings: Any) -> Decorator:
+    """A file, of a model or a ledger."""
+    return click.argument(name, shell_complete=completion.files, **settings)
+
+
 def data_argument(name: str = "data", **settings: Any) -> Decorator:
     """DATA: a file, the name of a data set, or - for standard input."""
     return click.argument(name, shell_complete=completion.data, callback=spooled, **settings)
@@ -253,6 +258,22 @@ def ledger_options(command: Command) -> Command:
     return command
 
 
+def release_options(what: str, output: str) -> Decorator:
+    """What every command takes that counts private rows: the unit, the relation, the ledger and the output."""
+
+    def add(command: Command) -> Command:
+        hidden = f"What is hidden: the content of a {what}, or also whether it is there."
+        file = file_option("--output", "output_path", output)
+        for option in (json_option, import_option, force_option, file):
+            command = option(command)
+        command = ledger_options(command)
+        for option in (max_rows_option, neighbours_option(hidden), unit_option):
+            command = option(command)
+        return command
+
+    return add
+
+
 def person_losses() -> tuple[str, ...]:
     return tuple(loss.value for loss in PersonLoss)
 
@@ -320,11 +341,20 @@ def about_persons(schema: Schema, loss: str | None, most: int | None) -> dict[st
 
 
 def units(
-    n_rows: int | None, max_rows: int | None, n_persons: int | None, hidden: bool
-) -> tuple[int | None, int | None]:
-    """--n and --max-rows, of rows or, with --persons, of persons."""
-    if n_persons is None:
-        return n_rows, max_rows
-    if n_rows is not None or max_rows is not None:
-        raise click.UsageError("--persons stands in place of --n and of --max-rows; leave these out.")
-    return (None, n_persons) if hidden else (n_persons, None)
+    neighbours: str, n_rows: int | None, max_rows: int | None, n_persons: int | None, wanted: str
+) -> tuple[int, int | None]:
+    """The public number of rows, or of persons, that noise follows; and the bound on it where that number is private.
+
+    ``wanted`` is said where no number was given.
+    """
+    if n_persons is not None:
+        if n_rows is not None or max_rows is not None:
+            raise click.UsageError("--persons stands in place of --n and of --max-rows; leave these out.")
+        hidden = Neighbours.parse(neighbours) is Neighbours.ADD_REMOVE
+        return n_persons, n_persons if hidden else None
+    check_max_rows(neighbours, max_rows)
+    if max_rows is None and n_rows is None:
+        raise click.UsageError(wanted)
+    if max_rows is not None and n_rows is not None:
+        raise click.UsageError("with --neighbours add-remove the noise follows --max-rows; leave out --n.")
+    return max_rows or n_rows or 0, max_rows

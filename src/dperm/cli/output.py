@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -35,6 +36,16 @@ def console() -> Console:
     if not screen.is_terminal:
         screen.width = max(100, screen.width)
     return screen
+
+
+def plain_table(left: Sequence[str], right: Sequence[str] = (), no_wrap: bool = True) -> Table:
+    """An empty table with these headings over a line, the ``right`` ones over numbers."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in left:
+        table.add_column(heading, no_wrap=no_wrap)
+    for heading in right:
+        table.add_column(heading, justify="right", no_wrap=no_wrap)
+    return table
 
 
 def fitting(
@@ -71,15 +82,24 @@ def say(text: str) -> None:
 def hand_out(found: Any, path: Path | None, force: bool, as_json: bool) -> None:
     """A private release: into a file if one was named, and shown as text or as JSON."""
     if path is not None:
-        if path.exists() and not force:  # since the work began; what was charged for is not thrown away
-            path = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{path.suffix}")
+        path = still_free(path, force)
         found.save(path)
     if as_json:
         print_json(found.to_dict())
     else:
         say(str(found))
-    if found.ledger_entry is not None:
-        click.echo(f"Charged to {found.ledger_entry}.", err=True)
+    say_where(found.ledger_entry, path)
+
+
+def still_free(path: Path, force: bool) -> Path:
+    """The same path, or one beside it if a file has come there since the work began: what was paid for is kept."""
+    taken = path.exists() and not force
+    return path.with_name(f"{path.stem}-{secrets.token_hex(4)}{path.suffix}") if taken else path
+
+
+def say_where(ledger_entry: str | None, path: Path | None) -> None:
+    if ledger_entry is not None:
+        click.echo(f"Charged to {ledger_entry}.", err=True)
     if path is not None:
         click.echo(f"Saved to {path}.", err=True)
 

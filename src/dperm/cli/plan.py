@@ -4,20 +4,9 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-from rich import box
-from rich.table import Table
 
-from dperm.cli.options import (
-    check_max_rows,
-    file_option,
-    json_option,
-    max_rows_option,
-    neighbours_option,
-    persons_option,
-    units,
-)
-from dperm.cli.output import console, print_json, say, warn
-from dperm.neighbours import Neighbours
+from dperm.cli import options
+from dperm.cli.output import console, plain_table, print_json, say, warn
 from dperm.planning.outlook import (
     NAMES,
     Outlook,
@@ -35,7 +24,7 @@ DEFAULT_DELTA = 1e-6
 @click.option(
     "--n", "n_rows", type=click.IntRange(1), show_default="none", help="Number of rows to train on."
 )
-@persons_option
+@options.persons_option
 @click.option(
     "--features",
     type=click.IntRange(1),
@@ -53,7 +42,7 @@ DEFAULT_DELTA = 1e-6
     show_default="that of --schema, or classes",
     help="For regression: declared range of the target.",
 )
-@file_option(
+@options.file_option(
     "--schema", "schema_path", "Take features and classes, or the range of the target, from this schema."
 )
 @click.option("--epsilon", type=float, required=True, help="Privacy budget ε; smaller is more private.")
@@ -64,9 +53,9 @@ DEFAULT_DELTA = 1e-6
     show_default="a fifth of --epsilon",
     help="ε that an evaluation would take from the same budget.",
 )
-@neighbours_option("What is hidden: the content of a row, or also whether it is there.")
-@max_rows_option
-@json_option
+@options.neighbours_option("What is hidden: the content of a row, or also whether it is there.")
+@options.max_rows_option
+@options.json_option
 def plan(
     n_rows: int | None,
     n_persons: int | None,
@@ -100,11 +89,16 @@ def plan(
     spent = epsilon / 5 if evaluation is None else Budget(evaluation, delta).epsilon
     if evaluation is not None and evaluation >= epsilon:
         raise click.UsageError("--evaluation is a part of --epsilon; give less.")
-    hidden = Neighbours.parse(neighbours) is Neighbours.ADD_REMOVE
     shape = _shape(features, classes, target_range, schema_path, n_persons is not None)
-    n_rows, max_rows = units(n_rows, max_rows, n_persons, hidden)
+    n_units, max_rows = options.units(
+        neighbours,
+        n_rows,
+        max_rows,
+        n_persons,
+        "give --n, the number of rows that you have or could collect.",
+    )
     made = _planned(
-        _rows(neighbours, n_rows, max_rows),
+        n_units,
         n_persons,
         *shape,
         {"epsilon": epsilon, "delta": delta, "neighbours": neighbours, "max_rows": max_rows},
@@ -120,15 +114,6 @@ def plan(
         print_json(_document(found, made, spent))
     else:
         _show(found, made, spent)
-
-
-def _rows(neighbours: str, n_rows: int | None, max_rows: int | None) -> int:
-    check_max_rows(neighbours, max_rows)
-    if n_rows is None and max_rows is None:
-        raise click.UsageError("give --n, the number of rows that you have or could collect.")
-    if n_rows is not None and max_rows is not None:
-        raise click.UsageError("with --neighbours add-remove the noise follows --max-rows; leave out --n.")
-    return n_rows or max_rows or 1
 
 
 def _shape(
@@ -191,9 +176,8 @@ def _show(found: Outlook, made: Any, spent: float) -> None:
     if found.too_noisy:
         return
     say("\nWhat the budget could buy, with the points lost (up to the end of the band)")
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("way", "its ε", f"{problem.unit}s", *(NAMES[metric] for metric in found.losses)):
-        table.add_column(heading, justify="left" if heading == "way" else "right")
+    numbers = ("its ε", f"{problem.unit}s", *(NAMES[metric] for metric in found.losses))
+    table = plain_table(["way"], numbers, no_wrap=False)
     for way in found.ways(spent):
         losses = [points_at_most(forecast) for forecast in way.losses.values()]
         table.add_row(way.name, f"{way.epsilon:.3g}", f"{way.n_rows:,}", *losses)

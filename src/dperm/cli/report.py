@@ -4,13 +4,12 @@ from pathlib import Path
 
 import click
 
-from dperm.cli import completion
-from dperm.cli.options import file_option, force_option, import_option
+from dperm.cli.options import file_argument, file_option, force_option, import_option
 from dperm.cli.output import check_free, say
 
 
 @click.command(short_help="The page to sign: what a saved model guarantees.")
-@click.argument("model", required=False, shell_complete=completion.files)
+@file_argument("model", required=False)
 @file_option("--html", "html_path", "Write one self-contained web page instead.", "text on standard output")
 @file_option("--deployment", "deployment_path", "TOML file of what people say about the release.")
 @file_option("--evaluation", "evaluation_path", "What dperm evaluate wrote about this model.")

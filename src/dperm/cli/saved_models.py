@@ -9,14 +9,23 @@ import click
 
 from dperm.cli import completion
 from dperm.cli.data import model_with_schema, read_records
-from dperm.cli.options import OneOf, bar, data_argument, file_option, force_option, import_option, json_option
+from dperm.cli.options import (
+    OneOf,
+    bar,
+    data_argument,
+    file_argument,
+    file_option,
+    force_option,
+    import_option,
+    json_option,
+)
 from dperm.cli.output import check_free, print_json, say
 from dperm.errors import InvalidInput, Unsupported
 from dperm.models.terms import AGAINST, MEAN
 
 
 @click.command(short_help="Use a saved model.")
-@click.argument("model", shell_complete=completion.files)
+@file_argument("model")
 @data_argument()
 @file_option("--output", "output_path", "CSV or Parquet file to write to.", "standard output")
 @click.option("--proba", is_flag=True, help="Also give the probability of each class.")
@@ -83,7 +92,7 @@ def _write(columns: dict[str, list[Any]], path: Path) -> None:
 
 
 @click.command(short_help="Show what a saved model says of each feature.")
-@click.argument("model", shell_complete=completion.files)
+@file_argument("model")
 @file_option(
     "--schema",
     "schema_path",
@@ -123,7 +132,7 @@ def show(model: str, schema_path: str | None, against: str, as_json: bool) -> No
 
 
 @click.command(short_help="Write a saved model as ONNX.")
-@click.argument("model", shell_complete=completion.files)
+@file_argument("model")
 @click.argument("output", metavar="FILE.onnx", shell_complete=completion.files)
 @click.option(
     "--raw", is_flag=True, help="Take the columns of the schema instead of encoded rows, one input each."

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from dperm.cli import completion
-from dperm.cli.options import Decorator, import_option, json_option
+from dperm.cli.options import Decorator, file_argument, import_option, json_option
 from dperm.cli.output import console, print_json, say
 from dperm.errors import InvalidInput
 
@@ -26,7 +25,7 @@ def _limit(name: str, letter: str) -> Decorator:
 
 
 @click.command(short_help="Check the guarantee that a saved file states.")
-@click.argument("file", shell_complete=completion.files)
+@file_argument("file")
 @_limit("--max-epsilon", "ε")
 @_limit("--max-delta", "δ")
 @click.option(

@@ -25,7 +25,6 @@ from dperm.losses import Loss
 from dperm.models.atomic import atomic_path
 from dperm.models.files import parts_of
 from dperm.models.format import check_columns
-from dperm.row_map import RowMap
 from dperm.schema import Schema
 from dperm.schema.dates import Date, day_of
 from dperm.schema.features import Block, Categorical, Cross, Hashed, Numeric
@@ -307,7 +306,8 @@ def export_onnx(
     else:
         rows = graph.to(graph.read("X", np.float32, estimator.n_features_in_), np.float64)
     _outputs(graph, estimator, _margins(graph, estimator, rows))
-    made = graph.model(_description(estimator), _properties(estimator))
+    about = f"{type(estimator).__name__} of dperm {__version__}. {estimator.privacy_.headline}."
+    made = graph.model(about, _properties(estimator))
     with atomic_path(path) as file:
         file.write_bytes(made.SerializeToString())
 
@@ -318,28 +318,20 @@ def _margins(graph: Graph, estimator: PrivateLinearModel, rows: str) -> str:
     coefficients = np.atleast_2d(estimator.coef_).T
     constant = np.atleast_1d(estimator.intercept_)[None, :]
     if not row_map.linear:
-        rows = _bounded(graph, rows, row_map.x_norm)
+        rows = graph.op("Mul", rows, _shrinkage(graph, rows, row_map.x_norm))
         if row_map.moves:
             centre = 0.0 if row_map.centre is None else row_map.centre[None, :]
             constant = constant + (0.0 if row_map.centre is None else row_map.centre @ coefficients)
             rows = graph.op("Sub", rows, graph.constant(centre))
-            rows = graph.op("Mul", rows, _factor(graph, rows, row_map))
+            scaled = rows
+            if row_map.scale is not None:
+                scaled = graph.op("Div", rows, graph.constant(row_map.scale[None, :]))
+            rows = graph.op("Mul", rows, _shrinkage(graph, scaled, row_map.x_norm))
     return graph.op("Add", graph.op("MatMul", rows, graph.constant(coefficients)), graph.constant(constant))
 
 
-def _factor(graph: Graph, moved: str, row_map: RowMap) -> str:
-    """What shortens moved rows, once scaled, to the bound."""
-    scaled = (
-        moved if row_map.scale is None else graph.op("Div", moved, graph.constant(row_map.scale[None, :]))
-    )
-    return _shrinkage(graph, scaled, row_map.x_norm)
-
-
-def _bounded(graph: Graph, rows: str, x_norm: float) -> str:
-    return graph.op("Mul", rows, _shrinkage(graph, rows, x_norm))
-
-
 def _shrinkage(graph: Graph, rows: str, x_norm: float) -> str:
+    """What shortens rows to the bound."""
     norms = graph.op("ReduceL2", rows, axes=[1])
     return graph.op("Div", x_norm, graph.op("Max", norms, x_norm))
 
@@ -364,7 +356,9 @@ def _outputs(graph: Graph, estimator: PrivateLinearModel, margins: str) -> None:
     loss = loss_of(estimator.privacy_.statement["problem"]).unweighted
     link = _LINKS.get(loss.name)
     if link is None:
-        graph.give("scores", graph.to(margins, np.float32), np.float32, (None, margins_width(estimator)))
+        graph.give(
+            "scores", graph.to(margins, np.float32), np.float32, (None, len(np.atleast_2d(estimator.coef_)))
+        )
         return
     odds = link(graph, loss, margins)
     if len(classes) > 2:
@@ -373,10 +367,6 @@ def _outputs(graph: Graph, estimator: PrivateLinearModel, margins: str) -> None:
         other = graph.op("Sigmoid", graph.op("Neg", odds))
         chances = graph.op("Concat", other, graph.op("Sigmoid", odds), axis=1)
     graph.give("probabilities", graph.to(chances, np.float32), np.float32, (None, len(classes)))
-
-
-def margins_width(estimator: PrivateLinearModel) -> int:
-    return len(np.atleast_2d(estimator.coef_))
 
 
 def _labels(classes: Any) -> tuple[Any, Any]:
@@ -441,16 +431,12 @@ _LINKS: dict[str, Callable[[Graph, Loss, str], str]] = {
 }
 
 
-def _description(estimator: PrivateLinearModel) -> str:
-    return f"{type(estimator).__name__} of dperm {__version__}. {str(estimator.privacy_).splitlines()[0]}."
-
-
 def _properties(estimator: PrivateLinearModel) -> dict[str, str]:
     """What is guaranteed, and which certificate says so."""
     certificate, report = estimator.certificate_, estimator.privacy_
     held = report.guarantee
     return {
-        "dperm.guarantee": str(report).splitlines()[0],
+        "dperm.guarantee": report.headline,
         "dperm.epsilon": "" if held is None else repr(held["epsilon"]),
         "dperm.delta": "" if held is None else repr(held["delta"]),
         "dperm.neighbours": report.neighbours,

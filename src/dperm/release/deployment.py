@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 import os
 import reprlib
-import textwrap
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import Enum
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -27,84 +28,60 @@ class Kind(Enum):
     COUNT = "a whole number from 1 on"
 
 
-SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
-ACCESS = ("public", "restricted", "internal")
-RELEASES = ("one", "many")
-SOURCES = ("static", "dynamic")
-
-
 @dataclass(frozen=True)
 class Question:
     """One key of a table; ``choices`` are the only answers to it where there are any."""
 
     table: str
     key: str
-    asks: str
     kind: Kind = Kind.TEXT
     choices: tuple[str, ...] = ()
-    registered: bool = False
 
     @property
     def name(self) -> str:
         return f"{self.table}.{self.key}"
 
 
-TABLES = {
-    "product": "The model that is released.",
-    "dataset": "The table that it was trained on, and the people in it.",
-    "curator": "Who answers for both.",
-    "privacy": "Why this guarantee is enough, and what could undermine it.",
-    "registry": "For `dperm report --registry` only.",
+def template() -> str:
+    """The text of a file that :meth:`dperm.release.Deployment.from_toml` reads as one without answers."""
+    return (files("dperm.release") / "deployment.toml").read_text(encoding="utf-8")
+
+
+SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
+_CHOICES = {
+    "product.access": ("public", "restricted", "internal"),
+    "product.releases": ("one", "many"),
+    "dataset.sector": SECTORS,
+    "dataset.source": ("static", "dynamic"),
 }
-
-QUESTIONS = (
-    Question("product", "name", "What the model is called.", registered=True),
-    Question("product", "description", "What it predicts, in a sentence.", registered=True),
-    Question("product", "version", "Of the model, if it has one."),
-    Question("product", "purpose", "What it is meant to be used for.", registered=True),
-    Question("product", "audience", "Who will see it or its predictions."),
-    Question("product", "access", "Who may have the model file.", choices=ACCESS),
-    Question(
-        "product", "releases", "Published once, or again and again from these people.", choices=RELEASES
-    ),
-    Question(
-        "product", "future", "Plans for further releases about the same people, and how they are paid for."
-    ),
-    Question(
-        "product", "publication_date", "When it is published, YYYY-MM-DD.", kind=Kind.DATE, registered=True
-    ),
-    Question("dataset", "name", "What the table is called."),
-    Question("dataset", "description", "What a row is, and which people are in the table."),
-    Question("dataset", "region", "Where the people are, or whose law applies.", registered=True),
-    Question("dataset", "sector", "The domain.", choices=SECTORS),
-    Question("dataset", "source", "Is the table finished, or do rows keep coming?", choices=SOURCES),
-    Question(
-        "dataset",
-        "most_rows_per_person",
-        "Most rows that one person can have; known from how the table is made, not counted.",
-        kind=Kind.COUNT,
-    ),
-    Question("dataset", "collection", "How the data were collected, and what the people were told."),
-    Question("curator", "organisations", "Who publishes the model.", kind=Kind.LIST, registered=True),
-    Question("curator", "contact", "Where questions and complaints go."),
-    Question("privacy", "justification", "Why this epsilon and delta were chosen, and by whom."),
-    Question(
-        "privacy",
-        "preprocessing",
-        "What was done with the rows before the fit, and how settings were chosen; was any of it paid for?",
-    ),
-    Question("privacy", "actors", "Who sees what, and whom the people in the table have to trust."),
-    Question("privacy", "security", "How the rows are kept, and who can get at them."),
-    Question("privacy", "other_releases", "What else was published from the same people."),
-    Question("registry", "authors", "Who wrote the entry.", kind=Kind.LIST, registered=True),
-    Question("registry", "sources", "Papers, pages or reports about the release.", kind=Kind.LIST),
-    Question("registry", "notes", "Anything else."),
+_KINDS = {"product.publication_date": Kind.DATE, "dataset.most_rows_per_person": Kind.COUNT}
+REGISTERED = (
+    "product.name",
+    "product.description",
+    "product.purpose",
+    "product.publication_date",
+    "dataset.region",
+    "curator.organisations",
+    "registry.authors",
 )
+"""The questions without an answer to which there is no entry of a registry."""
 
-PEOPLE = {"made_by": "Who made the model.", "approved_by": "Who decides about its release."}
+_FORM = tomllib.loads(template())
+PEOPLE = tuple(name for name, value in _FORM.items() if isinstance(value, list))
 """Lists of tables, one for each person."""
 
-OF_A_PERSON = ("name", "role", "contact")
+TABLES = tuple(name for name in _FORM if name not in PEOPLE)
+OF_A_PERSON = tuple(_FORM[PEOPLE[0]][0])
+QUESTIONS = tuple(
+    Question(
+        table,
+        key,
+        kind=_KINDS.get(f"{table}.{key}", Kind.LIST if empty == [] else Kind.TEXT),
+        choices=_CHOICES.get(f"{table}.{key}", ()),
+    )
+    for table in TABLES
+    for key, empty in _FORM[table].items()
+)
 
 
 LONGEST = 4000
@@ -174,11 +151,7 @@ class Deployment:
     @property
     def missing_for_registry(self) -> tuple[str, ...]:
         """The keys without which there is no entry of a registry."""
-        return tuple(
-            question.name
-            for question in QUESTIONS
-            if question.registered and question.name not in self.answers
-        )
+        return tuple(name for name in REGISTERED if name not in self.answers)
 
 
 def _check_keys(where: str, given: object, known: Iterable[str], what: str) -> None:
@@ -261,32 +234,3 @@ def _people(origin: str, name: str, value: object) -> tuple[Person, ...]:
                 raise InvalidInput(f"{where}: a person needs a name.")
             people.append(Person(**told))
     return tuple(people)
-
-
-_HEAD = """What people know about this release and no file does. Fill in what you can say and leave the rest empty: the
-page of `dperm report model.json --html page.html --deployment FILE` shows what was left out, and
-`--registry` says what it cannot do without (marked with *). Nothing here may be read off the rows."""
-
-
-def template() -> str:
-    """The text of a file that :meth:`dperm.release.Deployment.from_toml` reads as one without answers."""
-    parts = [_comment(_HEAD)]
-    for table, about in TABLES.items():
-        parts.append(f"\n[{table}]\n{_comment(about)}")
-        for question in (question for question in QUESTIONS if question.table == table):
-            asks = question.asks + (" *" if question.registered else "")
-            if question.choices:
-                asks += f" One of: {', '.join(question.choices)}."
-            empty = "[]" if question.kind is Kind.LIST else '""'
-            parts.append(f"\n{_comment(asks)}{question.key} = {empty}\n")
-        if table == "curator":
-            parts += [
-                f"\n{_comment(asks + ' One such block for each person.')}[[{name}]]\n"
-                + "".join(f'{key} = ""\n' for key in OF_A_PERSON)
-                for name, asks in PEOPLE.items()
-            ]
-    return "".join(parts)
-
-
-def _comment(text: str) -> str:
-    return "".join(f"# {line}\n" for line in textwrap.wrap(" ".join(text.split()), 98))

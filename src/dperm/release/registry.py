@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import json
+import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from dperm.errors import InvalidInput
@@ -22,184 +24,133 @@ from dperm.release.words import (
     unit_words,
     unprotected,
 )
-from dperm.render.yaml import written_yaml
+
+Rule = Callable[[object], str | None]
+"""What is wrong with a value, if anything."""
+
+Form = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Text:
-    """Any text, or one of a few."""
-
-    choices: tuple[str, ...] = ()
-
-    def fault(self, value: object) -> str | None:
-        if not isinstance(value, str):
-            return "must be text"
-        return (
-            f"must be one of {', '.join(self.choices)}"
-            if self.choices and value not in self.choices
-            else None
-        )
+def _text(value: object) -> str | None:
+    return None if isinstance(value, str) else "must be text"
 
 
-@dataclass(frozen=True)
-class Date:
-    def fault(self, value: object) -> str | None:
-        try:
-            good = isinstance(value, str) and datetime.date.fromisoformat(value).isoformat() == value
-        except ValueError:
-            good = False
-        return None if good else "must be a date, YYYY-MM-DD, as text"
+def _date(value: object) -> str | None:
+    good = False
+    with suppress(ValueError):
+        good = isinstance(value, str) and datetime.date.fromisoformat(value).isoformat() == value
+    return None if good else "must be a date, YYYY-MM-DD, as text"
 
 
-@dataclass(frozen=True)
-class Number:
-    texts: bool = False
-
-    def fault(self, value: object) -> str | None:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        return None if number or (self.texts and isinstance(value, str)) else "must be a number"
+def _number(value: object) -> str | None:
+    return None if isinstance(value, int | float) and not isinstance(value, bool) else "must be a number"
 
 
-@dataclass(frozen=True)
-class Texts:
-    def fault(self, value: object) -> str | None:
-        good = (
-            isinstance(value, list | tuple)
-            and len(value) > 0
-            and all(isinstance(item, str) for item in value)
-        )
-        return None if good else "must be a list of at least one text"
+def _number_or_text(value: object) -> str | None:
+    return None if isinstance(value, str) else _number(value)
 
 
-@dataclass(frozen=True)
-class Tier:
-    def fault(self, value: object) -> str | None:
-        return None if value in (1, 2, 3) and not isinstance(value, bool) else "must be 1, 2 or 3"
+def _texts(value: object) -> str | None:
+    good = isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value)
+    return None if good else "must be a list of at least one text"
 
 
-@dataclass(frozen=True)
-class Table:
-    """Keys and their values; no others."""
-
-    keys: Mapping[str, Any]
-    required: tuple[str, ...] = field(default=())
+def _tier(value: object) -> str | None:
+    return None if value in (1, 2, 3) and not isinstance(value, bool) else "must be 1, 2 or 3"
 
 
-ENTRY = Table(
-    {
-        "url_slug": Text(),
-        "status": Text(
-            (
-                "Converted",
-                "Draft",
-                "Pending",
-                "Changes Required",
-                "Approved",
-                "Approved (Update Requested)",
-                "Approved (Pending)",
-            )
-        ),
-        "tier": Tier(),
-        "deployment": Table(
-            {
-                "basic": Table(
-                    {
-                        "name": Text(),
-                        "data_curators": Texts(),
-                        "intended_use": Text(),
-                        "data_product_type": Text(
-                            (
-                                "Summary statistics",
-                                "Machine learning model",
-                                "Dataset",
-                                "Synthetic data",
-                                "Interactive API",
-                                "SQL queries",
-                            )
-                        ),
-                        "data_product_region": Text(),
-                        "description": Text(),
-                        "publication_date": Date(),
-                        "data_product_sector": Text(SECTORS),
-                    },
-                    required=(
-                        "name",
-                        "data_curators",
-                        "description",
-                        "intended_use",
-                        "data_product_type",
-                        "data_product_region",
-                        "publication_date",
-                    ),
-                ),
-                "dp_variant": Table(
-                    {
-                        "variant_name": Text(
-                            ("Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom")
-                        ),
-                        "data_domain": Text(),
-                        "unprotected_quantities": Text(),
-                    }
-                ),
-                "privacy_loss": Table(
-                    {
-                        "privacy_unit": Text(),
-                        "privacy_unit_details": Text(),
-                        "privacy_parameters": Table(
-                            {"epsilon": Number(), "delta": Number(texts=True), "rho": Number()}
-                        ),
-                        "privacy_parameters_details": Text(),
-                    }
-                ),
-                "deployment_model": Table(
-                    {
-                        "model_name": Text(("Local", "Central", "Shuffle", "Federated", "Varies")),
-                        "model_name_details": Text(),
-                        "actors": Text(),
-                        "release_type": Text(("One release", "Many releases")),
-                        "release_type_details": Text(),
-                        "data_source_type": Text(("Static", "Dynamic")),
-                        "data_source_type_details": Text(),
-                        "access_type": Text(("Interactive", "Non-interactive")),
-                        "access_type_details": Text(),
-                    }
-                ),
-                "accounting": Table({"post_processing": Text(), "composition": Text()}),
-                "implementation": Table(
-                    {
-                        "preprocessing_and_hyperparameter_tuning": Text(),
-                        "mechanisms": Text(),
-                        "justification": Text(),
-                    }
-                ),
-                "administrative": Table(
-                    {"sources": Text(), "notes": Text(), "registry_authors": Texts()},
-                    required=("registry_authors",),
-                ),
-            },
-            required=("basic",),
-        ),
-    },
-    required=("url_slug", "status", "tier", "deployment"),
+def _one_of(*choices: str) -> Rule:
+    """One of a few texts."""
+
+    def fault(value: object) -> str | None:
+        wrong = None if value in choices else f"must be one of {', '.join(choices)}"
+        return _text(value) or wrong
+
+    return fault
+
+
+STATUSES = (
+    "Converted",
+    "Draft",
+    "Pending",
+    "Changes Required",
+    "Approved",
+    "Approved (Update Requested)",
+    "Approved (Pending)",
 )
+PRODUCTS = (
+    "Summary statistics",
+    "Machine learning model",
+    "Dataset",
+    "Synthetic data",
+    "Interactive API",
+    "SQL queries",
+)
+VARIANTS = ("Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom")
+
+ENTRY: Form = {
+    "url_slug*": _text,
+    "status*": _one_of(*STATUSES),
+    "tier*": _tier,
+    "deployment*": {
+        "basic*": {
+            "name*": _text,
+            "data_curators*": _texts,
+            "intended_use*": _text,
+            "data_product_type*": _one_of(*PRODUCTS),
+            "data_product_region*": _text,
+            "description*": _text,
+            "publication_date*": _date,
+            "data_product_sector": _one_of(*SECTORS),
+        },
+        "dp_variant": {
+            "variant_name": _one_of(*VARIANTS),
+            "data_domain": _text,
+            "unprotected_quantities": _text,
+        },
+        "privacy_loss": {
+            "privacy_unit": _text,
+            "privacy_unit_details": _text,
+            "privacy_parameters": {"epsilon": _number, "delta": _number_or_text, "rho": _number},
+            "privacy_parameters_details": _text,
+        },
+        "deployment_model": {
+            "model_name": _one_of("Local", "Central", "Shuffle", "Federated", "Varies"),
+            "model_name_details": _text,
+            "actors": _text,
+            "release_type": _one_of("One release", "Many releases"),
+            "release_type_details": _text,
+            "data_source_type": _one_of("Static", "Dynamic"),
+            "data_source_type_details": _text,
+            "access_type": _one_of("Interactive", "Non-interactive"),
+            "access_type_details": _text,
+        },
+        "accounting": {"post_processing": _text, "composition": _text},
+        "implementation": {
+            "preprocessing_and_hyperparameter_tuning": _text,
+            "mechanisms": _text,
+            "justification": _text,
+        },
+        "administrative": {"sources": _text, "notes": _text, "registry_authors*": _texts},
+    },
+}
+"""The form of an entry: a table of keys and what is wrong with their values. A star marks a key that is required."""
 
 
-def faults(value: object, form: Any = ENTRY, where: str = "") -> list[str]:
+def faults(value: object, form: Form | Rule = ENTRY, where: str = "") -> list[str]:
     """What an entry has that the registry would refuse; an empty list if nothing."""
-    if not isinstance(form, Table):
-        fault = form.fault(value)
+    if not isinstance(form, Mapping):
+        fault = form(value)
         return [f"{where} {fault}"] if fault else []
     name = where or "the entry"
     if not isinstance(value, Mapping):
         return [f"{name} must be a table"]
-    found = [f"{name} has no {key}" for key in form.required if key not in value]
+    required = [key.rstrip("*") for key in form if key.endswith("*")]
+    known = {key.rstrip("*"): inner for key, inner in form.items()}
+    found = [f"{name} has no {key}" for key in required if key not in value]
     for key, inner in value.items():
         path = f"{where}.{key}" if where else str(key)
-        found += (
-            faults(inner, form.keys[key], path)
-            if key in form.keys
-            else [f"{path} is not a key of the registry"]
-        )
+        found += faults(inner, known[key], path) if key in known else [f"{path} is not a key of the registry"]
     return found
 
 
@@ -377,3 +328,52 @@ def _stated(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def _bulleted(lines: Any) -> str:
     return "\n".join(f"- {' '.join(str(line).split())}" for line in lines)
+
+
+_PLAIN = re.compile(r"[^\W\d_][\w()/.-]*(?: [\w()/.-]+)*")
+_NOT_TEXT = re.compile(r"true|false|yes|no|on|off|null|y|n|nan|inf", re.IGNORECASE)
+_INDENT = "  "
+
+
+def written_yaml(value: Mapping[str, Any]) -> str:
+    """Text that a reader of YAML 1.1 or 1.2 reads back to the same values.
+
+    Texts must hold no control characters but line breaks and tabs; several lines become a block, which keeps them.
+    """
+    return "".join(_table(value, 0))
+
+
+def _table(table: Mapping[str, Any], depth: int) -> list[str]:
+    lines = []
+    for key, value in table.items():
+        start = f"{_INDENT * depth}{key}:"
+        if isinstance(value, Mapping):
+            lines += [f"{start}\n", *_table(value, depth + 1)]
+        elif isinstance(value, list | tuple):
+            lines += [f"{start}\n", *(f"{_INDENT * (depth + 1)}- {_scalar(item)}\n" for item in value)]
+        else:
+            lines.append(f"{start} {_block(value, depth) or _scalar(value)}\n")
+    return lines
+
+
+def _block(value: object, depth: int) -> str:
+    """A text of several lines, unless its blanks need quotation marks."""
+    if not isinstance(value, str) or "\n" not in value:
+        return ""
+    lines = value.split("\n")
+    if any(line != line.strip() or "\t" in line for line in lines) or not (lines[0] and lines[-1]):
+        return ""
+    inner = _INDENT * (depth + 1)
+    return "|-\n" + "\n".join(f"{inner}{line}" if line else "" for line in lines)
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, str):
+        plain = _PLAIN.fullmatch(value) and not _NOT_TEXT.fullmatch(value)
+        return value if plain else json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        text = repr(value)
+        return text.replace("e", ".0e") if "e" in text and "." not in text else text
+    raise TypeError(f"a {type(value).__name__} is none of the values that are written here")

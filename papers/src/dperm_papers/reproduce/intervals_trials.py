@@ -20,9 +20,8 @@ from dperm.engine import open_rows
 from dperm.losses import ClippedSquared, Logistic, Loss
 from dperm.mechanisms import Job, Plan, resolve
 from dperm.mechanisms.inference import curvature_from_release
-from dperm.models.intervals.curvature_correction import CurvedRows
 from dperm.models.intervals.equations import equation_of
-from dperm.models.intervals.first_order import Ends, Equation, ends
+from dperm.models.intervals.first_order import CurvedRows, Ends, Equation, ends
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.schema import encode

@@ -25,9 +25,8 @@ from dperm.estimators.labels import is_turned
 from dperm.models.deviations import ESTIMATED, UNKNOWN, Deviations, on_weights, unit_of
 from dperm.models.files import parts_of
 from dperm.models.format import check_columns
-from dperm.models.intervals.curvature_correction import CurvedRows
 from dperm.models.intervals.equations import equation_of
-from dperm.models.intervals.first_order import Ends, Equation, ends
+from dperm.models.intervals.first_order import CurvedRows, Ends, Equation, ends
 from dperm.models.intervals.table import ASSUMED, HELP, Interval, Intervals
 from dperm.models.synthetic_rows import spanned
 from dperm.schema import Schema

@@ -146,20 +146,7 @@ def equation_of(
     Unsupported
         Where what was released says too little of where the training went.
     """
-    found = _equation(mechanism, problem, used, noise_scale, weights, curvature, schema)
-    return replace(found, least_level=_least_level(problem, curvature))
-
-
-def _equation(
-    mechanism: Mechanism,
-    problem: Problem,
-    used: Mapping[str, Any],
-    noise_scale: float,
-    weights: Floats,
-    curvature: Curvature,
-    schema: Schema | None,
-) -> Equation:
-    scores = _scores(problem, curvature)
+    scores, level = _scores(problem, curvature), _least_level(problem, curvature)
     noise = curvature.column_noise
     if curvature.cross is not None and curvature.cross_noise is not None:
         return Equation(
@@ -170,10 +157,12 @@ def _equation(
             scores=scores,
             privacy=curvature.cross_noise**2 * np.eye(len(weights)),
             in_pull=True,
+            least_level=level,
         )
     if isinstance(mechanism, DPGD):
         rows = spanned(schema, len(weights), problem.intercept, np.ones(len(weights)))
-        return descent_equation(mechanism, problem, used, noise_scale, weights, curvature, scores, rows)
+        found = descent_equation(mechanism, problem, used, noise_scale, weights, curvature, scores, rows)
+        return replace(found, least_level=level)
     spread = mechanism.weight_noise(problem, used, noise_scale)
     if spread is None or spread.inside is None:
         raise Unsupported(f"no intervals are known for the weights of mechanism {mechanism.name!r}.")
@@ -186,6 +175,7 @@ def _equation(
         pull=inside.strength * weights,
         scores=scores,
         privacy=inside.noise**2 * identity + inside.output**2 * (curved @ curved),
+        least_level=level,
     )
 
 
