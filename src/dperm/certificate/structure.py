@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dperm.certificate.assumptions import DECLARED, Code, Status, read_assumptions
-from dperm.certificate.document import describe, describe_loss, mechanism_of
 from dperm.certificate.statement import (
     RELEASED,
     check_statement,
+    describe,
+    describe_loss,
     loss_of,
+    mechanism_of,
     problem_of,
 )
 from dperm.errors import InvalidInput

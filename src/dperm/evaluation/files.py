@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from dperm.certificate.document import plain
+from dperm.certificate.statement import plain
 from dperm.counting.estimates import LEVEL, Estimate
 from dperm.counting.metrics import registered_metrics
 from dperm.errors import InvalidInput

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dperm import __version__
-from dperm.certificate.document import plain
+from dperm.certificate.statement import plain
 from dperm.counting.account import Account
 from dperm.counting.design import Integers, Owners
 from dperm.counting.estimates import UNIT
