@@ -121,14 +121,14 @@ STATEMENT = {
     "digest": str,
 }
 """The keys of a bound statement, with their types; those of its parts stand above."""
-_PARTS = {
+_PARTS: dict[str, Mapping[str, Any]] = {
     "budget": BUDGET,
     "problem": PROBLEM,
     "planned": PLANNED,
     "mechanism": MECHANISM,
     "entropy": {"source": str, "secure": bool},
 }
-OPTIONAL = {"persons": PERSONS, "inference": INFERENCE, "search": BUDGET}
+OPTIONAL: dict[str, Mapping[str, Any]] = {"persons": PERSONS, "inference": INFERENCE, "search": BUDGET}
 """Parts that a statement has where they apply; ``search`` is the budget of the search that chose the model."""
 
 
