@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
@@ -29,6 +30,7 @@ FORMATS = {
 """Every format of a file, and the version of it that this library writes and reads."""
 
 DEEPEST = 20
+_HALF = re.compile("[\ud800-\udfff]")  # half a character
 LONGEST_NUMBER = 400  # digits of a whole number: more than the largest float has
 Result = TypeVar("Result")
 
@@ -99,9 +101,9 @@ def check_object(where: str, value: object, keys: Sequence[str] | Mapping[str, A
     return value
 
 
-def typed(where: str, value: object, form: type) -> dict[str, Any]:
-    """An object with exactly the keys that a class is annotated with, each of the annotated type."""
-    hints = get_type_hints(form)
+def typed(where: str, value: object, form: type | Mapping[str, Any]) -> dict[str, Any]:
+    """An object with exactly the keys of a form, or those that a class is annotated with, each of its type."""
+    hints = form if isinstance(form, Mapping) else get_type_hints(form)
     fields = check_object(where, value, hints)
     for key, hint in hints.items():
         if not _fits(fields[key], hint):
@@ -115,7 +117,7 @@ def is_finite_float(value: object) -> bool:
 
 def is_label(value: object) -> bool:
     if isinstance(value, str):
-        return not any("\ud800" <= letter <= "\udfff" for letter in value)  # half a character
+        return _HALF.search(value) is None
     return isinstance(value, bool | int) or is_finite_float(value)
 
 

@@ -4,7 +4,7 @@ import doctest
 import re
 from pathlib import Path
 
-from dperm.certificate import forms
+from dperm.certificate import statement
 
 PAGE = Path(__file__).parents[2] / "docs" / "certificate.md"
 
@@ -23,16 +23,16 @@ def test_the_examples_give_the_results_they_show(tmp_path, monkeypatch):
 def test_the_schema_names_every_key():
     table = PAGE.read_text(encoding="utf-8").split("## Schema")[1]
     named = set(re.findall(r"`([a-z_0-9]+)`", table))
-    keys = set(forms.Bound.__annotations__) | set(forms.Statement.__annotations__) | {"persons", "inference"}
+    keys = {*statement.STATEMENT, "persons", "inference"}
     parts = (
-        forms.Problem,
-        forms.Planned,
-        forms.Release,
-        forms.Mechanism,
-        forms.Standardisation,
-        forms.Inference,
-        forms.Persons,
+        statement.PROBLEM,
+        statement.PLANNED,
+        statement.RELEASE,
+        statement.MECHANISM,
+        statement.STANDARDISATION,
+        statement.INFERENCE,
+        statement.PERSONS,
     )
     for form in parts:
-        keys |= set(form.__annotations__)
+        keys |= set(form)
     assert keys <= named

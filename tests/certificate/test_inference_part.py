@@ -8,8 +8,7 @@ from certified_models import CASES, document_of, sealed
 
 from dperm.certificate import verify
 from dperm.certificate.constants import Facts, padded
-from dperm.certificate.routes.evidence import INFERRING, TOLD, Evidence
-from dperm.certificate.routes.inference import CONSTANT, LONGEST, RAMP, inference_mu
+from dperm.certificate.routes.evidence import CONSTANT, INFERRING, LONGEST, RAMP, TOLD, Evidence, inference_mu
 from dperm.certificate.statement import model_digest
 from dperm.certificate.verdict import FORMULA, SECOND
 from dperm.errors import InvalidInput

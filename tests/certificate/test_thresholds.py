@@ -10,7 +10,7 @@ from certified_models import sealed
 import dperm
 from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression
 from dperm.certificate import verify
-from dperm.certificate.document import check_citation
+from dperm.certificate.statement import check_citation
 from dperm.counting.bins import edges_of
 from dperm.errors import InvalidInput
 from dperm.ledger.history import Anchor

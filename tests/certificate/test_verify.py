@@ -8,8 +8,15 @@ from certified_models import CASES, FOLLOW_WEIGHTS, NO_GUARANTEE, document_of, s
 
 from dperm import PrivateLinearRegression, PrivateLogisticRegression
 from dperm.certificate import verify
-from dperm.certificate.accountant import gaussian_delta, gaussian_excess, gaussian_price, zcdp_price
-from dperm.certificate.loss_distribution import composed_price, fixed_size_losses, poisson_losses
+from dperm.certificate.accountant import (
+    composed_price,
+    fixed_size_losses,
+    gaussian_delta,
+    gaussian_excess,
+    gaussian_price,
+    poisson_losses,
+    zcdp_price,
+)
 from dperm.certificate.routes import ROUTES, route_of
 from dperm.certificate.verdict import SECOND
 from dperm.mechanisms import mechanism_names, resolve

@@ -10,7 +10,7 @@ from dperm.cli.app import run
 from dperm.losses import Logistic
 from dperm.mechanisms import resolve
 from dperm.mechanisms.auto import choose
-from dperm.privacy.risk import tradeoff
+from dperm.privacy.budget import tradeoff
 from dperm.problem import Problem
 
 ASKED = ["account", "--n", "50000", "--epsilon", "0.5", "--delta", "1e-8"]

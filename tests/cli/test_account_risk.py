@@ -10,7 +10,7 @@ from dperm.cli.account import percent, risk_of
 from dperm.cli.app import run
 from dperm.losses import ClippedSquared, Logistic
 from dperm.mechanisms import mechanism_names, resolve
-from dperm.privacy.risk import advantage, tradeoff
+from dperm.privacy.budget import advantage, tradeoff
 from dperm.problem import Problem
 
 

@@ -11,7 +11,7 @@ from dperm import (
     load_model,
     verify,
 )
-from dperm.certificate.structure import KINDS
+from dperm.certificate.verification import KINDS
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.linear_classifier import classifier_for
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
@@ -102,10 +102,11 @@ def test_the_certificate_knows_every_estimator_by_its_own_loss():
     assert set(KINDS) == set(SAVED)
     for name, kind in SAVED.items():
         settings = kind().get_params()
-        assert (KINDS[name].loss is None) == ("loss" in settings)
-        if KINDS[name].loss is not None:
-            assert kind.loss == KINDS[name].loss
-        assert (KINDS[name].targets == "classes") == ("classes" in settings)
+        targets, loss = KINDS[name]
+        assert (loss is None) == ("loss" in settings)
+        if loss is not None:
+            assert kind.loss == loss
+        assert (targets == "classes") == ("classes" in settings)
 
 
 def test_a_loss_of_tests_makes_no_model():

@@ -16,7 +16,6 @@ from dperm.mechanisms import mechanism_names, resolve
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianProfile, poisson_epsilon
 from dperm.privacy.cost import Cost, compose
-from dperm.privacy.dominating import Curve, loss_masses
 from dperm.privacy.events import (
     Branches,
     Concentrated,
@@ -27,6 +26,7 @@ from dperm.privacy.events import (
     SampledCurve,
     Unbounded,
 )
+from dperm.privacy.loss_distribution import Curve, loss_masses
 from dperm.problem import Problem
 
 mp.dps = 50

@@ -17,7 +17,7 @@ from gradient_cases import (
 from scipy import stats
 
 from dperm.audit.gates import SilentGate
-from dperm.certificate.loss_distribution import composed_price, poisson_losses
+from dperm.certificate.accountant import composed_price, poisson_losses
 from dperm.engine import open_rows
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic, Softmax

@@ -20,7 +20,7 @@ from long_double import (
 from mpmath import mp, mpf
 from scipy.special import ndtr
 
-from dperm.certificate.loss_distribution import composed_price, fixed_size_losses, poisson_losses
+from dperm.certificate.accountant import composed_price, fixed_size_losses, poisson_losses
 from dperm.losses import Logistic
 from dperm.mechanisms.gradient.dp_sgd import DPSGD
 from dperm.neighbours import Neighbours
@@ -28,7 +28,7 @@ from dperm.privacy import Budget, GaussianProfile, poisson_epsilon, poisson_nois
 from dperm.privacy.composition import FOURIER_LEVEL, Composition, StepLoss, U
 from dperm.privacy.cost import Cost
 from dperm.privacy.events import Concentrated, FixedSizeSteps, Gaussian, PoissonSteps
-from dperm.privacy.one_step import fixed_size_step, gaussian_step, poisson_steps
+from dperm.privacy.loss_distribution import fixed_size_step, gaussian_step, poisson_steps
 from dperm.privacy.subsampled import (
     compose_gaussian_and_poisson,
     fixed_size_epsilon,

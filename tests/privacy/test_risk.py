@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from dperm.errors import InvalidInput
 from dperm.privacy import Budget, GaussianProfile, gaussian_mu
-from dperm.privacy.risk import advantage, belief, tradeoff
+from dperm.privacy.budget import advantage, belief, tradeoff
 
 mp.dps = 50
 RATES = (1e-12, 1e-6, 1e-3, 0.01, 0.05, 0.3, 0.5, 0.9, 0.999)

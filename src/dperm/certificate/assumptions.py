@@ -73,7 +73,7 @@ class Code(StrEnum):
     FEW_UNITS_BOUND = "few-units-bound"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Wording:
     """The sentence of a code.
 
@@ -269,71 +269,54 @@ _WEIGHED = (
 )
 
 
-def _granted(text: str, plain: str = "") -> Wording:
-    return Wording(text=text, plain=plain)
-
-
 def _seen(text: str, plain: str = "") -> Wording:
     """What the fit saw around it, and found no fault with."""
-    return Wording(text=text, plain=plain, around=True)
+    return Wording(text, plain, around=True)
 
 
 def _not_met(text: str) -> Wording:
-    return Wording(text=text, status=Status.NOT_MET, around=True)
+    return Wording(text, status=Status.NOT_MET, around=True)
 
 
-def _large_delta(count: str, plain: str = "") -> Wording:
-    text = (
-        "delta = {{delta:g}} is not below 1 / {{count:d}}, one over {}. A promise with such a delta allows "
-        "{{published}} to be published outright with that chance; choose it far smaller."
-    )
-    return Wording(
-        text=text.format(count),
-        plain=text.format(plain or count),
-        status=Status.CAUTION,
-        warning=PrivacyWarning,
-    )
+def _caution(text: str, warning: type[Warning], count: str, plain: str = "") -> Wording:
+    """The same text about the number of rows or about its bound."""
+    return Wording(text.format(count), text.format(plain or count), Status.CAUTION, warning=warning)
 
 
-def _few_units(count: str, plain: str = "") -> Wording:
-    text = (
-        "{}, {{count:d}}, is below that of the coefficients, {{coefficients:d}}: expect more noise than signal, and "
-        "use fewer features or more {{unit}}s."
-    )
-    return Wording(
-        text=text.format(count),
-        plain=text.format(plain or count),
-        status=Status.CAUTION,
-        warning=UtilityWarning,
-    )
-
-
+_LARGE_DELTA = (
+    "delta = {{delta:g}} is not below 1 / {{count:d}}, one over {}. A promise with such a delta allows "
+    "{{published}} to be published outright with that chance; choose it far smaller."
+)
+_FEW_UNITS = (
+    "{}, {{count:d}}, is below that of the coefficients, {{coefficients:d}}: expect more noise than signal, and "
+    "use fewer features or more {{unit}}s."
+)
 _COUNT, _BOUND = ("the number of {unit}s",), ("max_rows", "the largest number of {unit}s")
 
 WORDINGS: Mapping[Code, Wording] = {
-    Code.ONE_ROW: _granted("One person contributes one row."),
-    Code.ONE_ID: _granted(
+    Code.ONE_ROW: Wording("One person contributes one row."),
+    Code.ONE_ID: Wording(
         "All rows of one person have one id, and rows of different persons have different ids."
     ),
-    Code.PUBLIC_COUNT: _granted("The number of {unit}s, {count:d}, is public."),
-    Code.MAX_ROWS: _granted(
+    Code.PUBLIC_COUNT: Wording("The number of {unit}s, {count:d}, is public."),
+    Code.MAX_ROWS: Wording(
         f"max_rows = {{count:d}} was chosen {_BLIND}, and no table exceeds it.",
         f"The largest number of rows, {{count:d}}, was chosen {_BLIND}, and no table exceeds it.",
     ),
-    Code.MAX_UNITS: _granted(
+    Code.MAX_UNITS: Wording(
         f"max_rows = {{count:d}} was chosen {_BLIND}, and no table has more persons.",
         f"The largest number of persons, {{count:d}}, was chosen {_BLIND}, and no table has more persons.",
     ),
-    Code.CLASSES_DECLARED: _granted(
+    Code.CLASSES_DECLARED: Wording(
         f"classes was chosen {_BLIND}.", f"The set of classes was chosen {_BLIND}."
     ),
-    Code.CLASSES_TAKEN: _granted("The label set was taken from y; it is public knowledge."),
-    Code.RANGE_DECLARED: _granted(
+    Code.CLASSES_TAKEN: Wording("The label set was taken from y; it is public knowledge."),
+    Code.RANGE_DECLARED: Wording(
         f"y_range was chosen {_BLIND}; targets outside it were cut off.",
         f"The range of the target was chosen {_BLIND}; targets outside it were cut off.",
     ),
-    Code.WEIGHTS: _granted(f"Class weights, and the bound on sample weights,{_WEIGHED}"),
-    Code.WEIGHTS_OF_UNITS: _granted(
+    Code.WEIGHTS: Wording(f"Class weights, and the bound on sample weights,{_WEIGHED}"),
+    Code.WEIGHTS_OF_UNITS: Wording(
         f"Class weights and the bound on sample weights, where rows have any,{_WEIGHED}"
     ),
     Code.SETTINGS: _seen(
@@ -370,16 +353,16 @@ WORDINGS: Mapping[Code, Wording] = {
     Code.WORKER_CALLED: _not_met(
         f"this model was fitted in a parallel worker, by {{caller}}, whose caller cannot be seen; {_ONE_FIT}"
     ),
-    Code.MECHANISM: _granted("{line}"),
-    Code.INTERVAL_ROWS: _granted(ROWS_BOUNDED, ROWS_BOUNDED.replace("x_norm", "the bound on rows")),
-    Code.PLACES: _granted(
+    Code.MECHANISM: Wording("{line}"),
+    Code.INTERVAL_ROWS: Wording(ROWS_BOUNDED, ROWS_BOUNDED.replace("x_norm", "the bound on rows")),
+    Code.PLACES: Wording(
         "The order of the rows does not depend on what they hold: sums are rounded row by row and block by block."
     ),
-    Code.SECRET_CANDIDATES: _granted(
+    Code.SECRET_CANDIDATES: Wording(
         "The number of candidates, and so the time of the search, is kept secret."
     ),
-    Code.LARGE_DELTA: _large_delta(*_COUNT),
-    Code.LARGE_DELTA_BOUND: _large_delta(*_BOUND),
-    Code.FEW_UNITS: _few_units(*_COUNT),
-    Code.FEW_UNITS_BOUND: _few_units(*_BOUND),
+    Code.LARGE_DELTA: _caution(_LARGE_DELTA, PrivacyWarning, *_COUNT),
+    Code.LARGE_DELTA_BOUND: _caution(_LARGE_DELTA, PrivacyWarning, *_BOUND),
+    Code.FEW_UNITS: _caution(_FEW_UNITS, UtilityWarning, *_COUNT),
+    Code.FEW_UNITS_BOUND: _caution(_FEW_UNITS, UtilityWarning, *_BOUND),
 }

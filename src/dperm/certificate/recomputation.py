@@ -14,10 +14,9 @@ from dperm import __version__
 from dperm.certificate.accountant import Price
 from dperm.certificate.assumptions import read_assumptions
 from dperm.certificate.constants import Facts
-from dperm.certificate.document import mechanism_of
 from dperm.certificate.routes import Route, route_of
 from dperm.certificate.routes.evidence import Evidence
-from dperm.certificate.statement import OPTIONAL, planned_part, problem_of
+from dperm.certificate.statement import OPTIONAL, mechanism_of, planned_part, problem_of
 from dperm.errors import InvalidInput
 from dperm.mechanisms import resolve
 from dperm.planning.rules import AUTO

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from typing import Any, get_type_hints
@@ -12,7 +13,6 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from dperm import __version__
-from dperm.certificate import forms
 from dperm.certificate.assumptions import (
     BLIND,
     DECLARED,
@@ -21,33 +21,115 @@ from dperm.certificate.assumptions import (
     assumptions,
     read_assumptions,
 )
-from dperm.certificate.document import check_citation, describe, plain
-from dperm.errors import InvalidInput
+from dperm.errors import DpermError, InvalidInput
 from dperm.losses import Loss, rebuild_loss
-from dperm.mechanisms import Outcome, Plan
+from dperm.mechanisms import Mechanism, Outcome, Plan, resolve
 from dperm.neighbours import Neighbours
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
-from dperm.strict_json import check_format, check_object, digest, header, matches, typed
+from dperm.strict_json import check_format, check_object, digest, header, is_label, matches, typed
 from dperm.unit import PersonLoss, Persons
 
 FORMAT = "dperm certificate"
 _VERSION = re.compile(r"[0-9A-Za-z.+!_-]{1,64}")
+_CITATION = re.compile(r"ledger [0-9a-f]{32}, charge [1-9][0-9]{0,17}, head [0-9a-f]{64}")
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 RELEASED = ("coefficients", "intercept", "classes", "feature_names", "row_map")  # what one digest is about
 IF_RELEASED = ("inference",)  # and what it is about where a file has it
 
-_PARTS = {
-    "budget": forms.Budget,
-    "problem": forms.Problem,
-    "planned": forms.Planned,
-    "entropy": forms.Entropy,
+_OBJECT = dict[str, Any]  # typed further below
+BUDGET = {"epsilon": float, "delta": float}
+PROBLEM = {
+    "loss": str,
+    "loss_parameters": list[float],
+    "outputs": int,
+    "lipschitz": float,
+    "smoothness": float,
+    "l2": float,
+    "x_norm": float,
+    "intercept": float,
+    "row_norm": float,
+    "n_units": int,
+    "n_features": int,
+    "n_coefficients": int,
 }
-OPTIONAL = {
-    "persons": forms.Persons,
-    "inference": forms.Inference,
-    "search": forms.Budget,
-}  # parts that a statement has where they apply; ``search`` is the budget of the search that chose the model
+MECHANISM = {"asked": _OBJECT, "chosen": _OBJECT, "family": str, "used": _OBJECT}
+PLANNED = {
+    "releases": int,
+    "sensitivity": float | None,
+    "noise_scale": float | None,
+    "branches": list[list[float]],
+    "residual": float | None,
+}
+STANDARDISATION = {
+    "variant": str,
+    "share": float,
+    "mu": float,
+    "noise_scales": list[float],
+    "first_bound": float,
+    "floor_share": float,
+    "floor_noise": float,
+    "power": float,
+    "rho": float,
+    "count_column": float | None,
+    "fewest": float | None,
+}
+PERSONS = {"loss": str, "rows_per_person": int}  # how the rows of one count, and how many are kept
+INFERENCE = {  # what was bought for standard errors, beside the coefficients (docs/proofs/intervals.md)
+    "share": float,
+    "mu": float,
+    "noise_scale": float,
+    "weight": float | None,
+    "moments": list[float] | None,
+    "constant": float,
+}
+RELEASE = {
+    "name": str,
+    "sensitivity": float,
+    "padded_sensitivity": float,
+    "noise_scale": float,
+    "grid_exponent": int,
+    "dimension": int,
+    "count": int,
+}
+_TARGETS = {
+    "classes": {"kind": str, "count": int, "origin": str},
+    "range": {"kind": str, "low": float, "high": float, "origin": str},
+}
+STATEMENT = {
+    "format": str,
+    "version": int,
+    "guarantee": dict[str, float] | None,
+    "reason": str | None,
+    "unit": str,
+    "relation": str,
+    "budget": _OBJECT,
+    "problem": _OBJECT,
+    "targets": _OBJECT,
+    "bounds": str,
+    "around": list[_OBJECT],
+    "mechanism": _OBJECT,
+    "accountant": str,
+    "planned": _OBJECT,
+    "standardisation": _OBJECT | None,
+    "releases": list[_OBJECT],
+    "entropy": _OBJECT,
+    "certified_arithmetic": bool,
+    "assumptions": list[_OBJECT],
+    "libraries": dict[str, str],
+    "model": dict[str, str | None],
+    "digest": str,
+}
+"""The keys of a bound statement, with their types; those of its parts stand above."""
+_PARTS: dict[str, Mapping[str, Any]] = {
+    "budget": BUDGET,
+    "problem": PROBLEM,
+    "planned": PLANNED,
+    "mechanism": MECHANISM,
+    "entropy": {"source": str, "secure": bool},
+}
+OPTIONAL: dict[str, Mapping[str, Any]] = {"persons": PERSONS, "inference": INFERENCE, "search": BUDGET}
+"""Parts that a statement has where they apply; ``search`` is the budget of the search that chose the model."""
 
 
 def statement_of(
@@ -199,21 +281,21 @@ def check_statement(value: object) -> dict[str, Any]:
     given = check_format(value, FORMAT)
     extra = {name: given[name] for name in OPTIONAL if name in given}
     others = {name: part for name, part in given.items() if name not in extra}
-    statement = typed("the certificate", others, forms.Bound)
+    statement = typed("the certificate", others, STATEMENT)
     for name, part in extra.items():
         typed(f"certificate, {name}", part, OPTIONAL[name])
     for name, part in _PARTS.items():
         typed(f"certificate, {name}", statement[name], part)
-    stated = typed("certificate, mechanism", statement["mechanism"], forms.Mechanism)
     for name in ("asked", "chosen"):
-        described = check_object(f"certificate, mechanism, {name}", stated[name], ("name", "settings"))
+        where = f"certificate, mechanism, {name}"
+        described = check_object(where, statement["mechanism"][name], ("name", "settings"))
         if not matches(described["name"], str) or not matches(described["settings"], Mapping[str, Any]):
-            raise InvalidInput(f"certificate, mechanism, {name}: a name and settings were expected.")
+            raise InvalidInput(f"{where}: a name and settings were expected.")
         if not matches(described["settings"].get("accounting"), str):
-            raise InvalidInput(f"certificate, mechanism, {name}: the settings must name the accounting.")
+            raise InvalidInput(f"{where}: the settings must name the accounting.")
     for release in statement["releases"]:
-        typed("certificate, a release", release, forms.Release)
-    form = forms.Range if statement["targets"].get("kind") == "range" else forms.Classes
+        typed("certificate, a release", release, RELEASE)
+    form = _TARGETS["range" if statement["targets"].get("kind") == "range" else "classes"]
     targets = typed("certificate, targets", statement["targets"], form)
     if (targets["kind"], targets["origin"]) not in TARGETS:
         raise InvalidInput("certificate, targets: an unknown kind or origin.")
@@ -232,7 +314,7 @@ def check_statement(value: object) -> dict[str, Any]:
     if guarantee is not None:
         check_object("certificate, guarantee", guarantee, ("epsilon", "delta"))
     if standardisation is not None:
-        typed("certificate, standardisation", standardisation, forms.Standardisation)
+        typed("certificate, standardisation", standardisation, STANDARDISATION)
     if (guarantee is None) == (statement["reason"] is None):
         raise InvalidInput("certificate: there must be either a guarantee or a reason why there is none.")
     if guarantee is not None and guarantee != statement["budget"]:
@@ -265,7 +347,7 @@ def _persons_in(statement: Mapping[str, Any]) -> Persons | None:
 
 def _grouped(outcome: Outcome) -> list[dict[str, Any]]:
     """The records in their order; equal ones that follow each other are counted together."""
-    names = [name for name in get_type_hints(forms.Release) if name != "count"]
+    names = [name for name in RELEASE if name != "count"]
     groups: list[dict[str, Any]] = []
     for record in outcome.records:
         fields = record.to_dict()
@@ -285,3 +367,57 @@ def _runs(values: Sequence[float]) -> list[list[float]]:
     starts = np.flatnonzero(np.append(True, array[1:] != array[:-1]))
     counts = np.diff(np.append(starts, len(array)))
     return [[float(array[start]), int(count)] for start, count in zip(starts, counts, strict=True)]
+
+
+def check_citation(where: str, value: object) -> None:
+    """Refuse what is not the way in which a release cites the charge that paid for it."""
+    if not (isinstance(value, str) and _CITATION.fullmatch(value)):
+        raise InvalidInput(f"{where} must be null or have the form 'ledger ..., charge ..., head ...'.")
+
+
+def plain(name: str, value: Any, strict: bool = True) -> Any:
+    """The value as JSON writes it, or a clear refusal; if not ``strict``, what does not fit is written as text."""
+    if isinstance(value, Mechanism):
+        return describe(value)
+    if isinstance(value, Loss):
+        return describe_loss(value)
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(name, v, strict) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(name, v, strict) for v in value]
+    if value is None or is_label(value):
+        return value
+    if not strict:
+        return ascii(value)
+    raise InvalidInput(f"{name} holds a {type(value).__name__}, which a model file cannot keep.")
+
+
+def describe(mechanism: Mechanism) -> dict[str, Any]:
+    return {"name": mechanism.name, "settings": plain("a setting", mechanism.settings, strict=False)}
+
+
+def describe_loss(loss: Loss) -> dict[str, Any]:
+    return {
+        "name": loss.name,
+        "parameters": [float(value) for value in loss.parameters],
+        "outputs": loss.outputs,
+    }
+
+
+def mechanism_of(stored: object) -> Mechanism:
+    """The mechanism that ``describe`` wrote down; no code is run but the checks of its settings."""
+    described = check_object("mechanism", stored, ("name", "settings"))
+    if not isinstance(described["name"], str) or ":" in described["name"]:
+        raise InvalidInput("the mechanism's name must be text.")
+    default = resolve(described["name"])
+    settings = check_object("the mechanism's settings", described["settings"], default.settings)
+    hints = get_type_hints(type(default))
+    for key, value in settings.items():
+        if not matches(value, hints[key]):
+            raise InvalidInput(f"setting {key} of the mechanism has a value of a wrong type.")
+    try:
+        return replace(default, **settings)
+    except DpermError as error:
+        raise InvalidInput(str(error)) from None

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 from dperm.certificate.accountant import Price, gaussian_price
 from dperm.certificate.constants import ROWS_CHANGED, padded
-from dperm.certificate.document import check_citation
+from dperm.certificate.statement import check_citation
 from dperm.errors import InvalidInput
 from dperm.planning.pricing import gaussian_noise
 from dperm.privacy import Budget, gaussian_mu

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dperm.certificate.accountant import Price
-from dperm.certificate.assumptions import Status, read_assumptions, with_status
+from dperm.certificate.assumptions import DECLARED, Code, Status, read_assumptions, with_status
 from dperm.certificate.constants import Facts, unproven
 from dperm.certificate.recomputation import (
     check_constants,
@@ -19,8 +20,16 @@ from dperm.certificate.recomputation import (
 )
 from dperm.certificate.released import check_row_map, check_told
 from dperm.certificate.routes.evidence import Evidence
-from dperm.certificate.statement import check_digests
-from dperm.certificate.structure import check_claim, check_file, check_parameters
+from dperm.certificate.statement import (
+    RELEASED,
+    check_digests,
+    check_statement,
+    describe,
+    describe_loss,
+    loss_of,
+    mechanism_of,
+    problem_of,
+)
 from dperm.certificate.threshold import Threshold, check_thresholds, price_with, thresholds_in, total
 from dperm.certificate.verdict import (
     FORMULA,
@@ -31,6 +40,25 @@ from dperm.certificate.verdict import (
     Requirements,
     Verdict,
 )
+from dperm.errors import InvalidInput
+from dperm.losses import (
+    ClippedSquared,
+    HuberHinge,
+    Logistic,
+    Loss,
+    SoftClippedSquared,
+    Weighted,
+    rebuild_loss,
+    resolve_loss,
+)
+from dperm.losses.weighted import BOUND_RANGE
+from dperm.mechanisms import resolve
+from dperm.mechanisms.auto import Auto, loss_for
+from dperm.planning.rules import AUTO
+from dperm.privacy import Budget
+from dperm.privacy.entropy import SystemEntropy
+from dperm.strict_json import is_label
+from dperm.unit import UNITS, PersonLoss, rows_kept
 
 
 def verify(
@@ -136,3 +164,229 @@ class _Examination(Examination):
             not_checked=self.not_checked,
             requirements=requirements,
         )
+
+
+LARGEST_COUNT = 10_000_000
+_VOUCHED = {Code.SETTINGS, Code.PUBLIC_CHOICE}  # ways to choose settings that need not be paid for
+
+_WEIGHTS = ("class_weight", "sample_weight_bound")
+
+
+def check_file(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The statement in a model file, if the file and the statement have the form that they should have."""
+    needed = {"parameters", "estimator", "schema", "certificate", "digest"}
+    if not isinstance(document, Mapping) or not needed <= set(document):
+        raise InvalidInput("a model file with a certificate was expected.")
+    statement = check_statement(document["certificate"])
+    if not set(RELEASED) <= set(document):
+        raise InvalidInput("the file does not hold all that its certificate is about.")
+    for place in ("asked", "chosen"):
+        mechanism_of(statement["mechanism"][place])
+        settings = statement["mechanism"][place]["settings"]
+        _check_sizes({f"{place}, {name}": value for name, value in settings.items()})
+    _check_sizes(statement["mechanism"]["used"])
+    return statement
+
+
+def _check_sizes(settings: Mapping[str, Any]) -> None:
+    for name, value in settings.items():
+        if isinstance(value, int) and not isinstance(value, bool) and not 0 <= value <= LARGEST_COUNT:
+            raise InvalidInput(f"mechanism, {name} = {value} is out of the range that can be checked.")
+
+
+def check_claim(statement: Mapping[str, Any]) -> str:
+    """Who may claim a guarantee at all."""
+    if statement["unit"] != UNITS["person" if "persons" in statement else "row"]:
+        raise InvalidInput("unit is not that of the rest of the certificate.")
+    if statement["bounds"] != DECLARED:
+        raise InvalidInput(f"bounds must be {DECLARED!r}: bounds from the data are not covered.")
+    if statement["guarantee"] is None:
+        return "no guarantee is claimed"
+    entropy = statement["entropy"]
+    if not entropy["secure"] or entropy["source"] != SystemEntropy.name:
+        raise InvalidInput("a guarantee is claimed for noise that did not come from the operating system.")
+    if not statement["certified_arithmetic"]:
+        raise InvalidInput("a guarantee is claimed for arithmetic that the plan does not account for.")
+    if not statement["releases"]:
+        raise InvalidInput("a guarantee is claimed without a release that has noise.")
+    around = read_assumptions("certificate, around", statement["around"])
+    codes = {one.code for one in around}
+    if "search" in statement or Code.SEARCH_GRID in codes:
+        raise InvalidInput(
+            "a guarantee is claimed for one fit of a model that a private search chose; what holds is that of the "
+            "whole search, which its ledger and PrivateSearchCV.privacy_ know."
+        )
+    unmet = any(one.status is Status.NOT_MET for one in around)
+    if not (unmet or codes & _VOUCHED):
+        raise InvalidInput("around does not say how the settings were chosen.")
+    if not (unmet or Code.FEATURES in codes):
+        raise InvalidInput("around does not say how the features came about.")
+    return "noise from the operating system, arithmetic as planned"
+
+
+def check_parameters(document: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
+    """The estimator's own parameters must tell the same story."""
+    stated, problem = document.get("parameters"), statement["problem"]
+    if not isinstance(stated, Mapping):
+        raise InvalidInput("parameters must be an object.")
+    mechanism = stated.get("mechanism")
+    asked = describe(resolve(mechanism) if isinstance(mechanism, str) else mechanism_of(mechanism))
+    removable = statement["relation"] == "add-remove"
+    expected = {
+        "epsilon": statement["budget"]["epsilon"],
+        "delta": statement["budget"]["delta"],
+        "l2": AUTO if stated.get("l2") == AUTO else problem["l2"],
+        "x_norm": problem["x_norm"],
+        "neighbours": statement["relation"],
+        "fit_intercept": problem["intercept"] > 0,
+        "max_rows": problem["n_units"] if removable else None,
+        "inference": "inference" in statement,
+    }
+    if statement["targets"]["kind"] == "range":
+        expected["y_range"] = [statement["targets"]["low"], statement["targets"]["high"]]
+    for name, value in expected.items():
+        found = stated.get(name)
+        if name not in stated or found != value or isinstance(found, bool) != isinstance(value, bool):
+            raise InvalidInput(f"parameter {name} is not what the certificate states.")
+    check_persons(stated, statement)
+    check_loss(document, statement)
+    if asked != statement["mechanism"]["asked"]:
+        raise InvalidInput("parameter mechanism is not the one that the certificate states.")
+    _check_coefficients(document, problem)
+    if statement["targets"]["kind"] == "classes":
+        classes = document.get("classes")
+        if not isinstance(classes, list) or len(classes) != statement["targets"]["count"]:
+            raise InvalidInput("targets, count is not the number of classes.")
+        _check_classes(stated, classes, statement["targets"]["origin"] == DECLARED)
+    if (stated.get("random_state") is None) != (statement["entropy"]["source"] == SystemEntropy.name):
+        raise InvalidInput("entropy does not agree with the parameter random_state.")
+    return "epsilon, delta, bounds, relation, mechanism and targets agree"
+
+
+def _check_classes(stated: Mapping[str, Any], classes: list[Any], are_declared: bool) -> None:
+    """The classes are those that were declared, or the codes of declared text; the positive one is among two."""
+    declared = stated.get("classes")
+    if (declared is not None) != are_declared:
+        raise InvalidInput("targets, origin does not agree with the parameter classes.")
+    if not all(map(is_label, classes)) or classes != sorted(classes):
+        raise InvalidInput("classes must be labels, sorted.")
+    if declared is not None and not _same_labels(declared, classes):
+        raise InvalidInput("the parameter classes is not the list of classes.")
+    positive = stated.get("positive")
+    named = [label for label in declared or classes if type(label) is type(positive) and label == positive]
+    if positive is not None and (len(classes) != 2 or not named):  # True is not 1
+        raise InvalidInput("the parameter positive is not one of two classes.")
+
+
+def _same_labels(declared: Any, classes: list[Any]) -> bool:
+    if not isinstance(declared, list) or not all(map(is_label, [*declared, *classes])):
+        return False
+    if len(declared) != len(classes) or len(set(declared)) != len(declared):
+        return False
+    coded = all(isinstance(label, str) for label in declared) and classes == list(range(len(classes)))
+    return coded or set(declared) == set(classes)
+
+
+def _check_coefficients(document: Mapping[str, Any], problem: Mapping[str, Any]) -> None:
+    """As many coefficients as the certificate is about."""
+    rows = document["coefficients"] if problem["outputs"] > 1 else [document["coefficients"]]
+    if not (isinstance(rows, list) and all(isinstance(row, list) for row in rows)):
+        raise InvalidInput("coefficients must be lists of numbers.")
+    if (len(rows), {len(row) for row in rows}) != (problem["outputs"], {problem["n_features"]}):
+        raise InvalidInput("problem, n_features and outputs are not those of the coefficients.")
+
+
+KINDS: dict[str, tuple[str, str | None]] = {
+    "PrivateLogisticRegression": ("classes", Logistic.name),
+    "PrivateLinearSVC": ("classes", HuberHinge.name),
+    "PrivateLinearClassifier": ("classes", None),
+    "PrivateLinearRegression": ("range", None),
+}
+"""What is known of an estimator by its name: its kind of targets, and its loss if no parameter says it."""
+
+
+def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> None:
+    """Refuse a statement about another loss than the one that the estimator trains with."""
+    kind, loss_name = KINDS.get(str(document["estimator"]), (None, None))
+    targets = statement["targets"]
+    stated = describe_loss(loss_of(statement["problem"]))
+    if kind is None or kind != targets["kind"]:
+        raise InvalidInput("the targets are not those of the estimator.")
+    parameters = document["parameters"]
+    declared = parameters.get("classes")
+    _check_class_weight(parameters.get("class_weight"), document["classes"] if declared is None else declared)
+    asked = loss_name or parameters["loss"]
+    if isinstance(asked, str):
+        loss = _of_persons(_weighted(_named(asked, parameters, targets), parameters, targets), statement)
+        chosen = statement["mechanism"]["asked"]["name"] == Auto.name and "inference" not in statement
+        asked = describe_loss(_by_rule(loss, statement) if chosen else loss)
+    elif "persons" in statement or any(parameters.get(name) is not None for name in _WEIGHTS):
+        own = rebuild_loss(asked["name"], asked["parameters"], asked["outputs"])
+        asked = describe_loss(_of_persons(_weighted(own, parameters, targets), statement))
+    if asked != stated:
+        raise InvalidInput("the loss is not that of the estimator.")
+
+
+def _check_class_weight(pairs: object, classes: object) -> None:
+    """Refuse weights that no estimator takes, and labels that it has not or has twice."""
+    if pairs is None:
+        return
+    formed = isinstance(pairs, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs)
+    if not (isinstance(pairs, list) and formed and isinstance(classes, list)):
+        raise InvalidInput("class_weight must be a list of pairs of label and weight.")
+    low, high = BOUND_RANGE
+    if not all(isinstance(weight, float) and low <= weight <= high for _, weight in pairs):
+        raise InvalidInput(f"class_weight holds a weight outside {low:g} to {high:g}.")
+    labels = [(type(label), label) for label, _ in pairs if is_label(label)]
+    known = {(type(label), label) for label in classes}
+    if not len(pairs) == len(set(labels)) == len(known.intersection(labels)):
+        raise InvalidInput("class_weight must name classes of the model, each once.")
+
+
+def _weighted(loss: Loss, parameters: Mapping[str, Any], targets: Mapping[str, Any]) -> Loss:
+    """The loss for the weights that the parameters declare; a regression has no weights of classes."""
+    of_classes, bound = parameters.get("class_weight"), parameters.get("sample_weight_bound")
+    if of_classes is None and bound is None:
+        return loss
+    weights = [] if of_classes is None else [weight for _, weight in of_classes]
+    if len(weights) < targets.get("count", 1):
+        weights.append(1.0)
+    return Weighted(loss, max(weights) * float(1.0 if bound is None else bound))
+
+
+def _of_persons(loss: Loss, statement: Mapping[str, Any]) -> Loss:
+    """The loss whose bound is that of a person, where one may have several rows."""
+    stated = statement.get("persons")
+    if stated is None or stated["rows_per_person"] == 1:
+        return loss
+    most = float(stated["rows_per_person"]) if stated["loss"] == PersonLoss.SUM else 1.0
+    base, bound = (loss.base, loss.bound) if isinstance(loss, Weighted) else (loss, 1.0)
+    return Weighted(base, bound * most)
+
+
+def check_persons(parameters: Mapping[str, Any], statement: Mapping[str, Any]) -> None:
+    """Refuse parameters that tell another story of persons than the statement."""
+    stated = statement.get("persons")
+    loss, most = parameters["person_loss"], parameters["max_rows_per_person"]
+    if stated is None:
+        if loss != PersonLoss.MEAN or most is not None:
+            raise InvalidInput("the parameters speak of persons and the certificate of rows.")
+        return
+    if most is None and loss == PersonLoss.MEAN:
+        most = rows_kept(statement["problem"]["n_units"])
+    if (stated["loss"], stated["rows_per_person"]) != (loss, most):
+        raise InvalidInput("person_loss or max_rows_per_person is not what the certificate states.")
+
+
+def _by_rule(loss: Loss, statement: Mapping[str, Any]) -> Loss:
+    """The loss that ``auto`` trains with in place of the one that was asked for, by its public rule."""
+    return loss_for(replace(problem_of(statement), loss=loss), Budget(**statement["budget"]))
+
+
+def _named(name: str, parameters: Mapping[str, Any], targets: Mapping[str, Any]) -> Loss:
+    """The loss that an estimator makes of a name."""
+    for kind in (ClippedSquared, SoftClippedSquared):
+        if name == kind.name:
+            return kind(parameters["residual_bound"])
+    loss = resolve_loss(name)
+    return loss.for_classes(targets["count"]) if targets["kind"] == "classes" else loss

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dperm.certificate.accountant import Price
 from dperm.certificate.verdict import Verdict
 from dperm.privacy import Budget
-from dperm.privacy.risk import tradeoff
+from dperm.privacy.budget import tradeoff
 from dperm.render.numbers import one_in, written
 from dperm.unit import UNITS
 

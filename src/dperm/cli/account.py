@@ -21,9 +21,8 @@ from dperm.mechanisms.auto import Auto, choose, loss_for
 from dperm.neighbours import Neighbours
 from dperm.planning.rules import L2
 from dperm.privacy import Budget
-from dperm.privacy.budget import EPSILON_RANGE
+from dperm.privacy.budget import EPSILON_RANGE, DeltaCurve, advantage, tradeoff
 from dperm.privacy.events import Point, Unbounded
-from dperm.privacy.risk import DeltaCurve, advantage, tradeoff
 from dperm.problem import Problem
 from dperm.unit import PersonLoss
 

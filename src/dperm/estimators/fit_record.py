@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dperm.certificate import bind
-from dperm.certificate.document import plain
+from dperm.certificate.statement import plain
 from dperm.errors import InvalidInput
 from dperm.ledger import Ledger
 

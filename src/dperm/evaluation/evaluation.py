@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dperm import __version__
-from dperm.certificate.document import plain
+from dperm.certificate.statement import plain
 from dperm.counting.bins import DEFAULTS, check_bins, line_of, scales_of, scores_of
 from dperm.counting.classification import Classification, LabelledScores
 from dperm.counting.design import Integers, Owners

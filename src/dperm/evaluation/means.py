@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from dperm.certificate.document import plain
+from dperm.certificate.statement import plain
 from dperm.counting.design import Integers, Owners
 from dperm.counting.estimates import UNIT
 from dperm.counting.query import Account, Query

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
-from dperm.certificate.document import plain
+from dperm.certificate.statement import plain
 from dperm.counting.estimates import LEVEL, Estimate
 from dperm.counting.metrics import registered_metrics
 from dperm.errors import InvalidInput

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from dperm.certificate.accountant import Price
-from dperm.certificate.document import plain
 from dperm.certificate.evaluation import (
     MOST_ROWS,
     Counted,
@@ -23,6 +22,7 @@ from dperm.certificate.evaluation import (
     release_price,
 )
 from dperm.certificate.recomputation import check_price
+from dperm.certificate.statement import plain
 from dperm.certificate.verdict import (
     FORMULA,
     REPLANNED,

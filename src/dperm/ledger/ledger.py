@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dperm.errors import InvalidInput
-from dperm.ledger.charges import (
+from dperm.ledger.history import OPEN, SPENT, VOID, Anchor, Entry
+from dperm.ledger.overview import as_html, document
+from dperm.ledger.store import (
+    DEFAULT,
     Charge,
+    Pages,
+    begin,
     check_partitions,
+    check_text,
     declare_cap,
     declare_partitions,
     kind_by_words,
     note,
+    opened,
     settle,
 )
-from dperm.ledger.history import OPEN, SPENT, VOID, Anchor, Entry
-from dperm.ledger.overview import as_html, document
-from dperm.ledger.store import DEFAULT, Pages, begin, check_text, opened
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
 from dperm.privacy.cost import Cost

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 
-from dperm.certificate.document import mechanism_of
-from dperm.certificate.statement import problem_of
+from dperm.certificate.statement import mechanism_of, problem_of
 from dperm.errors import DpermError
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.linear import half_range

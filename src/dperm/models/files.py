@@ -14,8 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dperm import __version__
-from dperm.certificate.document import plain
-from dperm.certificate.statement import file_digest, model_digest, released_parts
+from dperm.certificate.statement import file_digest, model_digest, plain, released_parts
 from dperm.errors import DpermError, InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.encoder import PublicEncoder

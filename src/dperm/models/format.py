@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from dperm.certificate import check_statement
 from dperm.certificate.assumptions import DECLARED
-from dperm.certificate.document import mechanism_of, plain
 from dperm.certificate.released import curvature_in, row_map_in
-from dperm.certificate.statement import check_digests
+from dperm.certificate.statement import check_digests, mechanism_of, plain
 from dperm.certificate.threshold import check_thresholds, thresholds_in
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel, restore

@@ -18,7 +18,6 @@ import numpy as np
 from dperm.errors import InvalidInput
 from dperm.privacy.budget import Budget
 from dperm.privacy.composition import Composition
-from dperm.privacy.dominating import TAIL, Curve, FloatArray, composed
 from dperm.privacy.events import (
     Branches,
     Concentrated,
@@ -32,6 +31,7 @@ from dperm.privacy.events import (
     event_from_json,
     event_to_json,
 )
+from dperm.privacy.loss_distribution import TAIL, Curve, FloatArray, composed
 from dperm.privacy.profile import GaussianProfile
 from dperm.privacy.renyi import rho_to_epsilon
 from dperm.privacy.subsampled import fixed_size_losses, poisson_losses

@@ -18,13 +18,19 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 
 
-def _check_installed() -> None:
-    """Refuse before anything is drawn where OpenDP is missing."""
+def _vectors(dimension: int | None = None) -> Any:
+    """OpenDP's domain of vectors of numbers, or a refusal before anything is drawn where OpenDP is missing."""
     if find_spec("opendp") is None:
         raise InvalidInput(
             "DPERM_SAMPLER=opendp, and noise of more than 2**56 steps of its grid, need OpenDP. "
             "Install it with: pip install 'dperm[opendp]'"
         )
+    # The prelude of OpenDP would import pandas, polars and scikit-learn; these modules do not.
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    return vector_domain(atom_domain(T=float, nan=False), size=dimension)
 
 
 def opendp_gaussian(values: Vector, noise: GaussianNoise) -> Vector:
@@ -43,10 +49,11 @@ def opendp_measurement(noise: GaussianNoise) -> Any:
     NotCertified
         If OpenDP's own account of the release exceeds ours.
     """
-    _check_installed()
+    vectors = _vectors(noise.dimension)
     from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
 
-    measurement = make_gaussian(*_input_space(noise.dimension), scale=noise.scale, k=noise.grid_exponent)
+    measurement = make_gaussian(vectors, l2_distance(T=float), scale=noise.scale, k=noise.grid_exponent)
     claimed = (noise.padded(noise.sensitivity) / noise.scale) ** 2 / 2
     if not measurement.map(noise.sensitivity) <= claimed * (1 + 1e-6):
         raise NotCertified(
@@ -54,17 +61,6 @@ def opendp_measurement(noise: GaussianNoise) -> Any:
             "Nothing is released; the installed version of OpenDP may round differently."
         )
     return measurement
-
-
-@lru_cache(maxsize=64)
-def _input_space(dimension: int) -> tuple[Any, Any]:
-    # The prelude of OpenDP would import pandas, polars and scikit-learn; these modules do not.
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.metrics import l2_distance
-    from opendp.mod import enable_features
-
-    enable_features("contrib")
-    return vector_domain(atom_domain(T=float, nan=False), size=dimension), l2_distance(T=float)
 
 
 @lru_cache(maxsize=1024)
@@ -78,16 +74,13 @@ def opendp_chooser(choice: NoisyMin) -> Any:
     NotCertified
         If OpenDP's own account of the choice exceeds ours.
     """
-    _check_installed()
-    from opendp.domains import atom_domain, vector_domain
+    vectors = _vectors()
     from opendp.measurements import make_noisy_max
     from opendp.measures import zero_concentrated_divergence
     from opendp.metrics import linf_distance
-    from opendp.mod import enable_features
 
-    enable_features("contrib")
     measurement = make_noisy_max(
-        vector_domain(atom_domain(T=float, nan=False)),
+        vectors,
         linf_distance(T=float, monotonic=choice.one_sided),
         zero_concentrated_divergence(),
         scale=choice.scale,

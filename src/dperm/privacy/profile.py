@@ -4,15 +4,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfcx, ndtr
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.privacy.guarantee import DPGuarantee
 from dperm.privacy.search import smallest_safe
+
+if TYPE_CHECKING:
+    from dperm.privacy.budget import Budget
 
 FloatArray = NDArray[np.float64]
 
@@ -200,9 +202,7 @@ def _log_sum(logarithms: NDArray[Any], axis: int) -> NDArray[Any]:
         return np.asarray(np.log(np.exp(logarithms - top).sum(axis=axis)) + top.squeeze(axis))
 
 
-def calibrate(
-    profile_of_scale: Callable[[float], GaussianProfile], budget: DPGuarantee, start: float
-) -> float:
+def calibrate(profile_of_scale: Callable[[float], GaussianProfile], budget: "Budget", start: float) -> float:
     """Smallest noise scale, to a relative 1e-10, whose profile meets the budget.
 
     Parameters
@@ -242,7 +242,7 @@ def calibrate(
 
 
 @lru_cache(maxsize=256)
-def gaussian_mu(budget: DPGuarantee) -> float:
+def gaussian_mu(budget: "Budget") -> float:
     """Largest mu, to a relative 1e-10, of which one Gaussian release meets the budget.
 
     A release with sensitivity s then needs noise scale s / mu; several releases may share mu as long as

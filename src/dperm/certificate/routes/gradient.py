@@ -8,8 +8,7 @@ import numpy as np
 
 from dperm.certificate.accountant import Price, gaussian_price
 from dperm.certificate.constants import at_all_steps
-from dperm.certificate.routes.evidence import CLOSE, Evidence, Release
-from dperm.certificate.routes.inference import inference_mu
+from dperm.certificate.routes.evidence import CLOSE, Evidence, Release, inference_mu
 from dperm.certificate.routes.output import HOW
 from dperm.certificate.routes.weights import (
     LARGEST_NOISE,

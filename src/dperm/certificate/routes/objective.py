@@ -10,8 +10,7 @@ from scipy.special import erfc
 
 from dperm.certificate.accountant import Price, gaussian_delta, gaussian_excess, vertex_delta
 from dperm.certificate.constants import ALLOWANCE, Facts, U, grid_exponent, unweighted
-from dperm.certificate.routes.evidence import Evidence
-from dperm.certificate.routes.inference import inference_mu
+from dperm.certificate.routes.evidence import Evidence, inference_mu
 from dperm.errors import InvalidInput
 
 Vector = NDArray[np.float64]

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 
-from dperm.certificate.accountant import Price, gaussian_price
+from dperm.certificate.accountant import (
+    Price,
+    composed_price,
+    fixed_size_losses,
+    gaussian_price,
+    poisson_losses,
+)
 from dperm.certificate.constants import at_all_steps, padded
-from dperm.certificate.loss_distribution import composed_price, fixed_size_losses, poisson_losses
 from dperm.certificate.routes.evidence import CLOSE, Evidence, Release
 from dperm.certificate.routes.weights import (
     check_not_too_near,

@@ -6,8 +6,7 @@ import math
 
 from dperm.certificate.accountant import Price, gaussian_price
 from dperm.certificate.constants import Facts, U, unweighted
-from dperm.certificate.routes.evidence import Evidence
-from dperm.certificate.routes.inference import inference_mu
+from dperm.certificate.routes.evidence import Evidence, inference_mu
 from dperm.certificate.routes.output import HOW
 from dperm.errors import InvalidInput
 

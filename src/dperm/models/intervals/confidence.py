@@ -17,8 +17,7 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dperm.certificate.document import mechanism_of
-from dperm.certificate.statement import problem_of
+from dperm.certificate.statement import mechanism_of, problem_of
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.labels import is_turned

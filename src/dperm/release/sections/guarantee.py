@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dperm.certificate import Verdict
 from dperm.certificate.words import attack_rates, attack_table
 from dperm.privacy import Budget
-from dperm.privacy.risk import tradeoff
+from dperm.privacy.budget import tradeoff
 from dperm.release.group import NOTHING, at_most, groups, in_words, stated_rows
 from dperm.release.release import Release, Spending
 from dperm.release.sections import blank
