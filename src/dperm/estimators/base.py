@@ -45,8 +45,7 @@ from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
 from dperm.mechanisms.inference import Curvature
 from dperm.mechanisms.plan_words import name_used
 from dperm.neighbours import Neighbours
-from dperm.planning.checks import check_flag
-from dperm.planning.rules import AUTO, L2, parse_l2
+from dperm.planning.rules import AUTO, L2, check_flag, parse_l2
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.render.html import folded, notebook_cell

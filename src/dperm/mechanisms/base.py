@@ -30,7 +30,7 @@ from dperm.mechanisms.standardising import (
 )
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
-from dperm.planning.rules import against_descent_noise
+from dperm.planning.rules import against_descent_noise, check_settings
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.planning.sensitivity import rounds_alike
 from dperm.privacy import Budget, Gate, GaussianProfile, ReleaseRecord
@@ -207,6 +207,7 @@ class Mechanism(ABC):
         if not isinstance(self.accounting, str) or self.accounting not in ("tight", "paper"):
             raise InvalidInput(f"accounting must be 'tight' or 'paper'; got {self.accounting!r}.")
         object.__setattr__(self, "standardise", check_variant(self.standardise))
+        check_settings(self)
 
     def misfit(self, problem: Problem) -> str | None:
         """Why the theorem does not cover this problem, or None when it does."""

@@ -13,8 +13,7 @@ from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan, weights_shape
 from dperm.mechanisms.minimiser import minimise_by_lbfgs
 from dperm.mechanisms.registry import register
-from dperm.planning.checks import check_positive
-from dperm.planning.rules import without_noise
+from dperm.planning.rules import check_positive, setting, without_noise
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 
@@ -56,15 +55,11 @@ class _Baseline(Mechanism):
 class NoPrivacy(_Baseline):
     """The minimiser itself, by L-BFGS, to a gradient norm of at most ``tolerance``."""
 
-    tolerance: float = 1e-8
+    tolerance: float = setting(1e-8, check_positive)
 
     name: ClassVar[str] = "none"
     title: ClassVar[str] = "exact minimiser, no noise"
     source: ClassVar[str] = "L-BFGS"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("tolerance", self.tolerance)
 
     def _run(self, jobs: Sequence[Job[Plan]], rows: Rows, gate: Gate) -> list[Vector]:
         plan_of = {job.model: job.plan for job in jobs}

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
-from dperm.errors import InvalidInput, NotCertified
+from dperm.errors import NotCertified
 from dperm.losses import Loss
 from dperm.mechanisms.base import Job, Mechanism, Plan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.checks import check_count, check_positive
 from dperm.planning.pricing import gaussian_noise
-from dperm.planning.rules import path_length, within
+from dperm.planning.rules import check_count, check_positive, check_share, path_length, setting, within
 from dperm.planning.sensitivity import sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise, budget_to_rho, gaussian_mu
 from dperm.privacy.cost import Cost
@@ -83,11 +82,11 @@ class DPAGD(Mechanism):
     exponential mechanism pays for. What a row adds to all candidates alike does not change the choice.
     """
 
-    splits: int | None = None
-    choice_share: float = 0.2
-    candidates: int = 20
-    largest_step: float = 2.0
-    growth: float = 0.1
+    splits: int | None = setting(None, check_count)
+    choice_share: float = setting(0.2, check_share, zero=False)
+    candidates: int = setting(20, check_count)
+    largest_step: float = setting(2.0, check_positive)
+    growth: float = setting(0.1, check_positive)
 
     name: ClassVar[str] = "dp-agd"
     family: ClassVar[str] = "gradient"
@@ -97,16 +96,6 @@ class DPAGD(Mechanism):
     released: ClassVar[str] = "noisy gradients and noisy choices of the step"
     labels: ClassVar[tuple[str, ...]] = ("binary",)  # losses of real labels have no bound at zero weights
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"splits": 2}, share=0.05),)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("candidates", self.candidates)
-        if self.splits is not None:
-            check_count("splits", self.splits)
-        for name in ("choice_share", "largest_step", "growth"):
-            check_positive(name, getattr(self, name))
-        if self.choice_share >= 1:
-            raise InvalidInput(f"choice_share must lie between 0 and 1; got {self.choice_share!r}.")
 
     def purse(self, problem: Problem, budget: Budget, mu_spent: float) -> Purse:
         paper = self.accounting == "paper"

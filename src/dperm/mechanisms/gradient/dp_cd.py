@@ -14,9 +14,8 @@ from dperm.errors import Unsupported
 from dperm.mechanisms.base import Job, Mechanism, Plan, tolerant
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.checks import check_count, check_positive
 from dperm.planning.pricing import gaussian_noise, gaussian_price, mu_left, shortfall
-from dperm.planning.rules import path_length
+from dperm.planning.rules import check_count, check_positive, path_length, setting
 from dperm.planning.sensitivity import whole_sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.textbook import mangold_cd_noise
@@ -57,8 +56,8 @@ class DPCD(Mechanism):
     one Gaussian release of parameter mu (docs/proofs/dp-cd.md). The result is the mean over the second half.
     """
 
-    passes: int = 20
-    step_size: float | None = None
+    passes: int = setting(20, check_count)
+    step_size: float | None = setting(None, check_positive)
 
     name: ClassVar[str] = "dp-cd"
     family: ClassVar[str] = "gradient"
@@ -69,12 +68,6 @@ class DPCD(Mechanism):
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
     side_by_side: ClassVar[bool] = False  # the walk through one column at a time is for rows of one map
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"passes": 3}, share=0.7),)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("passes", self.passes)
-        if self.step_size is not None:
-            check_positive("step_size", self.step_size)
 
     def whole_sums(self) -> bool:
         return True

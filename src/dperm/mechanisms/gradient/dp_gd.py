@@ -16,8 +16,8 @@ from dperm.mechanisms.gradient.family import TRAJECTORY, GradientMechanism, Grad
 from dperm.mechanisms.inference import WeightNoise, in_steps
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.checks import check_flag, check_share
 from dperm.planning.pricing import TIGHT, gaussian_noise, gaussian_price, mu_left, shortfall
+from dperm.planning.rules import check_flag, check_share, setting
 from dperm.planning.sensitivity import (
     SMALLEST_TERM,
     gradient_gap,
@@ -72,8 +72,8 @@ class DPGD(GradientMechanism):
     Gaussian release with the root of the sum of their squares (docs/proofs/dp-gd.md).
     """
 
-    adaptive: bool = True
-    split: float = 0.0
+    adaptive: bool = setting(True, check_flag)
+    split: float = setting(0.0, check_share)
 
     name: ClassVar[str] = "dp-gd"
     title: ClassVar[str] = "full-batch gradient descent, noise on every gradient"
@@ -91,8 +91,6 @@ class DPGD(GradientMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_flag("adaptive", self.adaptive)
-        check_share("split", self.split)
         if self.split > 0 and (self.clip is not None or self.accounting == "paper"):
             raise InvalidInput("split belongs to unclipped gradients and accounting='tight'.")
 

@@ -15,7 +15,8 @@ from dperm.mechanisms.gradient.family import SampledGradientMechanism, SampledPl
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.planning.pricing import mu_left
-from dperm.planning.sampling import PoissonSampling
+from dperm.planning.rules import setting
+from dperm.planning.sampling import PoissonSampling, check_rate
 from dperm.privacy import Budget
 from dperm.privacy.renyi import epsilon_cks
 from dperm.privacy.search import smallest_safe
@@ -34,14 +35,10 @@ TERMS = 1000
 class PoissonMechanism(SampledGradientMechanism):
     """Poisson batches, priced by the object that draws them."""
 
-    rate: float = 0.1
+    rate: float = setting(0.1, check_rate)
 
     route: ClassVar[str] = "poisson"
     paper_accountant: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        PoissonSampling(self.rate)
 
     @abstractmethod
     def step_sizes(self, steps: int, step_size: float) -> Vector:

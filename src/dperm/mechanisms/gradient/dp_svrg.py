@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.errors import InvalidInput, NotCertified
+from dperm.errors import NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
-from dperm.planning.checks import check_count, check_positive
 from dperm.planning.pricing import gaussian_noise, mu_left
-from dperm.planning.sampling import PoissonSampling
+from dperm.planning.rules import check_count, check_positive, check_share, setting
+from dperm.planning.sampling import PoissonSampling, check_rate
 from dperm.planning.sensitivity import curvature, sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.cost import Cost
@@ -83,11 +83,11 @@ class DPSVRG(Mechanism):
     (docs/proofs/dp-svrg.md). No gradient is clipped.
     """
 
-    outer: int | None = None
-    inner: int = 3
-    rate: float = 0.2
-    step_size: float | None = None
-    full_share: float = 0.7
+    outer: int | None = setting(None, check_count)
+    inner: int = setting(3, check_count)
+    rate: float = setting(0.2, check_rate)
+    step_size: float | None = setting(None, check_positive)
+    full_share: float = setting(0.7, check_share, zero=False)
 
     name: ClassVar[str] = "dp-svrg"
     family: ClassVar[str] = "gradient"
@@ -99,18 +99,6 @@ class DPSVRG(Mechanism):
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (
         WorstCase(settings={"outer": 2, "inner": 2, "rate": 0.5}, share=0.1),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("inner", self.inner)
-        if self.outer is not None:
-            check_count("outer", self.outer)
-        if self.step_size is not None:
-            check_positive("step_size", self.step_size)
-        check_positive("full_share", self.full_share)
-        if self.full_share >= 1:
-            raise InvalidInput(f"full_share must lie between 0 and 1; got {self.full_share!r}.")
-        PoissonSampling(self.rate)
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> SVRGPlan:
         if self.accounting == "paper":

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.mechanisms.base import Job, Mechanism, Plan, alike, tolerant, weights_shape
-from dperm.planning.checks import check_count, check_positive, check_share
 from dperm.planning.pricing import shortfall
+from dperm.planning.rules import check_count, check_positive, check_share, setting
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.planning.sensitivity import curvature, sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise, grid_exponent, padded
@@ -68,24 +68,14 @@ class GradientMechanism(Mechanism):
     gradient of every row; without it the bound follows from the loss and the declared norm of the rows.
     """
 
-    steps: int | None = None
-    step_size: float | None = None
-    momentum: float = 0.5
-    clip: float | None = None
-    tail_average: float = 0.25
+    steps: int | None = setting(None, check_count)
+    step_size: float | None = setting(None, check_positive)
+    momentum: float = setting(0.5, check_share)
+    clip: float | None = setting(None, check_positive)
+    tail_average: float = setting(0.25, check_share, one=True)
 
     family: ClassVar[str] = "gradient"
     released: ClassVar[str] = "noise at every step"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.steps is not None:
-            check_count("steps", self.steps)
-        for name in ("step_size", "clip"):
-            if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name))
-        check_share("momentum", self.momentum)
-        check_share("tail_average", self.tail_average, one=True)
 
     def row_bound(self, problem: Problem) -> float:
         """Bound on the norm of what one row adds to a gradient sum, rounding apart."""

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
-from dperm.errors import InvalidInput, Unsupported
+from dperm.errors import Unsupported
 from dperm.mechanisms.base import Job, Mechanism, Plan, alike, tolerant
 from dperm.mechanisms.gradient.dp_agd import purse_for
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.checks import check_count, check_positive
 from dperm.planning.pricing import shortfall
-from dperm.planning.rules import within
+from dperm.planning.rules import check_count, check_flag, check_positive, setting, within
 from dperm.planning.sensitivity import whole_sum_error
 from dperm.privacy import Budget, Gate, gaussian_mu, rho_to_epsilon
 from dperm.privacy.cost import Cost
@@ -131,9 +130,9 @@ class FrankWolfe(Mechanism):
     With delta = 0, :math:`\varepsilon_0 = \varepsilon/T` and the guarantee is pure.
     """
 
-    steps: int | None = None
-    radius: float | None = None
-    lazy: bool = False
+    steps: int | None = setting(None, check_count)
+    radius: float | None = setting(None, check_positive)
+    lazy: bool = setting(False, check_flag)
 
     name: ClassVar[str] = "frank-wolfe"
     family: ClassVar[str] = "gradient"
@@ -148,12 +147,6 @@ class FrankWolfe(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.steps is not None:
-            check_count("steps", self.steps)
-        if self.radius is not None:
-            check_positive("radius", self.radius)
-        if not isinstance(self.lazy, bool):
-            raise InvalidInput(f"lazy must be True or False; got {self.lazy!r}.")
         if self.lazy and self.standardise:
             raise Unsupported("lazy steps are for rows as they are; set standardise or lazy to False.")
 

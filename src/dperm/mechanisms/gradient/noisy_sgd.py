@@ -17,8 +17,15 @@ from dperm.mechanisms.output.family import PUBLIC_ORDER, SECRET_ORDER
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
-from dperm.planning.checks import MOST_ROWS, check_count, check_flag, check_positive
-from dperm.planning.rules import path_length, within
+from dperm.planning.rules import (
+    MOST_ROWS,
+    check_count,
+    check_flag,
+    check_positive,
+    path_length,
+    setting,
+    within,
+)
 from dperm.planning.schedule import Schedule, default_step, split_rows
 from dperm.privacy import (
     Budget,
@@ -85,11 +92,11 @@ class NoisySGD(Mechanism):
     (docs/proofs/noisy-sgd.md). Gradients are never clipped.
     """
 
-    epochs: int | None = None
-    batch_size: int = 4000
-    step_size: float | None = None
-    secret_order: bool = True
-    radius: float | None = None
+    epochs: int | None = setting(None, check_count)
+    batch_size: int = setting(4000, check_count, most=MOST_ROWS)
+    step_size: float | None = setting(None, check_positive)
+    secret_order: bool = setting(True, check_flag)
+    radius: float | None = setting(None, check_positive)
 
     in_order: ClassVar[bool] = True
     name: ClassVar[str] = "noisy-sgd"
@@ -102,16 +109,6 @@ class NoisySGD(Mechanism):
         WorstCase(settings={"epochs": 2, "batch_size": 8}, share=0.7),  # one batch
         WorstCase(name="label, several hidden batches", settings={"batch_size": 2}),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("batch_size", self.batch_size, MOST_ROWS)
-        if self.epochs is not None:
-            check_count("epochs", self.epochs)
-        for name in ("step_size", "radius"):
-            if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name))
-        check_flag("secret_order", self.secret_order)
 
     def misfit(self, problem: Problem) -> str | None:
         public_batches = not self.secret_order and self.batch_size < problem.n_rows

@@ -13,6 +13,8 @@ from dperm.errors import NotCertified
 from dperm.mechanisms.gradient.dp_sgd import PoissonMechanism, log_moment
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
+from dperm.planning.rules import setting
+from dperm.planning.sampling import check_rate
 from dperm.privacy import Budget
 
 Vector = NDArray[np.float64]
@@ -34,7 +36,7 @@ class SGDMA(PoissonMechanism):
     error of the accountant.
     """
 
-    rate: float = 0.05
+    rate: float = setting(0.05, check_rate)
 
     name: ClassVar[str] = "sgd-ma"
     title: ClassVar[str] = "SGD on Poisson batches, noise on every gradient"

@@ -22,8 +22,7 @@ from dperm.mechanisms.objective.profile import (
     output_sensitivity,
     strength,
 )
-from dperm.planning.checks import check_positive
-from dperm.planning.rules import SMALLEST
+from dperm.planning.rules import SMALLEST, check_positive, setting
 from dperm.privacy import (
     Budget,
     Gate,
@@ -112,16 +111,11 @@ class ObjectiveMechanism(Mechanism):
     reached on every table: b is not drawn again and no tolerance is loosened.
     """
 
-    tolerance: float | None = None
+    tolerance: float | None = setting(None, check_positive)
 
     family: ClassVar[str] = "objective"
     released: ClassVar[str] = "minimiser of a noisy objective"
     route: ClassVar[str] = "objective"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.tolerance is not None:
-            check_positive("tolerance", self.tolerance)
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
         """The l2 for a problem that leaves it open, from public facts alone."""

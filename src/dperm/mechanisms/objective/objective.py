@@ -12,8 +12,8 @@ from dperm.mechanisms.objective.family import ObjectiveMechanism, ObjectivePlan,
 from dperm.mechanisms.objective.profile import calibrate_objective, published_profile_delta
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import NEWTON_JOBS, REMOVED, WorstCase
-from dperm.planning.checks import check_share
 from dperm.planning.pricing import mu_left
+from dperm.planning.rules import check_share, setting
 from dperm.privacy import Budget
 from dperm.privacy.search import smallest_safe
 from dperm.problem import Problem
@@ -38,7 +38,7 @@ class Objective(ObjectiveMechanism):
     Theorem 3 of docs/proofs/objective.md, for the losses of its table, softmax included.
     """
 
-    output_share: float = 0.001
+    output_share: float = setting(0.001, check_share, zero=False)
 
     name: ClassVar[str] = "objective"
     title: ClassVar[str] = "noise in the objective, exact prices"
@@ -71,10 +71,6 @@ class Objective(ObjectiveMechanism):
             share=1.5,
         ),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_share("output_share", self.output_share, zero=False)
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> ObjectivePlan:
         mu = mu_left(budget, mu_spent)

@@ -12,8 +12,8 @@ from dperm.mechanisms.objective.objective import TIGHT
 from dperm.mechanisms.objective.profile import calibrate_objective, kst_scale
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import NEWTON_JOBS, REMOVED, WorstCase
-from dperm.planning.checks import check_share
 from dperm.planning.pricing import mu_left
+from dperm.planning.rules import check_share, setting
 from dperm.privacy import Budget
 from dperm.problem import Problem
 
@@ -37,7 +37,7 @@ class ObjectiveKST(ObjectiveMechanism):
     profile checks that.
     """
 
-    output_share: float = 0.001
+    output_share: float = setting(0.001, check_share, zero=False)
 
     name: ClassVar[str] = "objective-kst"
     title: ClassVar[str] = "noise in the objective, classic regulariser"
@@ -47,10 +47,6 @@ class ObjectiveKST(ObjectiveMechanism):
         WorstCase(settings={"output_share": 1e-5}, facts=REMOVED, share=0.9, jobs=NEWTON_JOBS),
         WorstCase(),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_share("output_share", self.output_share, zero=False)
 
     def misfit(self, problem: Problem) -> str | None:
         return super().misfit(problem) or several_margins(problem.loss)

@@ -23,8 +23,7 @@ from dperm.mechanisms.objective.objective_kst import several_margins
 from dperm.mechanisms.objective.profile import pure_plan, strength
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import NEWTON_JOBS, WorstCase
-from dperm.planning.checks import check_share
-from dperm.planning.rules import against_descent_noise
+from dperm.planning.rules import against_descent_noise, check_share, setting
 from dperm.privacy import Budget
 from dperm.privacy.noise import ROUNDING_ALLOWANCE, GammaNormNoise
 from dperm.problem import Problem
@@ -55,7 +54,7 @@ class ObjectivePure(ObjectiveMechanism):
     uses floating point. The plan says so.
     """
 
-    output_share: float = 0.001
+    output_share: float = setting(0.001, check_share, zero=False)
 
     name: ClassVar[str] = "objective-pure"
     title: ClassVar[str] = "noise in the objective, delta = 0"
@@ -64,10 +63,6 @@ class ObjectivePure(ObjectiveMechanism):
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
     for_rows_alone: ClassVar[str | None] = "its charge for the Hessian is that of a matrix of rank one"
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(delta=0.0, share=0.2, jobs=NEWTON_JOBS),)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_share("output_share", self.output_share, zero=False)
 
     def misfit(self, problem: Problem) -> str | None:
         if self.standardise:

@@ -21,7 +21,7 @@ from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import Softmax
 from dperm.mechanisms.objective.coupled import CoupledProfile, PersonsProfile, Segment, hypot_up
 from dperm.neighbours import Neighbours
-from dperm.planning.checks import check_positive
+from dperm.planning.rules import check_positive
 from dperm.privacy import Budget, GaussianProfile, calibrate, gaussian_mu, grid_exponent
 from dperm.privacy.noise import ROUNDING_ALLOWANCE
 from dperm.privacy.profile import compose_mu

@@ -26,8 +26,8 @@ from dperm.mechanisms.statistics.family import (
 )
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.neighbours import Neighbours
-from dperm.planning.checks import check_positive
 from dperm.planning.pricing import TIGHT, gaussian_noise, mu_left, price_of
+from dperm.planning.rules import check_positive, setting
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.problem import Problem
 
@@ -66,8 +66,8 @@ class AdaSSP(StatisticsMechanism):
     Three Gaussian releases whose parameters' squares sum to that of the budget (docs/proofs/adassp.md).
     """
 
-    target_bound: float = 1.0
-    failure: float = 0.05
+    target_bound: float = setting(1.0, check_positive)
+    failure: float = setting(0.05, check_positive)
 
     name: ClassVar[str] = "adassp"
     title: ClassVar[str] = "noise on the moments of a linear regression, adaptive ridge"
@@ -83,8 +83,6 @@ class AdaSSP(StatisticsMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive("target_bound", self.target_bound)
-        check_positive("failure", self.failure)
         if self.failure >= 0.5:
             raise InvalidInput(f"failure must be below 0.5; got {self.failure!r}.")
 

@@ -23,9 +23,8 @@ from dperm.mechanisms.statistics.family import (
     weighed_by_user,
 )
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.checks import check_positive
 from dperm.planning.pricing import TIGHT, gaussian_noise, mu_left, price_of
-from dperm.planning.rules import against_moment_noise
+from dperm.planning.rules import against_moment_noise, check_positive, setting
 from dperm.planning.sensitivity import joint_statistic_sensitivity
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.problem import Problem
@@ -65,8 +64,8 @@ class SSP(StatisticsMechanism):
     (docs/proofs/ssp.md) and the float64 error of the sums. All the rest is computed from it.
     """
 
-    weight: float = 0.5
-    ridge: float | None = None
+    weight: float = setting(0.5, check_positive)
+    ridge: float | None = setting(None, check_positive)
 
     name: ClassVar[str] = "ssp"
     title: ClassVar[str] = "noise on first and second moments, one shot"
@@ -89,9 +88,6 @@ class SSP(StatisticsMechanism):
         super().__post_init__()
         if self.accounting != "tight":
             raise InvalidInput("mechanism 'ssp' has no paper's accounting; use accounting='tight'.")
-        check_positive("weight", self.weight)
-        if self.ridge is not None:
-            check_positive("ridge", self.ridge)
 
     def misfit(self, problem: Problem) -> str | None:
         if weighed_by_user(problem):
