@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.arithmetic import Arithmetic
 from dperm.errors import InvalidInput, Unsupported
@@ -37,11 +36,11 @@ from dperm.privacy import Budget, Gate, GaussianProfile, ReleaseRecord
 from dperm.privacy.cost import Cost
 from dperm.problem import Problem
 from dperm.row_map import RowMap
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
 
-Vector = NDArray[np.float64]
 
 _NORMS_AT_ONCE = 2**26  # numbers of four bytes, one for each row and model
 
@@ -76,7 +75,7 @@ class Plan:
     noise: Noise | None = None
     releases: int = 1
     profile: GaussianProfile | None = None
-    sensitivities: Vector | None = None
+    sensitivities: Floats | None = None
     standardisation: Standardisation | None = None
     assumptions: tuple[str, ...] = ()
     not_certified: str | None = None
@@ -151,11 +150,11 @@ class Outcome:
     has the numbers that intervals are made of (``curvature_from_release``), where the plan has such a release.
     """
 
-    weights: Vector
+    weights: Floats
     records: tuple[ReleaseRecord, ...]
     certified: bool
     row_map: RowMap
-    curvature_release: Vector | None = None
+    curvature_release: Floats | None = None
 
     @property
     def record(self) -> ReleaseRecord | None:
@@ -266,7 +265,7 @@ class Mechanism(ABC):
         rows.check_labels(jobs[0].plan.problem.loss)
         used: set[Arithmetic] = set()
         serving, noted = gate.for_jobs(len(jobs)), rows.noting(used)
-        curvatures: list[Vector | None] = [None] * len(jobs)
+        curvatures: list[Floats | None] = [None] * len(jobs)
         if self.standardise:
             trained = self._run_all_standardised(jobs, noted, serving)
         else:
@@ -288,14 +287,14 @@ class Mechanism(ABC):
 
     def _run_all_standardised(
         self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate
-    ) -> list[tuple[Vector, RowMap]]:
+    ) -> list[tuple[Floats, RowMap]]:
         """As many jobs at once as there is memory for: a number for each row and model."""
         at_once = max(1, _NORMS_AT_ONCE // rows.n_rows) if self.side_by_side else 1
         batches = [range(len(jobs))[first : first + at_once] for first in range(0, len(jobs), at_once)]
         parts = [self._run_side_by_side([jobs[k] for k in some], rows, gate.part(some)) for some in batches]
         return [one for part in parts for one in part]
 
-    def _run_standardised(self, job: Job[Any], rows: Rows, gate: Gate) -> tuple[Vector, RowMap]:
+    def _run_standardised(self, job: Job[Any], rows: Rows, gate: Gate) -> tuple[Floats, RowMap]:
         """Release mean and moments and train on the rows seen through the map that they make."""
         standardisation = job.plan.standardisation
         assert standardisation is not None
@@ -303,13 +302,13 @@ class Mechanism(ABC):
         row_map = standardisation.row_map(mine, gate)
         return self._run_mapped(job, mine, row_map, gate), row_map
 
-    def _run_mapped(self, job: Job[Any], mine: Rows, row_map: RowMap, gate: Gate) -> Vector:
+    def _run_mapped(self, job: Job[Any], mine: Rows, row_map: RowMap, gate: Gate) -> Floats:
         (weights,) = self._run([replace(job, model=0)], mine.mapped(row_map), gate)
         return weights
 
     def _run_side_by_side(
         self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate
-    ) -> list[tuple[Vector, RowMap]]:
+    ) -> list[tuple[Floats, RowMap]]:
         """The same for several jobs, in common passes where the rows can be seen through all their maps at once."""
         if len(jobs) == 1:
             return [self._run_standardised(jobs[0], rows, gate)]
@@ -338,7 +337,7 @@ class Mechanism(ABC):
 
     def _run_keeping(
         self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate
-    ) -> tuple[list[Vector], list[Vector]]:
+    ) -> tuple[list[Floats], list[Floats]]:
         """``_run``, and what it released on the way that intervals need again."""
         weights = self._run(jobs, rows, gate)
         return weights, [np.empty(0)] * len(weights)
@@ -348,7 +347,7 @@ class Mechanism(ABC):
         """The plan for a problem that fits, with a Gaussian release of parameter ``mu_spent`` in the same budget."""
 
     @abstractmethod
-    def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Floats]:
         """The weights of each job, for jobs that match the rows. The gate serves them in their order.
 
         Jobs that differ in their budget only may share a training.

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import Unsupported
 from dperm.mechanisms.base import Job, Mechanism, Plan, tolerant
@@ -20,11 +19,11 @@ from dperm.planning.sensitivity import whole_sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.textbook import mangold_cd_noise
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
 
-Vector = NDArray[np.float64]
 
 NOISE_MARGIN = 10.0
 
@@ -33,7 +32,7 @@ NOISE_MARGIN = 10.0
 class CoordinatesPlan(Plan):
     """With the step size of every coordinate and the Gaussian parameter of one update."""
 
-    step_sizes: Vector
+    step_sizes: Floats
     mu: float
 
 
@@ -100,7 +99,7 @@ class DPCD(Mechanism):
             mu=each,
         )
 
-    def _run(self, jobs: Sequence[Job[CoordinatesPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[CoordinatesPlan]], rows: Rows, gate: Gate) -> list[Floats]:
         plans = [job.plan for job in jobs]
         engine = rows.select([job.model for job in jobs]).open(precise=not tolerant(jobs))
         problems = [plan.problem for plan in plans]
@@ -123,13 +122,13 @@ class DPCD(Mechanism):
         return [total[:, k] / tail for k in range(len(plans))]
 
 
-def coordinate_bounds(problem: Problem) -> Vector:
+def coordinate_bounds(problem: Problem) -> Floats:
     """Public bound on each entry of a row: the features', then that of the intercept column if there is one."""
     features = np.full(problem.n_features, problem.x_norm)
     return np.append(features, problem.intercept) if problem.intercept > 0 else features
 
 
-def coordinate_smoothness(problem: Problem) -> Vector:
+def coordinate_smoothness(problem: Problem) -> Floats:
     """Smoothness of the regularised mean loss along each coordinate."""
     smoothness = problem.loss.smoothness * coordinate_bounds(problem) ** 2 + problem.l2
     if smoothness.min() == 0:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.losses import Logistic
@@ -29,11 +28,10 @@ from dperm.planning.sensitivity import (
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.textbook import yu_gd_noise
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Engine
-
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -174,7 +172,7 @@ class DPGD(GradientMechanism):
         tail = max(1, round(used["tail_average"] * steps))
         return in_steps(noise_scale / problem.n_rows, used["step_size"], steps, used["momentum"], tail)
 
-    def _prepare(self, engine: Engine, plans: Sequence[DPGDPlan], gate: Gate) -> Matrix | None:
+    def _prepare(self, engine: Engine, plans: Sequence[DPGDPlan], gate: Gate) -> Floats | None:
         """The gradient sum at zero weights, exact and released, when the budget is split."""
         if self.split == 0:
             return None

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr, logsumexp
 
 from dperm.mechanisms.gradient.family import SampledGradientMechanism, SampledPlan, SampledSteps
@@ -22,8 +21,7 @@ from dperm.privacy.renyi import epsilon_cks
 from dperm.privacy.search import smallest_safe
 from dperm.privacy.subsampled import SMALLEST_MULTIPLIER
 from dperm.problem import Problem
-
-Vector = NDArray[np.float64]
+from dperm.typing import Floats
 
 TIGHT_POISSON = "privacy-loss distributions of Poisson samples"
 ORDERS = (*(1 + tenth / 10 for tenth in range(1, 100)), *range(11, 64), 128, 256, 512, 1024)
@@ -41,7 +39,7 @@ class PoissonMechanism(SampledGradientMechanism):
     paper_accountant: ClassVar[str]
 
     @abstractmethod
-    def step_sizes(self, steps: int, step_size: float) -> Vector:
+    def step_sizes(self, steps: int, step_size: float) -> Floats:
         """The step size of every step."""
 
     @abstractmethod
@@ -101,7 +99,7 @@ class DPSGD(PoissonMechanism):
         WorstCase(facts=REMOVED),
     )
 
-    def step_sizes(self, steps: int, step_size: float) -> Vector:
+    def step_sizes(self, steps: int, step_size: float) -> Floats:
         return np.where(np.arange(steps) < steps / 2, step_size, step_size / 2)
 
     def paper_epsilon(self, noise_multiplier: float, steps: int, delta: float) -> float:

@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan
@@ -26,12 +25,11 @@ from dperm.privacy.events import Gaussian, PoissonSteps
 from dperm.privacy.noise import grid_exponent, padded
 from dperm.privacy.subsampled import poisson_noise_beside_gaussian
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows, Sample
     from dperm.engine.base.draws import Members
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -147,7 +145,7 @@ class DPSVRG(Mechanism):
         relation = plan.problem.neighbours.value
         return Cost((PoissonSteps(loops.noise_multiplier, loops.sampling.rate, corrections, relation), full))
 
-    def _run(self, jobs: Sequence[Job[SVRGPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[SVRGPlan]], rows: Rows, gate: Gate) -> list[Floats]:
         engine = rows.open(precise=True)
         return [
             _descend(job.plan, engine.select([job.model]), rows.members, gate.part([k]))
@@ -170,14 +168,14 @@ def full_noise(problem: Problem, weight_norm: float, mu: float) -> GaussianNoise
     return gaussian_noise(problem.gradient_gap + sum_error(problem, weight_norm), problem.dimension, mu)
 
 
-def correction_bound(problem: Problem, weights: Vector, anchor: Vector) -> float:
+def correction_bound(problem: Problem, weights: Floats, anchor: Floats) -> float:
     """Bound on the norm of the difference of one row's gradients at two public points."""
     reach = problem.gradient_bound * (1 if problem.loss.sign_definite else 2)
     distance = float(np.linalg.norm(weights - anchor)) * (1 + 1e-9)
     return min(reach, problem.loss.smoothness * problem.row_norm**2 * distance)
 
 
-def correction_noise(problem: Problem, weights: Vector, anchor: Vector, multiplier: float) -> GaussianNoise:
+def correction_noise(problem: Problem, weights: Floats, anchor: Floats, multiplier: float) -> GaussianNoise:
     """Noise of ``multiplier`` times what one row adds to the sum of differences, rounding included."""
     errors = sum_error(problem, float(np.linalg.norm(weights))) + sum_error(
         problem, float(np.linalg.norm(anchor))
@@ -188,7 +186,7 @@ def correction_noise(problem: Problem, weights: Vector, anchor: Vector, multipli
     return GaussianNoise(sensitivity=sensitivity, scale=multiplier * unit, dimension=problem.dimension)
 
 
-def _descend(plan: SVRGPlan, engine: Engine, members: Members | None, gate: Gate) -> Vector:
+def _descend(plan: SVRGPlan, engine: Engine, members: Members | None, gate: Gate) -> Floats:
     problem, loops = plan.problem, plan.loops
     loss, n = problem.loss, problem.n_rows
     anchor = np.zeros(engine.n_columns)

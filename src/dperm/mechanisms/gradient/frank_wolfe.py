@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import Unsupported
@@ -24,11 +23,11 @@ from dperm.privacy import Budget, Gate, gaussian_mu, rho_to_epsilon
 from dperm.privacy.cost import Cost
 from dperm.privacy.noisy_min import LARGEST_SCORE, HeldScores, NoisyMin, block_width
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
 
-Vector = NDArray[np.float64]
 
 _GRID_BITS = 30  # of the largest coordinate of a row's gradient
 
@@ -57,7 +56,7 @@ def lazy_sensitivity(problem: Problem, radius: float) -> float:
     return radius * problem.neighbours.rows_changed * most / problem.n_rows * (1 + 2.0**-48)
 
 
-def lazy_walk(plan: CornersPlan, engine: Engine, model: int, gate: Gate) -> Vector:
+def lazy_walk(plan: CornersPlan, engine: Engine, model: int, gate: Gate) -> Floats:
     """The weights of one model; w = scale * bar, of which a step changes a number each."""
     problem, exponent = plan.problem, grid_exponent(plan.problem)
     n_columns = engine.n_columns
@@ -210,17 +209,17 @@ class FrankWolfe(Mechanism):
         mu_spent = 0.0 if plan.standardisation is None else plan.standardisation.mu
         return Cost.concentrated(plan.releases * plan.choice.rho + mu_spent * mu_spent / 2)
 
-    def _run(self, jobs: Sequence[Job[CornersPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[CornersPlan]], rows: Rows, gate: Gate) -> list[Floats]:
         engine = rows.select([job.model for job in jobs]).open(precise=not tolerant(jobs))
         if self.lazy:
             return [lazy_walk(job.plan, engine, k, gate.part([k])) for k, job in enumerate(jobs)]
-        weights: dict[int, Vector] = {}
+        weights: dict[int, Floats] = {}
         for columns in alike([job.plan.releases for job in jobs]):
             found = self._walk([jobs[k].plan for k in columns], engine.select(columns), gate.part(columns))
             weights.update(zip(columns, found, strict=True))
         return [weights[k] for k in range(len(jobs))]
 
-    def _walk(self, plans: Sequence[CornersPlan], engine: Engine, gate: Gate) -> list[Vector]:
+    def _walk(self, plans: Sequence[CornersPlan], engine: Engine, gate: Gate) -> list[Floats]:
         weights = np.zeros((engine.n_columns, len(plans)))
         gates = [gate.part([k]) for k in range(len(plans))]
         for t in range(1, plans[0].releases + 1):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import NotCertified
@@ -40,13 +39,12 @@ from dperm.privacy.hidden_state import noisy_cyclic_mu
 from dperm.privacy.noise import GRID_FRACTION, ROUNDING_ALLOWANCE
 from dperm.privacy.renyi import calibrate_rdp
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
     from dperm.engine.base.draws import OrderOfPersons
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 NOISE_MARGIN = 10.0
 HIDDEN = "No iterate but the last is stored, shown or used to decide anything."
@@ -194,12 +192,12 @@ class NoisySGD(Mechanism):
         walked = problem.gradient_bound * float(schedule.step_sizes.sum())
         return walked + noise * (math.sqrt(problem.dimension) + 10)
 
-    def _run(self, jobs: Sequence[Job[HiddenPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[HiddenPlan]], rows: Rows, gate: Gate) -> list[Floats]:
         own = rows.select([job.model for job in jobs])
         order = gate.order() if self.secret_order else None
         persons = None if rows.members is None else rows.members.ordered(order)
         engine = own.open(order if persons is None else persons, precise=len(jobs) == 1)
-        weights: dict[int, Vector] = {}
+        weights: dict[int, Floats] = {}
         for columns in alike([job.plan.schedule.shape for job in jobs]):
             found = descend_hidden(
                 engine.select(columns), [jobs[k].plan for k in columns], gate.part(columns), persons
@@ -212,9 +210,9 @@ class NoisySGD(Mechanism):
 class _Steps:
     """What every update does to the distance of two runs; arrays of shape (epochs, batches)."""
 
-    contraction: Matrix
-    shift: Matrix
-    error: Matrix
+    contraction: Floats
+    shift: Floats
+    error: Floats
 
     @classmethod
     def of(cls, problem: Problem, schedule: Schedule, radius: float) -> _Steps:
@@ -251,7 +249,7 @@ class _Steps:
 
 def descend_hidden(
     engine: Engine, plans: Sequence[HiddenPlan], gate: Gate, order: OrderOfPersons | None = None
-) -> list[Vector]:
+) -> list[Floats]:
     """Run plans of one shape side by side. Noise of all steps but the last stays in here. ``order`` is of persons."""
     loss = plans[0].problem.loss
     l2 = np.array([plan.problem.l2 for plan in plans])
@@ -274,7 +272,7 @@ def descend_hidden(
     return [np.ascontiguousarray(released[:, k]) for k in range(len(plans))]
 
 
-def _project(points: Matrix, radius: Vector) -> Matrix:
+def _project(points: Floats, radius: Floats) -> Floats:
     """The nearest point of each column's ball."""
     norms = np.sqrt(np.sum(points * points, axis=0))
     return np.asarray(points * (radius / np.maximum(norms, radius)))

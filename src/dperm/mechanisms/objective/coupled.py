@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr
 
 from dperm.privacy import GaussianProfile
 from dperm.privacy.profile import RELATIVE_MARGIN, log_gaussian_delta
-
-Vector = NDArray[np.float64]
+from dperm.typing import Floats, Integers
 
 _CANDIDATES, _LOOKS = 17, 4
 _LADDER = np.arange(float(_CANDIDATES))
@@ -75,11 +73,11 @@ class CoupledProfile(GaussianProfile):
         segments = tuple(segment.scaled(factor) for segment in self.segments)
         return replace(self, mu=self.mu * factor, segments=segments, composed=self.composed * factor)
 
-    def log_deltas(self, epsilons: Vector) -> Vector:
+    def log_deltas(self, epsilons: Floats) -> Floats:
         together = np.logaddexp.reduce(self._by_segments(epsilons), axis=0) + RELATIVE_MARGIN
         return np.asarray(np.minimum(super().log_deltas(epsilons), together))
 
-    def _by_segments(self, epsilons: Vector) -> Vector:
+    def _by_segments(self, epsilons: Floats) -> Floats:
         """A bound for each segment and epsilon, all segments side by side.
 
         Every gap from 0 to what is left of epsilon gives a bound; the best of ever finer grids.
@@ -100,7 +98,7 @@ class CoupledProfile(GaussianProfile):
                 break
         return np.where(left < 0, 0.0, found)
 
-    def _with_gaps(self, epsilons: Vector, joined: _Joined, gaps: Vector) -> Vector:
+    def _with_gaps(self, epsilons: Floats, joined: _Joined, gaps: Floats) -> Floats:
         """The start exceeds epsilon less the gap, or the ends are the only vertices that count, at this offset."""
         left = self._left(epsilons, gaps)
         at_ends = np.logaddexp.reduce(
@@ -109,7 +107,7 @@ class CoupledProfile(GaussianProfile):
         at_start = joined.log_tails(epsilons, gaps)
         return np.asarray(np.logaddexp.reduce([np.where(left < 0, 0.0, at_ends), *at_start]))
 
-    def _left(self, epsilons: Vector, gaps: Vector) -> Vector:
+    def _left(self, epsilons: Floats, gaps: Floats) -> Floats:
         """What each gap leaves of epsilon."""
         offset = (math.sqrt(self.bulge) - np.sqrt(gaps)) ** 2 + 1e-14 * self.bulge
         return np.where(gaps < self.bulge, np.nextafter(epsilons - offset, -math.inf), epsilons)
@@ -125,7 +123,7 @@ class PersonsProfile(CoupledProfile):
     releases.
     """
 
-    def log_deltas(self, epsilons: Vector) -> Vector:
+    def log_deltas(self, epsilons: Floats) -> Floats:
         left = np.nextafter(epsilons - self.offset[0], -math.inf) if self.offset[0] > 0 else epsilons
         excess = np.logaddexp.reduce(log_mean_excess(np.maximum(left, 0.0)[:, None], self.mu[0]), axis=1)
         found = np.where(left < 0, 0.0, excess)
@@ -133,7 +131,7 @@ class PersonsProfile(CoupledProfile):
             found = np.minimum(found, np.logaddexp.reduce(self._by_segments(epsilons), axis=0))
         return np.minimum(0.0, found + RELATIVE_MARGIN)
 
-    def _with_gaps(self, epsilons: Vector, joined: _Joined, gaps: Vector) -> Vector:
+    def _with_gaps(self, epsilons: Floats, joined: _Joined, gaps: Floats) -> Floats:
         """As for rows; where the start is far out, the loss is above the larger end by a quarter of the bulge at most.
 
         On a segment of a loss that falls towards one end that may be the start itself, which then counts too.
@@ -156,10 +154,10 @@ class _Joined:
     """
 
     counts: tuple[int, ...]
-    shift: Vector
-    start: Vector
-    ends: Vector
-    tails: Vector
+    shift: Floats
+    start: Floats
+    ends: Floats
+    tails: Floats
 
     @classmethod
     def of(cls, segments: Sequence[Segment], composed: float) -> Self:
@@ -174,7 +172,7 @@ class _Joined:
             tails=np.array([_stacked(starts), _stacked(beside)] if any(beside) else [_stacked(starts)]),
         )
 
-    def log_tails(self, epsilons: Vector, gaps: Vector, times: float = 1.0) -> Vector:
+    def log_tails(self, epsilons: Floats, gaps: Floats, times: float = 1.0) -> Floats:
         """Logarithms of the chances that the losses of the tails exceed epsilon less shift and gap, all segments alike
         counted, and that ``times`` each.
         """
@@ -184,16 +182,16 @@ class _Joined:
         return np.asarray(chances + _stacked([math.log(count * times) for count in self.counts]))
 
 
-def _stacked(values: Sequence[float]) -> Vector:
+def _stacked(values: Sequence[float]) -> Floats:
     return np.array(values)[:, None, None]
 
 
-def _places(shape: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _places(shape: tuple[int, ...]) -> tuple[Integers, Integers]:
     """Indices of all segments and all epsilons, which broadcast."""
     return np.arange(shape[0])[:, None], np.arange(shape[1])
 
 
-def _even_grids(low: Vector, high: Vector) -> Vector:
+def _even_grids(low: Floats, high: Floats) -> Floats:
     """As ``np.linspace`` along a last axis, to the bit, and several times faster for a few numbers."""
     span = (high - low)[..., None]
     step = span / (_CANDIDATES - 1)
@@ -208,7 +206,7 @@ def hypot_up(a: float, b: float) -> float:
     return math.nextafter(math.hypot(a, b), math.inf) if a and b else a or b
 
 
-def log_mean_excess(t: Vector, mu: Vector) -> Vector:
+def log_mean_excess(t: Floats, mu: Floats) -> Floats:
     r"""Upper bound on the logarithm of :math:`\mathbb E(\ell - t)_+` for :math:`\ell \sim N(\mu^2/2, \mu^2)`, t >= 0.
 
     With :math:`\tau = t/\mu - \mu/2` and the Mills ratio M it is :math:`\mu\varphi(\tau)(1 - \tau M(\tau))`, and the

@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dperm.mechanisms.inference import WeightNoise
 from dperm.mechanisms.objective.family import (
     ObjectiveMechanism,
@@ -27,8 +24,6 @@ from dperm.planning.rules import against_descent_noise, check_share, setting
 from dperm.privacy import Budget
 from dperm.privacy.noise import ROUNDING_ALLOWANCE, GammaNormNoise
 from dperm.problem import Problem
-
-Matrix = NDArray[np.float64]
 
 FLOATING_POINT = (
     "the noise of Gamma norm is drawn in floating point, and its pattern may give away what exact noise would hide; "

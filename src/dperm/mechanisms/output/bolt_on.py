@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.output.family import DescentMechanism
@@ -16,8 +15,8 @@ from dperm.planning.schedule import Schedule, split_rows
 from dperm.privacy import Budget
 from dperm.privacy.textbook import classic_gaussian_scale
 from dperm.problem import Problem
+from dperm.typing import Floats, Integers
 
-Vector = NDArray[np.float64]
 RULES = ("convex-constant", "convex-decreasing", "convex-sqrt", "strong-constant", "strong-decreasing")
 
 
@@ -81,7 +80,7 @@ class BoltOn(DescentMechanism):
             batch_sizes=sizes, step_sizes=self._steps(problem, t), averaged=(False,) * self.passes
         )
 
-    def _steps(self, problem: Problem, t: NDArray[np.int64]) -> Vector:
+    def _steps(self, problem: Problem, t: Integers) -> Floats:
         L, l2, offset = problem.smoothness, problem.l2, problem.n_rows**self.exponent
         if self.rule.endswith("-constant"):
             step = 1 / L if self.step_size is None else self.step_size
@@ -110,5 +109,5 @@ class BoltOn(DescentMechanism):
         }
         return forms[self.rule]()
 
-    def paper_scale(self, problem: Problem, budget: Budget, share: Vector, sensitivities: Vector) -> float:
+    def paper_scale(self, problem: Problem, budget: Budget, share: Floats, sensitivities: Floats) -> float:
         return classic_gaussian_scale(self.paper_sensitivity(problem), budget)

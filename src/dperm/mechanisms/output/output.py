@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import NotCertified
@@ -21,11 +20,10 @@ from dperm.planning.rules import against_output_noise, check_positive, setting
 from dperm.privacy import Budget, Gate
 from dperm.privacy.textbook import classic_gaussian_scale
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
-
-Matrix = NDArray[np.float64]
 
 
 @register
@@ -88,7 +86,7 @@ class Output(OutputMechanism):
             residual=self.residual(problem),
         )
 
-    def _train(self, plans: Sequence[Plan], rows: Rows, gate: Gate) -> Matrix:
+    def _train(self, plans: Sequence[Plan], rows: Rows, gate: Gate) -> Floats:
         problems = [plan.problem for plan in plans]
         limits = np.array([self.residual(problem) for problem in problems])
         return minimise_surely(rows.open(precise=True), problems, limits)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.mechanisms.output.family import DescentMechanism
 from dperm.mechanisms.registry import register
@@ -15,8 +14,7 @@ from dperm.planning.schedule import Schedule, default_step, split_rows
 from dperm.privacy import Budget
 from dperm.privacy.renyi import calibrate_rdp
 from dperm.problem import Problem
-
-Vector = NDArray[np.float64]
+from dperm.typing import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class _BatchSGD(DescentMechanism):
     source: ClassVar[str] = "Chen, Lee & Kifer (2019)"
     paper_accountant: ClassVar[str] = "Rényi divergence over the batches, converted as in Mironov (2017)"
 
-    def _epochs_since_restart(self) -> NDArray[np.int64]:
+    def _epochs_since_restart(self) -> Integers:
         """The epoch's number since the last restart, from 1: steps are the first step over this."""
         return np.arange(1, self.epochs + 1)
 
@@ -45,7 +43,7 @@ class _BatchSGD(DescentMechanism):
             averaged=self._averaged(),
         )
 
-    def paper_scale(self, problem: Problem, budget: Budget, share: Vector, sensitivities: Vector) -> float:
+    def paper_scale(self, problem: Problem, budget: Budget, share: Floats, sensitivities: Floats) -> float:
         return calibrate_rdp(share, sensitivities, budget, "mironov")
 
 
@@ -85,7 +83,7 @@ class RSGDAR(_BatchSGD):
     title: ClassVar[str] = "SGD in secret order with averaging and restarts, noise on the result"
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"batch_size": 4}),)
 
-    def _epochs_since_restart(self) -> NDArray[np.int64]:
+    def _epochs_since_restart(self) -> Integers:
         return np.arange(self.epochs) % self.average_every + 1
 
     def _averaged(self) -> tuple[bool, ...]:

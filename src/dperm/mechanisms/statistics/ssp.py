@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
@@ -28,11 +27,11 @@ from dperm.planning.rules import against_moment_noise, check_positive, setting
 from dperm.planning.sensitivity import joint_statistic_sensitivity
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
 
-Vector = NDArray[np.float64]
 
 # The margin that noise alone may cause, chosen among 10/8 to 10 on Adult, BANK, IPUMS-BR and CPS; constants since.
 MARGIN, STANDARDISED_MARGIN = 10.0, 10.0 / 3
@@ -125,7 +124,7 @@ class SSP(StatisticsMechanism):
             ridge=ridge,
         )
 
-    def _run(self, jobs: Sequence[Job[MomentsPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[MomentsPlan]], rows: Rows, gate: Gate) -> list[Floats]:
         weights = []
         for k, (job, (first, second)) in enumerate(
             zip(jobs, self._sums(jobs, rows, Logistic()), strict=True)
@@ -140,7 +139,7 @@ class SSP(StatisticsMechanism):
     def _moment_weight(self, problem: Problem) -> float:
         return self.weight / problem.row_norm
 
-    def _minimiser(self, pair: Vector, problem: Problem, ridge: float) -> Vector:
+    def _minimiser(self, pair: Floats, problem: Problem, ridge: float) -> Floats:
         """Of the quadratic w^T M w / 8n - <A, w>/n + ridge/2 |w|^2, with M made positive semi-definite."""
         first, triangle = np.split(pair, [problem.n_columns])
         moments = unpack(triangle / self._moment_weight(problem), problem.n_columns)
