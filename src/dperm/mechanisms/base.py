@@ -91,6 +91,17 @@ class Plan:
         return self
 
     @property
+    def name_used(self) -> str:
+        """The mechanism that trains, and in brackets the one that chose it: "objective (auto)"."""
+        asked, used = self.mechanism.name, self.trained_by.mechanism.name
+        return used if used == asked else f"{used} ({asked})"
+
+    @property
+    def noise_on(self) -> str | None:
+        """What the noise is added to, in words."""
+        return noise_on(self.trained_by.mechanism.family, self.problem.dimension, self.releases)
+
+    @property
     def sampling(self) -> PoissonSampling | FixedSizeSampling | None:
         """How the rows of a step are drawn, where the price rests on it."""
         return None
@@ -128,6 +139,18 @@ class Plan:
         if self.not_certified is not None:
             return Cost.unbounded(self.not_certified)
         return Cost.point(self.budget.epsilon, self.budget.delta)
+
+
+def noise_on(family: str, coefficients: int, releases: int) -> str | None:
+    """What the noise is added to; None where there is none."""
+    if releases == 0:
+        return None
+    return {
+        "output": f"the {coefficients} coefficients, once",
+        "objective": f"a linear term of the objective, {coefficients} numbers; a little on its minimiser",
+        "gradient": f"{releases} steps, each of {coefficients} numbers",
+        "statistics": "sums over the rows, once",
+    }.get(family, f"{releases} releases")
 
 
 P = TypeVar("P", bound=Plan)
