@@ -20,8 +20,7 @@ from dperm.audit.bounds import (
 )
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
-from dperm.mechanisms.objective.coupled import CoupledProfile
-from dperm.mechanisms.objective.profile import objective_profile
+from dperm.mechanisms.objective.profile import CoupledProfile, objective_profile
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianProfile, gaussian_mu
 from dperm.problem import Problem

@@ -56,10 +56,10 @@ from dperm.engine.base.stored import Stored
 from dperm.errors import InvalidInput
 from dperm.estimators.persons import GroupedRows
 from dperm.losses import Linear
-from dperm.losses.weighted import weights_alone
+from dperm.losses.base import weights_alone
 from dperm.mechanisms import DPGD, OutputGD, Plan, resolve
 from dperm.mechanisms.objective import profile
-from dperm.mechanisms.objective.coupled import CoupledProfile
+from dperm.mechanisms.objective.profile import CoupledProfile
 from dperm.neighbours import Neighbours
 from dperm.unit import PersonLoss
 

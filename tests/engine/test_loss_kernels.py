@@ -12,8 +12,7 @@ from dperm.engine.base.blocked import compiled_kind, has_compiled_softmax
 from dperm.engine.base.formulas import formulas_of
 from dperm.errors import InvalidInput
 from dperm.losses import HuberHinge, Linear, Logistic, Softmax, Weighted, registered_losses
-from dperm.losses.base import Kernel, exponential, fingerprint
-from dperm.losses.weighted import weighted_targets
+from dperm.losses.base import Kernel, exponential, fingerprint, weighted_targets
 from dperm.row_map import RowMap
 
 COMPILED = [example for kind in registered_losses() if kind.kernel is not None for example in kind.examples()]

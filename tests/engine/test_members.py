@@ -7,7 +7,7 @@ from dperm.engine import engine_for, open_rows
 from dperm.engine.base.draws import Members
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import HuberHinge, Logistic, Softmax, Weighted
-from dperm.losses.weighted import weighted_targets
+from dperm.losses.base import weighted_targets
 from dperm.problem import Problem
 from dperm.unit import Persons
 

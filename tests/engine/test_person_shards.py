@@ -9,7 +9,7 @@ from dperm.engine import ShardedRows, Table
 from dperm.engine.base.draws import KnownRows, Members
 from dperm.engine.shards.sources import ArrayShards, KeptShards, Placed
 from dperm.losses import Logistic, Weighted
-from dperm.losses.weighted import weighted_targets
+from dperm.losses.base import weighted_targets
 from dperm.row_map import RowMap
 
 N, SIZES = 600, [250, 200, 150]

@@ -8,7 +8,7 @@ from kinds import features_of, is_slow, kinds_marked
 from dperm.engine import Table
 from dperm.errors import InvalidInput
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, SoftClippedLogistic, Softmax, Weighted
-from dperm.losses.weighted import weighted_targets
+from dperm.losses.base import weighted_targets
 from dperm.row_map import RowMap
 
 N, BOUND = 703, 4.0

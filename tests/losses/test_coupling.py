@@ -20,7 +20,7 @@ from dperm.losses import (
     Softmax,
     registered_losses,
 )
-from dperm.losses.weighted import Weighted
+from dperm.losses.base import Weighted
 
 SHARES = (0.05, 0.335, 0.5, 0.7, 0.95)
 COUPLED = [

@@ -17,7 +17,7 @@ from dperm.losses import (
     registered_losses,
     resolve_loss,
 )
-from dperm.losses.weighted import weighted_targets
+from dperm.losses.base import weighted_targets
 
 BOUND = 3.0
 LOSSES = [loss for kind in registered_losses() for loss in kind.examples()]

@@ -29,8 +29,7 @@ from dperm.losses import (
     SoftClippedLogistic,
     SoftClippedSquared,
 )
-from dperm.mechanisms.objective.coupled import CoupledProfile
-from dperm.mechanisms.objective.profile import objective_profile, vertex_profile
+from dperm.mechanisms.objective.profile import CoupledProfile, objective_profile, vertex_profile
 from dperm.privacy import GaussianProfile
 
 LOSSES = [

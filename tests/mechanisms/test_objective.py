@@ -40,12 +40,11 @@ from dperm.losses import (
 from dperm.mechanisms import minimiser
 from dperm.mechanisms.base import Job
 from dperm.mechanisms.objective.amp import AMP
-from dperm.mechanisms.objective.coupled import CoupledProfile
 from dperm.mechanisms.objective.family import OBJECTIVE_NOISE, gradient_limits, gradient_reach
 from dperm.mechanisms.objective.objective import Objective
 from dperm.mechanisms.objective.objective_kst import ObjectiveKST
 from dperm.mechanisms.objective.objective_pure import ObjectivePure
-from dperm.mechanisms.objective.profile import log_determinant_bound, objective_profile
+from dperm.mechanisms.objective.profile import CoupledProfile, log_determinant_bound, objective_profile
 from dperm.privacy import Budget, Gate, GaussianProfile, gaussian_mu
 from dperm.solvers import Known, lbfgs, newton
 

@@ -34,18 +34,18 @@ from scipy.stats import norm
 
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Softmax
-from dperm.mechanisms.objective.coupled import CoupledProfile
+from dperm.mechanisms.objective.amp import amp_split
+from dperm.mechanisms.objective.objective import published_profile_delta
+from dperm.mechanisms.objective.objective_kst import kst_scale
+from dperm.mechanisms.objective.objective_pure import pure_plan
 from dperm.mechanisms.objective.profile import (
     NOISE_REACH,
-    amp_split,
+    CoupledProfile,
     calibrate_objective,
     gradient_vertices,
-    kst_scale,
     log_determinant_bound,
     objective_profile,
     output_sensitivity,
-    published_profile_delta,
-    pure_plan,
     strength,
     vertex_profile,
 )

@@ -26,10 +26,14 @@ from dperm.losses import (
     Softmax,
     Weighted,
 )
-from dperm.losses.weighted import weighted_targets
+from dperm.losses.base import weighted_targets
 from dperm.mechanisms import resolve
-from dperm.mechanisms.objective.coupled import PersonsProfile, log_mean_excess
-from dperm.mechanisms.objective.profile import calibrate_objective, objective_profile
+from dperm.mechanisms.objective.profile import (
+    PersonsProfile,
+    calibrate_objective,
+    log_mean_excess,
+    objective_profile,
+)
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem

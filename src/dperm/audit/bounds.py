@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
 from dperm.errors import InvalidInput
-from dperm.mechanisms.objective.coupled import CoupledProfile
+from dperm.mechanisms.objective.profile import CoupledProfile
 from dperm.privacy import GaussianProfile
 
 Vector = NDArray[np.float64]

@@ -34,7 +34,7 @@ from dperm.audit.worst_cases import attacks_by, attacks_on, audited_names, is_sl
 from dperm.errors import DpermError, InvalidInput
 from dperm.losses import Logistic
 from dperm.mechanisms import Mechanism, resolve
-from dperm.planning.checks import check_count
+from dperm.planning.rules import check_count
 from dperm.privacy import Budget
 from dperm.problem import Problem
 from dperm.processors import processors_shared_by

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dperm.audit.watch import WatchedTable
 from dperm.engine.base.draws import Members
 from dperm.losses import Weighted
-from dperm.losses.weighted import weighted_targets
+from dperm.losses.base import weighted_targets
 from dperm.neighbours import Neighbours
 from dperm.problem import Problem
 

@@ -18,7 +18,7 @@ from dperm.engine.base.draws import KnownRows
 from dperm.errors import DpermError
 from dperm.estimators.persons import GroupedRows, declared_persons, loss_of_persons, of_persons
 from dperm.losses import Linear, Loss, Weighted, example_losses
-from dperm.losses.weighted import weighted_targets
+from dperm.losses.base import weighted_targets
 from dperm.mechanisms import Job, Mechanism, Plan
 from dperm.mechanisms.gradient.dp_gd import DPGD
 from dperm.mechanisms.gradient.dp_sgd import DPSGD

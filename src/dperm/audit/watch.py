@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dperm.arithmetic import FLOAT64, Arithmetic
 from dperm.engine import Engine, Order, Rows, Table
 from dperm.errors import InvalidInput
-from dperm.losses.weighted import has_weights
+from dperm.losses.base import has_weights
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan
 from dperm.privacy import Gate, SeededEntropy
 from dperm.privacy.entropy import Entropy

@@ -51,7 +51,7 @@ from dperm.losses import (
     rebuild_loss,
     resolve_loss,
 )
-from dperm.losses.weighted import BOUND_RANGE
+from dperm.losses.base import BOUND_RANGE
 from dperm.mechanisms import resolve
 from dperm.mechanisms.auto import Auto, loss_for
 from dperm.planning.rules import AUTO

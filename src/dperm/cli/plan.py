@@ -185,10 +185,7 @@ def _show(found: Outlook, made: Any, spent: float) -> None:
 
 
 def _mechanism(made: Any) -> str:
-    from dperm.mechanisms.plan_words import noise_on
-
-    noise, by = made.noise, made.trained_by.mechanism
-    on = noise_on(by.family, made.problem.dimension, made.releases)
+    noise, by, on = made.noise, made.trained_by.mechanism, made.noise_on
     return (
         f"{by.name}: standard deviation {noise.scale:.3g} on {on}; one {made.problem.unit} moves them by at most "
         f"{noise.sensitivity:.3g}."

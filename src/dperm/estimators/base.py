@@ -43,10 +43,8 @@ from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
 from dperm.mechanisms.inference import Curvature
-from dperm.mechanisms.plan_words import name_used
 from dperm.neighbours import Neighbours
-from dperm.planning.checks import check_flag
-from dperm.planning.rules import AUTO, L2, parse_l2
+from dperm.planning.rules import AUTO, L2, check_flag, parse_l2
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.render.html import folded, notebook_cell
@@ -245,7 +243,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             unit=problem.unit,
             kind="fit",
             label=type(self).__name__,
-            mechanism=name_used(plan),
+            mechanism=plan.name_used,
         )
         self.row_map_ = outcome.row_map
         self.privacy_ = self._report(plan, outcome, gate, context)

@@ -13,7 +13,7 @@ from dperm.engine.base.draws import Members
 from dperm.engine.shards.sources import KeptShards, rows_at
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss, Weighted
-from dperm.losses.weighted import targets_alone, weighted_targets, weights_alone
+from dperm.losses.base import targets_alone, weighted_targets, weights_alone
 from dperm.mechanisms import Plan
 from dperm.person_ids import UNREADABLE, numbered
 from dperm.problem import Problem

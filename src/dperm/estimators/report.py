@@ -8,7 +8,8 @@ from typing import Any
 
 from dperm.certificate.assumptions import Assumption, Status, read_assumptions, with_status
 from dperm.certificate.threshold import summed, total, tuned_words
-from dperm.mechanisms.plan_words import for_persons, noise_on, rows_counted
+from dperm.mechanisms.base import noise_on
+from dperm.mechanisms.plan_words import for_persons, rows_counted
 from dperm.mechanisms.standardising import MEAN, MOMENTS
 from dperm.render.html import Html, bullets, folded, notebook_cell, paragraph, table
 from dperm.render.numbers import short

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.labels import encode_labels
 from dperm.losses import Loss, Weighted
-from dperm.losses.weighted import BOUND_RANGE, weighted_targets
+from dperm.losses.base import BOUND_RANGE, weighted_targets
 
 ClassWeight = Mapping[Any, float] | None
 

@@ -1,10 +1,9 @@
 """Losses: scalar formulas and their proven constants. No data, no privacy."""
 
-from dperm.losses.base import Loss
-from dperm.losses.clipped_logistic import HardClippedLogistic, SoftClippedLogistic
+from dperm.losses.base import Loss, Weighted
 from dperm.losses.huber_hinge import HuberHinge
 from dperm.losses.linear import Linear
-from dperm.losses.logistic import Logistic, MarginLogistic
+from dperm.losses.logistic import HardClippedLogistic, Logistic, MarginLogistic, SoftClippedLogistic, Softmax
 from dperm.losses.registry import (
     example_losses,
     loss_choices,
@@ -14,9 +13,7 @@ from dperm.losses.registry import (
     registered_losses,
     resolve_loss,
 )
-from dperm.losses.softmax import Softmax
 from dperm.losses.squared import ClippedSquared, SoftClippedSquared
-from dperm.losses.weighted import Weighted
 
 for _loss in (
     Logistic,

@@ -12,11 +12,9 @@ import numpy as np
 
 from dperm.errors import InvalidInput, Unsupported
 from dperm.installed import register_installed
-from dperm.losses.base import Labels, Loss, fingerprint
-from dperm.losses.logistic import Logistic
-from dperm.losses.softmax import Softmax
+from dperm.losses.base import PREFIX, Labels, Loss, Weighted, fingerprint
+from dperm.losses.logistic import Logistic, Softmax
 from dperm.losses.squared import ClippedSquared
-from dperm.losses.weighted import PREFIX, Weighted
 from dperm.typing import Array
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")

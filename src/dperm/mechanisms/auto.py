@@ -11,9 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dperm.errors import InvalidInput
 from dperm.losses import ClippedSquared, Logistic, Loss, SoftClippedLogistic, SoftClippedSquared, Weighted
 from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
@@ -26,11 +23,11 @@ from dperm.planning.rules import noise_level, without_noise
 from dperm.privacy import Budget, Gate
 from dperm.privacy.cost import Cost
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
 
-Vector = NDArray[np.float64]
 
 # Two classes: the largest slope grows as the noise falls, because a smaller one biases probabilities.
 CLIP_LEVEL, CLIP_GROWTH, CLIP_RANGE = 0.0015, 0.25, (0.35, 0.5)
@@ -122,7 +119,7 @@ class Auto(Mechanism):
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> AutoPlan:
         raise NotImplementedError("the chosen mechanism plans")
 
-    def _run(self, jobs: Sequence[Job[AutoPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[AutoPlan]], rows: Rows, gate: Gate) -> list[Floats]:
         raise NotImplementedError("the chosen mechanism runs")
 
     def _cost(self, plan: AutoPlan) -> Cost | None:

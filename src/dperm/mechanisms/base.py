@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.arithmetic import Arithmetic
 from dperm.errors import InvalidInput, Unsupported
@@ -30,18 +29,18 @@ from dperm.mechanisms.standardising import (
 )
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
-from dperm.planning.rules import against_descent_noise
+from dperm.planning.rules import against_descent_noise, check_settings
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.planning.sensitivity import rounds_alike
 from dperm.privacy import Budget, Gate, GaussianProfile, ReleaseRecord
 from dperm.privacy.cost import Cost
 from dperm.problem import Problem
 from dperm.row_map import RowMap
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
 
-Vector = NDArray[np.float64]
 
 _NORMS_AT_ONCE = 2**26  # numbers of four bytes, one for each row and model
 
@@ -76,7 +75,7 @@ class Plan:
     noise: Noise | None = None
     releases: int = 1
     profile: GaussianProfile | None = None
-    sensitivities: Vector | None = None
+    sensitivities: Floats | None = None
     standardisation: Standardisation | None = None
     assumptions: tuple[str, ...] = ()
     not_certified: str | None = None
@@ -90,6 +89,17 @@ class Plan:
     def trained_by(self) -> Plan:
         """The plan that is really run: this one, unless it was made by a rule that chose another mechanism's."""
         return self
+
+    @property
+    def name_used(self) -> str:
+        """The mechanism that trains, and in brackets the one that chose it: "objective (auto)"."""
+        asked, used = self.mechanism.name, self.trained_by.mechanism.name
+        return used if used == asked else f"{used} ({asked})"
+
+    @property
+    def noise_on(self) -> str | None:
+        """What the noise is added to, in words."""
+        return noise_on(self.trained_by.mechanism.family, self.problem.dimension, self.releases)
 
     @property
     def sampling(self) -> PoissonSampling | FixedSizeSampling | None:
@@ -131,6 +141,18 @@ class Plan:
         return Cost.point(self.budget.epsilon, self.budget.delta)
 
 
+def noise_on(family: str, coefficients: int, releases: int) -> str | None:
+    """What the noise is added to; None where there is none."""
+    if releases == 0:
+        return None
+    return {
+        "output": f"the {coefficients} coefficients, once",
+        "objective": f"a linear term of the objective, {coefficients} numbers; a little on its minimiser",
+        "gradient": f"{releases} steps, each of {coefficients} numbers",
+        "statistics": "sums over the rows, once",
+    }.get(family, f"{releases} releases")
+
+
 P = TypeVar("P", bound=Plan)
 
 
@@ -151,11 +173,11 @@ class Outcome:
     has the numbers that intervals are made of (``curvature_from_release``), where the plan has such a release.
     """
 
-    weights: Vector
+    weights: Floats
     records: tuple[ReleaseRecord, ...]
     certified: bool
     row_map: RowMap
-    curvature_release: Vector | None = None
+    curvature_release: Floats | None = None
 
     @property
     def record(self) -> ReleaseRecord | None:
@@ -207,6 +229,7 @@ class Mechanism(ABC):
         if not isinstance(self.accounting, str) or self.accounting not in ("tight", "paper"):
             raise InvalidInput(f"accounting must be 'tight' or 'paper'; got {self.accounting!r}.")
         object.__setattr__(self, "standardise", check_variant(self.standardise))
+        check_settings(self)
 
     def misfit(self, problem: Problem) -> str | None:
         """Why the theorem does not cover this problem, or None when it does."""
@@ -265,7 +288,7 @@ class Mechanism(ABC):
         rows.check_labels(jobs[0].plan.problem.loss)
         used: set[Arithmetic] = set()
         serving, noted = gate.for_jobs(len(jobs)), rows.noting(used)
-        curvatures: list[Vector | None] = [None] * len(jobs)
+        curvatures: list[Floats | None] = [None] * len(jobs)
         if self.standardise:
             trained = self._run_all_standardised(jobs, noted, serving)
         else:
@@ -287,14 +310,14 @@ class Mechanism(ABC):
 
     def _run_all_standardised(
         self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate
-    ) -> list[tuple[Vector, RowMap]]:
+    ) -> list[tuple[Floats, RowMap]]:
         """As many jobs at once as there is memory for: a number for each row and model."""
         at_once = max(1, _NORMS_AT_ONCE // rows.n_rows) if self.side_by_side else 1
         batches = [range(len(jobs))[first : first + at_once] for first in range(0, len(jobs), at_once)]
         parts = [self._run_side_by_side([jobs[k] for k in some], rows, gate.part(some)) for some in batches]
         return [one for part in parts for one in part]
 
-    def _run_standardised(self, job: Job[Any], rows: Rows, gate: Gate) -> tuple[Vector, RowMap]:
+    def _run_standardised(self, job: Job[Any], rows: Rows, gate: Gate) -> tuple[Floats, RowMap]:
         """Release mean and moments and train on the rows seen through the map that they make."""
         standardisation = job.plan.standardisation
         assert standardisation is not None
@@ -302,13 +325,13 @@ class Mechanism(ABC):
         row_map = standardisation.row_map(mine, gate)
         return self._run_mapped(job, mine, row_map, gate), row_map
 
-    def _run_mapped(self, job: Job[Any], mine: Rows, row_map: RowMap, gate: Gate) -> Vector:
+    def _run_mapped(self, job: Job[Any], mine: Rows, row_map: RowMap, gate: Gate) -> Floats:
         (weights,) = self._run([replace(job, model=0)], mine.mapped(row_map), gate)
         return weights
 
     def _run_side_by_side(
         self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate
-    ) -> list[tuple[Vector, RowMap]]:
+    ) -> list[tuple[Floats, RowMap]]:
         """The same for several jobs, in common passes where the rows can be seen through all their maps at once."""
         if len(jobs) == 1:
             return [self._run_standardised(jobs[0], rows, gate)]
@@ -337,7 +360,7 @@ class Mechanism(ABC):
 
     def _run_keeping(
         self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate
-    ) -> tuple[list[Vector], list[Vector]]:
+    ) -> tuple[list[Floats], list[Floats]]:
         """``_run``, and what it released on the way that intervals need again."""
         weights = self._run(jobs, rows, gate)
         return weights, [np.empty(0)] * len(weights)
@@ -347,7 +370,7 @@ class Mechanism(ABC):
         """The plan for a problem that fits, with a Gaussian release of parameter ``mu_spent`` in the same budget."""
 
     @abstractmethod
-    def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Floats]:
         """The weights of each job, for jobs that match the rows. The gate serves them in their order.
 
         Jobs that differ in their budget only may share a training.

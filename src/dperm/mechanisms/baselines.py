@@ -7,22 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan, weights_shape
 from dperm.mechanisms.minimiser import minimise_by_lbfgs
 from dperm.mechanisms.registry import register
-from dperm.planning.checks import check_positive
-from dperm.planning.rules import without_noise
+from dperm.planning.rules import check_positive, setting, without_noise
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
     from dperm.losses import Loss
 
-Vector = NDArray[np.float64]
 
 SIGN_ONLY = 1e-9
 HALVINGS = 40
@@ -56,17 +54,13 @@ class _Baseline(Mechanism):
 class NoPrivacy(_Baseline):
     """The minimiser itself, by L-BFGS, to a gradient norm of at most ``tolerance``."""
 
-    tolerance: float = 1e-8
+    tolerance: float = setting(1e-8, check_positive)
 
     name: ClassVar[str] = "none"
     title: ClassVar[str] = "exact minimiser, no noise"
     source: ClassVar[str] = "L-BFGS"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("tolerance", self.tolerance)
-
-    def _run(self, jobs: Sequence[Job[Plan]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[Plan]], rows: Rows, gate: Gate) -> list[Floats]:
         plan_of = {job.model: job.plan for job in jobs}
         models = sorted(plan_of)
         engine = rows.select(models).open(precise=True)
@@ -94,7 +88,7 @@ class Majority(_Baseline):
             return "it needs fit_intercept=True"
         return super().misfit(problem)
 
-    def _run(self, jobs: Sequence[Job[Plan]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[Plan]], rows: Rows, gate: Gate) -> list[Floats]:
         plan_of = {job.model: job.plan for job in jobs}
         models = sorted(plan_of)
         engine = rows.select(models).open(precise=True)
@@ -112,7 +106,7 @@ class Majority(_Baseline):
         return [weights[:, models.index(job.model)] for job in jobs]
 
     @staticmethod
-    def _halve(engine: Engine, loss: Loss, weights: Vector, most: float) -> None:
+    def _halve(engine: Engine, loss: Loss, weights: Floats, most: float) -> None:
         """Set every intercept, ``most`` for a prediction of 1, to where the slope of the loss changes its sign."""
         low, high = np.full(weights.shape[1:], -most), np.full(weights.shape[1:], most)
         for _ in range(HALVINGS):

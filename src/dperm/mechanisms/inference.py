@@ -11,33 +11,29 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.losses import Loss, Weighted
 from dperm.planning.pricing import gaussian_noise
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.problem import Problem
-from dperm.typing import Array
+from dperm.typing import Array, Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 
 def triangle_size(n_columns: int) -> int:
     return n_columns * (n_columns + 1) // 2
 
 
-def pack(matrix: Matrix) -> Vector:
+def pack(matrix: Floats) -> Floats:
     """The upper triangle, off-diagonal entries times sqrt(2): Euclidean norm is then Frobenius norm."""
     rows, columns = np.triu_indices(len(matrix))
     return np.asarray(matrix[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2)))
 
 
-def unpack(triangle: Vector, n_columns: int) -> Matrix:
+def unpack(triangle: Floats, n_columns: int) -> Floats:
     """The symmetric matrix that :func:`pack` made a vector of."""
     rows, columns = np.triu_indices(n_columns)
     matrix = np.zeros((n_columns, n_columns))
@@ -174,16 +170,16 @@ class Curvature:
         smaller by that factor, and that of its square by the square of it.
     """
 
-    hessian: Matrix
+    hessian: Floats
     noise: float
     score_square: float | None = None
     score_noise: float | None = None
-    cross: Vector | None = None
+    cross: Floats | None = None
     cross_noise: float | None = None
     constant: float = 1.0
 
     @property
-    def column_noise(self) -> Vector:
+    def column_noise(self) -> Floats:
         """Of each column the root of its noise: entry (j, k) has a product of two, off the diagonal over root 2."""
         roots = np.full(len(self.hessian), math.sqrt(self.noise))
         roots[-1] /= self.constant
@@ -227,7 +223,7 @@ class Inference:
     def words(self) -> str:
         return f"{self.name}, noise scale {self.noise.scale:.6g}"
 
-    def release(self, weights: Vector, rows: Rows, gate: Gate) -> Vector:
+    def release(self, weights: Floats, rows: Rows, gate: Gate) -> Floats:
         """The release of one model, of its own rows, at the gate of its own job."""
         information, engine = Information(self.problem.loss), rows.open(precise=True)
         at = np.ascontiguousarray(shortened(weights, self.problem.row_norm)[:, None])
@@ -244,13 +240,13 @@ class Inference:
 
 def release_curvature(
     planned: Sequence[tuple[Inference | None, int]],
-    weights: Sequence[Vector],
-    kept: Sequence[Vector],
+    weights: Sequence[Floats],
+    kept: Sequence[Floats],
     rows: Rows,
     gate: Gate,
-) -> list[Vector | None]:
+) -> list[Floats | None]:
     """One release for each model that has it planned, after what was ``kept`` of earlier ones."""
-    curvatures: list[Vector | None] = [None] * len(planned)
+    curvatures: list[Floats | None] = [None] * len(planned)
     for k, (inference, model) in enumerate(planned):
         if inference is not None:
             released = inference.release(weights[k], rows.select([model]), gate.part([k]))
@@ -258,7 +254,7 @@ def release_curvature(
     return curvatures
 
 
-def curvature_from_release(stated: Mapping[str, Any], n_columns: int, released: Vector) -> Curvature:
+def curvature_from_release(stated: Mapping[str, Any], n_columns: int, released: Floats) -> Curvature:
     """What was released, by what a plan or a certificate states of it."""
     size = triangle_size(n_columns)
     scale, weight, moments = stated["noise_scale"], stated["weight"], stated["moments"]
@@ -279,7 +275,7 @@ def curvature_size(stated: Mapping[str, Any], n_columns: int) -> int:
     return triangle_size(n_columns) + more + (stated["weight"] is not None)
 
 
-def stretched(hessian: Matrix, constant: float) -> Matrix:
+def stretched(hessian: Floats, constant: float) -> Floats:
     """The same for rows whose last column is ``constant`` times as long; a power of 2 rounds nothing."""
     factors = np.ones(len(hessian))
     factors[-1] = constant
@@ -293,7 +289,7 @@ def stretched_norm(problem: Problem) -> float:
     return math.nextafter(math.hypot(problem.x_norm, CONSTANT * problem.intercept), math.inf)
 
 
-def shortened(weights: Vector, row_norm: float) -> Vector:
+def shortened(weights: Floats, row_norm: float) -> Floats:
     """Weights with which no row has a margin beyond ``LONGEST``."""
     norm = float(np.linalg.norm(weights)) * row_norm
     return weights if norm <= LONGEST else weights * (LONGEST * (1 - 1e-9) / norm)

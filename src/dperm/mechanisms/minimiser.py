@@ -8,18 +8,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import NotCertified
 from dperm.privacy.secrets import LocalSample, cut_sample
 from dperm.problem import Problem
 from dperm.solvers import Known, Solution, certain, lbfgs, newton, steered
+from dperm.typing import Floats, Integers
 
 if TYPE_CHECKING:
     from dperm.engine import Engine
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 WIDEST_HESSIAN = 2000
 ATTAINABLE = 3.0  # times the error of a computed gradient: the norm that descent reaches on every table
@@ -46,10 +44,10 @@ def check_condition(problem: Problem, pull: float = 0.0) -> None:
 def minimise_surely(
     engine: Engine,
     problems: Sequence[Problem],
-    limits: Vector,
-    linear: Matrix | None = None,
-    reaches: Vector | None = None,
-) -> Matrix:
+    limits: Floats,
+    linear: Floats | None = None,
+    reaches: Floats | None = None,
+) -> Floats:
     """``minimise``, and for every model that it leaves above its limit a solver that provably gets there.
 
     Returns points of shape (p, K), or (p, K, C) for a loss with C outputs. ``reaches`` are the G of Theorem 2, one for
@@ -86,7 +84,7 @@ def minimise_surely(
 
 
 def _certain(
-    engine: Engine, problem: Problem, limit: float, linear: Matrix | None, reach: float | None
+    engine: Engine, problem: Problem, limit: float, linear: Floats | None, reach: float | None
 ) -> Solution:
     """One model, its coefficients in one column, several outputs of a feature side by side."""
     objective = _Objectives(engine, [problem], linear)
@@ -97,7 +95,7 @@ def _certain(
         reach=problem.gradient_bound + pull if reach is None else reach,
     )
 
-    def fast(start: Vector) -> Solution:
+    def fast(start: Floats) -> Solution:
         try:
             return lbfgs(objective, start, limit)
         except ValueError:
@@ -107,7 +105,7 @@ def _certain(
 
 
 def minimise(
-    engine: Engine, problems: Sequence[Problem], tolerance: float | Vector, linear: Matrix | None = None
+    engine: Engine, problems: Sequence[Problem], tolerance: float | Floats, linear: Floats | None = None
 ) -> Solution:
     """Newton for all models at once, or L-BFGS one by one when there is no Hessian or it may be singular.
 
@@ -122,7 +120,7 @@ def minimise(
 
 
 def minimise_by_newton(
-    engine: Engine, problems: Sequence[Problem], tolerance: float | Vector, linear: Matrix | None = None
+    engine: Engine, problems: Sequence[Problem], tolerance: float | Floats, linear: Floats | None = None
 ) -> Solution:
     """Without linear terms models on nearly the same rows share a Hessian; with them they end far apart.
 
@@ -141,7 +139,7 @@ def minimise_by_newton(
 
 
 def _from_few_rows(
-    batch: _Objectives, problems: Sequence[Problem], tolerance: float | Vector, stride: int
+    batch: _Objectives, problems: Sequence[Problem], tolerance: float | Floats, stride: int
 ) -> Solution:
     """The minimiser over a few rows of the first model, and from there all of them by the Hessian of the few.
 
@@ -175,7 +173,7 @@ class EveryNth:
 
     n: int
 
-    def positions(self, n_rows: int) -> NDArray[np.int64]:
+    def positions(self, n_rows: int) -> Integers:
         return np.arange(0, n_rows, self.n, dtype=np.int64)
 
     def split(self, counts: Sequence[int]) -> list[LocalSample]:
@@ -183,7 +181,7 @@ class EveryNth:
 
 
 def minimise_by_lbfgs(
-    engine: Engine, problems: Sequence[Problem], tolerance: float | Vector, linear: Matrix | None = None
+    engine: Engine, problems: Sequence[Problem], tolerance: float | Floats, linear: Floats | None = None
 ) -> Solution:
     """Points of shape (p, K), or (p, K, C) for a loss with C outputs."""
     start = np.zeros(engine.n_columns * problems[0].loss.outputs)
@@ -202,14 +200,14 @@ def minimise_by_lbfgs(
 class _Objectives:
     """Regularised mean losses of K models as one function of a weight matrix; several outputs are flattened."""
 
-    def __init__(self, engine: Engine, problems: Sequence[Problem], linear: Matrix | None = None) -> None:
+    def __init__(self, engine: Engine, problems: Sequence[Problem], linear: Floats | None = None) -> None:
         self.engine, self.problems = engine, problems
         self.loss = problems[0].loss
         self.n = np.array([problem.n_rows for problem in problems])
         self.l2 = np.array([problem.l2 for problem in problems])
         self.linear = linear
 
-    def __call__(self, W: Matrix) -> tuple[Vector, Matrix]:
+    def __call__(self, W: Floats) -> tuple[Floats, Floats]:
         outputs, K = self.loss.outputs, W.shape[1]
         shaped = W if outputs == 1 else np.moveaxis(W.reshape(-1, outputs, K), 1, -1)
         values, gradients = self.engine.value_and_gradient_sum(self.loss, np.ascontiguousarray(shaped))
@@ -227,6 +225,6 @@ class _Objectives:
         linear = None if self.linear is None else self.linear[:, models]
         return _Objectives(self.engine.select(models), [self.problems[k] for k in models], linear)
 
-    def hessian(self, k: int, w: Vector) -> Matrix:
+    def hessian(self, k: int, w: Floats) -> Floats:
         curvature = self.engine.select([k]).curvature_sum(self.loss, w[:, None])[0]
         return np.asarray(curvature / self.n[k] + self.l2[k] * np.eye(len(w)))

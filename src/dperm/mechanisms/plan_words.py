@@ -68,24 +68,6 @@ def rows_counted(loss: str, rows_per_person: int) -> str:
     return f"each counts by the {loss} over their rows, the first {rows_per_person:,} at most"
 
 
-def name_used(plan: Plan) -> str:
-    """The mechanism that trains, and in brackets the one that chose it: "objective (auto)"."""
-    asked, used = plan.mechanism.name, plan.trained_by.mechanism.name
-    return used if used == asked else f"{used} ({asked})"
-
-
-def noise_on(family: str, coefficients: int, releases: int) -> str | None:
-    """What the noise is added to; None where there is none."""
-    if releases == 0:
-        return None
-    return {
-        "output": f"the {coefficients} coefficients, once",
-        "objective": f"a linear term of the objective, {coefficients} numbers; a little on its minimiser",
-        "gradient": f"{releases} steps, each of {coefficients} numbers",
-        "statistics": "sums over the rows, once",
-    }.get(family, f"{releases} releases")
-
-
 def _expected(plan: Plan) -> str | None:
     """What the default as it was studied is expected to lose; None for any other mechanism, loss or l2."""
     problem, budget = plan.problem, plan.budget
@@ -111,7 +93,7 @@ def _released(plan: Plan) -> str:
     model = f"a model of {dimension} coefficients"
     if plan.noise is None:
         return f"{model}, without noise"
-    on = noise_on(plan.trained_by.mechanism.family, dimension, plan.releases)
+    on = plan.noise_on
     first = "" if plan.standardisation is None else f"{plan.standardisation.words}; "
     last = "" if plan.inference is None else f"; then {plan.inference.words}"
     return f"{first}{model}; noise of scale {plan.noise.scale:.6g} on {on}{last}"

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput
@@ -18,12 +17,11 @@ from dperm.planning.rules import noise_level
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.problem import Problem
 from dperm.row_map import RowMap
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 MEAN, MOMENTS = "mean of the rows", "second moments of the columns"
 LINEAR, BOUNDED = "linear", "bounded"
@@ -91,7 +89,7 @@ class Standardisation:
         """Release what the map of one model needs."""
         return release_maps([self], rows, gate)[0]
 
-    def seen_through(self, released: Sequence[Vector]) -> RowMap:
+    def seen_through(self, released: Sequence[Floats]) -> RowMap:
         """How the rows are seen by the pass that follows these releases."""
         x_norm = self.problem.x_norm
         if released:
@@ -99,14 +97,14 @@ class Standardisation:
             return RowMap(x_norm=x_norm, centre=centre, scale=np.full(len(centre), FIRST_BOUND))
         return RowMap(x_norm=x_norm, intercept=COUNT_COLUMN * x_norm if self._counts else 0.0)
 
-    def maps(self, released: Sequence[Vector]) -> list[RowMap]:
+    def maps(self, released: Sequence[Floats]) -> list[RowMap]:
         """All maps of a run with these releases, in their order; the last one is that of the training."""
         return [
             *(self.seen_through(released[:k]) for k in range(len(self.noises))),
             self.map_by(released),
         ]
 
-    def map_by(self, released: Sequence[Vector]) -> RowMap:
+    def map_by(self, released: Sequence[Floats]) -> RowMap:
         """The map that these releases make, by public rules alone."""
         problem, bound = self.problem, first_bound(self.problem)
         unit = bound * bound / self._count_share(released)
@@ -136,10 +134,10 @@ class Standardisation:
     def names(self) -> tuple[str, ...]:
         return (MEAN, MOMENTS) if self._centres else (MOMENTS,)
 
-    def _centre(self, released: Sequence[Vector]) -> Vector:
+    def _centre(self, released: Sequence[Floats]) -> Floats:
         return np.asarray(released[0][: self.problem.n_features] / self._count_share(released))
 
-    def _count_share(self, released: Sequence[Vector]) -> float:
+    def _count_share(self, released: Sequence[Floats]) -> float:
         """Share of the capacity that is filled, from the column that counts rows in the first release."""
         if not self._counts:
             return 1.0
@@ -153,7 +151,7 @@ def release_maps(plans: Sequence[Standardisation], rows: Rows, gate: Gate) -> li
 
     The rows have a model and the gate a job for each plan.
     """
-    released: list[list[Vector]] = [[] for _ in plans]
+    released: list[list[Floats]] = [[] for _ in plans]
     for step, name in enumerate(plans[0].names):
         seen = [plan.seen_through(found) for plan, found in zip(plans, released, strict=True)]
         sums = _sums_through(seen, rows, squared=name == MOMENTS)
@@ -164,7 +162,7 @@ def release_maps(plans: Sequence[Standardisation], rows: Rows, gate: Gate) -> li
     return [plan.map_by(found) for plan, found in zip(plans, released, strict=True)]
 
 
-def _sums_through(maps: Sequence[RowMap], rows: Rows, squared: bool) -> Matrix:
+def _sums_through(maps: Sequence[RowMap], rows: Rows, squared: bool) -> Floats:
     """Sums of each model's own rows, or of their squares, as it sees them."""
     parts: list[Rows | None] = [rows.mapped(maps[0])]
     if any(one != maps[0] for one in maps):
@@ -188,7 +186,7 @@ def first_bound(problem: Problem) -> float:
     return FIRST_BOUND if problem.intercept > 0 else 1.0
 
 
-def scale_by(moments: Vector, noise: float, typical: float) -> Vector:
+def scale_by(moments: Floats, noise: float, typical: float) -> Floats:
     """What columns with these noisy moments are divided by, so that a typical row is then ``typical`` long."""
     least = max(FLOOR_SHARE * float(np.maximum(moments, 0.0).mean()), FLOOR_NOISE * noise)
     floored = np.maximum(moments, least)

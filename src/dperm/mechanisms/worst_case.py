@@ -6,16 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dperm.neighbours import Neighbours
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.mechanisms.base import Plan
 
-Vector = NDArray[np.float64]
-Likelihood = Callable[[Vector], Vector]
+Likelihood = Callable[[Floats], Floats]
 
 REMOVED: Mapping[str, Any] = {"neighbours": Neighbours.ADD_REMOVE}
 """Facts of a case in which the row is removed, where its label changes otherwise."""

@@ -3,9 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dperm.errors import NotCertified
 from dperm.privacy import (
     Budget,
@@ -17,6 +14,7 @@ from dperm.privacy import (
     padded,
 )
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 
 def gaussian_noise(sensitivity: float, dimension: int, mu: float) -> GaussianNoise:
@@ -45,8 +43,6 @@ def shortfall(reached: float, budget: Budget, what: str) -> str:
     )
 
 
-Vector = NDArray[np.float64]
-
 TIGHT = "exact Gaussian profile"
 TIGHT_MIXTURE = "exact Gaussian profile, averaged over the hidden batch of the differing row"
 
@@ -54,8 +50,8 @@ TIGHT_MIXTURE = "exact Gaussian profile, averaged over the hidden batch of the d
 def price_branches(
     problem: Problem,
     budget: Budget,
-    probability: Vector,
-    sensitivities: Vector,
+    probability: Floats,
+    sensitivities: Floats,
     mu_spent: float = 0.0,
     paper_scale: Callable[[], float] | None = None,
 ) -> tuple[GaussianNoise, GaussianProfile]:

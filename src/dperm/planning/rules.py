@@ -1,4 +1,4 @@
-"""Public rules: how noisy a private fit must be, and the settings that the user leaves open, from public facts alone.
+"""Settings: what users give is checked, and what they leave open follows from public facts by public rules.
 
 The rules of l2 scale with the squared bound on a row, so a table in other units gets the same model. Only accuracy
 rests on any of them. The constants were fitted on public tables, leaving one out at a time
@@ -9,13 +9,68 @@ from __future__ import annotations
 
 import math
 import numbers
+import reprlib
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import field, fields
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from dperm.errors import InvalidInput
 from dperm.privacy import Budget, gaussian_mu
 from dperm.privacy.budget import DELTA_RANGE, EPSILON_RANGE
 from dperm.problem import LARGEST, Problem
+
+SETTING_RANGE = (1e-100, 1e300)
+MOST = 10_000_000  # steps or passes: beyond it a plan would fill the memory
+MOST_ROWS = 10**15  # of a batch
+
+
+def check_count(name: str, value: object, most: int = MOST) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= most:
+        raise InvalidInput(f"{name} must be a whole number from 1 to {most:,}; got {reprlib.repr(value)}.")
+
+
+def check_positive(name: str, value: object) -> None:
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    low, high = SETTING_RANGE
+    huge = isinstance(value, int) and value >= 2**63  # numpy has no such whole numbers
+    if huge or not (number and low <= value <= high):  # type: ignore[operator]
+        raise InvalidInput(
+            f"{name} must be a positive finite number of ordinary size; got {reprlib.repr(value)}."
+        )
+
+
+def check_share(name: str, value: object, *, zero: bool = True, one: bool = False) -> None:
+    """Refuse what does not lie between 0 and 1; ``zero`` and ``one`` tell whether the ends are allowed."""
+    if not zero:
+        check_positive(name, value)
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not (number and 0 <= value <= 1 and (one or value < 1)):  # type: ignore[operator]
+        raise InvalidInput(f"{name} must lie between 0 and 1; got {reprlib.repr(value)}.")
+
+
+def check_flag(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} must be True or False; got {reprlib.repr(value)}.")
+
+
+def setting(
+    default: object, check: Callable[..., None], *, optional: bool | None = None, **bounds: object
+) -> Any:
+    """A field of a mechanism whose value is checked when it is made; None passes where it is the default."""
+    optional = default is None if optional is None else optional
+    return field(default=default, metadata={"check": partial(check, **bounds), "optional": optional})
+
+
+def check_settings(fields_of: object) -> None:
+    """Check every ``setting`` of a dataclass."""
+    for one in fields(fields_of):  # type: ignore[arg-type]
+        value, check = getattr(fields_of, one.name), one.metadata.get("check")
+        if check is not None and not (value is None and one.metadata["optional"]):
+            check(one.name, value)
 
 
 def noise_level(problem: Problem, budget: Budget) -> float:

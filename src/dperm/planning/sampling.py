@@ -18,6 +18,12 @@ from dperm.privacy.subsampled import (
 )
 
 
+def check_rate(name: str, value: object) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not (number and 0 < value <= 1):  # type: ignore[operator]
+        raise InvalidInput(f"{name} must lie in (0, 1]; got {value!r}.")
+
+
 @dataclass(frozen=True)
 class PoissonSampling:
     """Every row joins a batch on its own with probability ``rate``.
@@ -32,9 +38,7 @@ class PoissonSampling:
     rate: float
 
     def __post_init__(self) -> None:
-        number = isinstance(self.rate, (int, float)) and not isinstance(self.rate, bool)
-        if not (number and 0 < self.rate <= 1):
-            raise InvalidInput(f"rate must lie in (0, 1]; got {self.rate!r}.")
+        check_rate("rate", self.rate)
 
     def expected_rows(self, n_rows: int) -> float:
         return self.rate * n_rows

@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.problem import Problem
-
-Vector = NDArray[np.float64]
+from dperm.typing import Floats
 
 
 def split_rows(n_rows: int, batch_size: int) -> tuple[int, ...]:
@@ -39,7 +37,7 @@ class Schedule:
     """
 
     batch_sizes: tuple[int, ...]
-    step_sizes: Vector
+    step_sizes: Floats
     averaged: tuple[bool, ...]
 
     def __post_init__(self) -> None:
@@ -63,7 +61,7 @@ class Schedule:
             )
 
 
-def branch_sensitivities(schedule: Schedule, problem: Problem, *, rounding: bool = True) -> Vector:
+def branch_sensitivities(schedule: Schedule, problem: Problem, *, rounding: bool = True) -> Floats:
     r"""How far the final weights can move when the differing row lies in batch j, for every j.
 
     Guarantee
@@ -100,7 +98,7 @@ def branch_sensitivities(schedule: Schedule, problem: Problem, *, rounding: bool
     return distance
 
 
-def _decay(ratio: Vector) -> tuple[Vector, Vector]:
+def _decay(ratio: Floats) -> tuple[Floats, Floats]:
     """What is left at the epoch's end, and summed over its iterates, of a unit push at each update."""
     after = np.ones_like(ratio)
     total = np.ones_like(ratio)
@@ -118,7 +116,7 @@ def _weight_bound(schedule: Schedule, problem: Problem) -> float:
     return by_steps
 
 
-def _update_error(steps: Vector, sizes: Vector, weight_bound: float, problem: Problem) -> Vector:
+def _update_error(steps: Floats, sizes: Floats, weight_bound: float, problem: Problem) -> Floats:
     """Distance that float64 arithmetic can add in one update, both runs together."""
     gradient_error = np.array([problem.gradient_error(n, weight_bound) for n in sizes])
     update_error = 8 * UNIT_ROUNDOFF * (weight_bound + steps * problem.gradient_bound)

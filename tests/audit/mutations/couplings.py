@@ -19,7 +19,7 @@ MUTATIONS = (
         what_is_wrong="The curvature of the soft clip is taken to vanish twice as fast where its slope is largest.",
         touches=("objective", "objective-kst", "auto"),
         changes={
-            "dperm.losses.clipped_logistic.SoftClippedLogistic.coupling": lambda coupling: property(
+            "dperm.losses.logistic.SoftClippedLogistic.coupling": lambda coupling: property(
                 lambda self: coupling.fget(self) / 2
             )
         },

@@ -83,7 +83,7 @@ MUTATIONS = (
         name="softmax slope of one",
         what_is_wrong="The gradient of softmax is taken to have norm 1 at most, which is the root of two.",
         touches=CLASSES,
-        changes={"dperm.losses.softmax.Softmax.lipschitz": slope_of_one},
+        changes={"dperm.losses.logistic.Softmax.lipschitz": slope_of_one},
         probe=lambda: SOFTMAX.gradient_bound,
     ),
 )

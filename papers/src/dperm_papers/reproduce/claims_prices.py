@@ -19,8 +19,10 @@ from dperm.losses import HuberHinge, Linear, Logistic
 from dperm.mechanisms import NSGD, RSGDAR, SGDMA, Job, Plan, resolve
 from dperm.mechanisms.gradient.dp_agd import AGDPlan
 from dperm.mechanisms.gradient.family import SampledPlan
+from dperm.mechanisms.objective.amp import amp_split
 from dperm.mechanisms.objective.family import ObjectivePlan
-from dperm.mechanisms.objective.profile import amp_split, kst_scale, objective_profile
+from dperm.mechanisms.objective.objective_kst import kst_scale
+from dperm.mechanisms.objective.profile import objective_profile
 from dperm.mechanisms.output.family import DescentPlan
 from dperm.neighbours import Neighbours
 from dperm.planning.schedule import branch_sensitivities

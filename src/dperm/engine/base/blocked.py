@@ -20,7 +20,7 @@ from dperm.engine.base.stored import Stored, StoredEngine
 from dperm.engine.base.threads import Part, in_order, one_blas_thread, split
 from dperm.errors import InvalidInput
 from dperm.losses import Loss, Softmax
-from dperm.losses.weighted import has_weights, targets_alone
+from dperm.losses.base import has_weights, targets_alone
 from dperm.typing import Array, Floats, Integers
 
 FLOAT64 = np.dtype(np.float64)

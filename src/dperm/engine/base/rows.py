@@ -16,7 +16,7 @@ from dperm.engine.base.draws import Members, Order
 from dperm.engine.base.engine import Engine
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss, Weighted
-from dperm.losses.weighted import has_weights, targets_alone, weights_alone
+from dperm.losses.base import has_weights, targets_alone, weights_alone
 from dperm.problem import Problem
 from dperm.processors import available_processors
 from dperm.row_map import RowMap

@@ -17,7 +17,7 @@ from dperm.engine.base.draws import Batches, Sample
 from dperm.engine.base.engine import Engine, Evaluation, Wanted
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
-from dperm.losses.weighted import targets_alone
+from dperm.losses.base import targets_alone
 from dperm.typing import Floats, Integers
 
 _ROWS_AT_ONCE = 1024  # at most, by the arithmetic that engines state

@@ -17,7 +17,7 @@ from dperm.engine.base.stored import StoredEngine
 from dperm.engine.device.fused import FusedEpochs, FusedPass, SlopeKernels, add_blocks
 from dperm.engine.device.tensors import StoredTorch, load_torch, plain_products
 from dperm.losses import Loss, Weighted
-from dperm.losses.weighted import TARGET
+from dperm.losses.base import TARGET
 from dperm.typing import Floats, Integers
 
 _NUMBERS_AT_ONCE = 2**24  # margins: enough to keep a large GPU busy

@@ -17,7 +17,7 @@ import numpy as np
 
 from dperm.engine.base.stored import Stored
 from dperm.errors import InvalidInput
-from dperm.losses.weighted import has_weights, targets_alone, weights_alone
+from dperm.losses.base import has_weights, targets_alone, weights_alone
 from dperm.typing import Floats, Integers
 
 _CPU = 1  # DLPack's number for the memory of the host

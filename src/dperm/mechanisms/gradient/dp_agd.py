@@ -8,28 +8,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
-from dperm.errors import InvalidInput, NotCertified
+from dperm.errors import NotCertified
 from dperm.losses import Loss
 from dperm.mechanisms.base import Job, Mechanism, Plan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.checks import check_count, check_positive
 from dperm.planning.pricing import gaussian_noise
-from dperm.planning.rules import path_length, within
+from dperm.planning.rules import check_count, check_positive, check_share, path_length, setting, within
 from dperm.planning.sensitivity import sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise, budget_to_rho, gaussian_mu
 from dperm.privacy.cost import Cost
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.privacy.renyi import ZcdpFilter
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
 
-Vector = NDArray[np.float64]
 
 ROUNDS_PER_REVIEW = 10
 REVIEW_MARGIN = 1.1
@@ -83,11 +81,11 @@ class DPAGD(Mechanism):
     exponential mechanism pays for. What a row adds to all candidates alike does not change the choice.
     """
 
-    splits: int | None = None
-    choice_share: float = 0.2
-    candidates: int = 20
-    largest_step: float = 2.0
-    growth: float = 0.1
+    splits: int | None = setting(None, check_count)
+    choice_share: float = setting(0.2, check_share, zero=False)
+    candidates: int = setting(20, check_count)
+    largest_step: float = setting(2.0, check_positive)
+    growth: float = setting(0.1, check_positive)
 
     name: ClassVar[str] = "dp-agd"
     family: ClassVar[str] = "gradient"
@@ -97,16 +95,6 @@ class DPAGD(Mechanism):
     released: ClassVar[str] = "noisy gradients and noisy choices of the step"
     labels: ClassVar[tuple[str, ...]] = ("binary",)  # losses of real labels have no bound at zero weights
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"splits": 2}, share=0.05),)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("candidates", self.candidates)
-        if self.splits is not None:
-            check_count("splits", self.splits)
-        for name in ("choice_share", "largest_step", "growth"):
-            check_positive(name, getattr(self, name))
-        if self.choice_share >= 1:
-            raise InvalidInput(f"choice_share must lie between 0 and 1; got {self.choice_share!r}.")
 
     def purse(self, problem: Problem, budget: Budget, mu_spent: float) -> Purse:
         paper = self.accounting == "paper"
@@ -143,7 +131,7 @@ class DPAGD(Mechanism):
         mu_spent = 0.0 if plan.standardisation is None else plan.standardisation.mu
         return Cost.concentrated(plan.purse.rho + mu_spent * mu_spent / 2)
 
-    def _run(self, jobs: Sequence[Job[AGDPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[AGDPlan]], rows: Rows, gate: Gate) -> list[Floats]:
         """All jobs in lock step: one pass for the gradients that they want next, one for all their candidates."""
         engine = rows.select([job.model for job in jobs]).open(precise=True)
         courses = [Course(job=k, plan=job.plan, mechanism=self) for k, job in enumerate(jobs)]
@@ -184,14 +172,14 @@ class Course:
 
     def __init__(self, job: int, plan: AGDPlan, mechanism: DPAGD) -> None:
         self.job, self.plan, self._mechanism = job, plan, mechanism
-        self.weights: Vector = np.zeros(plan.problem.n_columns)
+        self.weights: Floats = np.zeros(plan.problem.n_columns)
         self.longest = mechanism.largest_step / plan.problem.row_norm
         self.goes_on = self.wants_gradient = True
-        self.exact: Vector = np.zeros(0)
+        self.exact: Floats = np.zeros(0)
         self.price = 0.0
         self._purse = ZcdpFilter(plan.purse.rho)
         self._chosen: list[float] = []
-        self._estimate: Vector = np.zeros(0)
+        self._estimate: Floats = np.zeros(0)
         self._precision = 0.0
 
     def pays_for_gradient(self) -> bool:
@@ -214,7 +202,7 @@ class Course:
     def noise(self) -> GaussianNoise:
         return gradient_noise(self.plan.problem, float(np.linalg.norm(self.weights)), self.price)
 
-    def bought(self, noisy: Vector) -> None:
+    def bought(self, noisy: Floats) -> None:
         """The running mean of all that was bought of this gradient, by precision."""
         if self._precision > 0:
             total = self._precision + self.price
@@ -223,7 +211,7 @@ class Course:
         self._precision += self.price
         self.wants_gradient = False
 
-    def points(self) -> Vector:
+    def points(self) -> Floats:
         """Candidates along the unit vector against the regularised gradient, one column per step size."""
         problem, candidates = self.plan.problem, self._mechanism.candidates
         steps = self.longest * np.arange(candidates + 1) / candidates
@@ -232,7 +220,7 @@ class Course:
         direction = direction / length if length > 0 else direction
         return np.ascontiguousarray(self.weights[:, None] - direction[:, None] * steps)
 
-    def take(self, point: Vector, step: float) -> None:
+    def take(self, point: Floats, step: float) -> None:
         self.weights, self.wants_gradient = point.copy(), True
         self._chosen.append(step)
         if len(self._chosen) % ROUNDS_PER_REVIEW == 0:
@@ -243,7 +231,7 @@ def _of(engine: Engine, some: Sequence[Course], all_of_them: Sequence[Course]) -
     return engine if len(some) == len(all_of_them) else engine.select([course.job for course in some])
 
 
-def _weights(courses: Sequence[Course]) -> tuple[Loss, Vector]:
+def _weights(courses: Sequence[Course]) -> tuple[Loss, Floats]:
     return courses[0].plan.problem.loss, np.stack([course.weights for course in courses], axis=1)
 
 
@@ -272,12 +260,12 @@ def gradient_noise(problem: Problem, weight_norm: float, rho: float) -> Gaussian
     return gaussian_noise(sensitivity, problem.dimension, math.sqrt(2 * rho) * (1 - 1e-12))
 
 
-def penalties(problem: Problem, points: Vector) -> Vector:
+def penalties(problem: Problem, points: Floats) -> Floats:
     """What the regulariser adds to the loss of every candidate, summed over the rows."""
     return np.asarray(problem.n_rows * problem.l2 / 2 * np.sum(points * points, axis=0))
 
 
-def step_choice(problem: Problem, points: Vector, longest: float, epsilon: float) -> NoisyMin:
+def step_choice(problem: Problem, points: Floats, longest: float, epsilon: float) -> NoisyMin:
     """The private choice among points on a segment of length ``longest``; the first column is its beginning."""
     norm = float(np.sqrt(np.sum(points * points, axis=0)).max())
     norm = math.ldexp(1.0, max(0, math.frexp(norm)[1]))  # for roundings only: a factor of two does not matter

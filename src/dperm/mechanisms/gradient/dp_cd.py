@@ -8,24 +8,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import Unsupported
 from dperm.mechanisms.base import Job, Mechanism, Plan, tolerant
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.checks import check_count, check_positive
 from dperm.planning.pricing import gaussian_noise, gaussian_price, mu_left, shortfall
-from dperm.planning.rules import path_length
+from dperm.planning.rules import check_count, check_positive, path_length, setting
 from dperm.planning.sensitivity import whole_sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.textbook import mangold_cd_noise
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
 
-Vector = NDArray[np.float64]
 
 NOISE_MARGIN = 10.0
 
@@ -34,7 +32,7 @@ NOISE_MARGIN = 10.0
 class CoordinatesPlan(Plan):
     """With the step size of every coordinate and the Gaussian parameter of one update."""
 
-    step_sizes: Vector
+    step_sizes: Floats
     mu: float
 
 
@@ -57,8 +55,8 @@ class DPCD(Mechanism):
     one Gaussian release of parameter mu (docs/proofs/dp-cd.md). The result is the mean over the second half.
     """
 
-    passes: int = 20
-    step_size: float | None = None
+    passes: int = setting(20, check_count)
+    step_size: float | None = setting(None, check_positive)
 
     name: ClassVar[str] = "dp-cd"
     family: ClassVar[str] = "gradient"
@@ -69,12 +67,6 @@ class DPCD(Mechanism):
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
     side_by_side: ClassVar[bool] = False  # the walk through one column at a time is for rows of one map
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"passes": 3}, share=0.7),)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("passes", self.passes)
-        if self.step_size is not None:
-            check_positive("step_size", self.step_size)
 
     def whole_sums(self) -> bool:
         return True
@@ -107,7 +99,7 @@ class DPCD(Mechanism):
             mu=each,
         )
 
-    def _run(self, jobs: Sequence[Job[CoordinatesPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[CoordinatesPlan]], rows: Rows, gate: Gate) -> list[Floats]:
         plans = [job.plan for job in jobs]
         engine = rows.select([job.model for job in jobs]).open(precise=not tolerant(jobs))
         problems = [plan.problem for plan in plans]
@@ -130,13 +122,13 @@ class DPCD(Mechanism):
         return [total[:, k] / tail for k in range(len(plans))]
 
 
-def coordinate_bounds(problem: Problem) -> Vector:
+def coordinate_bounds(problem: Problem) -> Floats:
     """Public bound on each entry of a row: the features', then that of the intercept column if there is one."""
     features = np.full(problem.n_features, problem.x_norm)
     return np.append(features, problem.intercept) if problem.intercept > 0 else features
 
 
-def coordinate_smoothness(problem: Problem) -> Vector:
+def coordinate_smoothness(problem: Problem) -> Floats:
     """Smoothness of the regularised mean loss along each coordinate."""
     smoothness = problem.loss.smoothness * coordinate_bounds(problem) ** 2 + problem.l2
     if smoothness.min() == 0:

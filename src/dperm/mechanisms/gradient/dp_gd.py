@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.losses import Logistic
@@ -16,8 +15,8 @@ from dperm.mechanisms.gradient.family import TRAJECTORY, GradientMechanism, Grad
 from dperm.mechanisms.inference import WeightNoise, in_steps
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.checks import check_flag, check_share
 from dperm.planning.pricing import TIGHT, gaussian_noise, gaussian_price, mu_left, shortfall
+from dperm.planning.rules import check_flag, check_share, setting
 from dperm.planning.sensitivity import (
     SMALLEST_TERM,
     gradient_gap,
@@ -29,11 +28,10 @@ from dperm.planning.sensitivity import (
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.textbook import yu_gd_noise
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Engine
-
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,8 +70,8 @@ class DPGD(GradientMechanism):
     Gaussian release with the root of the sum of their squares (docs/proofs/dp-gd.md).
     """
 
-    adaptive: bool = True
-    split: float = 0.0
+    adaptive: bool = setting(True, check_flag)
+    split: float = setting(0.0, check_share)
 
     name: ClassVar[str] = "dp-gd"
     title: ClassVar[str] = "full-batch gradient descent, noise on every gradient"
@@ -91,8 +89,6 @@ class DPGD(GradientMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_flag("adaptive", self.adaptive)
-        check_share("split", self.split)
         if self.split > 0 and (self.clip is not None or self.accounting == "paper"):
             raise InvalidInput("split belongs to unclipped gradients and accounting='tight'.")
 
@@ -176,7 +172,7 @@ class DPGD(GradientMechanism):
         tail = max(1, round(used["tail_average"] * steps))
         return in_steps(noise_scale / problem.n_rows, used["step_size"], steps, used["momentum"], tail)
 
-    def _prepare(self, engine: Engine, plans: Sequence[DPGDPlan], gate: Gate) -> Matrix | None:
+    def _prepare(self, engine: Engine, plans: Sequence[DPGDPlan], gate: Gate) -> Floats | None:
         """The gradient sum at zero weights, exact and released, when the budget is split."""
         if self.split == 0:
             return None

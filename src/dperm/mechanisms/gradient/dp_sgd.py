@@ -8,21 +8,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr, logsumexp
 
 from dperm.mechanisms.gradient.family import SampledGradientMechanism, SampledPlan, SampledSteps
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.planning.pricing import mu_left
-from dperm.planning.sampling import PoissonSampling
+from dperm.planning.rules import setting
+from dperm.planning.sampling import PoissonSampling, check_rate
 from dperm.privacy import Budget
 from dperm.privacy.renyi import epsilon_cks
 from dperm.privacy.search import smallest_safe
 from dperm.privacy.subsampled import SMALLEST_MULTIPLIER
 from dperm.problem import Problem
-
-Vector = NDArray[np.float64]
+from dperm.typing import Floats
 
 TIGHT_POISSON = "privacy-loss distributions of Poisson samples"
 ORDERS = (*(1 + tenth / 10 for tenth in range(1, 100)), *range(11, 64), 128, 256, 512, 1024)
@@ -34,17 +33,13 @@ TERMS = 1000
 class PoissonMechanism(SampledGradientMechanism):
     """Poisson batches, priced by the object that draws them."""
 
-    rate: float = 0.1
+    rate: float = setting(0.1, check_rate)
 
     route: ClassVar[str] = "poisson"
     paper_accountant: ClassVar[str]
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        PoissonSampling(self.rate)
-
     @abstractmethod
-    def step_sizes(self, steps: int, step_size: float) -> Vector:
+    def step_sizes(self, steps: int, step_size: float) -> Floats:
         """The step size of every step."""
 
     @abstractmethod
@@ -104,7 +99,7 @@ class DPSGD(PoissonMechanism):
         WorstCase(facts=REMOVED),
     )
 
-    def step_sizes(self, steps: int, step_size: float) -> Vector:
+    def step_sizes(self, steps: int, step_size: float) -> Floats:
         return np.where(np.arange(steps) < steps / 2, step_size, step_size / 2)
 
     def paper_epsilon(self, noise_multiplier: float, steps: int, delta: float) -> float:

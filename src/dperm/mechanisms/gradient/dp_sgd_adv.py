@@ -12,6 +12,7 @@ from dperm.mechanisms.gradient.family import SampledPlan, SampledSteps
 from dperm.mechanisms.gradient.psgd import ProjectedSGD
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
+from dperm.planning.rules import MOST_ROWS, check_count, setting
 from dperm.privacy import Budget
 from dperm.privacy.cost import Cost
 from dperm.privacy.textbook import advanced_sgd_noise
@@ -36,7 +37,7 @@ class DPSGDAdv(ProjectedSGD):
     the exact price of batches of a fixed size (docs/proofs/dp-sgd.md).
     """
 
-    batch_size: int | None = 1
+    batch_size: int | None = setting(1, check_count, optional=True, most=MOST_ROWS)
     accounting: str = field(default="paper", kw_only=True)
 
     name: ClassVar[str] = "dp-sgd-adv"

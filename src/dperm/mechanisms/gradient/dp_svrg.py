@@ -9,16 +9,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dperm.errors import InvalidInput, NotCertified
+from dperm.errors import NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
-from dperm.planning.checks import check_count, check_positive
 from dperm.planning.pricing import gaussian_noise, mu_left
-from dperm.planning.sampling import PoissonSampling
+from dperm.planning.rules import check_count, check_positive, check_share, setting
+from dperm.planning.sampling import PoissonSampling, check_rate
 from dperm.planning.sensitivity import curvature, sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.cost import Cost
@@ -26,12 +25,11 @@ from dperm.privacy.events import Gaussian, PoissonSteps
 from dperm.privacy.noise import grid_exponent, padded
 from dperm.privacy.subsampled import poisson_noise_beside_gaussian
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows, Sample
     from dperm.engine.base.draws import Members
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,11 +81,11 @@ class DPSVRG(Mechanism):
     (docs/proofs/dp-svrg.md). No gradient is clipped.
     """
 
-    outer: int | None = None
-    inner: int = 3
-    rate: float = 0.2
-    step_size: float | None = None
-    full_share: float = 0.7
+    outer: int | None = setting(None, check_count)
+    inner: int = setting(3, check_count)
+    rate: float = setting(0.2, check_rate)
+    step_size: float | None = setting(None, check_positive)
+    full_share: float = setting(0.7, check_share, zero=False)
 
     name: ClassVar[str] = "dp-svrg"
     family: ClassVar[str] = "gradient"
@@ -99,18 +97,6 @@ class DPSVRG(Mechanism):
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (
         WorstCase(settings={"outer": 2, "inner": 2, "rate": 0.5}, share=0.1),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("inner", self.inner)
-        if self.outer is not None:
-            check_count("outer", self.outer)
-        if self.step_size is not None:
-            check_positive("step_size", self.step_size)
-        check_positive("full_share", self.full_share)
-        if self.full_share >= 1:
-            raise InvalidInput(f"full_share must lie between 0 and 1; got {self.full_share!r}.")
-        PoissonSampling(self.rate)
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> SVRGPlan:
         if self.accounting == "paper":
@@ -159,7 +145,7 @@ class DPSVRG(Mechanism):
         relation = plan.problem.neighbours.value
         return Cost((PoissonSteps(loops.noise_multiplier, loops.sampling.rate, corrections, relation), full))
 
-    def _run(self, jobs: Sequence[Job[SVRGPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[SVRGPlan]], rows: Rows, gate: Gate) -> list[Floats]:
         engine = rows.open(precise=True)
         return [
             _descend(job.plan, engine.select([job.model]), rows.members, gate.part([k]))
@@ -182,14 +168,14 @@ def full_noise(problem: Problem, weight_norm: float, mu: float) -> GaussianNoise
     return gaussian_noise(problem.gradient_gap + sum_error(problem, weight_norm), problem.dimension, mu)
 
 
-def correction_bound(problem: Problem, weights: Vector, anchor: Vector) -> float:
+def correction_bound(problem: Problem, weights: Floats, anchor: Floats) -> float:
     """Bound on the norm of the difference of one row's gradients at two public points."""
     reach = problem.gradient_bound * (1 if problem.loss.sign_definite else 2)
     distance = float(np.linalg.norm(weights - anchor)) * (1 + 1e-9)
     return min(reach, problem.loss.smoothness * problem.row_norm**2 * distance)
 
 
-def correction_noise(problem: Problem, weights: Vector, anchor: Vector, multiplier: float) -> GaussianNoise:
+def correction_noise(problem: Problem, weights: Floats, anchor: Floats, multiplier: float) -> GaussianNoise:
     """Noise of ``multiplier`` times what one row adds to the sum of differences, rounding included."""
     errors = sum_error(problem, float(np.linalg.norm(weights))) + sum_error(
         problem, float(np.linalg.norm(anchor))
@@ -200,7 +186,7 @@ def correction_noise(problem: Problem, weights: Vector, anchor: Vector, multipli
     return GaussianNoise(sensitivity=sensitivity, scale=multiplier * unit, dimension=problem.dimension)
 
 
-def _descend(plan: SVRGPlan, engine: Engine, members: Members | None, gate: Gate) -> Vector:
+def _descend(plan: SVRGPlan, engine: Engine, members: Members | None, gate: Gate) -> Floats:
     problem, loops = plan.problem, plan.loops
     loss, n = problem.loss, problem.n_rows
     anchor = np.zeros(engine.n_columns)

@@ -9,24 +9,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.mechanisms.base import Job, Mechanism, Plan, alike, tolerant, weights_shape
-from dperm.planning.checks import check_count, check_positive, check_share
 from dperm.planning.pricing import shortfall
+from dperm.planning.rules import check_count, check_positive, check_share, setting
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.planning.sensitivity import curvature, sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise, grid_exponent, padded
 from dperm.privacy.cost import Cost
 from dperm.privacy.events import FixedSizeSteps, Gaussian, PoissonSteps, PrivacyEvent
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
     from dperm.engine.base.draws import Members
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 TRAJECTORY = "All noisy gradients together are priced, so every intermediate weight might be published."
 
@@ -44,7 +42,7 @@ class Descent:
     projected on.
     """
 
-    step_sizes: Vector
+    step_sizes: Floats
     divisor: float
     l2: float
     momentum: float = 0.0
@@ -68,24 +66,14 @@ class GradientMechanism(Mechanism):
     gradient of every row; without it the bound follows from the loss and the declared norm of the rows.
     """
 
-    steps: int | None = None
-    step_size: float | None = None
-    momentum: float = 0.5
-    clip: float | None = None
-    tail_average: float = 0.25
+    steps: int | None = setting(None, check_count)
+    step_size: float | None = setting(None, check_positive)
+    momentum: float = setting(0.5, check_share)
+    clip: float | None = setting(None, check_positive)
+    tail_average: float = setting(0.25, check_share, one=True)
 
     family: ClassVar[str] = "gradient"
     released: ClassVar[str] = "noise at every step"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.steps is not None:
-            check_count("steps", self.steps)
-        for name in ("step_size", "clip"):
-            if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name))
-        check_share("momentum", self.momentum)
-        check_share("tail_average", self.tail_average, one=True)
 
     def row_bound(self, problem: Problem) -> float:
         """Bound on the norm of what one row adds to a gradient sum, rounding apart."""
@@ -111,7 +99,7 @@ class GradientMechanism(Mechanism):
         steps = self.steps or int(np.clip(math.ceil(1 / (reach * noise_l2)), FEWEST_STEPS, MOST_STEPS))
         return steps, step
 
-    def descent(self, step_sizes: Vector, divisor: float, l2: float, radius: float = math.inf) -> Descent:
+    def descent(self, step_sizes: Floats, divisor: float, l2: float, radius: float = math.inf) -> Descent:
         return Descent(
             step_sizes=step_sizes,
             divisor=divisor,
@@ -139,13 +127,13 @@ class GradientMechanism(Mechanism):
         """The rows of one step: all of them unless a subclass draws some; with ``members`` it draws persons."""
         return engine
 
-    def _prepare(self, engine: Engine, plans: Sequence[Any], gate: Gate) -> Matrix | None:
+    def _prepare(self, engine: Engine, plans: Sequence[Any], gate: Gate) -> Floats | None:
         """A part of every gradient sum that is released before the first step, exact and as released; or None."""
         return None
 
-    def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Floats]:
         engine = rows.select([job.model for job in jobs]).open(precise=not tolerant(jobs))
-        weights: dict[int, Vector] = {}
+        weights: dict[int, Floats] = {}
         for columns in alike([len(job.plan.descent.step_sizes) for job in jobs]):
             part = engine if len(columns) == len(jobs) else engine.select(columns)
             found = self._descend([jobs[k].plan for k in columns], part, rows.members, gate.part(columns))
@@ -154,7 +142,7 @@ class GradientMechanism(Mechanism):
 
     def _descend(
         self, plans: Sequence[Any], engine: Engine, members: Members | None, gate: Gate
-    ) -> list[Vector]:
+    ) -> list[Floats]:
         loss, descents = plans[0].problem.loss, [plan.descent for plan in plans]
         weights = np.zeros(weights_shape(engine.n_columns, plans))
         velocity, tail_sum = np.zeros_like(weights), np.zeros_like(weights)

@@ -9,27 +9,25 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
-from dperm.errors import InvalidInput, Unsupported
+from dperm.errors import Unsupported
 from dperm.mechanisms.base import Job, Mechanism, Plan, alike, tolerant
 from dperm.mechanisms.gradient.dp_agd import purse_for
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.checks import check_count, check_positive
 from dperm.planning.pricing import shortfall
-from dperm.planning.rules import within
+from dperm.planning.rules import check_count, check_flag, check_positive, setting, within
 from dperm.planning.sensitivity import whole_sum_error
 from dperm.privacy import Budget, Gate, gaussian_mu, rho_to_epsilon
 from dperm.privacy.cost import Cost
 from dperm.privacy.noisy_min import LARGEST_SCORE, HeldScores, NoisyMin, block_width
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
 
-Vector = NDArray[np.float64]
 
 _GRID_BITS = 30  # of the largest coordinate of a row's gradient
 
@@ -58,7 +56,7 @@ def lazy_sensitivity(problem: Problem, radius: float) -> float:
     return radius * problem.neighbours.rows_changed * most / problem.n_rows * (1 + 2.0**-48)
 
 
-def lazy_walk(plan: CornersPlan, engine: Engine, model: int, gate: Gate) -> Vector:
+def lazy_walk(plan: CornersPlan, engine: Engine, model: int, gate: Gate) -> Floats:
     """The weights of one model; w = scale * bar, of which a step changes a number each."""
     problem, exponent = plan.problem, grid_exponent(plan.problem)
     n_columns = engine.n_columns
@@ -131,9 +129,9 @@ class FrankWolfe(Mechanism):
     With delta = 0, :math:`\varepsilon_0 = \varepsilon/T` and the guarantee is pure.
     """
 
-    steps: int | None = None
-    radius: float | None = None
-    lazy: bool = False
+    steps: int | None = setting(None, check_count)
+    radius: float | None = setting(None, check_positive)
+    lazy: bool = setting(False, check_flag)
 
     name: ClassVar[str] = "frank-wolfe"
     family: ClassVar[str] = "gradient"
@@ -148,12 +146,6 @@ class FrankWolfe(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.steps is not None:
-            check_count("steps", self.steps)
-        if self.radius is not None:
-            check_positive("radius", self.radius)
-        if not isinstance(self.lazy, bool):
-            raise InvalidInput(f"lazy must be True or False; got {self.lazy!r}.")
         if self.lazy and self.standardise:
             raise Unsupported("lazy steps are for rows as they are; set standardise or lazy to False.")
 
@@ -217,17 +209,17 @@ class FrankWolfe(Mechanism):
         mu_spent = 0.0 if plan.standardisation is None else plan.standardisation.mu
         return Cost.concentrated(plan.releases * plan.choice.rho + mu_spent * mu_spent / 2)
 
-    def _run(self, jobs: Sequence[Job[CornersPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[CornersPlan]], rows: Rows, gate: Gate) -> list[Floats]:
         engine = rows.select([job.model for job in jobs]).open(precise=not tolerant(jobs))
         if self.lazy:
             return [lazy_walk(job.plan, engine, k, gate.part([k])) for k, job in enumerate(jobs)]
-        weights: dict[int, Vector] = {}
+        weights: dict[int, Floats] = {}
         for columns in alike([job.plan.releases for job in jobs]):
             found = self._walk([jobs[k].plan for k in columns], engine.select(columns), gate.part(columns))
             weights.update(zip(columns, found, strict=True))
         return [weights[k] for k in range(len(jobs))]
 
-    def _walk(self, plans: Sequence[CornersPlan], engine: Engine, gate: Gate) -> list[Vector]:
+    def _walk(self, plans: Sequence[CornersPlan], engine: Engine, gate: Gate) -> list[Floats]:
         weights = np.zeros((engine.n_columns, len(plans)))
         gates = [gate.part([k]) for k in range(len(plans))]
         for t in range(1, plans[0].releases + 1):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import NotCertified
@@ -17,8 +16,15 @@ from dperm.mechanisms.output.family import PUBLIC_ORDER, SECRET_ORDER
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
-from dperm.planning.checks import MOST_ROWS, check_count, check_flag, check_positive
-from dperm.planning.rules import path_length, within
+from dperm.planning.rules import (
+    MOST_ROWS,
+    check_count,
+    check_flag,
+    check_positive,
+    path_length,
+    setting,
+    within,
+)
 from dperm.planning.schedule import Schedule, default_step, split_rows
 from dperm.privacy import (
     Budget,
@@ -33,13 +39,12 @@ from dperm.privacy.hidden_state import noisy_cyclic_mu
 from dperm.privacy.noise import GRID_FRACTION, ROUNDING_ALLOWANCE
 from dperm.privacy.renyi import calibrate_rdp
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
     from dperm.engine.base.draws import OrderOfPersons
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 NOISE_MARGIN = 10.0
 HIDDEN = "No iterate but the last is stored, shown or used to decide anything."
@@ -85,11 +90,11 @@ class NoisySGD(Mechanism):
     (docs/proofs/noisy-sgd.md). Gradients are never clipped.
     """
 
-    epochs: int | None = None
-    batch_size: int = 4000
-    step_size: float | None = None
-    secret_order: bool = True
-    radius: float | None = None
+    epochs: int | None = setting(None, check_count)
+    batch_size: int = setting(4000, check_count, most=MOST_ROWS)
+    step_size: float | None = setting(None, check_positive)
+    secret_order: bool = setting(True, check_flag)
+    radius: float | None = setting(None, check_positive)
 
     in_order: ClassVar[bool] = True
     name: ClassVar[str] = "noisy-sgd"
@@ -102,16 +107,6 @@ class NoisySGD(Mechanism):
         WorstCase(settings={"epochs": 2, "batch_size": 8}, share=0.7),  # one batch
         WorstCase(name="label, several hidden batches", settings={"batch_size": 2}),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("batch_size", self.batch_size, MOST_ROWS)
-        if self.epochs is not None:
-            check_count("epochs", self.epochs)
-        for name in ("step_size", "radius"):
-            if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name))
-        check_flag("secret_order", self.secret_order)
 
     def misfit(self, problem: Problem) -> str | None:
         public_batches = not self.secret_order and self.batch_size < problem.n_rows
@@ -197,12 +192,12 @@ class NoisySGD(Mechanism):
         walked = problem.gradient_bound * float(schedule.step_sizes.sum())
         return walked + noise * (math.sqrt(problem.dimension) + 10)
 
-    def _run(self, jobs: Sequence[Job[HiddenPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[HiddenPlan]], rows: Rows, gate: Gate) -> list[Floats]:
         own = rows.select([job.model for job in jobs])
         order = gate.order() if self.secret_order else None
         persons = None if rows.members is None else rows.members.ordered(order)
         engine = own.open(order if persons is None else persons, precise=len(jobs) == 1)
-        weights: dict[int, Vector] = {}
+        weights: dict[int, Floats] = {}
         for columns in alike([job.plan.schedule.shape for job in jobs]):
             found = descend_hidden(
                 engine.select(columns), [jobs[k].plan for k in columns], gate.part(columns), persons
@@ -215,9 +210,9 @@ class NoisySGD(Mechanism):
 class _Steps:
     """What every update does to the distance of two runs; arrays of shape (epochs, batches)."""
 
-    contraction: Matrix
-    shift: Matrix
-    error: Matrix
+    contraction: Floats
+    shift: Floats
+    error: Floats
 
     @classmethod
     def of(cls, problem: Problem, schedule: Schedule, radius: float) -> _Steps:
@@ -254,7 +249,7 @@ class _Steps:
 
 def descend_hidden(
     engine: Engine, plans: Sequence[HiddenPlan], gate: Gate, order: OrderOfPersons | None = None
-) -> list[Vector]:
+) -> list[Floats]:
     """Run plans of one shape side by side. Noise of all steps but the last stays in here. ``order`` is of persons."""
     loss = plans[0].problem.loss
     l2 = np.array([plan.problem.l2 for plan in plans])
@@ -277,7 +272,7 @@ def descend_hidden(
     return [np.ascontiguousarray(released[:, k]) for k in range(len(plans))]
 
 
-def _project(points: Matrix, radius: Vector) -> Matrix:
+def _project(points: Floats, radius: Floats) -> Floats:
     """The nearest point of each column's ball."""
     norms = np.sqrt(np.sum(points * points, axis=0))
     return np.asarray(points * (radius / np.maximum(norms, radius)))

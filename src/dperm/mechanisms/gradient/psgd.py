@@ -13,8 +13,8 @@ from dperm.errors import InvalidInput, Unsupported
 from dperm.mechanisms.gradient.family import NOISE_WEIGHT, SampledGradientMechanism, SampledPlan, SampledSteps
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.checks import MOST_ROWS, check_count, check_positive
 from dperm.planning.pricing import mu_left
+from dperm.planning.rules import MOST_ROWS, check_count, check_positive, setting
 from dperm.planning.sampling import FixedSizeSampling
 from dperm.privacy import Budget, grid_exponent, padded
 from dperm.privacy.textbook import bassily_sgd_noise
@@ -28,18 +28,14 @@ LONGEST_DEFAULT = 1_000_000
 class ProjectedSGD(SampledGradientMechanism):
     """Random batches without repetition, steps that shrink with the root of their number, weights in a ball."""
 
-    batch_size: int | None = None
-    radius: float | None = None
+    batch_size: int | None = setting(None, check_count, most=MOST_ROWS)
+    radius: float | None = setting(None, check_positive)
 
     route: ClassVar[str] = "fixed-size"
     paper_accountant: ClassVar[str]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.batch_size is not None:
-            check_count("batch_size", self.batch_size, MOST_ROWS)
-        if self.radius is not None:
-            check_positive("radius", self.radius)
         if self.accounting == "paper" and self.batch_size not in (None, 1):
             raise InvalidInput("the paper's own price is for single rows; set batch_size=1.")
 
@@ -115,7 +111,7 @@ class PSGD(ProjectedSGD):
     noise is checked by the same price and marked as not certified where it falls short.
     """
 
-    constant: float = 32.0
+    constant: float = setting(32.0, check_positive)
 
     name: ClassVar[str] = "psgd"
     title: ClassVar[str] = "projected SGD on random rows, noise on every gradient"
@@ -124,10 +120,6 @@ class PSGD(ProjectedSGD):
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (
         WorstCase(settings={"steps": 2, "batch_size": 4}, share=0.4),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("constant", self.constant)
 
     def default_size(self, problem: Problem) -> int:
         return -(-problem.n_rows // 10)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import NotCertified
 from dperm.mechanisms.gradient.dp_sgd import PoissonMechanism, log_moment
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
+from dperm.planning.rules import setting
+from dperm.planning.sampling import check_rate
 from dperm.privacy import Budget
-
-Vector = NDArray[np.float64]
+from dperm.typing import Floats
 
 MOMENTS = 32
 
@@ -34,7 +34,7 @@ class SGDMA(PoissonMechanism):
     error of the accountant.
     """
 
-    rate: float = 0.05
+    rate: float = setting(0.05, check_rate)
 
     name: ClassVar[str] = "sgd-ma"
     title: ClassVar[str] = "SGD on Poisson batches, noise on every gradient"
@@ -45,7 +45,7 @@ class SGDMA(PoissonMechanism):
         WorstCase(facts=REMOVED),
     )
 
-    def step_sizes(self, steps: int, step_size: float) -> Vector:
+    def step_sizes(self, steps: int, step_size: float) -> Floats:
         return np.full(steps, step_size)
 
     def paper_epsilon(self, noise_multiplier: float, steps: int, delta: float) -> float:

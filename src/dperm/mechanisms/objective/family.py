@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import NotCertified
@@ -22,8 +21,7 @@ from dperm.mechanisms.objective.profile import (
     output_sensitivity,
     strength,
 )
-from dperm.planning.checks import check_positive
-from dperm.planning.rules import SMALLEST
+from dperm.planning.rules import SMALLEST, check_positive, setting
 from dperm.privacy import (
     Budget,
     Gate,
@@ -33,6 +31,7 @@ from dperm.privacy import (
 )
 from dperm.privacy.noise import ROUNDING_ALLOWANCE, GammaNormNoise
 from dperm.problem import LARGEST, Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
@@ -66,9 +65,6 @@ def l2_of_curvature(problem: Problem, epsilon: float) -> float:
     least = SMALLEST * max(problem.loss.lipschitz, problem.loss.smoothness) * problem.row_norm**2
     return min(max(CURVED * hessian_trace(problem) / (problem.n_rows * epsilon), least), LARGEST)
 
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 OBJECTIVE_NOISE = "noise in the objective, never published"
 
@@ -112,16 +108,11 @@ class ObjectiveMechanism(Mechanism):
     reached on every table: b is not drawn again and no tolerance is loosened.
     """
 
-    tolerance: float | None = None
+    tolerance: float | None = setting(None, check_positive)
 
     family: ClassVar[str] = "objective"
     released: ClassVar[str] = "minimiser of a noisy objective"
     route: ClassVar[str] = "objective"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.tolerance is not None:
-            check_positive("tolerance", self.tolerance)
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
         """The l2 for a problem that leaves it open, from public facts alone."""
@@ -187,7 +178,7 @@ class ObjectiveMechanism(Mechanism):
             ),
         )
 
-    def _run(self, jobs: Sequence[Job[ObjectivePlan]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[ObjectivePlan]], rows: Rows, gate: Gate) -> list[Floats]:
         parts = [job.plan.perturbation for job in jobs]
         b = gate.draw([part.objective for part in parts], OBJECTIVE_NOISE)
         points = perturbed_minimisers(parts, rows.select([job.model for job in jobs]), b)
@@ -198,7 +189,7 @@ class ObjectiveMechanism(Mechanism):
         ]
 
 
-def perturbed_minimisers(parts: Sequence[Perturbation], rows: Rows, b: Matrix) -> Matrix:
+def perturbed_minimisers(parts: Sequence[Perturbation], rows: Rows, b: Floats) -> Floats:
     """One column of coefficients per model, all minimised side by side."""
     problems = [part.problem for part in parts]
     n = np.array([problem.n_rows for problem in problems])
@@ -255,7 +246,7 @@ def likelihood_of_a_lone_row(plan: Plan) -> Likelihood:
     loss, scale = plan.problem.loss, plan.perturbation.objective.scale
     strength = plan.problem.n_rows * plan.perturbation.problem.l2
 
-    def score(weights: Vector) -> Vector:
+    def score(weights: Floats) -> Floats:
         w = weights[:, 0]
         label = np.ones_like(w)
         with_row, without = strength * w + loss.slope(w, label), strength * w

@@ -6,15 +6,23 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dperm.errors import NotCertified
+from scipy.special import log_ndtr
+
+from dperm.errors import NotCertified, Unsupported
 from dperm.losses import HuberHinge, Logistic, SoftClippedLogistic
 from dperm.mechanisms.objective.family import ObjectiveMechanism, ObjectivePlan, likelihood_of_a_lone_row
-from dperm.mechanisms.objective.profile import calibrate_objective, published_profile_delta
+from dperm.mechanisms.objective.profile import (
+    calibrate_objective,
+    check_one_margin,
+    curvature_bound,
+    strength,
+)
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import NEWTON_JOBS, REMOVED, WorstCase
-from dperm.planning.checks import check_share
+from dperm.neighbours import Neighbours
 from dperm.planning.pricing import mu_left
-from dperm.privacy import Budget
+from dperm.planning.rules import check_share, setting
+from dperm.privacy import Budget, GaussianProfile
 from dperm.privacy.search import smallest_safe
 from dperm.problem import Problem
 
@@ -38,7 +46,7 @@ class Objective(ObjectiveMechanism):
     Theorem 3 of docs/proofs/objective.md, for the losses of its table, softmax included.
     """
 
-    output_share: float = 0.001
+    output_share: float = setting(0.001, check_share, zero=False)
 
     name: ClassVar[str] = "objective"
     title: ClassVar[str] = "noise in the objective, exact prices"
@@ -72,10 +80,6 @@ class Objective(ObjectiveMechanism):
         ),
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_share("output_share", self.output_share, zero=False)
-
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> ObjectivePlan:
         mu = mu_left(budget, mu_spent)
         mu_out = math.sqrt(self.output_share) * mu
@@ -97,3 +101,24 @@ def _published_scale(problem: Problem, budget: Budget) -> float:
     return smallest_safe(
         lambda scale: published_profile_delta(problem, scale, budget.epsilon) - budget.delta, start=start
     )
+
+
+def published_profile_delta(problem: Problem, scale: float, epsilon: float) -> float:
+    r"""Delta of Redberg, Koskela & Wang (2023), for comparison.
+
+    They charge both ends of the gradient's segment and :math:`|\ln(1 - \beta/\Lambda)|`: for a sign-definite
+    loss never less than ``vertex_profile`` once epsilon exceeds the offset.
+    """
+    check_one_margin(problem)
+    if problem.neighbours is not Neighbours.ADD_REMOVE:
+        raise Unsupported("The bound of Redberg, Koskela & Wang is for the add-remove relation.")
+    share = curvature_bound(problem) / strength(problem)
+    if share >= 1:
+        raise NotCertified(
+            f"The bound of Redberg, Koskela & Wang needs n_rows * l2 above {curvature_bound(problem):g}."
+        )
+    mu = problem.gradient_bound / scale
+    left = epsilon + math.log1p(-share)
+    if left >= mu**2 / 2:
+        return 2 * GaussianProfile.gaussian(mu).delta(left)
+    return 1 - 2 * math.exp(left + float(log_ndtr(-mu)))

@@ -9,13 +9,28 @@ from typing import ClassVar
 from dperm.losses import Loss
 from dperm.mechanisms.objective.family import ObjectiveMechanism, ObjectivePlan
 from dperm.mechanisms.objective.objective import TIGHT
-from dperm.mechanisms.objective.profile import calibrate_objective, kst_scale
+from dperm.mechanisms.objective.profile import (
+    UP,
+    calibrate_objective,
+    check_delta,
+    check_one_margin,
+    check_strength,
+    curvature_bound,
+)
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import NEWTON_JOBS, REMOVED, WorstCase
-from dperm.planning.checks import check_share
 from dperm.planning.pricing import mu_left
+from dperm.planning.rules import check_share, setting
 from dperm.privacy import Budget
 from dperm.problem import Problem
+
+
+@dataclass(frozen=True)
+class KstPlan:
+    """Noise scale of b, and what must be added to the strength of the regulariser."""
+
+    scale: float
+    extra_strength: float
 
 
 @register
@@ -37,7 +52,7 @@ class ObjectiveKST(ObjectiveMechanism):
     profile checks that.
     """
 
-    output_share: float = 0.001
+    output_share: float = setting(0.001, check_share, zero=False)
 
     name: ClassVar[str] = "objective-kst"
     title: ClassVar[str] = "noise in the objective, classic regulariser"
@@ -47,10 +62,6 @@ class ObjectiveKST(ObjectiveMechanism):
         WorstCase(settings={"output_share": 1e-5}, facts=REMOVED, share=0.9, jobs=NEWTON_JOBS),
         WorstCase(),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_share("output_share", self.output_share, zero=False)
 
     def misfit(self, problem: Problem) -> str | None:
         return super().misfit(problem) or several_margins(problem.loss)
@@ -68,3 +79,19 @@ class ObjectiveKST(ObjectiveMechanism):
 
 def several_margins(loss: Loss) -> str | None:
     return None if loss.outputs == 1 else f"it is not proved for the several margins of {loss.name}"
+
+
+def kst_scale(problem: Problem, budget: Budget) -> KstPlan:
+    r"""Noise of Kifer, Smith & Thakurta (2012), for comparison.
+
+    :math:`\sigma^2 = g^2 (8\ln(2/\delta) + 4\varepsilon)/\varepsilon^2` with g the gradient gap, and a total
+    strength of at least :math:`2\beta/\varepsilon`. They state add/remove; our proof covers replace-one too.
+    """
+    check_one_margin(problem)
+    check_delta(budget)
+    epsilon = budget.epsilon
+    scale = problem.gradient_gap * math.sqrt(8 * math.log(2 / budget.delta) + 4 * epsilon) / epsilon
+    current = problem.n_rows * problem.l2
+    extra = max(0.0, 2 * curvature_bound(problem) / epsilon - current) * UP
+    check_strength(current + extra)
+    return KstPlan(scale * UP, extra)

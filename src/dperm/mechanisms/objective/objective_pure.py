@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dperm.errors import InvalidInput
 from dperm.mechanisms.inference import WeightNoise
 from dperm.mechanisms.objective.family import (
     ObjectiveMechanism,
@@ -20,16 +18,19 @@ from dperm.mechanisms.objective.family import (
     l2_of_curvature,
 )
 from dperm.mechanisms.objective.objective_kst import several_margins
-from dperm.mechanisms.objective.profile import pure_plan, strength
+from dperm.mechanisms.objective.profile import (
+    UP,
+    check_one_margin,
+    check_strength,
+    curvature_bound,
+    strength,
+)
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import NEWTON_JOBS, WorstCase
-from dperm.planning.checks import check_share
-from dperm.planning.rules import against_descent_noise
+from dperm.planning.rules import against_descent_noise, check_share, setting
 from dperm.privacy import Budget
 from dperm.privacy.noise import ROUNDING_ALLOWANCE, GammaNormNoise
 from dperm.problem import Problem
-
-Matrix = NDArray[np.float64]
 
 FLOATING_POINT = (
     "the noise of Gamma norm is drawn in floating point, and its pattern may give away what exact noise would hide; "
@@ -55,7 +56,7 @@ class ObjectivePure(ObjectiveMechanism):
     uses floating point. The plan says so.
     """
 
-    output_share: float = 0.001
+    output_share: float = setting(0.001, check_share, zero=False)
 
     name: ClassVar[str] = "objective-pure"
     title: ClassVar[str] = "noise in the objective, delta = 0"
@@ -64,10 +65,6 @@ class ObjectivePure(ObjectiveMechanism):
     labels: ClassVar[tuple[str, ...]] = ("binary", "real")
     for_rows_alone: ClassVar[str | None] = "its charge for the Hessian is that of a matrix of rank one"
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(delta=0.0, share=0.2, jobs=NEWTON_JOBS),)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_share("output_share", self.output_share, zero=False)
 
     def misfit(self, problem: Problem) -> str | None:
         if self.standardise:
@@ -114,3 +111,43 @@ class ObjectivePure(ObjectiveMechanism):
                 reach=gradient_reach(used, objective.reach)[0],
             ),
         )
+
+
+@dataclass(frozen=True)
+class PurePlan:
+    """A noise vector of uniform direction whose norm is Gamma(``norm_shape``, ``norm_scale``).
+
+    ``noise_epsilon`` is what the noise may cost; ``extra_strength`` is added to the regulariser.
+    """
+
+    noise_epsilon: float
+    extra_strength: float
+    norm_shape: int
+    norm_scale: float
+
+
+def pure_plan(problem: Problem, epsilon: float, *, published: bool = False) -> PurePlan:
+    r"""Objective perturbation with delta = 0 (Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 2).
+
+    The paper charges the Hessian :math:`2\ln(1 + \beta/\Lambda)`; half of it is enough and is what is used
+    unless ``published``. If the charge eats epsilon up, the regulariser is strengthened until it is
+    epsilon / 2.
+
+    Guarantee
+    ---------
+    The exact minimiser, with a real-valued noise vector, is epsilon-DP under ``problem.neighbours``. An
+    approximate minimiser or a floating-point sampler is not covered.
+    """
+    check_one_margin(problem)
+    if not 0 < epsilon < math.inf:
+        raise InvalidInput(f"epsilon must be a finite number above 0; got {epsilon!r}.")
+    beta, charges = curvature_bound(problem), 2 if published else 1
+    current = problem.n_rows * problem.l2
+    charge = charges * math.log1p(beta / current) * UP if current > 0 else math.inf
+    extra = 0.0
+    if charge >= epsilon:
+        extra = max(0.0, beta / math.expm1(epsilon / (2 * charges)) * UP - current)
+        charge = epsilon / 2
+    check_strength(current + extra)
+    noise_epsilon = epsilon - charge
+    return PurePlan(noise_epsilon, extra, problem.dimension, problem.gradient_gap / noise_epsilon * UP)

@@ -6,38 +6,47 @@ The mechanism draws :math:`b \sim N(0, \sigma^2 I)` once and minimises
           \qquad \Lambda = n\lambda .
 
 Scales, strengths and gradients here belong to this sum, not to the mean. Every statement is proved in
-docs/proofs/objective.md, objective-kst.md, amp.md and objective-pure.md.
+docs/proofs/objective.md.
+
+Where curvature and slope are coupled (section 6 there), the curvature vanishes where the gradient reaches a vertex, so
+that the log-determinant and the largest Gaussian loss do not meet: ``CoupledProfile``.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Self
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import Softmax
-from dperm.mechanisms.objective.coupled import CoupledProfile, PersonsProfile, Segment, hypot_up
 from dperm.neighbours import Neighbours
-from dperm.planning.checks import check_positive
+from dperm.planning.rules import check_positive
 from dperm.privacy import Budget, GaussianProfile, calibrate, gaussian_mu, grid_exponent
 from dperm.privacy.noise import ROUNDING_ALLOWANCE
-from dperm.privacy.profile import compose_mu
-from dperm.privacy.search import smallest_safe
+from dperm.privacy.profile import RELATIVE_MARGIN, compose_mu, log_gaussian_delta
 from dperm.problem import Problem
+from dperm.typing import Floats, Integers
 
 # The noise vector is longer than sqrt(p) + this many standard deviations with a chance that the profile's
 # margin on delta pays for.
 NOISE_REACH = 16.0
 # Pays for rounding errors of the constants, and for noise on a grid instead of the real line.
-_UP = 1 + ROUNDING_ALLOWANCE
+UP = 1 + ROUNDING_ALLOWANCE
+_CANDIDATES, _LOOKS = 17, 4
+_LADDER = np.arange(float(_CANDIDATES))
+_ROUNDING = 1e-14
+_LARGE = 20.0  # beyond it a bound by a continued fraction is as good as the difference
 
 
 def strength(problem: Problem) -> float:
     r""":math:`\Lambda = n\lambda`, the strong convexity of the sum."""
-    return _check_strength(problem.n_rows * problem.l2)
+    return check_strength(problem.n_rows * problem.l2)
 
 
 def curvature_bound(problem: Problem) -> float:
@@ -64,12 +73,12 @@ def log_determinant_bound(problem: Problem) -> float:
     K = _softmax_classes(problem)
     if problem.many_rows:
         rank = min(problem.n_columns, int(problem.rows_of(1))) * (1 if K is None else K - 1)
-        return rank * math.log1p(hessian_trace(problem) / (rank * strength(problem))) * _UP
+        return rank * math.log1p(hessian_trace(problem) / (rank * strength(problem))) * UP
     if K is not None:
         moved = problem.loss.heaviest * problem.row_norm**2
-        return (K - 1) * math.log1p(moved / (K * strength(problem))) * _UP
-    _check_one_margin(problem)
-    return math.log1p(curvature_bound(problem) / strength(problem)) * _UP
+        return (K - 1) * math.log1p(moved / (K * strength(problem))) * UP
+    check_one_margin(problem)
+    return math.log1p(curvature_bound(problem) / strength(problem)) * UP
 
 
 def gradient_vertices(problem: Problem) -> list[float]:
@@ -85,7 +94,7 @@ def gradient_vertices(problem: Problem) -> list[float]:
             apart = [math.sqrt(3)] * (others * (others - 1)) + [2.0] * others
             return [0.0] + [1.0] * (2 * others) + apart
         return [0.0] + [1.0] * others
-    _check_one_margin(problem)
+    check_one_margin(problem)
     if problem.loss.sign_definite:
         return [0.0, 1.0, 1.0, 2.0] if replace else [0.0, 1.0]
     return [math.sqrt(2), math.sqrt(2), 2.0, 2.0] if replace else [1.0, 1.0]
@@ -111,7 +120,7 @@ def vertex_profile(problem: Problem, scale: float) -> GaussianProfile:
     -------
     All coefficients, the intercept too, are penalised and noised; b is drawn once.
     """
-    return _vertices(problem, scale, log_determinant_bound(problem))
+    return vertices_with_offset(problem, scale, log_determinant_bound(problem))
 
 
 def objective_profile(problem: Problem, scale: float, *others: float) -> GaussianProfile:
@@ -128,27 +137,27 @@ def profiles_by_scale(problem: Problem, *others: float) -> Callable[[float], Gau
     offset, vertices = log_determinant_bound(problem), np.array([gradient_vertices(problem)])
     gradient_bound, coupling = problem.gradient_bound, problem.loss.coupling
     kind = PersonsProfile if problem.many_rows else CoupledProfile
-    theta = None if coupling is None else coupling * problem.row_norm**2 / strength(problem) * _UP
+    theta = None if coupling is None else coupling * problem.row_norm**2 / strength(problem) * UP
     composed = 0.0
     for other in others:
         composed = hypot_up(composed, other)
 
     def profile(scale: float) -> GaussianProfile:
         check_positive("scale", scale)
-        mu = vertices * (gradient_bound / scale * _UP)
+        mu = vertices * (gradient_bound / scale * UP)
         for other in others:
             mu = compose_mu(mu, other)
         rows = (np.ones(1), np.array([offset]), mu)
         if theta is None:
             return kind(*rows, (), 0.0, composed) if problem.many_rows else GaussianProfile(*rows)
-        return kind(*rows, *_segments(problem, gradient_bound / scale * _UP, theta), composed)
+        return kind(*rows, *_segments(problem, gradient_bound / scale * UP, theta), composed)
 
     return profile
 
 
 def _segments(problem: Problem, mu: float, theta: float) -> tuple[tuple[Segment, ...], float]:
     """The segments of a loss with a coupling, and how far the loss may rise above their chords."""
-    least = (mu / _UP) ** 2 / _UP
+    least = (mu / UP) ** 2 / UP
     replaced = problem.neighbours is Neighbours.REPLACE_ONE
     if problem.loss.sign_definite:
         segments = [Segment(start=j * mu, ends=((j + 1) * mu,)) for j in range(2 if replaced else 1)]
@@ -220,169 +229,22 @@ def output_sensitivity(problem: Problem, scale: float, residual: float) -> float
     grid = math.ldexp(1.0, grid_exponent(problem.gradient_gap, problem.dimension))
     root = math.sqrt(problem.dimension)
     rounding = root * grid / 2 + (root + NOISE_REACH) * 2.0**-53 * scale
-    return 2 * (residual + rounding) / strength(problem) * _UP
+    return 2 * (residual + rounding) / strength(problem) * UP
 
 
-def published_profile_delta(problem: Problem, scale: float, epsilon: float) -> float:
-    r"""Delta of Redberg, Koskela & Wang (2023), for comparison.
-
-    They charge both ends of the gradient's segment and :math:`|\ln(1 - \beta/\Lambda)|`: for a sign-definite
-    loss never less than ``vertex_profile`` once epsilon exceeds the offset.
-    """
-    _check_one_margin(problem)
-    if problem.neighbours is not Neighbours.ADD_REMOVE:
-        raise Unsupported("The bound of Redberg, Koskela & Wang is for the add-remove relation.")
-    share = curvature_bound(problem) / strength(problem)
-    if share >= 1:
-        raise NotCertified(
-            f"The bound of Redberg, Koskela & Wang needs n_rows * l2 above {curvature_bound(problem):g}."
-        )
-    mu = problem.gradient_bound / scale
-    left = epsilon + math.log1p(-share)
-    if left >= mu**2 / 2:
-        return 2 * GaussianProfile.gaussian(mu).delta(left)
-    return 1 - 2 * math.exp(left + float(log_ndtr(-mu)))
-
-
-@dataclass(frozen=True)
-class KstPlan:
-    """Noise scale of b, and what must be added to the strength of the regulariser."""
-
-    scale: float
-    extra_strength: float
-
-
-def kst_scale(problem: Problem, budget: Budget) -> KstPlan:
-    r"""Noise of Kifer, Smith & Thakurta (2012), for comparison.
-
-    :math:`\sigma^2 = g^2 (8\ln(2/\delta) + 4\varepsilon)/\varepsilon^2` with g the gradient gap, and a total
-    strength of at least :math:`2\beta/\varepsilon`. They state add/remove; our proof covers replace-one too.
-    """
-    _check_one_margin(problem)
-    _check_delta(budget)
-    epsilon = budget.epsilon
-    scale = problem.gradient_gap * math.sqrt(8 * math.log(2 / budget.delta) + 4 * epsilon) / epsilon
-    current = problem.n_rows * problem.l2
-    extra = max(0.0, 2 * curvature_bound(problem) / epsilon - current) * _UP
-    _check_strength(current + extra)
-    return KstPlan(scale * _UP, extra)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AmpSplit:
-    """How approximate minima perturbation divides a budget.
-
-    The minimiser meets ``objective`` when the strength is at least ``strength`` and b has ``scale``:
-    ``noise_epsilon`` of it pays for the noise, the rest for the Hessian. Noise on the computed minimiser of
-    ``output_sensitivity(...) / output_mu`` meets ``output``.
-    """
-
-    objective: Budget
-    noise_epsilon: float
-    output: Budget
-    strength: float
-    scale: float
-    output_mu: float
-
-
-def amp_split(problem: Problem, budget: Budget, *, published: bool = False) -> AmpSplit:
-    """The hyper-parameter-free split of Iyengar et al. (2019).
-
-    ``published`` uses their formulas: they neglect that *two* computed minimisers are off, so that their
-    output noise is half of what is needed, and (1 + sqrt(2 ln(1/delta))) / epsilon is no longer enough at
-    large epsilon. Otherwise both noises come from exact profiles. The smoothness is the true one either way.
-    """
-    _check_one_margin(problem)
-    _check_delta(budget)
-    objective = Budget(0.99 * budget.epsilon, 0.99 * budget.delta)
-    output = Budget(0.01 * budget.epsilon, 0.01 * budget.delta)
-    fitted = min(0.88671 + 0.0186607 / budget.epsilon**0.372906, 0.99)
-    noise_epsilon = objective.epsilon * max(fitted, 1 - 0.999 / objective.epsilon)
-    if published:
-        scale = problem.gradient_gap * _published_multiplier(Budget(noise_epsilon, objective.delta))
-        output_mu = 2 / _published_multiplier(output)
-    else:
-        scale = _smallest_scale(
-            lambda scale: _vertices(problem, scale, 0.0),
-            Budget(noise_epsilon, objective.delta),
-            start=problem.gradient_gap,
-        )
-        output_mu = 1 / _smallest_scale(lambda scale: GaussianProfile.gaussian(1 / scale), output, start=1.0)
-    return AmpSplit(
-        objective=objective,
-        noise_epsilon=noise_epsilon,
-        output=output,
-        strength=2 * curvature_bound(problem) / (objective.epsilon - noise_epsilon) * _UP,
-        scale=scale,
-        output_mu=output_mu,
-    )
-
-
-@dataclass(frozen=True)
-class PurePlan:
-    """A noise vector of uniform direction whose norm is Gamma(``norm_shape``, ``norm_scale``).
-
-    ``noise_epsilon`` is what the noise may cost; ``extra_strength`` is added to the regulariser.
-    """
-
-    noise_epsilon: float
-    extra_strength: float
-    norm_shape: int
-    norm_scale: float
-
-
-def pure_plan(problem: Problem, epsilon: float, *, published: bool = False) -> PurePlan:
-    r"""Objective perturbation with delta = 0 (Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 2).
-
-    The paper charges the Hessian :math:`2\ln(1 + \beta/\Lambda)`; half of it is enough and is what is used
-    unless ``published``. If the charge eats epsilon up, the regulariser is strengthened until it is
-    epsilon / 2.
-
-    Guarantee
-    ---------
-    The exact minimiser, with a real-valued noise vector, is epsilon-DP under ``problem.neighbours``. An
-    approximate minimiser or a floating-point sampler is not covered.
-    """
-    _check_one_margin(problem)
-    if not 0 < epsilon < math.inf:
-        raise InvalidInput(f"epsilon must be a finite number above 0; got {epsilon!r}.")
-    beta, charges = curvature_bound(problem), 2 if published else 1
-    current = problem.n_rows * problem.l2
-    charge = charges * math.log1p(beta / current) * _UP if current > 0 else math.inf
-    extra = 0.0
-    if charge >= epsilon:
-        extra = max(0.0, beta / math.expm1(epsilon / (2 * charges)) * _UP - current)
-        charge = epsilon / 2
-    _check_strength(current + extra)
-    noise_epsilon = epsilon - charge
-    return PurePlan(noise_epsilon, extra, problem.dimension, problem.gradient_gap / noise_epsilon * _UP)
-
-
-def _vertices(problem: Problem, scale: float, offset: float) -> GaussianProfile:
+def vertices_with_offset(problem: Problem, scale: float, offset: float) -> GaussianProfile:
     check_positive("scale", scale)
-    mu = np.array([gradient_vertices(problem)]) * (problem.gradient_bound / scale * _UP)
+    mu = np.array([gradient_vertices(problem)]) * (problem.gradient_bound / scale * UP)
     return GaussianProfile(np.ones(1), np.array([offset]), mu)
 
 
-def _published_multiplier(budget: Budget) -> float:
-    return (1 + math.sqrt(-2 * math.log(budget.delta))) / budget.epsilon
-
-
-def _smallest_scale(
-    profile_of_scale: Callable[[float], GaussianProfile], budget: Budget, start: float
-) -> float:
-    """``calibrate`` for the small parts of a budget, which may lie below the range users are held to."""
-    target = math.log(budget.delta) - 1e-12
-    return smallest_safe(lambda scale: profile_of_scale(scale).log_delta(budget.epsilon) - target, start)
-
-
-def _check_strength(strength: float) -> float:
+def check_strength(strength: float) -> float:
     if not strength > 0:
         raise NotCertified("Objective perturbation needs a strongly convex objective: set l2 above 0.")
     return strength
 
 
-def _check_one_margin(problem: Problem) -> None:
+def check_one_margin(problem: Problem) -> None:
     if problem.loss.outputs != 1:
         raise Unsupported(
             f"This bound is proved for losses of one margin; got {problem.loss.name!r}. For softmax use "
@@ -390,6 +252,207 @@ def _check_one_margin(problem: Problem) -> None:
         )
 
 
-def _check_delta(budget: Budget) -> None:
+def check_delta(budget: Budget) -> None:
     if budget.delta == 0:
         raise InvalidInput("Gaussian noise needs delta > 0; got delta = 0. Choose a small delta.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """What the gradient difference runs along while the slope of the row runs through its range, or several alike.
+
+    Gaussian parameters are those of the minimiser alone. Unless the loss of parameter ``start`` exceeds epsilon, less
+    ``shift`` and what the gap of ``CoupledProfile`` takes, the ``ends`` are the only vertices that count. ``both_ends``
+    says that the segment runs from one of them to another; otherwise from ``start`` to the one end.
+    """
+
+    start: float
+    ends: tuple[float, ...]
+    shift: float = 0.0
+    count: int = 1
+    both_ends: bool = False
+
+    def scaled(self, factor: float) -> Segment:
+        """The same with the noise divided by ``factor``."""
+        ends = tuple(factor * end for end in self.ends)
+        return replace(self, start=factor * self.start, ends=ends, shift=factor**2 * self.shift)
+
+
+@dataclass(frozen=True, eq=False)
+class CoupledProfile(GaussianProfile):
+    r"""The vertex profile of a loss with a ``coupling``, or a second bound where that is smaller.
+
+    Parameters
+    ----------
+    segments : tuple of Segment
+        One for each vertex of the other row.
+    bulge : float
+        How far the loss may rise above the chord of a segment: :math:`(\theta - s^2/2)_+`, or
+        :math:`(4\theta - 2s^2)_+` for a two-sided loss.
+    composed : float
+        Gaussian parameter of all other releases, before the minimiser or after it.
+    """
+
+    segments: tuple[Segment, ...]
+    bulge: float
+    composed: float
+
+    def compose_gaussian(self, mu: float) -> Self:
+        rows = super().compose_gaussian(mu)
+        return replace(self, mu=rows.mu, composed=hypot_up(self.composed, mu))
+
+    def scaled(self, factor: float) -> Self:
+        """The same with all noise divided by ``factor``; what noise does not change is left as it is."""
+        segments = tuple(segment.scaled(factor) for segment in self.segments)
+        return replace(self, mu=self.mu * factor, segments=segments, composed=self.composed * factor)
+
+    def log_deltas(self, epsilons: Floats) -> Floats:
+        together = np.logaddexp.reduce(self._by_segments(epsilons), axis=0) + RELATIVE_MARGIN
+        return np.asarray(np.minimum(super().log_deltas(epsilons), together))
+
+    def _by_segments(self, epsilons: Floats) -> Floats:
+        """A bound for each segment and epsilon, all segments side by side.
+
+        Every gap from 0 to what is left of epsilon gives a bound; the best of ever finer grids.
+        """
+        joined = _Joined.of(self.segments, self.composed)
+        left = epsilons - joined.shift[:, :, 0]
+        largest = np.minimum(self.bulge, np.maximum(left, 0.0))
+        low, high = np.zeros_like(left), np.sqrt(largest)
+        found, each = np.full_like(left, math.inf), _places(left.shape)
+        for _ in range(_LOOKS):
+            roots = _even_grids(low, high)
+            bounds = self._with_gaps(epsilons[:, None], joined, np.minimum(roots**2, largest[..., None]))
+            best = np.argmin(bounds, axis=2)
+            found = np.minimum(found, bounds[*each, best])
+            low = roots[*each, np.maximum(best - 1, 0)]
+            high = roots[*each, np.minimum(best + 1, _CANDIDATES - 1)]
+            if (low == high).all():
+                break
+        return np.where(left < 0, 0.0, found)
+
+    def _with_gaps(self, epsilons: Floats, joined: _Joined, gaps: Floats) -> Floats:
+        """The start exceeds epsilon less the gap, or the ends are the only vertices that count, at this offset."""
+        left = self._left(epsilons, gaps)
+        at_ends = np.logaddexp.reduce(
+            log_gaussian_delta(np.maximum(left, 0.0)[..., None], joined.ends), axis=3
+        )
+        at_start = joined.log_tails(epsilons, gaps)
+        return np.asarray(np.logaddexp.reduce([np.where(left < 0, 0.0, at_ends), *at_start]))
+
+    def _left(self, epsilons: Floats, gaps: Floats) -> Floats:
+        """What each gap leaves of epsilon."""
+        offset = (math.sqrt(self.bulge) - np.sqrt(gaps)) ** 2 + 1e-14 * self.bulge
+        return np.where(gaps < self.bulge, np.nextafter(epsilons - offset, -math.inf), epsilons)
+
+
+@dataclass(frozen=True, eq=False)
+class PersonsProfile(CoupledProfile):
+    r"""The price where one person may have many rows (docs/proofs/persons.md, section 4); there may be no segment.
+
+    The gradient of a person is a mean of rows' gradients, so it lies on no segment that is known beforehand. The
+    privacy loss is at most a mean of the losses of pairs of rows, and so is its excess over epsilon, which is convex:
+    :math:`\delta(\varepsilon) \le \mathbb E(L - \varepsilon)_+`. Mean excesses take the place of the cost of Gaussian
+    releases.
+    """
+
+    def log_deltas(self, epsilons: Floats) -> Floats:
+        left = np.nextafter(epsilons - self.offset[0], -math.inf) if self.offset[0] > 0 else epsilons
+        excess = np.logaddexp.reduce(log_mean_excess(np.maximum(left, 0.0)[:, None], self.mu[0]), axis=1)
+        found = np.where(left < 0, 0.0, excess)
+        if self.segments:
+            found = np.minimum(found, np.logaddexp.reduce(self._by_segments(epsilons), axis=0))
+        return np.minimum(0.0, found + RELATIVE_MARGIN)
+
+    def _with_gaps(self, epsilons: Floats, joined: _Joined, gaps: Floats) -> Floats:
+        """As for rows; where the start is far out, the loss is above the larger end by a quarter of the bulge at most.
+
+        On a segment of a loss that falls towards one end that may be the start itself, which then counts too.
+        """
+        left = self._left(epsilons, gaps)
+        at_ends = np.logaddexp.reduce(log_mean_excess(np.maximum(left, 0.0)[..., None], joined.ends), axis=3)
+        parts = [np.where(left < 0, 0.0, at_ends)]
+        if self.bulge > 0:
+            parts += list(joined.log_tails(epsilons, gaps, self.bulge / 4))
+        if not self.segments[0].both_ends:
+            parts.append(np.broadcast_to(log_mean_excess(epsilons, joined.start), gaps.shape))
+        return np.asarray(np.logaddexp.reduce(parts))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Joined:
+    """Segments with all other releases composed, stacked along the first axis; epsilons and gaps come after it.
+
+    ``tails`` are the parameters whose Gaussian loss must exceed epsilon for the start to count, 0 where none.
+    """
+
+    counts: tuple[int, ...]
+    shift: Floats
+    start: Floats
+    ends: Floats
+    tails: Floats
+
+    @classmethod
+    def of(cls, segments: Sequence[Segment], composed: float) -> Self:
+        starts = [hypot_up(segment.start, composed) for segment in segments]
+        beside = [composed if segment.start > 0 and composed > 0 else 0.0 for segment in segments]
+        ends = np.array([[hypot_up(end, composed) for end in segment.ends] for segment in segments])
+        return cls(
+            counts=tuple(segment.count for segment in segments),
+            shift=_stacked([segment.shift for segment in segments]),
+            start=_stacked(starts),
+            ends=ends[:, None, None, :],
+            tails=np.array([_stacked(starts), _stacked(beside)] if any(beside) else [_stacked(starts)]),
+        )
+
+    def log_tails(self, epsilons: Floats, gaps: Floats, times: float = 1.0) -> Floats:
+        """Logarithms of the chances that the losses of the tails exceed epsilon less shift and gap, all segments alike
+        counted, and that ``times`` each.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            quantile = self.tails / 2 - (epsilons - self.shift - gaps) / self.tails
+        chances = np.where(self.tails > 0, log_ndtr(quantile), -math.inf)
+        return np.asarray(chances + _stacked([math.log(count * times) for count in self.counts]))
+
+
+def _stacked(values: Sequence[float]) -> Floats:
+    return np.array(values)[:, None, None]
+
+
+def _places(shape: tuple[int, ...]) -> tuple[Integers, Integers]:
+    """Indices of all segments and all epsilons, which broadcast."""
+    return np.arange(shape[0])[:, None], np.arange(shape[1])
+
+
+def _even_grids(low: Floats, high: Floats) -> Floats:
+    """As ``np.linspace`` along a last axis, to the bit, and several times faster for a few numbers."""
+    span = (high - low)[..., None]
+    step = span / (_CANDIDATES - 1)
+    rise = _LADDER * step if step.all() else _LADDER / (_CANDIDATES - 1) * span
+    grids = rise + low[..., None]
+    grids[..., -1] = high
+    return np.asarray(grids)
+
+
+def hypot_up(a: float, b: float) -> float:
+    """Root of the sum of squares, rounded up."""
+    return math.nextafter(math.hypot(a, b), math.inf) if a and b else a or b
+
+
+def log_mean_excess(t: Floats, mu: Floats) -> Floats:
+    r"""Upper bound on the logarithm of :math:`\mathbb E(\ell - t)_+` for :math:`\ell \sim N(\mu^2/2, \mu^2)`, t >= 0.
+
+    With :math:`\tau = t/\mu - \mu/2` and the Mills ratio M it is :math:`\mu\varphi(\tau)(1 - \tau M(\tau))`, and the
+    bracket is at most :math:`(\tau^2 + 3)/(\tau^4 + 6\tau^2 + 3)` for :math:`\tau > 0`.
+    """
+    with np.errstate(all="ignore"):
+        tau = np.asarray(t / mu - mu / 2)
+        square = tau * tau
+        mills = math.sqrt(math.pi / 2) * erfcx(math.sqrt(0.5) * np.clip(tau, -30.0, _LARGE))
+        near = 1 - np.clip(tau, -30.0, _LARGE) * mills + _ROUNDING * (1 + np.abs(tau) * mills)
+        far = (square + 3) / (square * square + 6 * square + 3) * (1 + _ROUNDING)
+        logs = np.log(mu * np.where(tau > _LARGE, far, near)) - square / 2 - math.log(2 * math.pi) / 2
+        logs = np.where(tau < -30.0, np.log(mu * (1 - tau)), logs)
+        logs += _ROUNDING * np.abs(logs)
+    logs = np.where(np.isnan(logs), -1e299, logs)
+    return np.asarray(np.where(mu == 0, -math.inf, np.where(np.isinf(mu), math.inf, logs)))

@@ -5,20 +5,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.output.family import DescentMechanism
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.checks import MOST_ROWS, check_count, check_positive
-from dperm.planning.rules import against_output_noise
+from dperm.planning.rules import MOST_ROWS, against_output_noise, check_count, check_positive, setting
 from dperm.planning.schedule import Schedule, split_rows
 from dperm.privacy import Budget
 from dperm.privacy.textbook import classic_gaussian_scale
 from dperm.problem import Problem
+from dperm.typing import Floats, Integers
 
-Vector = NDArray[np.float64]
 RULES = ("convex-constant", "convex-decreasing", "convex-sqrt", "strong-constant", "strong-decreasing")
 
 
@@ -38,10 +36,10 @@ class BoltOn(DescentMechanism):
     ===================== ============================== =========================
     """
 
-    passes: int = 10
-    batch_size: int = 50
+    passes: int = setting(10, check_count)
+    batch_size: int = setting(50, check_count, most=MOST_ROWS)
     rule: str = "strong-decreasing"
-    step_size: float | None = None
+    step_size: float | None = setting(None, check_positive)
     exponent: float = 0.5
 
     name: ClassVar[str] = "bolt-on"
@@ -52,16 +50,12 @@ class BoltOn(DescentMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_count("passes", self.passes)
-        check_count("batch_size", self.batch_size, MOST_ROWS)
         if self.rule not in RULES:
             raise InvalidInput(f"rule must be one of {', '.join(RULES)}; got {self.rule!r}.")
-        if self.step_size is not None:
-            check_positive("step_size", self.step_size)
-            if not self.rule.endswith("-constant"):
-                raise InvalidInput(
-                    f"step_size belongs to the two constant rules; rule {self.rule!r} sets its own."
-                )
+        if self.step_size is not None and not self.rule.endswith("-constant"):
+            raise InvalidInput(
+                f"step_size belongs to the two constant rules; rule {self.rule!r} sets its own."
+            )
         number = isinstance(self.exponent, int | float) and not isinstance(self.exponent, bool)
         if not (number and 0 <= self.exponent < 1):
             raise InvalidInput(f"exponent must be at least 0 and below 1; got {self.exponent!r}.")
@@ -86,7 +80,7 @@ class BoltOn(DescentMechanism):
             batch_sizes=sizes, step_sizes=self._steps(problem, t), averaged=(False,) * self.passes
         )
 
-    def _steps(self, problem: Problem, t: NDArray[np.int64]) -> Vector:
+    def _steps(self, problem: Problem, t: Integers) -> Floats:
         L, l2, offset = problem.smoothness, problem.l2, problem.n_rows**self.exponent
         if self.rule.endswith("-constant"):
             step = 1 / L if self.step_size is None else self.step_size
@@ -115,5 +109,5 @@ class BoltOn(DescentMechanism):
         }
         return forms[self.rule]()
 
-    def paper_scale(self, problem: Problem, budget: Budget, share: Vector, sensitivities: Vector) -> float:
+    def paper_scale(self, problem: Problem, budget: Budget, share: Floats, sensitivities: Floats) -> float:
         return classic_gaussian_scale(self.paper_sensitivity(problem), budget)

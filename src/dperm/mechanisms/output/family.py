@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
 from dperm.mechanisms.base import Job, Mechanism, Plan, alike, weights_shape
@@ -19,13 +18,11 @@ from dperm.planning.rules import NOISY_RESULT, against_descent_noise
 from dperm.planning.schedule import Schedule, branch_sensitivities
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
     from dperm.engine.base.draws import OrderOfPersons
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class OutputMechanism(Mechanism):
     family: ClassVar[str] = "output"
     released: ClassVar[str] = "weights, once"
 
-    def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Floats]:
         plan_of = {(job.model, job.plan.problem): job.plan for job in sorted(jobs, key=lambda job: job.model)}
         points = self._train(list(plan_of.values()), rows.select([model for model, _ in plan_of]), gate)
         column = {training: k for k, training in enumerate(plan_of)}
@@ -48,7 +45,7 @@ class OutputMechanism(Mechanism):
         return on_weights(noise_scale)
 
     @abstractmethod
-    def _train(self, plans: Sequence[Any], rows: Rows, gate: Gate) -> Matrix:
+    def _train(self, plans: Sequence[Any], rows: Rows, gate: Gate) -> Floats:
         """Weights before noise, one column per plan."""
 
 
@@ -86,7 +83,7 @@ class DescentMechanism(OutputMechanism):
         """The batches and step sizes, from public facts alone."""
 
     @abstractmethod
-    def paper_scale(self, problem: Problem, budget: Budget, share: Vector, sensitivities: Vector) -> float:
+    def paper_scale(self, problem: Problem, budget: Budget, share: Floats, sensitivities: Floats) -> float:
         """The noise scale that the paper's own calculation gives."""
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> DescentPlan:
@@ -123,7 +120,7 @@ class DescentMechanism(OutputMechanism):
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
         return against_descent_noise(problem, budget, NOISY_RESULT)
 
-    def _train(self, plans: Sequence[DescentPlan], rows: Rows, gate: Gate) -> Matrix:
+    def _train(self, plans: Sequence[DescentPlan], rows: Rows, gate: Gate) -> Floats:
         # Several models are an evaluation: they may be coarse, and are then not certified.
         order = gate.order() if self.permuted else None
         if rows.members is not None:
@@ -136,14 +133,14 @@ class DescentMechanism(OutputMechanism):
         return weights
 
 
-def by_person(rows: Rows, order: OrderOfPersons, plans: Sequence[DescentPlan]) -> Matrix:
+def by_person(rows: Rows, order: OrderOfPersons, plans: Sequence[DescentPlan]) -> Floats:
     """One model on batches of persons, each with all rows."""
     if len(plans) != 1:
         raise InvalidInput("rows of persons train one model at a time.")
     return descend(rows.open(order, precise=True), plans, order)
 
 
-def descend(engine: Engine, plans: Sequence[DescentPlan], order: OrderOfPersons | None = None) -> Matrix:
+def descend(engine: Engine, plans: Sequence[DescentPlan], order: OrderOfPersons | None = None) -> Floats:
     """Run the schedules of all plans side by side; they have one shape and one loss. ``order`` is one of persons."""
     schedules = [plan.schedule for plan in plans]
     loss = plans[0].problem.loss

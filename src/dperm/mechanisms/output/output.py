@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import NotCertified
@@ -16,17 +15,15 @@ from dperm.mechanisms.minimiser import ATTAINABLE, check_condition, minimise_sur
 from dperm.mechanisms.output.family import OutputMechanism
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.checks import check_positive
 from dperm.planning.pricing import TIGHT, price_branches
-from dperm.planning.rules import against_output_noise
+from dperm.planning.rules import against_output_noise, check_positive, setting
 from dperm.privacy import Budget, Gate
 from dperm.privacy.textbook import classic_gaussian_scale
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
-
-Matrix = NDArray[np.float64]
 
 
 @register
@@ -38,7 +35,7 @@ class Output(OutputMechanism):
     promise it on every table, the norm that it can promise is reached and paid for instead.
     """
 
-    tolerance: float = 1e-4
+    tolerance: float = setting(1e-4, check_positive)
 
     name: ClassVar[str] = "output"
     title: ClassVar[str] = "exact minimiser, noise on the result"
@@ -46,10 +43,6 @@ class Output(OutputMechanism):
     needs_l2: ClassVar[bool] = True
     route: ClassVar[str] = "minimiser"
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(share=2.0),)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("tolerance", self.tolerance)
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
         return against_output_noise(problem, budget)
@@ -93,7 +86,7 @@ class Output(OutputMechanism):
             residual=self.residual(problem),
         )
 
-    def _train(self, plans: Sequence[Plan], rows: Rows, gate: Gate) -> Matrix:
+    def _train(self, plans: Sequence[Plan], rows: Rows, gate: Gate) -> Floats:
         problems = [plan.problem for plan in plans]
         limits = np.array([self.residual(problem) for problem in problems])
         return minimise_surely(rows.open(precise=True), problems, limits)

@@ -10,7 +10,7 @@ from dperm.errors import NotCertified
 from dperm.mechanisms.output.family import DescentMechanism, DescentPlan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.checks import check_count, check_positive
+from dperm.planning.rules import check_count, check_positive, setting
 from dperm.planning.schedule import Schedule, branch_sensitivities, default_step
 from dperm.privacy import Budget
 from dperm.privacy.textbook import classic_gaussian_scale
@@ -22,8 +22,8 @@ from dperm.problem import Problem
 class OutputGD(DescentMechanism):
     """``iterations`` full gradient steps of one size, then noise."""
 
-    iterations: int = 20
-    step_size: float | None = None
+    iterations: int = setting(20, check_count)
+    step_size: float | None = setting(None, check_positive)
 
     name: ClassVar[str] = "output-gd"
     title: ClassVar[str] = "full gradient descent, noise on the result"
@@ -31,12 +31,6 @@ class OutputGD(DescentMechanism):
     permuted: ClassVar[bool] = False
     paper_accountant: ClassVar[str] = "classic Gaussian formula with the paper's sensitivity"
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"iterations": 5}, share=2.0),)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("iterations", self.iterations)
-        if self.step_size is not None:
-            check_positive("step_size", self.step_size)
 
     def _step(self, problem: Problem) -> float:
         return default_step(problem) if self.step_size is None else self.step_size

@@ -4,38 +4,29 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.mechanisms.output.family import DescentMechanism
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.neighbours import Neighbours
-from dperm.planning.checks import MOST_ROWS, check_count, check_positive
+from dperm.planning.rules import MOST_ROWS, check_count, check_positive, setting
 from dperm.planning.schedule import Schedule, default_step, split_rows
 from dperm.privacy import Budget
 from dperm.privacy.renyi import calibrate_rdp
 from dperm.problem import Problem
-
-Vector = NDArray[np.float64]
+from dperm.typing import Floats, Integers
 
 
 @dataclass(frozen=True)
 class _BatchSGD(DescentMechanism):
-    epochs: int = 20
-    batch_size: int = 4000
-    step_size: float | None = None
+    epochs: int = setting(20, check_count)
+    batch_size: int = setting(4000, check_count, most=MOST_ROWS)
+    step_size: float | None = setting(None, check_positive)
 
     source: ClassVar[str] = "Chen, Lee & Kifer (2019)"
     paper_accountant: ClassVar[str] = "Rényi divergence over the batches, converted as in Mironov (2017)"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("epochs", self.epochs)
-        check_count("batch_size", self.batch_size, MOST_ROWS)
-        if self.step_size is not None:
-            check_positive("step_size", self.step_size)
-
-    def _epochs_since_restart(self) -> NDArray[np.int64]:
+    def _epochs_since_restart(self) -> Integers:
         """The epoch's number since the last restart, from 1: steps are the first step over this."""
         return np.arange(1, self.epochs + 1)
 
@@ -52,7 +43,7 @@ class _BatchSGD(DescentMechanism):
             averaged=self._averaged(),
         )
 
-    def paper_scale(self, problem: Problem, budget: Budget, share: Vector, sensitivities: Vector) -> float:
+    def paper_scale(self, problem: Problem, budget: Budget, share: Floats, sensitivities: Floats) -> float:
         return calibrate_rdp(share, sensitivities, budget, "mironov")
 
 
@@ -86,17 +77,13 @@ class RSGD(_BatchSGD):
 class RSGDAR(_BatchSGD):
     """RSGD that every ``average_every`` epochs moves to the mean of its iterates and restarts its steps."""
 
-    average_every: int = 10
+    average_every: int = setting(10, check_count)
 
     name: ClassVar[str] = "rsgd-ar"
     title: ClassVar[str] = "SGD in secret order with averaging and restarts, noise on the result"
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"batch_size": 4}),)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("average_every", self.average_every)
-
-    def _epochs_since_restart(self) -> NDArray[np.int64]:
+    def _epochs_since_restart(self) -> Integers:
         return np.arange(self.epochs) % self.average_every + 1
 
     def _averaged(self) -> tuple[bool, ...]:

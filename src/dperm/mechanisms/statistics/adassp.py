@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dperm.arithmetic import UNIT_ROUNDOFF
@@ -26,15 +25,15 @@ from dperm.mechanisms.statistics.family import (
 )
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.neighbours import Neighbours
-from dperm.planning.checks import check_positive
 from dperm.planning.pricing import TIGHT, gaussian_noise, mu_left, price_of
+from dperm.planning.rules import check_positive, setting
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
 
-Vector = NDArray[np.float64]
 
 EIGENVALUE, MOMENTS = "smallest eigenvalue of X'X", ("X'X", "X'y")
 SHARES = (1 / 3, 1 / 3, 1 / 3)  # of mu squared: smallest eigenvalue, second moments, moments with the target
@@ -66,8 +65,8 @@ class AdaSSP(StatisticsMechanism):
     Three Gaussian releases whose parameters' squares sum to that of the budget (docs/proofs/adassp.md).
     """
 
-    target_bound: float = 1.0
-    failure: float = 0.05
+    target_bound: float = setting(1.0, check_positive)
+    failure: float = setting(0.05, check_positive)
 
     name: ClassVar[str] = "adassp"
     title: ClassVar[str] = "noise on the moments of a linear regression, adaptive ridge"
@@ -83,8 +82,6 @@ class AdaSSP(StatisticsMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive("target_bound", self.target_bound)
-        check_positive("failure", self.failure)
         if self.failure >= 0.5:
             raise InvalidInput(f"failure must be below 0.5; got {self.failure!r}.")
 
@@ -95,7 +92,7 @@ class AdaSSP(StatisticsMechanism):
             return f"it covers the squared loss only, not {problem.loss.name}"
         return super().misfit(problem)
 
-    def sensitivities(self, problem: Problem) -> Vector:
+    def sensitivities(self, problem: Problem) -> Floats:
         """How far each of the three computed statistics moves, float64 error in both runs included."""
         squared, summed = problem.row_norm**2 * (1 + 1e-15), moment_error(problem)
         replaced = problem.neighbours is Neighbours.REPLACE_ONE
@@ -163,12 +160,12 @@ class AdaSSP(StatisticsMechanism):
             )
         )
 
-    def _run(self, jobs: Sequence[Job[ThreeReleases]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[ThreeReleases]], rows: Rows, gate: Gate) -> list[Floats]:
         return self._run_keeping(jobs, rows, gate)[0]
 
     def _run_keeping(
         self, jobs: Sequence[Job[ThreeReleases]], rows: Rows, gate: Gate
-    ) -> tuple[list[Vector], list[Vector]]:
+    ) -> tuple[list[Floats], list[Floats]]:
         weights, kept = [], []
         cut = ClippedSquared(self.target_bound)  # at zero weights its slope is the target, cut off
         for k, (job, (cross, moments)) in enumerate(zip(jobs, self._sums(jobs, rows, cut), strict=True)):
@@ -184,7 +181,7 @@ class AdaSSP(StatisticsMechanism):
             kept.append(np.concatenate([noisy_moments, noisy_cross]))
         return weights, kept
 
-    def _solve(self, smallest: float, triangle: Vector, cross: Vector, plan: ThreeReleases) -> Vector:
+    def _solve(self, smallest: float, triangle: Floats, cross: Floats, plan: ThreeReleases) -> Floats:
         """(X'X + ridge)^-1 X'y; what is still below the noise on X'X is raised to it."""
         eigenvalues, axes = np.linalg.eigh(unpack(triangle, len(cross)))
         raised = np.maximum(eigenvalues + self.ridge(smallest, plan), plan.noises[1].scale)

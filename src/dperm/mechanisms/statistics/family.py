@@ -7,22 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import Unsupported
 from dperm.losses import ClippedSquared, Loss, Weighted
 from dperm.mechanisms.base import Job, Mechanism
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
 
 WIDEST_MOMENTS = 4096
 _NEVER_CLIPPED = 1e6  # a residual that targets never reach at zero weights, so that the curvature is 1
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class StatisticsMechanism(Mechanism):
     family: ClassVar[str] = "statistics"
     released: ClassVar[str] = "noisy sums over rows, once"
 
-    def _sums(self, jobs: Sequence[Job[Any]], rows: Rows, loss: Loss) -> list[tuple[Vector, Matrix]]:
+    def _sums(self, jobs: Sequence[Job[Any]], rows: Rows, loss: Loss) -> list[tuple[Floats, Floats]]:
         """Minus the gradient at zero weights, and the second moments, summed over the rows of each job."""
         models = sorted({job.model for job in jobs})
         engine = rows.select(models).open(precise=True)

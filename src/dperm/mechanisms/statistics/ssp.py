@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
@@ -23,17 +22,16 @@ from dperm.mechanisms.statistics.family import (
     weighed_by_user,
 )
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.checks import check_positive
 from dperm.planning.pricing import TIGHT, gaussian_noise, mu_left, price_of
-from dperm.planning.rules import against_moment_noise
+from dperm.planning.rules import against_moment_noise, check_positive, setting
 from dperm.planning.sensitivity import joint_statistic_sensitivity
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.problem import Problem
+from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
 
-Vector = NDArray[np.float64]
 
 # The margin that noise alone may cause, chosen among 10/8 to 10 on Adult, BANK, IPUMS-BR and CPS; constants since.
 MARGIN, STANDARDISED_MARGIN = 10.0, 10.0 / 3
@@ -65,8 +63,8 @@ class SSP(StatisticsMechanism):
     (docs/proofs/ssp.md) and the float64 error of the sums. All the rest is computed from it.
     """
 
-    weight: float = 0.5
-    ridge: float | None = None
+    weight: float = setting(0.5, check_positive)
+    ridge: float | None = setting(None, check_positive)
 
     name: ClassVar[str] = "ssp"
     title: ClassVar[str] = "noise on first and second moments, one shot"
@@ -89,9 +87,6 @@ class SSP(StatisticsMechanism):
         super().__post_init__()
         if self.accounting != "tight":
             raise InvalidInput("mechanism 'ssp' has no paper's accounting; use accounting='tight'.")
-        check_positive("weight", self.weight)
-        if self.ridge is not None:
-            check_positive("ridge", self.ridge)
 
     def misfit(self, problem: Problem) -> str | None:
         if weighed_by_user(problem):
@@ -129,7 +124,7 @@ class SSP(StatisticsMechanism):
             ridge=ridge,
         )
 
-    def _run(self, jobs: Sequence[Job[MomentsPlan]], rows: Rows, gate: Gate) -> list[Vector]:
+    def _run(self, jobs: Sequence[Job[MomentsPlan]], rows: Rows, gate: Gate) -> list[Floats]:
         weights = []
         for k, (job, (first, second)) in enumerate(
             zip(jobs, self._sums(jobs, rows, Logistic()), strict=True)
@@ -144,7 +139,7 @@ class SSP(StatisticsMechanism):
     def _moment_weight(self, problem: Problem) -> float:
         return self.weight / problem.row_norm
 
-    def _minimiser(self, pair: Vector, problem: Problem, ridge: float) -> Vector:
+    def _minimiser(self, pair: Floats, problem: Problem, ridge: float) -> Floats:
         """Of the quadratic w^T M w / 8n - <A, w>/n + ridge/2 |w|^2, with M made positive semi-definite."""
         first, triangle = np.split(pair, [problem.n_columns])
         moments = unpack(triangle / self._moment_weight(problem), problem.n_columns)
