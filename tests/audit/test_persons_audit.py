@@ -52,7 +52,7 @@ from dperm.audit.replay import replay
 from dperm.audit.replay_cases import BUDGET
 from dperm.audit.worst_cases import audited_names
 from dperm.cli.app import run
-from dperm.engine.base.stored import Stored
+from dperm.engine.base.rows import Stored
 from dperm.errors import InvalidInput
 from dperm.estimators.persons import GroupedRows
 from dperm.losses import Linear

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dperm.engine import Table
-from dperm.engine.base.stored import Ranges
+from dperm.engine.base.draws import Ranges
 from dperm.losses import Loss
 from dperm.privacy.secrets import LocalSample, SplitOrder, cut_sample
 from dperm.row_map import RowMap

@@ -208,13 +208,17 @@ def test_standardised_adult_stays_coded():
 class WatchedCodes(WatchedTable):
     """Watched rows that the coded engine opens."""
 
-    def _opened(self, position, common, precise, threads, **how):
-        how.pop("storage", None)
-        how["engine"] = {"dense": "categorical"}.get(how.get("engine", "dense"), "reference")
+    def _stored(self, request):
+        return self._codes()._stored(request)
+
+    def _engine(self, request):
+        return self._codes()._engine(request)
+
+    def _codes(self):
         rows = CategoricalRows(
             native(self._X), self._y, row_map=self._map, n_rows=self._n_rows, mask=self._mask
         )
-        return rows.noting(self._used)._opened(position, common, precise, threads, **how)
+        return rows.noting(self._used)
 
 
 @pytest.mark.parametrize(

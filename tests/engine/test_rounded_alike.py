@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from engine_tables import dense_table
 
+from dperm import processors
 from dperm.arithmetic import FLOAT32, FLOAT64
-from dperm.engine.base import blocked, kernels, softmax_kernels, threads
+from dperm.engine.base import blocked, kernels, softmax_kernels
 from dperm.engine.base.engine import Wanted
 from dperm.engine.dense import engine as dense
 from dperm.engine.dense.engine import DenseEngine
@@ -143,7 +144,7 @@ def test_block_sums_in_another_order_between_runs_are_noticed(models, monkeypatc
     assert all(engine.gradient_sum(Logistic(), W).tobytes() == first for _ in range(5))
     assert len(engine._fused_parts(0, 3 * N)) > 2
     for module in (dense, blocked):
-        monkeypatch.setattr(module, "in_order", shuffled(threads.in_order))
+        monkeypatch.setattr(module, "in_order", shuffled(processors.in_order))
     assert any(engine.gradient_sum(Logistic(), W).tobytes() != first for _ in range(5))
 
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dperm.audit.gates import SilentGate
-from dperm.engine import Engine, Table, open_rows
-from dperm.engine.base.stored import StoredDense
+from dperm.engine import Table, open_rows
+from dperm.engine.base.rows import OpenRequest, StoredDense
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
 from dperm.mechanisms import RSGDAR, Job, Output
@@ -231,9 +230,9 @@ class OpenedTable(Table):
         super().__init__(*rows, **facts)  # type: ignore[arg-type]
         self.opened: list[StoredDense] = []
 
-    def _engine(self, rows: StoredDense, *how: Any) -> Engine:
-        self.opened.append(rows)
-        return super()._engine(rows, *how)
+    def _stored(self, request: OpenRequest) -> StoredDense:
+        self.opened.append(super()._stored(request))
+        return self.opened[-1]
 
 
 PROBLEM = Problem(loss=Logistic(), l2=0.05, x_norm=1.5, n_rows=60, n_features=P, intercept=0.7)

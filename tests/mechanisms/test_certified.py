@@ -9,7 +9,7 @@ from every_private import BUDGET, NOT_STANDARDISED, each_case, planned, rows_for
 
 from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
 from dperm.engine import Engine, ReferenceEngine, Rows, Table, open_rows
-from dperm.engine.base.stored import StoredDense
+from dperm.engine.base.rows import OpenRequest
 from dperm.errors import DpermError
 from dperm.losses import Logistic
 from dperm.mechanisms import AMP, Job, Majority, NoisySGD, NoPrivacy, OutputGD, Plan, resolve
@@ -33,8 +33,8 @@ class CoarseEngine(ReferenceEngine):
 class CoarseTable(Table):
     """Rows whose sums are said to be as precise as float32 ones."""
 
-    def _engine(self, rows: StoredDense, *how: object) -> Engine:
-        return CoarseEngine(rows, self._used)
+    def _engine(self, request: OpenRequest) -> Engine:
+        return CoarseEngine(self._stored(request), self._used)
 
 
 class UnwatchedEngine(ReferenceEngine):
@@ -45,8 +45,8 @@ class UnwatchedEngine(ReferenceEngine):
 class UnwatchedTable(Table):
     """Rows of which no pass is noted."""
 
-    def _engine(self, rows: StoredDense, *how: object) -> Engine:
-        return UnwatchedEngine(rows, self._used)
+    def _engine(self, request: OpenRequest) -> Engine:
+        return UnwatchedEngine(self._stored(request), self._used)
 
 
 class PartlyCoarseTable(Table):
@@ -56,9 +56,9 @@ class PartlyCoarseTable(Table):
         super().__init__(*rows, **facts)  # type: ignore[arg-type]
         self.turns, self.coarse = count(), coarse
 
-    def _engine(self, rows: StoredDense, *how: object) -> Engine:
+    def _engine(self, request: OpenRequest) -> Engine:
         kind = CoarseEngine if next(self.turns) in self.coarse else ReferenceEngine
-        return kind(rows, self._used)
+        return kind(self._stored(request), self._used)
 
 
 def ran(plan: Plan, rows: Rows) -> tuple[bool, tuple[ReleaseRecord, ...]]:

@@ -2,8 +2,8 @@
 
 from dperm.engine.base.draws import Batches, Order, Sample
 from dperm.engine.base.engine import Engine, Evaluation
+from dperm.engine.base.reference import ReferenceEngine
 from dperm.engine.base.rows import Rows
-from dperm.engine.base.stored import ReferenceEngine
 from dperm.engine.dense.mapped_rows import MappedRows
 from dperm.engine.dense.rows import Table
 from dperm.engine.registry import (

@@ -9,18 +9,19 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dperm.arithmetic import Arithmetic
 from dperm.engine.base import kernels, softmax_kernels
-from dperm.engine.base.engine import Wanted
+from dperm.engine.base.draws import Batches, Ranges
+from dperm.engine.base.engine import StoredEngine, Wanted
 from dperm.engine.base.formulas import Formulas, formulas_of
 from dperm.engine.base.kernels import add_values_between
-from dperm.engine.base.stored import Stored, StoredEngine
-from dperm.engine.base.threads import Part, in_order, one_blas_thread, split
+from dperm.engine.base.rows import Stored
 from dperm.errors import InvalidInput
 from dperm.losses import Loss, Softmax
 from dperm.losses.base import has_weights, targets_alone
+from dperm.processors import Part, in_order, one_blas_thread, split
 from dperm.typing import Array, Floats, Integers
 
 FLOAT64 = np.dtype(np.float64)
@@ -313,37 +314,71 @@ class BlockedEngine(StoredEngine):
         (values,) = self._add_up(pass_over, 0, self.n_rows, weights.shape[1] + len(padded))
         return np.ascontiguousarray(values[:, : len(shares)].T)
 
+    def descend(
+        self,
+        loss: Loss,
+        W: Floats,
+        batches: Batches,
+        steps: ArrayLike,
+        l2: ArrayLike,
+        iterate_sum: Floats | None = None,
+    ) -> None:
+        kind = compiled_kind(loss)
+        decay, rate = self._check_schedule(loss, W, batches, steps, l2, iterate_sum)
+        if W.shape[1] == 1 and kind is not None and isinstance(batches, Ranges):
+            edges = self._edges(1, batches)
+            w = np.ascontiguousarray(W[:, 0])
+            schedule = [np.ascontiguousarray(values[:, 0]) for values in (edges, decay, rate)]
+            total = np.zeros(len(w)) if iterate_sum is None else np.ascontiguousarray(iterate_sum[:, 0])
+            if self._epoch(w, schedule, kind, loss, iterate_sum is not None, total):
+                W[:, 0] = w
+                self._check_size(W)
+                if iterate_sum is not None:
+                    iterate_sum[:, 0] = total
+                return
+        super().descend(loss, W, batches, steps, l2, iterate_sum)
+
+    def _epoch(
+        self, w: Floats, schedule: list[Any], kind: Formulas, loss: Loss, keep_sum: bool, total: Floats
+    ) -> bool:
+        """Descend with one model in a single compiled call, or False: nothing was done.
+
+        ``schedule`` holds the edges of the batches, decay and rate; ``total`` is the sum of iterates, if one is kept.
+        """
+        return False
+
     def _curvatures(self, loss: Loss, W: Floats) -> Floats:
         mask = self._rows.mask
 
-        def pass_over(part: Part) -> tuple[Floats]:
-            total = np.zeros((W.shape[1], self.n_columns, self.n_columns))
-            for first, last in self._cuts(part, self.n_columns, W.dtype):
-                X = self._rows.densely(first, last)
-                root = np.sqrt(loss.curvature(X @ W, self._rows.y[first:last, None]))
-                for k in range(W.shape[1]):
-                    own = root[:, k] if mask is None else root[:, k] * mask[first:last, k]
-                    scaled = X * own[:, None]
-                    total[k] += scaled.T @ scaled
-            return (total,)
+        def scaled(X: Floats, first: int, last: int) -> Iterator[Floats]:
+            root = np.sqrt(loss.curvature(X @ W, self._rows.y[first:last, None]))
+            for k in range(W.shape[1]):
+                own = root[:, k] if mask is None else root[:, k] * mask[first:last, k]
+                yield X * own[:, None]
 
-        (hessians,) = self._add_up(pass_over, 0, self.n_rows, self.n_columns * W.shape[1])
-        return np.asarray(hessians)
+        return self._grams(W.shape[1], scaled)
 
     def _masked_moments(self, n_models: int) -> Floats:
         mask = self._rows.mask
 
+        def own(X: Floats, first: int, last: int) -> Iterator[Floats]:
+            for k in range(n_models):
+                yield X if mask is None else X[mask[first:last, k] == 1]
+
+        return self._grams(n_models, own)
+
+    def _grams(self, n_models: int, seen: Callable[[Floats, int, int], Iterator[Floats]]) -> Floats:
+        """Sum of x x^T for each model, over blocks of rows as ``seen`` gives them for each."""
+
         def pass_over(part: Part) -> tuple[Floats]:
             total = np.zeros((n_models, self.n_columns, self.n_columns))
-            for first, last in self._cuts(part, self.n_columns, np.dtype(np.float64)):
-                X = self._rows.densely(first, last)
-                for k in range(n_models):
-                    own = X if mask is None else X[mask[first:last, k] == 1]
-                    total[k] += own.T @ own
+            for first, last in self._cuts(part, self.n_columns, FLOAT64):
+                for k, X in enumerate(seen(self._rows.densely(first, last), first, last)):
+                    total[k] += X.T @ X
             return (total,)
 
-        (moments,) = self._add_up(pass_over, 0, self.n_rows, self.n_columns * n_models)
-        return np.asarray(moments)
+        (grams,) = self._add_up(pass_over, 0, self.n_rows, self.n_columns * n_models)
+        return np.asarray(grams)
 
     def _counted(self, loss: Loss, W: Floats) -> tuple[Floats, Integers, Integers]:
         self._check_classes(loss, 0, self.n_rows)
@@ -409,9 +444,14 @@ class BlockedEngine(StoredEngine):
     ) -> tuple[Any, ...]:
         """Sum what ``pass_over`` returns for each range of rows, in a fixed order."""
         with one_blas_thread:
-            results = iter(in_order(pass_over, self._parts(first, last, width), self._threads))
-            totals = next(results)
-            for result in results:
-                for total, added in zip(totals, result, strict=True):
-                    total += added
+            return self._sum_of_parts(pass_over, self._parts(first, last, width))
+
+    def _sum_of_parts(
+        self, pass_over: Callable[[Part], tuple[Any, ...]], parts: list[Part]
+    ) -> tuple[Any, ...]:
+        results = iter(in_order(pass_over, parts, self._threads))
+        totals = next(results)
+        for result in results:
+            for total, added in zip(totals, result, strict=True):
+                total += added
         return totals

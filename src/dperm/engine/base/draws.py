@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -71,6 +72,37 @@ class Batches(ABC):
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges(Batches):
+    """Batch j of model k is its rows at positions ``edges[j, k] <= i < edges[j + 1, k]``."""
+
+    edges: Integers
+    counts: Integers
+
+    @property
+    def sizes(self) -> Integers:
+        return self.counts
+
+    def counted_as(self, sizes: Integers) -> Ranges:
+        return Ranges(self.edges, sizes)
+
+    def only(self, batch: int) -> Ranges:
+        return Ranges(self.edges[batch : batch + 2], self.counts[batch : batch + 1])
+
+
+def check_sizes(counts: NDArray[Any], own_counts: Integers) -> None:
+    """Refuse sizes of batches that do not take every row of each model exactly once."""
+    if counts.ndim != 2 or counts.dtype.kind not in "iu" or counts.size == 0 or counts.min() < 1:
+        raise InvalidInput("batch sizes must be whole numbers of at least 1, of shape (batches, models).")
+    totals = counts.sum(axis=0)
+    if (totals != own_counts).any():
+        k = int(np.flatnonzero(totals != own_counts)[0])
+        raise InvalidInput(
+            f"batch sizes must sum to the number of rows of each model; model {k} has {own_counts[k]} rows "
+            f"and its batches hold {totals[k]}."
+        )
 
 
 class Members:

@@ -9,21 +9,24 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dperm.arithmetic import Arithmetic
-from dperm.engine.base.draws import Batches, Sample
+from dperm.engine.base.draws import Batches, Ranges, Sample, check_sizes
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss
 from dperm.typing import Floats, Integers
 
 if TYPE_CHECKING:
+    from dperm.engine.base.rows import Stored
     from dperm.engine.base.vertices import VertexPass
 
-
+_ROWS_AT_ONCE = 1024  # at most, by the arithmetic that engines state
 _COLUMNS_AT_ONCE = 256
 
 
@@ -211,7 +214,7 @@ class Engine(ABC):
     def row_sum(self) -> Floats:
         """Sum of each model's own rows: ``(n_columns, K)``, or one column without a mask."""
         self._note(1)
-        return self._row_sums()
+        return self._power_sums(1)
 
     def row_moments(self) -> Floats:
         """Sum of x x^T over each model's own rows: ``(K, n_columns, n_columns)``, one matrix without a mask.
@@ -227,7 +230,7 @@ class Engine(ABC):
         As precise as ``row_moments``, whose diagonal it is, in the Euclidean norm.
         """
         self._note(1)
-        return self._square_sums()
+        return self._power_sums(2)
 
     def margins(self, W: Floats) -> Floats:
         """<x_i, w_k> for every row, as precise as those of one model: ``(n_rows, K)`` or ``(n_rows, K, C)``."""
@@ -277,10 +280,8 @@ class Engine(ABC):
     def _curvatures(self, loss: Loss, W: Floats) -> Floats: ...
 
     @abstractmethod
-    def _row_sums(self) -> Floats: ...
-
-    @abstractmethod
-    def _square_sums(self) -> Floats: ...
+    def _power_sums(self, power: int) -> Floats:
+        """Sums of the rows, or of their squares."""
 
     @abstractmethod
     def _moments(self) -> Floats: ...
@@ -341,3 +342,121 @@ class Engine(ABC):
         if iterate_sum is not None and iterate_sum.shape != W.shape:
             raise InvalidInput(f"iterate_sum must have the shape of W, {W.shape}; got {iterate_sum.shape}.")
         return 1.0 - step * np.broadcast_to(np.asarray(l2, np.float64), (n_models,)), step / size
+
+
+class StoredEngine(Engine):
+    """What the engines over rows in memory share: masks, samples, batches as ranges of positions."""
+
+    def __init__(self, rows: Stored, used: set[Arithmetic] | None = None) -> None:
+        super().__init__(rows.radius, used)
+        self._rows = rows
+
+    @property
+    def n_rows(self) -> int:
+        return self._rows.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        return self._rows.n_columns
+
+    def select(self, models: Sequence[int]) -> Self:
+        if self._rows.mask is None:
+            return self
+        part = copy(self)
+        part._rows = replace(self._rows, mask=np.ascontiguousarray(self._rows.mask[:, models]))
+        return part
+
+    def sample(self, draws: Sequence[Sample]) -> Self:
+        """Rows are copied only when that makes passes shorter."""
+        members = np.zeros((self.n_rows, len(draws)), np.uint8)
+        counts = self._own_counts(len(draws))
+        for k, draw in enumerate(draws):
+            index = draw.positions(int(counts[k]))
+            if index.size and not (index.min() >= 0 and index.max() < counts[k]):
+                raise InvalidInput(f"positions of model {k} must lie between 0 and {counts[k] - 1}.")
+            own = index if self._rows.mask is None else self._rows.own_rows[k][index]
+            members[own, k] = 1
+        part = copy(self)
+        used = np.flatnonzero(members[:, 0] if len(draws) == 1 else members.any(axis=1))
+        if 2 * len(used) > self.n_rows:
+            part._rows = replace(self._rows, mask=members)
+            return part
+        part._rows = self._rows.take(used, None if len(draws) == 1 else members[used])
+        return part
+
+    def batches(self, sizes: ArrayLike) -> Ranges:
+        counts = np.asarray(sizes)
+        check_sizes(counts, self._own_counts(counts.shape[1] if counts.ndim == 2 else 0))
+        cuts = np.zeros((counts.shape[0] + 1, counts.shape[1]), np.int64)
+        np.cumsum(counts, axis=0, out=cuts[1:])
+        if self._rows.mask is not None:
+            for k in range(counts.shape[1]):
+                own = np.flatnonzero(self._rows.mask[:, k])
+                cuts[1:-1, k] = own[cuts[1:-1, k]]
+            cuts[0], cuts[-1] = 0, self.n_rows
+        return Ranges(cuts, counts.astype(np.int64, copy=False))
+
+    def _begin(self, loss: Loss, W: Floats) -> int:
+        mask = self._rows.mask
+        if mask is not None and W.ndim > 1 and mask.shape[1] != W.shape[1]:
+            raise InvalidInput(f"the mask is for {mask.shape[1]} models; W has {W.shape[1]}.")
+        return super()._begin(loss, W)
+
+    def _sums(self, loss: Loss, W: Floats, batch: Batches | None, wanted: Wanted) -> tuple[Floats, Floats]:
+        start, stop = self._range(W.shape[1], batch)
+        return self._range_sums(loss, W, start, stop, wanted)
+
+    @abstractmethod
+    def _range_sums(
+        self, loss: Loss, W: Floats, start: Integers, stop: Integers, wanted: Wanted
+    ) -> tuple[Floats, Floats]:
+        """The sums over each model's own rows at positions ``start[k] <= i < stop[k]``."""
+
+    def _range(self, n_models: int, batch: Batches | None) -> tuple[Integers, Integers]:
+        if batch is None:
+            return np.zeros(n_models, np.int64), np.full(n_models, self.n_rows, np.int64)
+        if len(batch) != 1:
+            raise InvalidInput("batch must be a single batch.")
+        first, last = self._edges(n_models, batch)
+        return first, last
+
+    def _edges(self, n_models: int, batches: Batches) -> Integers:
+        """Where batches of these rows begin and end, ``(m + 1, K)``."""
+        if not isinstance(batches, Ranges) or batches.edges.shape != (len(batches) + 1, n_models):
+            raise InvalidInput(f"batch must be a batch of these rows, for {n_models} models.")
+        edges = batches.edges
+        if edges.min() < 0 or (edges[1:] < edges[:-1]).any() or edges.max() > self.n_rows:
+            raise InvalidInput("the batch is not one of these rows.")
+        return edges
+
+    def _power_sums(self, power: int) -> Floats:
+        mask = np.ones((self.n_rows, 1), np.uint8) if self._rows.mask is None else self._rows.mask
+        total = np.zeros((self.n_columns, mask.shape[1]))
+        for first in range(0, self.n_rows, _ROWS_AT_ONCE):
+            block = slice(first, first + _ROWS_AT_ONCE)
+            rows = self._rows.densely(block.start, min(block.stop, self.n_rows)).T
+            total += (rows if power == 1 else rows * rows) @ mask[block].astype(np.float64)
+        return total
+
+    def _moments(self) -> Floats:
+        return self._masked_moments(1 if self._rows.mask is None else self._rows.mask.shape[1])
+
+    @abstractmethod
+    def _masked_moments(self, n_models: int) -> Floats: ...
+
+    def _scores(self, loss: Loss, W: Floats) -> Evaluation:
+        losses, inside, outside = self._counted(loss, W)
+        counts = self._own_counts(W.shape[1])
+        return Evaluation(losses, inside, counts, outside, self.n_rows - counts)
+
+    @abstractmethod
+    def _counted(self, loss: Loss, W: Floats) -> tuple[Floats, Integers, Integers]:
+        """Training loss, correct training rows, correct held-out rows."""
+
+    def _own_counts(self, n_models: int) -> Integers:
+        mask = self._rows.mask
+        if mask is None:
+            return np.full(n_models, self.n_rows, np.int64)
+        if mask.shape[1] != n_models:
+            raise InvalidInput(f"the mask is for {mask.shape[1]} models; got {n_models}.")
+        return np.asarray(mask.sum(axis=0, dtype=np.int64))

@@ -1,4 +1,4 @@
-"""Rows with their declared bounds, of which nothing has been read: the contract, and what every kind shares."""
+"""Rows with their declared bounds, of which nothing has been read, and opened rows: what every kind shares."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import InitVar, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from dperm.arithmetic import Arithmetic
 from dperm.engine.base.draws import Members, Order
-from dperm.engine.base.engine import Engine
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss, Weighted
 from dperm.losses.base import has_weights, targets_alone, weights_alone
@@ -23,7 +24,7 @@ from dperm.row_map import RowMap
 from dperm.typing import Floats, Integers
 
 if TYPE_CHECKING:
-    from dperm.engine.base.draws import Members
+    from dperm.engine.base.engine import Engine
 
 
 class Rows(ABC):
@@ -200,6 +201,90 @@ class BoundedRows(Rows):
                 raise InvalidInput(f"mask must hold 0 and 1 in shape ({self._n_rows}, models).")
 
 
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Stored(ABC):
+    """Opened rows: mapped, in their final order, intercept column included. A subclass says in what form.
+
+    ``y``             encoded labels;
+    ``inverse_norm``  a lower bound on 1 / norm of each stored row, finite for zero rows too;
+    ``mask``          1 where a row trains a model, ``(n_rows, K)``, or None: every row trains every model;
+    ``radius``        the declared bound on the norm of a whole row;
+    ``clip_share``    what part of a clip is meant for each row, where several belong to one person. ``inverse_norm``,
+                      which clips are multiplied by, is so many times smaller.
+    """
+
+    y: Floats
+    inverse_norm: Floats
+    mask: NDArray[np.uint8] | None
+    radius: float
+    clip_share: InitVar[Floats | None] = None
+
+    def __post_init__(self, clip_share: Floats | None) -> None:
+        if clip_share is not None:
+            object.__setattr__(self, "inverse_norm", self.inverse_norm * clip_share)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.y)
+
+    @property
+    @abstractmethod
+    def n_columns(self) -> int:
+        """With that of the intercept."""
+
+    @cached_property
+    def own_rows(self) -> list[Integers]:
+        """The positions of each model's rows, for whoever draws many samples; models with the same rows share them."""
+        assert self.mask is not None
+        found: dict[bytes, Integers] = {}
+        keys = [self.mask[:, k].tobytes() for k in range(self.mask.shape[1])]
+        for k, key in enumerate(keys):
+            if key not in found:
+                found[key] = np.flatnonzero(self.mask[:, k])
+        return [found[key] for key in keys]
+
+    @abstractmethod
+    def densely(self, first: int, last: int) -> Floats:
+        """Some of the rows as a float64 array."""
+
+    def take(self, index: Integers, mask: NDArray[np.uint8] | None) -> Self:
+        """A copy of these rows alone, with another mask."""
+        return replace(
+            self, y=self.y[index], inverse_norm=self.inverse_norm[index], mask=mask, **self._taken(index)
+        )
+
+    @abstractmethod
+    def _taken(self, index: Integers) -> dict[str, Any]:
+        """The fields that a subclass adds, of these rows alone."""
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class StoredDense(Stored):
+    """``X`` is C-ordered ``(n_rows, n_columns)``, float32 or float64."""
+
+    X: NDArray[np.floating[Any]]
+
+    @property
+    def n_columns(self) -> int:
+        return int(self.X.shape[1])
+
+    def densely(self, first: int, last: int) -> Floats:
+        return self.X[first:last].astype(np.float64, copy=False)
+
+    def _taken(self, index: Integers) -> dict[str, Any]:
+        return {"X": self.X[index]}
+
+
+class OpenRequest(NamedTuple):
+    """Row i goes to ``position[i]``; ``common`` holds the fields of ``Stored`` that no kind of rows changes."""
+
+    position: Integers
+    common: dict[str, Any]
+    precise: bool
+    threads: int
+    storage: DTypeLike | None
+
+
 _DOWN = 1 - 2.0**-50  # a clip that is multiplied by a share must not be rounded up
 
 
@@ -213,6 +298,8 @@ class InMemoryRows(BoundedRows):
     y : array of shape (rows,)
         Encoded labels: -1/+1, real numbers, or 0..C-1; or pairs of one and a weight (``losses.weighted.TARGET``).
     """
+
+    chooses_storage: ClassVar[bool] = False
 
     def __init__(
         self, shape: tuple[int, int], y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None
@@ -247,7 +334,8 @@ class InMemoryRows(BoundedRows):
         *,
         precise: bool = False,
         threads: int | None = None,
-        **how: Any,
+        engine: str | None = None,
+        storage: DTypeLike | None = None,
     ) -> Engine:
         """The rows, mapped and in the given order, in an engine.
 
@@ -257,9 +345,17 @@ class InMemoryRows(BoundedRows):
             As for all ``Rows``.
         threads : int, optional
             By default one per available processor. Results do not depend on it.
-        **how
-            What the kind of rows offers besides.
+        engine : str, optional
+            The name of the kind of rows, which is the default, or "reference".
+        storage : float32 or float64, optional
+            For dense and sparse rows. By default float32: rounding a row is a function of that row alone. Precise rows
+            are stored as float64 where that costs little, below two million numbers, and where the public bounds are
+            beyond float32.
         """
+        if engine not in (None, self.name, "reference"):
+            raise InvalidInput(f"engine must be {self.name!r} or 'reference'; got {engine!r}.")
+        if storage is not None and not self.chooses_storage:
+            raise InvalidInput(f"{self.name} rows have no choice of storage.")
         if threads is not None and threads < 1:
             raise InvalidInput(f"threads must be at least 1; got {threads}.")
         position = self._positions(order)
@@ -274,13 +370,20 @@ class InMemoryRows(BoundedRows):
         common: dict[str, Any] = {"y": placed, "mask": mask, "radius": radius}
         if self._clip_bound is not None:
             common["clip_share"] = weights_alone(placed) / self._clip_bound * _DOWN
-        return self._opened(position, common, precise, threads or available_processors(), **how)
+        request = OpenRequest(position, common, precise, threads or available_processors(), storage)
+        if engine != "reference":
+            return self._engine(request)
+        from dperm.engine.base.reference import ReferenceEngine
+
+        return ReferenceEngine(self._stored(request), self._used)
 
     @abstractmethod
-    def _opened(
-        self, position: Integers, common: dict[str, Any], precise: bool, threads: int, **how: Any
-    ) -> Engine:
-        """The engine. Row i goes to ``position[i]``; ``common`` holds ``y``, ``mask`` and ``radius`` of ``Stored``."""
+    def _stored(self, request: OpenRequest) -> Stored:
+        """One pass: map and bound the rows, refuse what is not finite, and store them in their order."""
+
+    @abstractmethod
+    def _engine(self, request: OpenRequest) -> Engine:
+        """The engine of this kind over the stored rows, or that of another kind where it is more precise."""
 
     def _positions(self, order: Order | None) -> Integers:
         """Where each row goes: the inverse of the order."""
@@ -342,30 +445,30 @@ _SMALL = 2**21  # numbers that may as well be stored as float64
 _EXPONENT_LIMIT = {np.dtype(np.float32): 100, np.dtype(np.float64): 400}
 
 
-def storage_of(row_map: RowMap, size: int, precise: bool) -> np.dtype[Any]:
-    """Float32, or for precise rows float64 where so many numbers cost little or the bounds are beyond float32."""
-    single = np.dtype(np.float32)
-    limit = 2.0 ** _EXPONENT_LIMIT[single]
-    fits = all(1 / limit <= bound <= limit for bound in (row_map.x_norm, row_map.intercept or 1.0))
-    return np.dtype(np.float64) if precise and (size <= _SMALL or not fits) else single
+def storage_of(row_map: RowMap, size: int, precise: bool, wished: DTypeLike | None = None) -> np.dtype[Any]:
+    """Float32, or for precise rows float64 where so many numbers cost little or the bounds are beyond float32.
 
-
-def check_storage(row_map: RowMap, dtype: np.dtype[Any]) -> None:
-    """Refuse bounds that this type has no room for."""
+    What is wished for is taken in its place, and bounds that the type has no room for are refused.
+    """
     x_norm, intercept = row_map.x_norm, row_map.intercept
+    dtype = np.dtype(np.float32 if wished is None else wished)
     if dtype not in _EXPONENT_LIMIT:
         raise InvalidInput(f"storage must be float32 or float64; got {dtype}.")
     limit = 2.0 ** _EXPONENT_LIMIT[dtype]
+    fits = all(1 / limit <= bound <= limit for bound in (x_norm, intercept or 1.0))
+    if wished is None and precise and (size <= _SMALL or not fits):
+        return storage_of(row_map, size, precise, np.float64)
     if not 1 / limit <= x_norm <= limit:
         raise InvalidInput(
             f"x_norm must lie between {1 / limit:.3g} and {limit:.3g} with {dtype} storage; got "
             f"{x_norm!r}. Rescale the features, or store them as float64."
         )
-    if intercept != 0 and not 1 / limit <= intercept <= limit:
+    if not fits:
         raise InvalidInput(
             f"intercept must be 0 or lie between {1 / limit:.3g} and {limit:.3g} with {dtype} storage; "
             f"got {intercept!r}."
         )
+    return dtype
 
 
 def floor_of(n_features: int, dtype: np.dtype[Any]) -> float:

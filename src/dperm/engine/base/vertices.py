@@ -11,7 +11,7 @@ from scipy import sparse
 
 from dperm.engine.base.blocked import compiled_kind, parameters
 from dperm.engine.base.kernels import renew
-from dperm.engine.base.stored import Stored
+from dperm.engine.base.rows import Stored
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss
 from dperm.typing import Floats, Integers

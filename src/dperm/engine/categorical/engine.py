@@ -12,11 +12,11 @@ from dperm.arithmetic import FLOAT64, Arithmetic
 from dperm.engine.base.blocked import BlockedEngine, compiled_kind, no_mask, one_clip, parameters
 from dperm.engine.base.engine import Wanted
 from dperm.engine.base.intrinsics import LANES
-from dperm.engine.base.threads import Part, in_order, split
 from dperm.engine.categorical import kernels, row_kernels
 from dperm.engine.categorical.stored import StoredCategorical, read_only
 from dperm.engine.sparse.kernels import add_back, margins_of_models
 from dperm.losses import Loss
+from dperm.processors import Part, in_order, split
 from dperm.typing import Array, Floats, Integers
 
 _FEWEST_TOGETHER = 16  # models for which a pass for all of them is shorter than one for each

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dperm.codes import CodedTable
-from dperm.engine.base.engine import Engine
-from dperm.engine.base.rows import InMemoryRows, Rows
-from dperm.engine.base.stored import ReferenceEngine
+from dperm.engine.base.rows import InMemoryRows, OpenRequest, Rows
 from dperm.engine.dense.rows import Table
-from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
 from dperm.typing import Floats, Integers
+
+if TYPE_CHECKING:
+    from dperm.engine.base.engine import Engine
+    from dperm.engine.categorical.stored import StoredCategorical
 
 _DENSE_AT_MOST = 2**26  # numbers
 
@@ -65,37 +66,21 @@ class CategoricalRows(InMemoryRows):
         table = Table(self._X.toarray(), self._y, row_map=self._map, n_rows=self._n_rows, mask=self._mask)
         return table.noting(self._used)
 
-    def _opened(  # type: ignore[override]  # its own options by name
-        self,
-        position: Integers,
-        common: dict[str, Any],
-        precise: bool,
-        threads: int,
-        *,
-        engine: str = "categorical",
-    ) -> Engine:
-        """Bound the rows by a factor each. The codes are copied only where an order, or empty rows, ask for it.
-
-        Where the public map would make parts of rows so large that they cancel, the rows are opened as floats.
-
-        Parameters
-        ----------
-        precise : bool
-            Asks for float64 arithmetic in passes for several models.
-        engine : "categorical" or "reference"
-        """
-        from dperm.engine.categorical.engine import CategoricalEngine
+    def _stored(self, request: OpenRequest) -> StoredCategorical:
+        """Bound the rows by a factor each. The codes are copied only where an order, or empty rows, ask for it."""
         from dperm.engine.categorical.stored import bounded
 
-        empty = position[len(self._X) :]
-        rows = bounded(self._placed(position), self._map, self._moves(), empty, common)
-        if engine == "reference":
-            return ReferenceEngine(rows, self._used)
-        if engine != "categorical":
-            raise InvalidInput(f"engine must be 'categorical' or 'reference'; got {engine!r}.")
+        empty = request.position[len(self._X) :]
+        return bounded(self._placed(request.position), self._map, self._moves(), empty, request.common)
+
+    def _engine(self, request: OpenRequest) -> Engine:
+        """Where the public map would make parts of rows so large that they cancel, the rows are opened as floats."""
+        from dperm.engine.categorical.engine import CategoricalEngine
+
+        rows = self._stored(request)
         if not rows.precision.suffices(rows.n_columns):
-            return self._as_table()._opened(position, common, precise, threads)
-        return CategoricalEngine(rows, self._used, precise=precise, threads=threads)
+            return self._as_table()._engine(request)
+        return CategoricalEngine(rows, self._used, precise=request.precise, threads=request.threads)
 
     def _placed(self, position: Integers) -> CodedTable:
         """The rows in their order; those that are not there are copies of others, until their factors are zero."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT64, UNIT_ROUNDOFF
 from dperm.codes import BLOCK, CodedTable, CodeLayout
-from dperm.engine.base.stored import Stored
+from dperm.engine.base.rows import Stored
 from dperm.engine.categorical import row_kernels as kernels
 from dperm.engine.categorical.kernels import fill_table
 from dperm.errors import InvalidInput

@@ -7,7 +7,7 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
@@ -20,16 +20,16 @@ from dperm.engine.base.blocked import (
     one_clip,
     parameters,
 )
-from dperm.engine.base.draws import Batches
 from dperm.engine.base.engine import CoordinatePass, Engine, Wanted
+from dperm.engine.base.formulas import Formulas
 from dperm.engine.base.intrinsics import VECTOR_BYTES
 from dperm.engine.base.kernels import ADDED
-from dperm.engine.base.stored import Ranges, StoredDense
-from dperm.engine.base.threads import Part, in_order, split
+from dperm.engine.base.rows import StoredDense
 from dperm.engine.base.vertices import VertexPass
 from dperm.engine.dense import kernels
 from dperm.engine.dense.kernels import step
 from dperm.losses import Loss
+from dperm.processors import Part, in_order, split
 from dperm.typing import Array, Floats
 
 _WORK = 2**17  # slopes that keep one thread busy for some tenths of a millisecond
@@ -134,34 +134,15 @@ class DenseEngine(BlockedEngine):
             last = first + ADDED
             total += block[first:last].T @ slopes[first:last]
 
-    def descend(
-        self,
-        loss: Loss,
-        W: Floats,
-        batches: Batches,
-        steps: ArrayLike,
-        l2: ArrayLike,
-        iterate_sum: Floats | None = None,
-    ) -> None:
-        kind = compiled_kind(loss)
-        decay, rate = self._check_schedule(loss, W, batches, steps, l2, iterate_sum)
-        batch_parts = self._fused_parts(0, self.n_rows // len(rate))
-        alone = W.shape[1] == 1 and kind is not None and isinstance(batches, Ranges)
-        if not alone or len(batch_parts) > 1:
-            super().descend(loss, W, batches, steps, l2, iterate_sum)
-            return
-        edges = self._edges(1, batches)
-        w, narrow = np.ascontiguousarray(W[:, 0]), self._vectors(1)[0]
-        total = np.zeros(len(w)) if iterate_sum is None else np.ascontiguousarray(iterate_sum[:, 0])
-        cuts = np.ascontiguousarray(edges[:, 0], np.int64)
-        schedule = (cuts, np.ascontiguousarray(decay[:, 0]), np.ascontiguousarray(rate[:, 0]))
-        keep = iterate_sum is not None
+    def _epoch(
+        self, w: Floats, schedule: list[Any], kind: Formulas, loss: Loss, keep_sum: bool, total: Floats
+    ) -> bool:
+        if len(self._fused_parts(0, self.n_rows // len(schedule[-1]))) > 1:
+            return False
+        narrow = self._vectors(1)[0]
         own = (kind, parameters(loss, narrow.dtype))
-        kernels.one_model_epoch(*self._columns(), w, narrow, *schedule, *own, keep, total)
-        W[:, 0] = w
-        self._check_size(W)
-        if iterate_sum is not None:
-            iterate_sum[:, 0] = total
+        kernels.one_model_epoch(*self._columns(), w, narrow, *schedule, *own, keep_sum, total)
+        return True
 
     def coordinate_pass(self, loss: Loss, W: Floats) -> CoordinatePass:
         if compiled_kind(loss) is None:
@@ -183,13 +164,12 @@ class DenseEngine(BlockedEngine):
         total = np.zeros((self.n_columns, mask.shape[1]))
         for k in range(mask.shape[1]):
 
-            def pass_over(part: Part, k: int = k) -> Floats:
+            def pass_over(part: Part, k: int = k) -> tuple[Floats]:
                 own = np.zeros(self.n_columns)
                 kernels.add_rows(X, mask, k, power == 2, *part, own)
-                return own
+                return (own,)
 
-            for own in in_order(pass_over, self._fused_parts(0, self.n_rows), self._threads):
-                total[:, k] += own
+            (total[:, k],) = self._sum_of_parts(pass_over, self._fused_parts(0, self.n_rows))
         return total
 
     def _columns(self) -> tuple[NDArray[Any], ...]:
@@ -217,17 +197,13 @@ class DenseEngine(BlockedEngine):
             kernel, settings = kernels.one_model, (compiled_kind(loss), parameters(loss, weights.dtype))
             weights, shape = weights[0], shape[1:]
 
-        def pass_over(part: Part) -> tuple[float, Floats]:
+        def pass_over(part: Part) -> tuple[Floats, Floats]:
             gradient = np.zeros(shape)
-            return kernel(*columns, weights, *part, *settings, *asked, gradient), gradient
+            return np.array([kernel(*columns, weights, *part, *settings, *asked, gradient)]), gradient
 
-        total, value = np.zeros(shape), 0.0
-        parts = self._fused_parts(first, last, loss.outputs)
-        for part_value, gradient in in_order(pass_over, parts, self._threads):
-            value += part_value
-            total += gradient
+        value, total = self._sum_of_parts(pass_over, self._fused_parts(first, last, loss.outputs))
         own = total.reshape(-1, self.n_columns)
-        return np.array([value]), np.ascontiguousarray(own.T).reshape(W.shape)
+        return value, np.ascontiguousarray(own.T).reshape(W.shape)
 
     def _vectors(self, outputs: int) -> Array:
         """Zeros for the weights of one model in the arithmetic of a pass, each output as long as whole vectors."""

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from dperm.arithmetic import FLOAT32, FLOAT64, UNIT_ROUNDOFF, Arithmetic
 from dperm.engine.base.blocked import BlockedEngine, compiled_kind, no_mask, one_clip, parameters
 from dperm.engine.base.engine import Wanted
-from dperm.engine.base.stored import Stored
-from dperm.engine.base.threads import Part, in_order, split
+from dperm.engine.base.rows import Stored
 from dperm.engine.dense import mapped_kernels
 from dperm.losses import Loss
+from dperm.processors import Part, split
 from dperm.typing import Array, Floats, Integers
 
 LARGEST = 2.0**128
@@ -132,17 +132,14 @@ class MappedEngine(BlockedEngine):
         columns = (*rows.lies, rows.centre, rows.y, rows.inverse_norm, mask, weights)
         how = (kind, parameters(loss), bound, wanted.value, wanted.gradient)
 
-        def pass_over(part: Part) -> tuple[float, Floats]:
+        def pass_over(part: Part) -> tuple[Floats, Floats]:
             sums = np.zeros(p + 1)
-            return mapped_kernels.one_mapped_model(*columns, *part, *how, sums), sums
+            return np.array([mapped_kernels.one_mapped_model(*columns, *part, *how, sums)]), sums
 
-        total, value = np.zeros(p + 1), 0.0
         parts = split(first, last, (last - first) * p / _FUSED_WORK)
-        for part_value, sums in in_order(pass_over, parts, self._threads):
-            value += part_value
-            total += sums
+        value, total = self._sum_of_parts(pass_over, parts)
         gradient = np.empty((self.n_columns, 1))
         gradient[:p, 0] = total[:p] / spread
         if rows.constant > 0:
             gradient[p] = rows.constant * total[p]
-        return np.array([value]), gradient
+        return value, gradient

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dperm.engine.base.engine import Engine
-from dperm.engine.base.rows import InMemoryRows
-from dperm.engine.base.stored import ReferenceEngine
-from dperm.engine.base.threads import in_order, split
+from dperm.engine.base.rows import InMemoryRows, OpenRequest
 from dperm.engine.dense.rows import Table
 from dperm.engine.registry import register_engine
 from dperm.errors import InvalidInput
+from dperm.processors import in_order, split
 from dperm.row_map import RowMap
 from dperm.typing import Floats, Integers
+
+if TYPE_CHECKING:
+    from dperm.engine.base.engine import Engine
+    from dperm.engine.dense.mapped_engine import StoredMapped
 
 _LIMIT = 2.0**100  # of x_norm and the intercept, either way
 _FARTHEST = 256.0  # of x_norm: the longest centre, in units of the scale
@@ -60,37 +62,15 @@ class MappedRows(InMemoryRows):
             raise InvalidInput("Input X contains NaN or infinity.")
         return np.concatenate(margins)
 
-    def _opened(  # type: ignore[override]  # its own option by name
-        self,
-        position: Integers,
-        common: dict[str, Any],
-        precise: bool,
-        threads: int,
-        *,
-        engine: str = "mapped",
-    ) -> Engine:
-        """One pass finds the factors of every row.
+    def _stored(self, request: OpenRequest) -> StoredMapped:
+        """One pass finds the factors of every row."""
+        from dperm.engine.dense.mapped_engine import StoredMapped
 
-        Parameters
-        ----------
-        precise : bool
-            Asks for float64 arithmetic, whatever X holds.
-        engine : "mapped" or "reference"
-
-        Where few columns have a far centre, and all numbers fit easily by their public number, rows are copied: their
-        margins are then precise enough.
-        """
-        from dperm.engine.dense.mapped_engine import MappedEngine, StoredMapped
-
-        if engine == "mapped" and self._better_copied():
-            table = Table(self._X, self._y, row_map=self._map, n_rows=self._n_rows, mask=self._mask)
-            return table.noting(self._used)._opened(position, common, precise, threads)
         self._check_bounds()
-        centre, spread = self._moves()
-        length, lift, inverse_norm = self._factors(
-            position, centre, spread, 0.0 if precise else 2.0**-24, threads
-        )
-        rows = StoredMapped(
+        position, (centre, spread) = request.position, self._moves()
+        rounding = 0.0 if request.precise else 2.0**-24
+        length, lift, inverse_norm = self._factors(position, centre, spread, rounding, request.threads)
+        return StoredMapped(
             X=self._X,
             length=length,
             lift=lift,
@@ -99,13 +79,21 @@ class MappedRows(InMemoryRows):
             spread=spread,
             constant=self._map.intercept,
             inverse_norm=inverse_norm,
-            **common,
+            **request.common,
         )
-        if engine == "reference":
-            return ReferenceEngine(rows, self._used)
-        if engine == "mapped":
-            return MappedEngine(rows, self._used, precise=precise, threads=threads)
-        raise InvalidInput(f"engine must be 'mapped' or 'reference'; got {engine!r}.")
+
+    def _engine(self, request: OpenRequest) -> Engine:
+        """Where few columns have a far centre, and all numbers fit easily by their public number, rows are copied.
+
+        Their margins are then precise enough.
+        """
+        if self._better_copied():
+            table = Table(self._X, self._y, row_map=self._map, n_rows=self._n_rows, mask=self._mask)
+            return table.noting(self._used)._engine(request)
+        from dperm.engine.dense.mapped_engine import MappedEngine
+
+        rows = self._stored(request)
+        return MappedEngine(rows, self._used, precise=request.precise, threads=request.threads)
 
     def _better_copied(self) -> bool:
         columns = self._shape[1] + (self._map.intercept > 0)

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from dperm.arithmetic import FLOAT64, UNIT_ROUNDOFF, Arithmetic
 from dperm.engine.base.blocked import FEWEST_ROWS, MOST_ROWS, BlockedEngine, Span, Stage, no_mask, safe_clip
 from dperm.engine.base.engine import Engine
-from dperm.engine.base.stored import StoredDense
-from dperm.engine.base.threads import Part, one_blas_thread
+from dperm.engine.base.rows import StoredDense
 from dperm.engine.dense.engine import DenseEngine
 from dperm.engine.dense.kernels import add_seen, bend, clip_per_model, fold
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
+from dperm.processors import Part, one_blas_thread
 from dperm.row_map import RowMap
 from dperm.typing import Array, Floats, Integers
 

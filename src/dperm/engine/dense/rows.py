@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from dperm.engine.base.engine import Engine
-from dperm.engine.base.rows import InMemoryRows, Rows, check_storage, floor_of, round_down, storage_of
-from dperm.engine.base.stored import ReferenceEngine, StoredDense
-from dperm.engine.base.threads import Part, in_order, split
+from dperm.engine.base.rows import (
+    InMemoryRows,
+    OpenRequest,
+    Rows,
+    StoredDense,
+    floor_of,
+    round_down,
+    storage_of,
+)
 from dperm.errors import InvalidInput
+from dperm.processors import Part, in_order, split
 from dperm.row_map import RowMap
 from dperm.typing import Floats, Integers
+
+if TYPE_CHECKING:
+    from dperm.engine.base.engine import Engine
 
 _ROWS_AT_ONCE = 4096
 _STORED_AT_ONCE = 2**20  # numbers, at least, in the part of a thread
@@ -34,6 +43,7 @@ class Table(InMemoryRows):
     """
 
     name: ClassVar[str] = "dense"
+    chooses_storage: ClassVar[bool] = True
 
     def __init__(
         self, X: ArrayLike, y: ArrayLike, *, row_map: RowMap, n_rows: int, mask: ArrayLike | None = None
@@ -77,47 +87,23 @@ class Table(InMemoryRows):
         part._each = tuple(maps)
         return part
 
-    def _opened(  # type: ignore[override]  # its own options by name
-        self,
-        position: Integers,
-        common: dict[str, Any],
-        precise: bool,
-        threads: int,
-        *,
-        storage: DTypeLike | None = None,
-        engine: str = "dense",
-    ) -> Engine:
-        """Copy the rows, mapped and in the given order, into an engine.
-
-        Parameters
-        ----------
-        precise : bool
-            Asks for float64 arithmetic, whatever rows are stored as.
-        storage : float32 or float64, optional
-            By default float32: rounding a row is a function of that row alone. Precise rows are stored as float64 where
-            that costs little, below two million numbers, and where the public bounds are beyond float32.
-        engine : "dense" or "reference"
-        """
+    def _stored(self, request: OpenRequest) -> StoredDense:
+        """Copy the rows, mapped and in the given order."""
         size = self._n_rows * self._X.shape[1]
-        dtype = storage_of(self._map, size, precise) if storage is None else np.dtype(storage)
-        check_storage(self._map, dtype)
-        X, inverse_norm = self._bounded(dtype, position, threads)
-        rows = StoredDense(X=X, inverse_norm=inverse_norm, **common)
+        dtype = storage_of(self._map, size, request.precise, request.storage)
+        X, inverse_norm = self._bounded(dtype, request.position, request.threads)
+        return StoredDense(X=X, inverse_norm=inverse_norm, **request.common)
+
+    def _engine(self, request: OpenRequest) -> Engine:
+        rows = self._stored(request)
         if self._each:
             from dperm.engine.dense.per_model import per_model_engine
 
-            empty = position[len(self._X) :]
-            return per_model_engine(rows, empty, self._each, self._map, self._used, threads)
-        return self._engine(rows, engine, precise, threads)
+            empty = request.position[len(self._X) :]
+            return per_model_engine(rows, empty, self._each, self._map, self._used, request.threads)
+        from dperm.engine.dense.engine import DenseEngine
 
-    def _engine(self, rows: StoredDense, engine: str, precise: bool, threads: int) -> Engine:
-        if engine == "reference":
-            return ReferenceEngine(rows, self._used)
-        if engine == "dense":
-            from dperm.engine.dense.engine import DenseEngine
-
-            return DenseEngine(rows, self._used, precise=precise, threads=threads)
-        raise InvalidInput(f"engine must be 'dense' or 'reference'; got {engine!r}.")
+        return DenseEngine(rows, self._used, precise=request.precise, threads=request.threads)
 
     def _bounded(
         self, dtype: np.dtype[Any], position: Integers, threads: int

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
 from dperm.engine.base.blocked import safe_clip
 from dperm.engine.base.draws import Batches
-from dperm.engine.base.engine import Wanted
-from dperm.engine.base.stored import StoredEngine
+from dperm.engine.base.engine import StoredEngine, Wanted
 from dperm.engine.device.fused import FusedEpochs, FusedPass, SlopeKernels, add_blocks
 from dperm.engine.device.tensors import StoredTorch, load_torch, plain_products
 from dperm.losses import Loss, Weighted

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dperm.engine.base.engine import Engine
-from dperm.engine.base.rows import InMemoryRows, check_storage, floor_of, round_down, storage_of
-from dperm.engine.base.stored import ReferenceEngine
+from dperm.engine.base.rows import InMemoryRows, OpenRequest, floor_of, round_down, storage_of
 from dperm.engine.device.tensors import StoredTorch, as_tensor, is_tensor, load_torch, on_host, plain_products
 from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
 from dperm.typing import Floats, Integers
+
+if TYPE_CHECKING:
+    from dperm.engine.base.engine import Engine
 
 _NUMBERS_AT_ONCE = 2**24
 _ALIGNED = 4  # float32 numbers in 16 bytes, the widest load of a GPU
@@ -65,29 +66,18 @@ class TorchRows(InMemoryRows):
                 parts.append(_margins(torch, block, row_map, factors).cpu().numpy())
         return np.asarray(np.concatenate(parts) + constant)
 
-    def _opened(  # type: ignore[override]  # its own options by name
-        self,
-        position: Integers,
-        common: dict[str, Any],
-        precise: bool,
-        threads: int,
-        *,
-        engine: str = "torch",
-    ) -> Engine:
-        """``engine`` is "torch" or "reference"; the device knows its own threads."""
+    def _stored(self, request: OpenRequest) -> StoredTorch:
+        dtype = storage_of(self._map, self._n_rows * self._shape[1], request.precise)
+        with plain_products(self._X.device):
+            X, inverse_norm = self._bounded(dtype, request.position)
+        columns = self._shape[1] + (self._map.intercept > 0)
+        return StoredTorch(X=X, columns=columns, inverse_norm=inverse_norm, **request.common)
+
+    def _engine(self, request: OpenRequest) -> Engine:
+        """The device knows its own threads."""
         from dperm.engine.device.engine import TorchEngine
 
-        dtype = storage_of(self._map, self._n_rows * self._shape[1], precise)
-        check_storage(self._map, dtype)
-        with plain_products(self._X.device):
-            X, inverse_norm = self._bounded(dtype, position)
-        columns = self._shape[1] + (self._map.intercept > 0)
-        rows = StoredTorch(X=X, columns=columns, inverse_norm=inverse_norm, **common)
-        if engine == "reference":
-            return ReferenceEngine(rows, self._used)
-        if engine != "torch":
-            raise InvalidInput(f"engine must be 'torch' or 'reference'; got {engine!r}.")
-        return TorchEngine(rows, self._used, precise=precise)
+        return TorchEngine(self._stored(request), self._used, precise=request.precise)
 
     def _bounded(self, dtype: np.dtype[Any], position: Integers) -> tuple[Any, Floats]:
         """One pass: convert, map, bound, append the intercept, reject what is not finite.

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dperm.engine.base.stored import Stored
+from dperm.engine.base.rows import Stored
 from dperm.errors import InvalidInput
 from dperm.losses.base import has_weights, targets_alone, weights_alone
 from dperm.typing import Floats, Integers

@@ -14,10 +14,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dperm.arithmetic import Arithmetic
-from dperm.engine.base.draws import Batches, DivisibleOrder, DivisibleSample, Order, OrderOfShards, Sample
+from dperm.engine.base.draws import (
+    Batches,
+    DivisibleOrder,
+    DivisibleSample,
+    Order,
+    OrderOfShards,
+    Ranges,
+    Sample,
+    check_sizes,
+)
 from dperm.engine.base.engine import Engine, Evaluation, Wanted
 from dperm.engine.base.rows import BoundedRows, check_labels, check_targets
-from dperm.engine.base.stored import Ranges, check_sizes
 from dperm.engine.registry import register_engine
 from dperm.engine.shards.sources import Encoder, Executor, ShardSource
 from dperm.engine.shards.tasks import (
@@ -386,11 +394,8 @@ class ShardedEngine(Engine):
     def _curvatures(self, loss: Loss, W: Floats) -> Floats:
         return self._sum("curvature_sum", loss, W)
 
-    def _row_sums(self) -> Floats:
-        return self._sum("row_sum")
-
-    def _square_sums(self) -> Floats:
-        return self._sum("square_sum")
+    def _power_sums(self, power: int) -> Floats:
+        return self._sum("row_sum" if power == 1 else "square_sum")
 
     def _moments(self) -> Floats:
         return self._sum("row_moments")

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT64, Arithmetic
 from dperm.engine.base.blocked import BlockedEngine, compiled_kind, no_mask, one_clip, parameters
-from dperm.engine.base.draws import Batches
 from dperm.engine.base.engine import Wanted
+from dperm.engine.base.formulas import Formulas
 from dperm.engine.base.intrinsics import LANES
-from dperm.engine.base.stored import Ranges, Stored
-from dperm.engine.base.threads import Part, in_order, split
+from dperm.engine.base.rows import Stored
 from dperm.engine.base.vertices import VertexPass
 from dperm.engine.sparse import kernels
 from dperm.errors import Unsupported
 from dperm.losses import Loss
+from dperm.processors import Part, split
 from dperm.typing import Array, Floats, Integers
 
 WIDEST_MATRIX = 4096  # columns for which a matrix of all pairs is computed
@@ -206,10 +207,7 @@ class SparseEngine(BlockedEngine):
             kernels.one_model(rows.columns, self._labels, w, offsets, *part, *settings, total, sums)
             return total, sums
 
-        total, sums = np.zeros(n_features), np.zeros(3)
-        for part_total, part_sums in in_order(pass_over, self._fused_parts(first, last), self._threads):
-            total += part_total
-            sums += part_sums
+        total, sums = self._sum_of_parts(pass_over, self._fused_parts(first, last))
         gradient = self._folded(np.concatenate([total, sums[1:]])[:, None])
         return sums[:1], np.ascontiguousarray(gradient)
 
@@ -224,36 +222,20 @@ class SparseEngine(BlockedEngine):
         rows = self._rows
         return rows.y, rows.inverse_norm, no_mask(1) if rows.mask is None else rows.mask
 
-    def descend(
-        self,
-        loss: Loss,
-        W: Floats,
-        batches: Batches,
-        steps: ArrayLike,
-        l2: ArrayLike,
-        iterate_sum: Floats | None = None,
-    ) -> None:
+    def _epoch(
+        self, w: Floats, schedule: list[Any], kind: Formulas, loss: Loss, keep_sum: bool, total: Floats
+    ) -> bool:
         """Where batches are small for the number of columns, by public numbers, a step moves only what it touches.
 
         Each step then rounds a weight and its sum as a plain one does, up to a factor 1 / SMALLEST_SCALE.
         """
-        decay, rate = self._check_schedule(loss, W, batches, steps, l2, iterate_sum)
-        kind, rows = compiled_kind(loss), self._rows
-        alone = W.shape[1] == 1 and kind is not None and isinstance(batches, Ranges) and not rows.centre.size
+        _, decay, rate = schedule
         small = self.n_rows / len(rate) * _ENTRIES < self.n_columns
-        if not (alone and small and decay.min() >= _SLOWEST_DECAY):
-            super().descend(loss, W, batches, steps, l2, iterate_sum)
-            return
-        w = np.ascontiguousarray(W[:, 0])
-        total = np.zeros(len(w)) if iterate_sum is None else np.ascontiguousarray(iterate_sum[:, 0])
-        schedule = (np.ascontiguousarray(values[:, 0]) for values in (self._edges(1, batches), decay, rate))
-        keep = iterate_sum is not None
-        settings = (kind, parameters(loss), keep, total)
-        kernels.one_model_epoch(rows.columns, self._labels, w, *schedule, *settings)
-        W[:, 0] = w
-        self._check_size(W)
-        if iterate_sum is not None:
-            iterate_sum[:, 0] = total
+        if self._rows.centre.size or not small or decay.min() < _SLOWEST_DECAY:
+            return False
+        settings = (kind, parameters(loss), keep_sum, total)
+        kernels.one_model_epoch(self._rows.columns, self._labels, w, *schedule, *settings)
+        return True
 
     def vertex_pass(self, loss: Loss, model: int, grid_exponent: int, block: int) -> VertexPass:
         rows = self._rows
@@ -278,30 +260,22 @@ class SparseEngine(BlockedEngine):
     def _weighted(self, rows: StoredSparse, factors: Floats, power: int) -> Floats:
         """Sum of the rows times each column of factors, as ``_add_back`` lays it out."""
 
-        def pass_over(part: Part) -> ChunkedSum:
+        def pass_over(part: Part) -> tuple[ChunkedSum]:
             total = ChunkedSum((rows.n_features + 2, factors.shape[1]), self._chunk(power))
             total.add(rows, part, factors[part[0] : part[1]])
-            return total
+            return (total,)
 
-        first, *others = in_order(pass_over, self._fused_parts(0, self.n_rows), self._threads)
-        for added in others:
-            first += added
-        return first.settled()
+        (whole,) = self._sum_of_parts(pass_over, self._fused_parts(0, self.n_rows))
+        settled: Floats = whole.settled()
+        return settled
 
-    def _curvatures(self, loss: Loss, W: Floats) -> Floats:
-        self._check_width()
-        return super()._curvatures(loss, W)
-
-    def _masked_moments(self, n_models: int) -> Floats:
-        self._check_width()
-        return super()._masked_moments(n_models)
-
-    def _check_width(self) -> None:
+    def _grams(self, n_models: int, seen: Callable[[Floats, int, int], Iterator[Floats]]) -> Floats:
         if self.n_columns > WIDEST_MATRIX:
             raise Unsupported(
                 f"a matrix of all pairs of {self.n_columns} columns is not computed for sparse rows, only up to "
                 f"{WIDEST_MATRIX}. Use a mechanism that needs gradients alone, or PublicHasher before the model."
             )
+        return super()._grams(n_models, seen)
 
 
 def arithmetic_at(reach: float, n_columns: int, n_rows: int) -> Arithmetic:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from dperm.arithmetic import FLOAT64
-from dperm.engine.base.engine import Engine
-from dperm.engine.base.rows import InMemoryRows, check_storage, floor_of, storage_of
-from dperm.engine.base.stored import ReferenceEngine
+from dperm.engine.base.rows import InMemoryRows, OpenRequest, floor_of, storage_of
 from dperm.engine.dense.rows import Table
 from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
-from dperm.typing import Floats, Integers
+from dperm.typing import Floats
+
+if TYPE_CHECKING:
+    from dperm.engine.base.engine import Engine
+    from dperm.engine.sparse.engine import StoredSparse
 
 _UNIT = 2.0**-53
 _MOST_COLUMNS = 2**31 - 1
@@ -38,6 +40,7 @@ class SparseRows(InMemoryRows):
     """
 
     name: ClassVar[str] = "sparse"
+    chooses_storage: ClassVar[bool] = True
 
     def __init__(self, X: Any, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> None:
         kinds = {np.dtype(kind).kind for kind in _dtypes(X)}
@@ -78,38 +81,15 @@ class SparseRows(InMemoryRows):
         factor = row_map.x_norm / np.sqrt(np.maximum(squares, row_map.x_norm**2))
         return np.asarray((factor * (plain - offset).T).T + offset + constant)
 
-    def _opened(  # type: ignore[override]  # its own options by name
-        self,
-        position: Integers,
-        common: dict[str, Any],
-        precise: bool,
-        threads: int,
-        *,
-        storage: DTypeLike | None = None,
-        engine: str = "sparse",
-    ) -> Engine:
-        """Copy the rows, mapped and in the given order, into an engine.
-
-        Parameters
-        ----------
-        storage : float32 or float64, optional
-            As for dense rows. A centre or a scale beyond what float32 holds is stored as float64.
-        engine : "sparse" or "reference"
-
-        Where a far centre would cost precision and all numbers fit easily, by their public number, rows are held
-        densely.
-        """
+    def _engine(self, request: OpenRequest) -> Engine:
+        """Rows are held densely where a far centre would cost precision and all numbers fit, by their public number."""
+        if self._better_dense():
+            dense = Table(as_csr(self._X).toarray(), self._y, row_map=self._map, n_rows=self._n_rows)
+            return dense.noting(self._used)._engine(request)
         from dperm.engine.sparse.engine import SparseEngine
 
-        if engine == "sparse" and self._better_dense():
-            dense = Table(as_csr(self._X).toarray(), self._y, row_map=self._map, n_rows=self._n_rows)
-            return dense.noting(self._used)._opened(position, common, precise, threads, storage=storage)
-        rows = self._bounded(self._dtype(precise, storage), position, common)
-        if engine == "reference":
-            return ReferenceEngine(rows, self._used)
-        if engine == "sparse":
-            return SparseEngine(rows, self._used, precise=precise, threads=threads)
-        raise InvalidInput(f"engine must be 'sparse' or 'reference'; got {engine!r}.")
+        rows = self._stored(request)
+        return SparseEngine(rows, self._used, precise=request.precise, threads=request.threads)
 
     def _better_dense(self) -> bool:
         """Whether a few columns with a far centre are held densely, because that is more precise."""
@@ -127,19 +107,16 @@ class SparseRows(InMemoryRows):
         return (1 + 2 * math.sqrt(math.fsum((centre / spread) ** 2)) / self._map.x_norm) * (1 + 1e-9)
 
     def _dtype(self, precise: bool, storage: DTypeLike | None) -> np.dtype[Any]:
-        """By public numbers alone."""
+        """By public numbers alone. A centre or a scale beyond what float32 holds is stored as float64."""
         centre, spread = self._moves()
         largest = max(1.0, (self._map.x_norm + np.abs(centre).max(initial=0.0)) / spread.min(initial=1.0))
         if not largest <= _LARGEST:
             raise InvalidInput("scale is so small, or centre so large, that rows would overflow.")
         if storage is None and largest > 2.0**100:
             storage = np.float64
-        size = self._n_rows * self._shape[1]
-        dtype = storage_of(self._map, size, precise) if storage is None else np.dtype(storage)
-        check_storage(self._map, dtype)
-        return dtype
+        return storage_of(self._map, self._n_rows * self._shape[1], precise, storage)
 
-    def _bounded(self, dtype: np.dtype[Any], position: Integers, common: dict[str, Any]) -> Any:
+    def _stored(self, request: OpenRequest) -> StoredSparse:
         r"""One pass: convert, bound, scale, bound again, reject what is not finite.
 
         Why the bound holds. Let e be the entries of a row as stored, after the first bound, the scale and rounding to
@@ -158,6 +135,7 @@ class SparseRows(InMemoryRows):
         from dperm.engine.sparse.engine import StoredSparse
         from dperm.engine.sparse.kernels import bound_rows
 
+        dtype, position = self._dtype(request.precise, request.storage), request.position
         csr, n_features = as_csr(self._X), self._shape[1]
         kept = csr.data.dtype == np.float32
         source = (
@@ -197,7 +175,7 @@ class SparseRows(InMemoryRows):
             has_constant=self._map.intercept > 0,
             reach=self._reach(),
             inverse_norm=inverse_norm,
-            **common,
+            **request.common,
         )
 
 
