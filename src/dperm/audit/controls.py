@@ -401,7 +401,8 @@ def _controls() -> tuple[Control, ...]:
     removing = replace(linear, neighbours=Neighbours.ADD_REMOVE)
     classes, wide = replace(linear, loss=Softmax(3)), replace(linear, n_features=10, intercept=0.0, l2=0.0)
     cancelling, two, four = (cancelling_pair(linear, 0, surplus) for surplus in (0, 2, 4))
-    sgd, of = {"epochs": 3, "batch_size": 6}, Control.of
+    sgd: dict[str, Any] = {"epochs": 3, "batch_size": 6}
+    of = Control.of
     averaging = RSGDAR(epochs=6, average_every=2, batch_size=6, step_size=1.0)
     descent, steps = OutputGD(iterations=4, step_size=1.0), DPGD(steps=4)
     return (

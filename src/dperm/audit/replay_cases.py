@@ -47,7 +47,8 @@ OTHERWISE: dict[str, tuple[Any, ...]] = {
 }
 # Sizes and budgets for which ``auto`` chooses otherwise: it standardises many features, and what it trains with
 # depends on how large the noise is.
-WIDE, WIDEST = {"n_features": 24}, {"n_features": 401}
+WIDE: dict[str, Any] = {"n_features": 24}
+WIDEST: dict[str, Any] = {"n_features": 401}
 CLEAR, CLEAR_BUDGET = {**WIDE, "n_rows": 6000}, Budget(4.0, 1e-6)
 # So large that even of few rows the released moments tell something, and the map depends on more than noise.
 TELLING_BUDGET = Budget(20.0, 1e-3)

@@ -145,7 +145,7 @@ def audit(
     if EVALUATION in mechanisms or not mechanisms:
         found = chain(found, audit_evaluation(epsilon, delta, runs, seed))
     seen, screen = _Seen(), console()
-    _watch(found, seen.add, lambda: seen.table(screen), as_json)
+    _watch(found, seen.add, seen.table, screen, as_json)
     seen.processes_differ = noise_differs_between_processes()
     document = seen.document()
     if folder is not None:
@@ -172,20 +172,23 @@ def _check_plain(text: str) -> None:
 
 
 def _watch(
-    found: Iterable[Result], add: Callable[[Result], str], table: Callable[[], Table], as_json: bool
+    found: Iterable[Result],
+    add: Callable[[Result], str],
+    table: Callable[[Console], Table],
+    screen: Console,
+    as_json: bool,
 ) -> None:
     """Take results as they come: into a table that grows in a terminal, or a line each, and the table at the end."""
-    screen = console()
     live = not as_json and screen.is_terminal
     with Live(console=screen, refresh_per_second=2) if live else nullcontext() as shown:
         for result in found:
             line = add(result)
             if isinstance(shown, Live):
-                shown.update(table())
+                shown.update(table(screen))
             else:
                 click.echo(line, err=True)
     if not live and not as_json:
-        screen.print(table())
+        screen.print(table(screen))
 
 
 def _control_line(result: ControlResult) -> str:
@@ -381,7 +384,7 @@ def run_persons(
 
     seen = _SeenPersons()
     found = audit_persons(mechanisms, epsilon, delta, runs=runs, seed=seed, processes=processes)
-    _watch(found, seen.add, seen.table, as_json)
+    _watch(found, seen.add, lambda _: seen.table(), console(), as_json)
     if as_json:
         print_json(seen.document())
         return int(bool(seen.faults))
