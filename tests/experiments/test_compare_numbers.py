@@ -7,9 +7,9 @@ from sklearn.metrics import mean_absolute_error, r2_score
 from dperm import PrivateLinearRegression
 from dperm.errors import InvalidInput
 from dperm.experiments.compare import compare, specify
+from dperm.experiments.judging import number_scores
 from dperm.experiments.metrics import with_error
 from dperm.experiments.results import Study, combine, curves, separate
-from dperm.experiments.scores import number_scores
 from dperm.experiments.series import looks
 from dperm.experiments.splits import assign_folds
 

@@ -8,8 +8,8 @@ from dperm.errors import InvalidInput
 from dperm.estimators.linear_classifier import PrivateLinearClassifier
 from dperm.experiments.batches import Batch
 from dperm.experiments.compare import compare, specify
+from dperm.experiments.judging import area, number_scores
 from dperm.experiments.results import Study
-from dperm.experiments.scores import area, number_scores
 from dperm.experiments.tuning import oracle, search
 
 pytestmark = pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning")

@@ -9,8 +9,7 @@ from sklearn import metrics
 
 from dperm import PrivateLinearSVC, PrivateLogisticRegression
 from dperm.experiments.compare import compare
-from dperm.experiments.judging import Model, judge
-from dperm.experiments.scores import area, scores
+from dperm.experiments.judging import Model, area, judge, scores
 from dperm.experiments.splits import assign_folds
 from dperm.losses import HuberHinge, Logistic, Softmax
 from dperm.mechanisms import NoPrivacy

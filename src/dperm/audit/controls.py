@@ -365,20 +365,10 @@ BUDGET = Budget(1.0, 1e-6)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Control:
-    """A broken mechanism and what has to notice it.
+    """A mechanism that is not private as it claims, ``healthy``, what it was broken from, and what has to notice it.
 
-    Parameters
-    ----------
-    name, what_is_wrong : str
-    mechanism : Mechanism
-        Not private as it claims. ``healthy`` is what it was broken from.
-    problem : Problem
-        On which the fault shows.
-    caught_by : "replay" or "audit"
-        Which of the two must find it. Where a replay must, ``check`` is its check that must fail.
-    budget : Budget
-    pair : Pair, optional
-        Neighbours that show the fault, where the usual ones might not.
+    ``caught_by`` is "replay" or "audit"; where a replay must catch it, ``check`` is its check that must fail. The fault
+    shows on ``problem``, and between the neighbours of ``pair`` where the usual ones might not show it.
     """
 
     name: str
@@ -391,74 +381,52 @@ class Control:
     budget: Budget = BUDGET
     pair: Pair | None = field(default=None, repr=False)
 
-
-def _problem(**changes: Any) -> Problem:
-    facts: dict[str, Any] = {
-        "loss": Linear(),
-        "l2": 0.3,
-        "x_norm": 1.0,
-        "n_rows": 24,
-        "n_features": 3,
-        "intercept": 0.5,
-    }
-    return Problem(**{**facts, **changes})
+    @classmethod
+    def of(cls, kind: Any, healthy: Mechanism, problem: Problem, check: str = "", **more: Any) -> Control:
+        """By a class that says of itself what is wrong. Without a check the audit must catch it."""
+        return cls(
+            name=kind.name.removeprefix("broken: "),
+            what_is_wrong=(kind.__doc__ or "").strip(),
+            mechanism=kind(**healthy.settings),
+            healthy=healthy,
+            problem=problem,
+            caught_by="replay" if check else "audit",
+            check=check,
+            **more,
+        )
 
 
 def _controls() -> tuple[Control, ...]:
-    linear, removing = _problem(), _problem(neighbours=Neighbours.ADD_REMOVE)
-    classes, wide = _problem(loss=Softmax(3)), _problem(n_features=10, intercept=0.0, l2=0.0)
+    linear = Problem(loss=Linear(), l2=0.3, x_norm=1.0, n_rows=24, n_features=3, intercept=0.5)
+    removing = replace(linear, neighbours=Neighbours.ADD_REMOVE)
+    classes, wide = replace(linear, loss=Softmax(3)), replace(linear, n_features=10, intercept=0.0, l2=0.0)
+    cancelling, two, four = (cancelling_pair(linear, 0, surplus) for surplus in (0, 2, 4))
     sgd: dict[str, Any] = {"epochs": 3, "batch_size": 6}
-    averaging: dict[str, Any] = {"epochs": 6, "average_every": 2, "batch_size": 6, "step_size": 1.0}
-    made: list[Control] = []
-
-    def add(kind: Any, healthy: Mechanism, problem: Problem, check: str, **more: Any) -> None:
-        made.append(
-            Control(
-                name=kind.name.removeprefix("broken: "),
-                what_is_wrong=(kind.__doc__ or "").strip(),
-                mechanism=kind(**healthy.settings),
-                healthy=healthy,
-                problem=problem,
-                caught_by="replay" if check else "audit",
-                check=check,
-                **more,
-            )
-        )
-
-    descent = OutputGD(iterations=4, step_size=1.0)
-    add(NormalisedGradient, NSGD(**sgd), linear, "distance", pair=cancelling_pair(linear, 0, surplus=2))
-    add(InterceptOutside, descent, linear, "distance")
-    add(NoStepReset, RSGDAR(**averaging), linear, "distance")
-    add(HalfGap, descent, linear, "distance")
-    add(
-        TreatedAsExact,
-        Output(tolerance=3.0),
-        linear,
-        "distance",
-        pair=cancelling_pair(linear, 0, surplus=4),
+    of = Control.of
+    averaging = RSGDAR(epochs=6, average_every=2, batch_size=6, step_size=1.0)
+    descent, steps = OutputGD(iterations=4, step_size=1.0), DPGD(steps=4)
+    return (
+        of(NormalisedGradient, NSGD(**sgd), linear, "distance", pair=two),
+        of(InterceptOutside, descent, linear, "distance"),
+        of(NoStepReset, averaging, linear, "distance"),
+        of(HalfGap, descent, linear, "distance"),
+        of(TreatedAsExact, Output(tolerance=3.0), linear, "distance", pair=four),
+        of(ClippedTooLate, DPGD(steps=4, clip=0.2), linear, "distance"),
+        of(ShiftedBatches, RSGD(**sgd), removing, "distance"),
+        of(MiniBatchVertices, FrankWolfe(steps=4), linear, "distance", pair=cancelling),
+        of(BoundFromRows, descent, linear, "noise", pair=outlier_pair(linear)),
+        of(LengthOfExact, descent, linear, "outcome"),
+        of(OwnNoise, descent, linear, "outcome"),
+        of(StopsByExactGradient, steps, linear, "events", pair=two),
+        of(LastStepFree, steps, linear, "price"),
+        of(AlwaysTheSameBatch, DPSGD(steps=4, rate=0.5), linear, "price", budget=Budget(0.2, 1e-6)),
+        of(RoundingForgotten, DPSGD(steps=40, rate=1.0), linear, "price", budget=Budget(1.0, 1e-15)),
+        of(OrderNeverShuffled, RSGD(**sgd), linear, "price"),
+        of(NoiseOverRootTwo, descent, linear),
+        of(OneByteSeed, descent, linear),
+        of(SharedNoise, descent, classes),
+        of(WrongSign, FrankWolfe(steps=1), wide, pair=cancelling_pair(wide, 0)),
     )
-    add(ClippedTooLate, DPGD(steps=4, clip=0.2), linear, "distance")
-    add(ShiftedBatches, RSGD(**sgd), removing, "distance")
-    add(MiniBatchVertices, FrankWolfe(steps=4), linear, "distance", pair=cancelling_pair(linear, 0))
-    add(BoundFromRows, descent, linear, "noise", pair=outlier_pair(linear))
-    add(LengthOfExact, descent, linear, "outcome")
-    add(OwnNoise, descent, linear, "outcome")
-    add(
-        StopsByExactGradient,
-        DPGD(steps=4),
-        linear,
-        "events",
-        pair=cancelling_pair(linear, 0, surplus=2),
-    )
-    add(LastStepFree, DPGD(steps=4), linear, "price")
-    add(AlwaysTheSameBatch, DPSGD(steps=4, rate=0.5), linear, "price", budget=Budget(0.2, 1e-6))
-    add(RoundingForgotten, DPSGD(steps=40, rate=1.0), linear, "price", budget=Budget(1.0, 1e-15))
-    add(OrderNeverShuffled, RSGD(**sgd), linear, "price")
-    add(NoiseOverRootTwo, descent, linear, "")
-    add(OneByteSeed, descent, linear, "")
-    add(SharedNoise, descent, classes, "")
-    add(WrongSign, FrankWolfe(steps=1), wide, "", pair=cancelling_pair(wide, 0))
-    return tuple(made)
 
 
 CONTROLS: tuple[Control, ...] = _controls()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.audit.bounds import ProfileFamily, lower_bounds
+from dperm.audit.bounds import ProfileFamily
 from dperm.audit.results import AttackResult, AuditResult, ControlResult, ReplaySummary
 from dperm.counting.bins import AGAINST, CONFIDENCE, SCORES, Scale, ScoreBins
 from dperm.counting.classification import Classification, LabelledScores
@@ -73,7 +73,7 @@ def worst_cases(neighbours: Neighbours, budget: Budget = CLAIM) -> list[Case]:
         )
         here, there = (
             task.design.vector(task.counts(rows, _of_one(len(rows.labels))))
-            for rows in (wrong, right if replaced else _first(right, 0))
+            for rows in (wrong, right if replaced else _sure(0, 0, n_classes, 0))
         )
         whose = "" if rows_each == 1 else f", a person of {rows_each} rows"
         found.append(_case(f"{n_classes} classes{whose}", task.design, neighbours, budget, here, there))
@@ -85,17 +85,10 @@ def worst_cases(neighbours: Neighbours, budget: Budget = CLAIM) -> list[Case]:
         here, there = (errors.design.vector(errors.counts(PredictedTargets(*table))) for table in tables)
         named = "regression" if bound is None else "regression with a bound on errors"
         found.append(_case(named, errors.design, neighbours, budget, here, there))
-    return found + [
-        _case(
-            name,
-            means_design(2),
-            neighbours,
-            budget,
-            _summed(*row),
-            _summed(*other) if replaced else _summed(),
-        )
-        for name, row, other in _MOVES
-    ]
+    for name, row, other in _MOVES:
+        here, there = _summed(*row), _summed(*other) if replaced else _summed()
+        found.append(_case(name, means_design(2), neighbours, budget, here, there))
+    return found
 
 
 def attacked(case: Case, runs: int = RUNS, seed: int = 0, noise_share: float = 1.0) -> AttackResult:
@@ -110,22 +103,9 @@ def attacked(case: Case, runs: int = RUNS, seed: int = 0, noise_share: float = 1
         columns = np.repeat((exact / noise_share)[:, None], runs, axis=1)
         published = noise_share * gate.for_jobs(runs).release(columns, [noise] * runs, "attacked")
         scores.append(moved @ published / noise.scale)
-    here, there = scores
-    cut = round(TRAINING * runs)
-    family, delta = ProfileFamily(price_of([noise], 0.0)), case.plan.budget.delta
-    training = here[:cut], there[:cut]
-    bounds = lower_bounds(training, (here[cut:], there[cut:]), delta, FAILURE, family)
-    half = (runs - cut) // 2
-    null = lower_bounds(training, (here[cut : cut + half], here[cut + half :]), delta, FAILURE, family)
-    return AttackResult(
-        attack=case.name,
-        claimed=case.plan.budget.epsilon,
-        delta=delta,
-        runs=runs,
-        bounds=bounds,
-        null=null.epsilon,
-        gaussian=True,
-    )
+    budget, family = case.plan.budget, ProfileFamily(price_of([noise], 0.0))
+    sides = scores[0], scores[1]
+    return AttackResult.of_scores(case.name, budget, sides, round(TRAINING * runs), FAILURE, family)
 
 
 def audit_evaluation(
@@ -135,15 +115,14 @@ def audit_evaluation(
     started = time.process_time()
     budget = Budget(epsilon, CLAIM.delta if delta is None else delta)
     cases = [case for relation in Neighbours for case in worst_cases(relation, budget)]
-    too_far = [case for case in cases if not case.gap <= case.plan.noise.sensitivity * (1 + 1e-12)]
+    failures = tuple(
+        f"{case.name}: neighbours are {case.gap:g} apart, more than stated"
+        for case in cases
+        if not case.gap <= case.plan.noise.sensitivity * (1 + 1e-12)
+    )
     yield AuditResult(
         mechanism=NAME,
-        replays=ReplaySummary(
-            replays=len(cases),
-            failures=tuple(
-                f"{case.name}: neighbours are {case.gap:g} apart, more than stated" for case in too_far
-            ),
-        ),
+        replays=ReplaySummary(replays=len(cases), failures=failures),
         attacks=tuple(attacked(case, min(runs, MOST_RUNS), seed) for case in cases),
         seconds=time.process_time() - started,
     )
@@ -183,7 +162,3 @@ def _sure(label: int, said: int, n_classes: int, rows: int) -> LabelledScores:
 def _of_one(rows: int) -> Owners:
     """All rows are of one person."""
     return Owners.of_persons(GroupedRows.of(np.zeros(rows, np.int64)))
-
-
-def _first(rows: LabelledScores, n: int) -> LabelledScores:
-    return LabelledScores(rows.labels[:n], rows.log_odds[:n], rows.has_probabilities)

@@ -7,17 +7,18 @@ audited to claimed epsilon says how hard the claim was tried, and at 0 the verdi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from multiprocessing import get_context
+from typing import TypeVar
 
 import numpy as np
 
 from dperm.audit.attack import Attack, Seen, direction, observe, scores
-from dperm.audit.bounds import ProfileFamily, lower_bounds
+from dperm.audit.bounds import ProfileFamily
 from dperm.audit.controls import CONTROLS, Control
 from dperm.audit.draws import check_draws
 from dperm.audit.neighbours import pairs
@@ -44,6 +45,8 @@ TRAINING, FEWEST_TRAINING = 0.1, 1000  # runs that choose the score and its thre
 NOISE_RUNS, STANDARDISED_RUNS = 300, 150
 CONTROL_RUNS = 10_000
 FIRST_REPLAYS = 12  # before the draws and the noise are looked at, where one fault is enough
+
+Result = TypeVar("Result")
 
 WITH_INTERCEPT = 0.5
 WIDE = 21  # features
@@ -192,6 +195,15 @@ def audit_all(
     one = partial(audit, epsilon=epsilon, delta=delta, runs=runs, seed=seed, confidence=confidence)
     tasks: list[Callable[[], AuditResult | ControlResult]] = [partial(one, name) for name in slow_first]
     tasks += [partial(check_control, name, seed=seed) for name in controls]
+    yield from side_by_side(tasks, processes)
+
+
+def side_by_side(
+    tasks: Sequence[Callable[[], Result]],
+    processes: int,
+    ready: Callable[[list[Future[Result]]], Iterable[Future[Result]]] = as_completed,
+) -> Iterator[Result]:
+    """What tasks give: one after the other in this process, or in several new ones as they are ``ready``."""
     if processes == 1:
         yield from (task() for task in tasks)
         return
@@ -199,8 +211,7 @@ def audit_all(
         processors_shared_by(processes),
         ProcessPoolExecutor(min(processes, len(tasks)), mp_context=get_context("spawn")) as pool,
     ):
-        for task in as_completed([pool.submit(task) for task in tasks]):
-            yield task.result()
+        yield from (task.result() for task in ready([pool.submit(task) for task in tasks]))
 
 
 def noise_differs_between_processes() -> bool:
@@ -278,17 +289,4 @@ def attack_once(
         score = attack.score(plan)
         here, there = score(left.published), score(right.published)
     family = None if plan.profile is None else ProfileFamily(plan.profile)
-    training, delta = (here[:cut], there[:cut]), budget.delta
-    bounds = lower_bounds(training, (here[cut:], there[cut:]), delta, failure, family)
-    half = (len(here) - cut) // 2
-    same = here[cut : cut + half], here[cut + half :]
-    null = lower_bounds(training, same, delta, failure, family)
-    return AttackResult(
-        attack=attack.name,
-        claimed=budget.epsilon,
-        delta=delta,
-        runs=runs,
-        bounds=bounds,
-        null=null.epsilon,
-        gaussian=family is not None,
-    )
+    return AttackResult.of_scores(attack.name, budget, (here, there), cut, failure, family)

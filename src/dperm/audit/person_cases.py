@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice, product
@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from dperm.audit.controls import Control
 from dperm.audit.neighbours import Pair, PersonRows, Rows, Side, background, changes
-from dperm.audit.replay_cases import BUDGET, FACTS, HEAVIEST, OTHERWISE, short_plan
+from dperm.audit.replay_cases import BUDGET, FACTS, HEAVIEST, other_settings, plans_for
 from dperm.engine.base.draws import KnownRows
-from dperm.errors import DpermError
 from dperm.estimators.persons import GroupedRows, declared_persons, loss_of_persons, of_persons
 from dperm.losses import Linear, Loss, Weighted, example_losses
 from dperm.losses.base import weighted_targets
@@ -25,7 +24,6 @@ from dperm.mechanisms.gradient.dp_sgd import DPSGD
 from dperm.mechanisms.output.family import DescentPlan, descend
 from dperm.mechanisms.output.output_gd import OutputGD
 from dperm.mechanisms.output.rsgd import NSGD
-from dperm.mechanisms.standardising import BOUNDED, LINEAR
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
@@ -34,13 +32,14 @@ from dperm.unit import PersonLoss
 if TYPE_CHECKING:
     from dperm.engine import Engine
     from dperm.engine import Rows as EngineRows
-    from dperm.engine.base.draws import Batches, Members, Sample
+    from dperm.engine.base.draws import Batches, Members
 
 SIZES = (1, 3, 50)
 GROWN = ((1, 50), (50, 1))  # a person is replaced by one with more rows, or fewer: all later rows move
 OTHERS = (1, 2, 4)  # how many rows the other persons have, in turn
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 Person = tuple[Side, ...]
 
 
@@ -145,33 +144,32 @@ def other_persons(problem: Problem, kind: str) -> list[Person]:
     ]
 
 
-KINDS: tuple[tuple[PersonLoss, int | None], ...] = ((PersonLoss.MEAN, None), (PersonLoss.SUM, 3))
-OTHER_KINDS = ((PersonLoss.MEAN, 3), (PersonLoss.SUM, 50), (PersonLoss.MEAN, 1))
+Kind = tuple[PersonLoss, int | None]
+KINDS: tuple[Kind, ...] = ((PersonLoss.MEAN, None), (PersonLoss.SUM, 3))
+OTHER_KINDS: tuple[Kind, ...] = ((PersonLoss.MEAN, 3), (PersonLoss.SUM, 50), (PersonLoss.MEAN, 1))
 
 
 def person_cases(mechanism: Mechanism, budget: Budget = BUDGET) -> Iterator[Plan]:
     """Plans for tables of persons, as estimators make them: every loss and relation, and every other setting once."""
-    plain = product(example_losses(), Neighbours, KINDS)
-    yield from _planned(mechanism, budget, (person_problem(*facts) for facts in plain))
+
+    def plans(losses: Iterable[Loss], relation: Neighbours, kind: Kind, **settings: Any) -> Iterator[Plan]:
+        problems = (person_problem(loss, relation, kind) for loss in losses)
+        return plans_for(mechanism, problems, budget, settings)
+
+    losses = example_losses()
+    weighted = [Weighted(loss, HEAVIEST) for loss in losses if loss.is_model]
+    for loss, relation, kind in product(losses, Neighbours, KINDS):
+        yield from plans([loss], relation, kind)
     for relation, kind in product(Neighbours, KINDS):
-        for settings in _settings(mechanism):
-            problems = (person_problem(loss, relation, kind) for loss in example_losses())
-            yield from islice(_planned(mechanism, budget, problems, settings), 1)
+        for settings in other_settings(mechanism):
+            yield from islice(plans(losses, relation, kind, **settings), 1)
     for relation, kind in product(Neighbours, OTHER_KINDS):
-        problems = (person_problem(loss, relation, kind) for loss in example_losses())
-        yield from islice(_planned(mechanism, budget, problems), 1)
+        yield from islice(plans(losses, relation, kind), 1)
     for relation, kind in product(Neighbours, KINDS):
-        weighted = (
-            person_problem(Weighted(loss, HEAVIEST), relation, kind)
-            for loss in example_losses()
-            if loss.is_model
-        )
-        yield from islice(_planned(mechanism, budget, weighted), 1)
+        yield from islice(plans(weighted, relation, kind), 1)
 
 
-def person_problem(
-    loss: Loss, relation: Neighbours, kind: tuple[PersonLoss, int | None], **facts: Any
-) -> Problem:
+def person_problem(loss: Loss, relation: Neighbours, kind: Kind, **facts: Any) -> Problem:
     """A problem as an estimator states it for persons. The heavier a person may be, the more l2."""
     public = {**FACTS, **facts}
     persons = declared_persons(True, kind[0].value, kind[1], public["n_rows"])
@@ -182,7 +180,7 @@ def person_problem(
 
 def refused_settings(mechanism: Mechanism) -> Iterator[tuple[str, str]]:
     """Settings that a mechanism refuses for persons with several rows alone, and why."""
-    for setting in _settings(mechanism):
+    for setting in other_settings(mechanism):
         changed = replace(mechanism, **setting)
         for loss, relation in product(example_losses(), Neighbours):
             problem = person_problem(loss, relation, KINDS[0])
@@ -190,31 +188,6 @@ def refused_settings(mechanism: Mechanism) -> Iterator[tuple[str, str]]:
             if reason is not None and mechanism.misfit(problem) is None:
                 yield " ".join(f"{name}={value}" for name, value in setting.items()), reason
                 break
-
-
-def _settings(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
-    exact: dict[str, Any] = {} if mechanism.accounting == "tight" else {"accounting": "tight"}
-    yield from ({**exact, "standardise": variant} for variant in (LINEAR, BOUNDED))
-    if exact:
-        yield exact
-    for name, values in OTHERWISE.items():
-        for value in values if name in mechanism.settings else ():
-            yield {name: value}
-
-
-def _planned(
-    mechanism: Mechanism, budget: Budget, problems: Iterator[Problem], settings: dict[str, Any] | None = None
-) -> Iterator[Plan]:
-    for problem in problems:
-        try:
-            plan = short_plan(mechanism, problem, budget, settings or {})
-        except DpermError:
-            continue
-        if plan is not None:
-            yield plan
-
-
-Matrix = NDArray[np.float64]
 
 
 class DrawsRows(DPSGD):
@@ -259,45 +232,26 @@ class MomentsOfAllRows(OutputGD):
         everyone = copy(rows)
         assert rows.members is not None
         everyone.members = copy(rows.members)
-        everyone.members.first_rows = lambda: _all_rows(rows.n_rows)  # type: ignore[method-assign]
+        every = KnownRows(np.arange(rows.n_rows))
+        everyone.members.first_rows = lambda: every  # type: ignore[method-assign]
         return super()._run_standardised(job, everyone, gate)
-
-
-def _all_rows(n_rows: int) -> Sample:
-    return KnownRows(np.arange(n_rows))
 
 
 def person_controls() -> tuple[Control, ...]:
     """Every broken mechanism with what it was broken from and a pair that shows the fault."""
     replaced = person_problem(Linear(), Neighbours.REPLACE_ONE, KINDS[0])
-    grown, many = ((1, max(SIZES)), (max(SIZES), max(SIZES)))
+    most = max(SIZES)
 
-    def control(kind: Any, healthy: Mechanism, pair: PersonPair) -> Control:
-        return Control(
-            name=kind.name.removeprefix("broken: "),
-            what_is_wrong=(kind.__doc__ or "").strip(),
-            mechanism=kind(**healthy.settings),
-            healthy=healthy,
-            problem=replaced,
-            caught_by="replay",
-            check="distance",
-            pair=pair,
-        )
+    def control(kind: Any, healthy: Mechanism, rows: int, change: str = "label") -> Control:
+        """The first person, who has so many rows, among others who cancel as long as they stay where they are."""
+        here, there = changes(replaced)[change]
+        tables = (here,) * rows, (there,) * most
+        pair = person_pair(replaced, change, "cancelling", 0, *tables, apart=False)
+        return Control.of(kind, healthy, replaced, "distance", pair=pair)
 
     return (
-        control(DrawsRows, DPSGD(steps=4, rate=0.5), _pair(replaced, *grown)),
-        control(BatchesOfRows, NSGD(epochs=3, batch_size=6), _pair(replaced, *grown)),
-        control(ClipsEachRow, DPGD(steps=4, clip=0.2), _pair(replaced, *many)),
-        control(
-            MomentsOfAllRows,
-            OutputGD(iterations=4, standardise=True),
-            _pair(replaced, *many, "opposite rows"),
-        ),
+        control(DrawsRows, DPSGD(steps=4, rate=0.5), 1),
+        control(BatchesOfRows, NSGD(epochs=3, batch_size=6), 1),
+        control(ClipsEachRow, DPGD(steps=4, clip=0.2), most),
+        control(MomentsOfAllRows, OutputGD(iterations=4, standardise=True), most, "opposite rows"),
     )
-
-
-def _pair(problem: Problem, left: int, right: int, change: str = "label") -> PersonPair:
-    """The first person, among others who cancel as long as they stay where they are."""
-    sides: tuple[Side, Side] = changes(problem)[change]
-    here, there = ((side,) * size for side, size in zip(sides, (left, right), strict=True))
-    return person_pair(problem, change, "cancelling", 0, here, there, apart=False)

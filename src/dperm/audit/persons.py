@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,16 @@ import numpy as np
 from dperm.audit.attack import RELEASES, WEIGHTS, Attack
 from dperm.audit.draws import RUNS as DRAWS
 from dperm.audit.draws import DrawCheck, OneHot, check_draws
-from dperm.audit.examination import CONFIDENCE, DELTA, EPSILON, RUNS, attack_once, replay_control
-from dperm.audit.neighbours import Pair, Rows, Side, changes, extreme_labels
+from dperm.audit.examination import (
+    CONFIDENCE,
+    DELTA,
+    EPSILON,
+    RUNS,
+    attack_once,
+    replay_control,
+    side_by_side,
+)
+from dperm.audit.neighbours import Pair, Rows, changes, extreme_labels
 from dperm.audit.person_cases import (
     KINDS,
     SIZES,
@@ -44,7 +50,6 @@ from dperm.mechanisms.standardising import MEAN, MOMENTS
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
-from dperm.processors import processors_shared_by
 from dperm.unit import PersonLoss
 
 ONE_IN = 7  # pairs are taken in turn by the plans of a mechanism, as they have much in common
@@ -91,27 +96,16 @@ def moved_as_rows(mechanism: Mechanism, n_rows: int = max(SIZES)) -> float:
         if plan is None:
             continue
         for here, there in list(changes(problem).values())[:3]:
-            pair = _as_rows(plan.problem, others, at, (here,) * n_rows, (there,) * n_rows)
-            shares.append(
-                share_moved(replay(plan.mechanism, plan.problem, BUDGET, pair, 0, plan, all_of_it=False))
+            left, right = (
+                laid_out(plan.problem, [*others[:at], (side,) * n_rows, *others[at + 1 :]])[:2]
+                for side in (here, there)
             )
+            pair = Pair(name="a person as rows", left=left, right=right, row=sum(map(len, others[:at])))
+            report = replay(plan.mechanism, plan.problem, BUDGET, pair, 0, plan, all_of_it=False)
+            shares.append(share_moved(report))
         if max(shares) > 1:
             break
     return max(shares)
-
-
-def _as_rows(
-    problem: Problem,
-    others: list[tuple[Side, ...]],
-    at: int,
-    here: tuple[Side, ...],
-    there: tuple[Side, ...],
-) -> Pair:
-    left, right = list(others), list(others)
-    left[at], right[at] = here, there
-    first = sum(map(len, others[:at]))
-    tables = [laid_out(problem, side)[:2] for side in (left, right)]
-    return Pair(name="a person as rows", left=tables[0], right=tables[1], row=first)
 
 
 PERSON_ROWS = 30
@@ -275,14 +269,7 @@ def audit_persons(
     ]
     tasks += [partial(attack_person, name, epsilon, delta, runs, seed) for name in attacked_names(chosen)]
     tasks += [partial(check_person_control, number) for number in range(len(person_controls()))]
-    if processes == 1:
-        yield from (task() for task in tasks)
-        return
-    with (
-        processors_shared_by(processes),
-        ProcessPoolExecutor(min(processes, len(tasks)), mp_context=get_context("spawn")) as pool,
-    ):
-        yield from (future.result() for future in [pool.submit(task) for task in tasks])
+    yield from side_by_side(tasks, processes, ready=list)
 
 
 def audit_mechanism(name: str, one_in: int = ONE_IN) -> PersonAudit:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from itertools import islice, product
+from types import MappingProxyType
 from typing import Any
 
 from dperm.errors import DpermError
@@ -46,7 +47,8 @@ OTHERWISE: dict[str, tuple[Any, ...]] = {
 }
 # Sizes and budgets for which ``auto`` chooses otherwise: it standardises many features, and what it trains with
 # depends on how large the noise is.
-WIDE, WIDEST = {"n_features": 24}, {"n_features": 401}
+WIDE: dict[str, Any] = {"n_features": 24}
+WIDEST: dict[str, Any] = {"n_features": 401}
 CLEAR, CLEAR_BUDGET = {**WIDE, "n_rows": 6000}, Budget(4.0, 1e-6)
 # So large that even of few rows the released moments tell something, and the map depends on more than noise.
 TELLING_BUDGET = Budget(20.0, 1e-3)
@@ -60,70 +62,58 @@ def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool =
     facts = [FACTS]
     if thorough:
         facts += [{**FACTS, "intercept": 0.0}, {**FACTS, "l2": 0.0}]
-    chooses = False
-    for loss, relation, public in product(example_losses(), Neighbours, facts):
+    losses, chooses = example_losses(), False
+    for loss, relation, public in product(losses, Neighbours, facts):
         problem = Problem(loss=loss, neighbours=relation, **public)
-        for changes in _changes(mechanism):
-            plan = short_plan(mechanism, problem, budget, changes)
-            if plan is not None:
+        for settings in ({}, *other_settings(mechanism)):
+            for plan in plans_for(mechanism, [problem], budget, settings):
                 chooses = chooses or plan.trained_by is not plan
                 yield plan
-    yield from _weighted(mechanism, budget)
-    yield from _telling(mechanism)
-    yield from _inferring(mechanism, budget)
-    if chooses:
-        for loss, relation in product(example_losses(), Neighbours):
-            sizes = [(WIDE, budget)]
-            sizes += [(WIDEST, budget)] if isinstance(loss, Logistic) else []
-            sizes += [(CLEAR, CLEAR_BUDGET)] if loss.labels == "binary" else []
-            for public, purse in sizes:
-                problem = Problem(loss=loss, neighbours=relation, **{**FACTS, **public})
-                plan = short_plan(mechanism, problem, purse, {}, {})
-                if plan is not None:
-                    yield plan
-
-
-def _weighted(mechanism: Mechanism, budget: Budget) -> Iterator[Plan]:
-    """One plan for each kind of labels and relation, for rows that weigh up to ``HEAVIEST``."""
+    # One plan for each kind of labels and relation, for rows that weigh up to HEAVIEST.
     for labels, relation in product(("binary", "real", "classes"), Neighbours):
-        losses = (loss for loss in example_losses() if loss.labels == labels and loss.is_model)
-        problems = (
-            Problem(
-                loss=Weighted(loss, HEAVIEST), neighbours=relation, **{**FACTS, "l2": HEAVIEST * FACTS["l2"]}
-            )
-            for loss in losses
-        )
-        plans = (short_plan(mechanism, problem, budget, {}) for problem in problems)
-        yield from islice((plan for plan in plans if plan is not None), 1)
-
-
-def _telling(mechanism: Mechanism) -> Iterator[Plan]:
-    """One standardised plan for each relation whose moments are above their noise."""
+        heavy = {**FACTS, "neighbours": relation, "l2": HEAVIEST * FACTS["l2"]}
+        models = [loss for loss in losses if loss.labels == labels and loss.is_model]
+        weighted = (Problem(loss=Weighted(loss, HEAVIEST), **heavy) for loss in models)
+        yield from islice(plans_for(mechanism, weighted, budget), 1)
+    # One standardised plan for each relation whose moments are above their noise.
     for relation in Neighbours:
-        problems = (Problem(loss=loss, neighbours=relation, **FACTS) for loss in example_losses())
-        changes = {"accounting": "tight", "standardise": LINEAR}
-        plans = (short_plan(mechanism, problem, TELLING_BUDGET, changes) for problem in problems)
-        yield from islice((plan for plan in plans if plan is not None), 1)
+        problems = (Problem(loss=loss, neighbours=relation, **FACTS) for loss in losses)
+        standardised = {"accounting": "tight", "standardise": LINEAR}
+        yield from islice(plans_for(mechanism, problems, TELLING_BUDGET, standardised), 1)
+    # With a release for intervals, for each loss and relation that it can be had for.
+    both = [
+        Problem(loss=loss, neighbours=relation, **FACTS) for loss, relation in product(losses, Neighbours)
+    ]
+    yield from plans_for(mechanism, both, budget, inference=True)
+    for problem in both if chooses else ():
+        sizes = [(WIDE, budget)]
+        sizes += [(WIDEST, budget)] if isinstance(problem.loss, Logistic) else []
+        sizes += [(CLEAR, CLEAR_BUDGET)] if problem.loss.labels == "binary" else []
+        for public, purse in sizes:
+            yield from plans_for(mechanism, [replace(problem, **public)], purse, brief={})
 
 
-def _inferring(mechanism: Mechanism, budget: Budget) -> Iterator[Plan]:
-    """With a release for intervals, for each loss and relation that it can be had for."""
-    for loss, relation in product(example_losses(), Neighbours):
-        problem = Problem(loss=loss, neighbours=relation, **FACTS)
-        plan = short_plan(mechanism, problem, budget, {}, inference=True)
-        if plan is not None:
-            yield plan
-
-
-def _changes(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
-    """Nothing, standardised rows in both variants, and each setting of ``OTHERWISE`` that the mechanism has."""
+def other_settings(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
+    """Standardised rows in both variants, and each setting of ``OTHERWISE`` that the mechanism has."""
     exact: dict[str, Any] = {} if mechanism.accounting == "tight" else {"accounting": "tight"}
-    yield from ({}, *({**exact, "standardise": variant} for variant in (LINEAR, BOUNDED)))
+    yield from ({**exact, "standardise": variant} for variant in (LINEAR, BOUNDED))
     if exact:
         yield exact
     for name, values in OTHERWISE.items():
         for value in values if name in mechanism.settings else ():
             yield {name: value}
+
+
+def plans_for(
+    mechanism: Mechanism,
+    problems: Iterable[Problem],
+    budget: Budget,
+    changes: Mapping[str, Any] = MappingProxyType({}),
+    **how: Any,
+) -> Iterator[Plan]:
+    """Those of the problems that there is a :func:`short_plan` for."""
+    plans = (short_plan(mechanism, problem, budget, changes, **how) for problem in problems)
+    return (plan for plan in plans if plan is not None)
 
 
 def short_plan(

@@ -7,10 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dperm.audit.bounds import Bounds
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.audit.bounds import Bounds, ProfileFamily, lower_bounds
 from dperm.audit.draws import DrawCheck
 from dperm.audit.noise_check import NoiseCheck
 from dperm.errors import InvalidInput
+from dperm.privacy import Budget
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +37,35 @@ class AttackResult:
     bounds: Bounds
     null: float
     gaussian: bool
+
+    @classmethod
+    def of_scores(
+        cls,
+        name: str,
+        budget: Budget,
+        scores: tuple[NDArray[np.float64], NDArray[np.float64]],
+        cut: int,
+        failure: float,
+        family: ProfileFamily | None,
+    ) -> AttackResult:
+        """From scores of runs on both tables: the first ``cut`` choose a threshold, the others are counted."""
+        here, there = scores
+        training, delta = (here[:cut], there[:cut]), budget.delta
+        half = (len(here) - cut) // 2
+        same = here[cut : cut + half], here[cut + half :]
+        bounds, null = (
+            lower_bounds(training, tested, delta, failure, family)
+            for tested in ((here[cut:], there[cut:]), same)
+        )
+        return cls(
+            attack=name,
+            claimed=budget.epsilon,
+            delta=delta,
+            runs=len(here),
+            bounds=bounds,
+            null=null.epsilon,
+            gaussian=family is not None,
+        )
 
     @property
     def ratio(self) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich import box
@@ -20,12 +20,15 @@ from dperm.cli import completion
 from dperm.cli.grammar import read_grid
 from dperm.cli.imports import imported
 from dperm.cli.options import import_option, json_option
-from dperm.cli.output import console, fitting, print_json
+from dperm.cli.output import console, fitting, print_json, say
 from dperm.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from dperm.audit.persons import PersonAttack, PersonAudit
     from dperm.audit.results import AuditResult, ControlResult
     from dperm.audit.self_test import Trial
+
+Result = TypeVar("Result")
 
 FIGURE, RESULTS = "audit.png", "audit.json"
 LEFT = ("mechanism", "attack that proved most")
@@ -118,8 +121,6 @@ def audit(
         return run_self_test(mutations, mechanisms, runs, seed, processes, as_json)
     at_once = 1 if imported(ctx) else processes
     if by_person:
-        from dperm.cli.audit_persons import run_persons
-
         return run_persons(mechanisms, epsilon, delta, runs, seed, at_once, as_json)
     from dperm.audit.controls import CONTROLS
     from dperm.audit.examination import audit_all, noise_differs_between_processes
@@ -143,16 +144,8 @@ def audit(
         )
     if EVALUATION in mechanisms or not mechanisms:
         found = chain(found, audit_evaluation(epsilon, delta, runs, seed))
-    seen = _Seen()
-    screen = console()
-    live = not as_json and screen.is_terminal
-    with Live(console=screen, refresh_per_second=2) if live else nullcontext() as shown:
-        for result in found:
-            seen.add(result)
-            if isinstance(shown, Live):
-                shown.update(seen.table(screen))
-            else:
-                click.echo(_line(result), err=True)
+    seen, screen = _Seen(), console()
+    _watch(found, seen.add, seen.table, screen, as_json)
     seen.processes_differ = noise_differs_between_processes()
     document = seen.document()
     if folder is not None:
@@ -163,8 +156,6 @@ def audit(
     if as_json:
         print_json(document)
         return int(not seen.sound)
-    if not live:
-        screen.print(seen.table(screen))
     for line in seen.summary():
         screen.print(line)
     return int(not seen.sound)
@@ -180,15 +171,27 @@ def _check_plain(text: str) -> None:
         )
 
 
-def _line(result: AuditResult | ControlResult) -> str:
-    """Progress, for a pipe or a log."""
-    from dperm.audit.results import AuditResult
+def _watch(
+    found: Iterable[Result],
+    add: Callable[[Result], str],
+    table: Callable[[Console], Table],
+    screen: Console,
+    as_json: bool,
+) -> None:
+    """Take results as they come: into a table that grows in a terminal, or a line each, and the table at the end."""
+    live = not as_json and screen.is_terminal
+    with Live(console=screen, refresh_per_second=2) if live else nullcontext() as shown:
+        for result in found:
+            line = add(result)
+            if isinstance(shown, Live):
+                shown.update(table(screen))
+            else:
+                click.echo(line, err=True)
+    if not live and not as_json:
+        screen.print(table(screen))
 
-    if isinstance(result, AuditResult):
-        return (
-            f"{result.mechanism}: {result.verdict}, {result.ratio:.0%} of the claim, "
-            f"{result.replays.replays} replays"
-        )
+
+def _control_line(result: ControlResult) -> str:
     return f"broken on purpose, {result.control}: {'caught' if result.caught else 'MISSED'}"
 
 
@@ -217,13 +220,18 @@ class _Seen:
     controls: list[ControlResult] = field(default_factory=list)
     processes_differ: bool = True
 
-    def add(self, result: AuditResult | ControlResult) -> None:
+    def add(self, result: AuditResult | ControlResult) -> str:
+        """Keep a result, and say it in a line."""
         from dperm.audit.results import AuditResult
 
         if isinstance(result, AuditResult):
             self.audits.append(result)
-        else:
-            self.controls.append(result)
+            return (
+                f"{result.mechanism}: {result.verdict}, {result.ratio:.0%} of the claim, "
+                f"{result.replays.replays} replays"
+            )
+        self.controls.append(result)
+        return _control_line(result)
 
     @property
     def untried(self) -> list[AuditResult]:
@@ -360,3 +368,109 @@ def _table(trials: Sequence[Trial]) -> Table:
 def _short(fault: str, longest: int = 100) -> str:
     line = " ".join(fault.split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def run_persons(
+    mechanisms: Sequence[str],
+    epsilon: float,
+    delta: float | None,
+    runs: int,
+    seed: int,
+    processes: int,
+    as_json: bool,
+) -> int:
+    """Show results as they come, and what they come to; 1 if a claim is broken or a control is missed."""
+    from dperm.audit.persons import audit_persons
+
+    seen = _SeenPersons()
+    found = audit_persons(mechanisms, epsilon, delta, runs=runs, seed=seed, processes=processes)
+    _watch(found, seen.add, lambda _: seen.table(), console(), as_json)
+    if as_json:
+        print_json(seen.document())
+        return int(bool(seen.faults))
+    say("\n".join(seen.summary()))
+    return int(bool(seen.faults))
+
+
+@dataclass
+class _SeenPersons:
+    """All results so far."""
+
+    audits: list[PersonAudit] = field(default_factory=list)
+    attacks: list[PersonAttack] = field(default_factory=list)
+    controls: list[ControlResult] = field(default_factory=list)
+
+    def add(self, result: PersonAudit | PersonAttack | ControlResult) -> str:
+        """Keep a result, and say it in a line."""
+        from dperm.audit.persons import PersonAttack, PersonAudit
+
+        if isinstance(result, PersonAudit):
+            self.audits.append(result)
+            return f"{result.mechanism}: {result.standing}, {result.replays} replays"
+        if isinstance(result, PersonAttack):
+            self.attacks.append(result)
+            return f"{result.mechanism}: attacked"
+        self.controls.append(result)
+        return _control_line(result)
+
+    @property
+    def faults(self) -> list[str]:
+        found = [fault for audit in self.audits for fault in audit.faults]
+        found += [fault for attack in self.attacks for fault in attack.faults]
+        missed = (control for control in self.controls if not control.caught)
+        return found + [
+            f"MISSED by the replay: {control.control}. {control.what_is_wrong}" for control in missed
+        ]
+
+    def table(self) -> Table:
+        """One line for each mechanism: how far persons of so many rows move it, as a share of what is declared."""
+        sizes = sorted({size for each in self.audits for size in each.moved})
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for heading in ("mechanism", "with groups"):
+            table.add_column(heading, no_wrap=True)
+        counted = [f"{size} row{'s' * (size > 1)}" for size in sizes]
+        for heading in ("replays", *counted, "as rows"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for each in self.audits:
+            moved = [f"{each.moved[size]:.3f}" if size in each.moved else "–" for size in sizes]
+            as_rows = "–" if each.as_rows is None else f"{each.as_rows:.1f}"
+            replays = f"{each.replays:,}" if each.replays else "–"
+            style = "bold red" if each.faults else ""
+            table.add_row(each.mechanism, each.standing, replays, *moved, as_rows, style=style)
+        return table
+
+    def summary(self) -> Iterator[str]:
+        yield (
+            "How far a person of so many rows moves what meets the noise, as a share of what is declared: at most 1. "
+            "As rows: the same of 50 rows under a guarantee for one row, the control, which must be above 1."
+        )
+        for each in self.audits:
+            yield from (f"{what}: refused: {why}" for what, why in each.refusals)
+        for attack in self.attacks:
+            person, row = attack.person, attack.row
+            yield (
+                f"{attack.mechanism}, attack on a person of {attack.rows} rows: "
+                f"ε ≥ {person.bounds.epsilon:.3g} proved, {person.claimed:g} claimed for one person."
+            )
+            yield (
+                f"{attack.mechanism}, the same on a model for rows, the control: "
+                f"ε ≥ {row.bounds.epsilon:.3g} proved, {row.claimed:g} claimed for one row."
+            )
+        yield from self.faults
+        yield f"{sum(each.replays for each in self.audits):,} replays were made."
+        caught = sum(control.caught for control in self.controls)
+        yield f"{caught} of {len(self.controls)} mechanisms that treat persons wrongly were caught."
+        yield (
+            "A claim for persons is BROKEN, or was not tried."
+            if self.faults
+            else "No replay moved further than declared, and no attack proved more than was claimed for a person."
+        )
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "sound": not self.faults,
+            "faults": self.faults,
+            "mechanisms": [asdict(each) for each in self.audits],
+            "attacks": [asdict(each) for each in self.attacks],
+            "controls": [{**asdict(control), "caught": control.caught} for control in self.controls],
+        }

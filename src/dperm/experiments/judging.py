@@ -1,18 +1,43 @@
-"""Trained models judged on their rows, each row seen through the model's own map."""
+"""Trained models judged on their rows, each row seen through the model's own map.
+
+On held-out rows: accuracy, area under the ROC curve and log loss, or R² and mean errors.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_expit, log_softmax
+from scipy.stats import rankdata
 
 from dperm.engine import engine_for
-from dperm.experiments.scores import Margins, Scores, number_scores, scores
 from dperm.losses import Loss
 from dperm.row_map import RowMap
 
+Margins = NDArray[np.floating[Any]]
+"""(n,) for labels -1 and +1, (n, C) for labels 0..C-1."""
+
+Weights = NDArray[np.float64]
+
+
 _CELLS = 1 << 23  # margins held at once
+
+
+class Scores(NamedTuple):
+    """Of classes the first three, of numbers the others.
+
+    ``auc`` is None where the rows hold one label only, ``log_loss`` where margins stand for no probabilities, ``r2``
+    where the rows hold one number only.
+    """
+
+    accuracy: float | None = None
+    auc: float | None = None
+    log_loss: float | None = None
+    r2: float | None = None
+    rmse: float | None = None
+    mae: float | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,3 +114,80 @@ def _margins(models: Sequence[Model], X: Any) -> Iterator[tuple[int, Margins]]:
             margins = margins.reshape(n_rows, *coefficients.shape[1:])
             for place, k in enumerate(some):
                 yield k, margins[:, place]
+
+
+def scores(
+    margins: Margins, targets: NDArray[Any], loss: Loss | None, weights: Weights | None = None
+) -> Scores:
+    """The scores of a model of classes; ``loss`` is what it was trained with, None if margins are no probabilities.
+
+    ``weights`` say what each row counts, where rows do not count alike.
+    """
+    log_probabilities = None if loss is None else log_proba(loss, margins)
+    return Scores(
+        accuracy=accuracy(margins, targets, weights),
+        auc=area(margins, targets, weights),
+        log_loss=None if log_probabilities is None else log_loss(log_probabilities, targets, weights),
+    )
+
+
+def number_scores(
+    margins: Margins, targets: NDArray[Any], unit: float, weights: Weights | None = None
+) -> Scores:
+    """The scores of one model of numbers; ``unit`` is what 1 stands for in the units of the target."""
+    residuals = unit * (targets - margins)
+    mean = np.average(targets, weights=weights)
+    around = float(np.average((unit * (targets - mean)) ** 2, weights=weights))
+    squared = float(np.average(residuals**2, weights=weights))
+    return Scores(
+        r2=None if around == 0 else 1 - squared / around,
+        rmse=float(np.sqrt(squared)),
+        mae=float(np.average(np.abs(residuals), weights=weights)),
+    )
+
+
+def accuracy(margins: Margins, targets: NDArray[Any], weights: Weights | None = None) -> float:
+    """The share of rows on whose side the margin is, or whose label has the first of the largest margins."""
+    right = (margins > 0) == (targets > 0) if margins.ndim == 1 else margins.argmax(axis=1) == targets
+    return float(np.average(right, weights=weights))
+
+
+def area(margins: Margins, targets: NDArray[Any], weights: Weights | None = None) -> float | None:
+    """Area under the ROC curve; of several classes, the mean over the labels that occur, each against the rest."""
+    if margins.ndim == 1:
+        return _area(margins, targets > 0, weights)
+    by_class = log_softmax(margins, axis=1)
+    found = [_area(by_class[:, c], targets == c, weights) for c in range(margins.shape[1])]
+    areas = [one for one in found if one is not None]
+    return float(np.mean(areas)) if areas else None
+
+
+def _area(values: Margins, positive: NDArray[np.bool_], weights: Weights | None) -> float | None:
+    """The share of pairs in the right order, ties counting half, from the sum of ranks."""
+    n_positive = int(positive.sum())
+    if weights is not None and 0 < n_positive < len(values):
+        _, place = np.unique(values, return_inverse=True)
+        above, below = (np.bincount(place, np.where(part, weights, 0.0)) for part in (positive, ~positive))
+        return float(above @ (np.cumsum(below) - below / 2) / (above.sum() * below.sum()))
+    n_pairs = n_positive * (len(values) - n_positive)
+    if n_pairs == 0:
+        return None
+    ranks = float(rankdata(values)[positive].sum())
+    return (ranks - n_positive * (n_positive + 1) / 2) / n_pairs
+
+
+def log_proba(loss: Loss, margins: Margins) -> Margins | None:
+    """Logarithms of the probabilities of all labels, one column each; None where there are none."""
+    if not loss.has_log_odds:
+        return None
+    odds = loss.log_odds(margins)
+    if odds.ndim == 2:
+        return np.asarray(log_softmax(odds, axis=1))
+    return np.column_stack([log_expit(-odds), log_expit(odds)])
+
+
+def log_loss(log_probabilities: Margins, targets: NDArray[Any], weights: Weights | None = None) -> float:
+    """Mean of minus the log-probability of the label that came."""
+    labels = targets > 0 if log_probabilities.shape[1] == 2 else targets
+    told = np.take_along_axis(log_probabilities, labels.astype(int)[:, None], axis=1)[:, 0]
+    return float(-np.average(told, weights=weights))

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pyarrow as pa
@@ -151,23 +151,9 @@ def _assemble(store: Store, n_groups: int) -> pa.Table:
         tables.append(rows)
         skipped += refused
         parts += mine
+    told = {fact.name for fact in fields(Study)} & {fact.name for fact in fields(spec)} - {"contenders"}
     study = Study(
-        dataset=spec.dataset,
-        loss=spec.loss,
-        n_rows=spec.n_rows,
-        n_features=spec.n_features,
-        l2=spec.l2,
-        x_norm=spec.x_norm,
-        delta=spec.delta,
-        folds=spec.folds,
-        repeats=spec.repeats,
-        seed=spec.seed,
-        n_classes=spec.n_classes,
-        y_range=spec.y_range,
-        neighbours=spec.neighbours,
-        max_rows=spec.max_rows,
-        unit=spec.unit,
-        epsilons=spec.epsilons,
+        **{name: getattr(spec, name) for name in told},
         identity=spec.identity,
         contenders=tuple(_described(contender) for contender in spec.contenders),
         versions=merged([part.versions for part in parts]),

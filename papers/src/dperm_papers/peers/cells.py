@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.experiments.scores import area
+from dperm.experiments.judging import area
 from dperm_papers.peers.catalogue import CLASSES, OURS, Peer, Setting, reference
 from dperm_papers.peers.environments import Environment
 from dperm_papers.peers.rows import Table

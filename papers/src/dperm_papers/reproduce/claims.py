@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dperm.experiments.figures import save
-from dperm.experiments.style import HOUSE
+from dperm.experiments.figures import HOUSE, save
 from dperm.mechanisms import NSGD
 from dperm.models.atomic import atomic_path
 from dperm.neighbours import Neighbours

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dperm.experiments.figures import save
-from dperm.experiments.style import MARKERS
+from dperm.experiments.figures import MARKERS, save
 from dperm.models.atomic import atomic_path
 from dperm.render.style import GREY, PALETTE
 

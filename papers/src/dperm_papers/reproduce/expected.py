@@ -20,8 +20,8 @@ from dperm.errors import DataUnavailable
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.experiments.figures import save
+from dperm.experiments.judging import accuracy, area
 from dperm.experiments.quiet import measured_only
-from dperm.experiments.scores import accuracy, area
 from dperm.experiments.spec import digest_rows
 from dperm.experiments.splits import text_code
 from dperm.losses import Logistic

@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dperm.experiments.figures import save
+from dperm.experiments.figures import MARKERS, save
 from dperm.experiments.metrics import with_error
-from dperm.experiments.style import MARKERS
 from dperm.models.atomic import atomic_path
 from dperm.models.intervals.first_order import MOST_NOISE
 from dperm.render.style import GREY, PALETTE

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dperm.errors import DataUnavailable
-from dperm.experiments.figures import save
-from dperm.experiments.style import MARKERS
+from dperm.experiments.figures import MARKERS, save
 from dperm.models.atomic import atomic_path
 from dperm.render.style import GREY, PALETTE
 from dperm_papers.peers.catalogue import DIFFPRIVLIB, HERE, OPENDP, OURS, PEERS, Peer, reference

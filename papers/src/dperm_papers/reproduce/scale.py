@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dperm.data.folder import MAPPED_BYTES
-from dperm.experiments.figures import save
-from dperm.experiments.style import MARKERS
+from dperm.experiments.figures import MARKERS, save
 from dperm.models.atomic import atomic_path
 from dperm.processors import available_processors
 from dperm.render.style import GREY, PALETTE
