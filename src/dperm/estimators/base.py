@@ -11,34 +11,23 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_html_repr
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 import dperm
 from dperm.certificate import statement_of, unbind
 from dperm.certificate.assumptions import cautions
 from dperm.certificate.released import curvature_in
 from dperm.counting.account import Account
-from dperm.engine import Rows, Table, engine_for, open_rows
+from dperm.engine import Rows, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
-from dperm.estimators._rows import (
-    check_features,
-    check_names,
-    check_shape,
-    check_targets,
-    checked_features,
-    named_like,
-    shape_of,
-    unquoted,
-)
-from dperm.estimators._shards import check_told, features_alone, in_shards
 from dperm.estimators.fit_context import FitContext, fit_context
 from dperm.estimators.fit_record import FitRecord
-from dperm.estimators.persons import GroupedRows, declared_persons, grouped_rows, loss_of_persons, of_persons
+from dperm.estimators.persons import GroupedRows, declared_persons, loss_of_persons, of_persons
 from dperm.estimators.report import PrivacyReport
+from dperm.estimators.rows import RowSource, check_shape, features_alone, redact_errors
 from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
@@ -228,7 +217,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             rows, targets = read()
             check_shape(rows, n_told, problem.n_features)
             members = None
-            with unquoted():
+            with redact_errors():
                 if grouped is not None:
                     rows, targets, members = of_persons(rows, targets, grouped, problem)
                 return open_rows(rows, targets, problem, members=members)
@@ -256,39 +245,19 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _margins(self, X: ArrayLike) -> Vector:
         """The linear function of every row, mapped as in training."""
         check_is_fitted(self)
-        with in_shards(features_alone(self, X)) as (rows, _):
-            kind = engine_for(rows)
-            if kind is Table:
-                rows = checked_features(self, rows)
-            else:
-                named_like(self, rows)
-            with unquoted():
-                check_features(self, kind.shape_of(rows)[1])
-                check_names(self, rows)
-                return kind.margins_of(rows, self.row_map_, self.coef_.T, self.intercept_)
+        with RowSource(features_alone(self, X)) as source:
+            return source.margins(self)
 
-    def _table_shape(self, X: Any, y: Any, paying: bool) -> tuple[int, int]:
-        """Rows and features, before a value is looked at. What is no table is refused in scikit-learn's words."""
-        check_told(X, paying)
-        with unquoted():
-            kind = engine_for(X)
-            shape = shape_of(X, paying) if kind is Table else kind.shape_of(X)
-            check_targets(y, shape, paying)
-            sparse = issparse(X) and kind is Table
-            if y is None or sparse or len(shape) != 2 or shape[1] == 0 or shape[0] < self._fewest_rows():
-                table = X if y is None or sparse else np.broadcast_to(0.0, shape)
-                validate_data(self, table, y)
-            return int(shape[0]), int(shape[1])
+    def _scored(self, score: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> float:
+        """What scikit-learn's ``score`` says of these rows, with the labels that lie in shards."""
+        check_is_fitted(self)
+        with RowSource(X, y) as source, redact_errors():
+            return float(score(source.X, source.labels(), sample_weight))
 
     def _fewest_rows(self) -> int:
         """0 where the guarantee hides whether a row is there: an empty table must then fit like any other."""
         hidden = self.max_rows is not None and Neighbours.parse(self.neighbours) is Neighbours.ADD_REMOVE
         return 0 if hidden else 1
-
-    def _grouped(self, groups: Any, X: Any, n_rows: int) -> GroupedRows | None:
-        """Which rows belong to which person, where ``fit`` was told or the shards know."""
-        with unquoted():
-            return grouped_rows(groups, X, n_rows, self.ledger is not None)
 
     def _problem(self, n_samples: int, n_features: int, loss: Loss, by_person: bool = False) -> Problem:
         """The public facts of this fit; l2 is 0 where a rule of the mechanism sets it."""

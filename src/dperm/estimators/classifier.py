@@ -21,10 +21,9 @@ from dperm.certificate.statement import loss_of
 from dperm.certificate.threshold import Threshold
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classes, has_link
-from dperm.estimators._rows import checked_rows, note_features, unquoted
-from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators.base import PrivateLinearModel, Vector
 from dperm.estimators.labels import LabelSet, holds_codes, is_turned, label_set, refuse_positive
+from dperm.estimators.rows import RowSource, redact_errors
 from dperm.estimators.threshold import tuned
 from dperm.estimators.weights import (
     ClassWeight,
@@ -157,31 +156,29 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             that hold the ids need none.
         """
         check_sample_weight(sample_weight, self.sample_weight_bound)
-        with in_shards(X, y, groups) as (rows, labels):
-            coefficients, intercept = self._fitted(rows, labels, sample_weight, groups)
+        with RowSource(X, y, groups) as source:
+            coefficients, intercept = self._fitted(source, sample_weight, groups)
         self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
         self.intercept_ = np.atleast_1d(intercept)
         self._bind()
         return self
 
-    def _fitted(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Vector, Vector]:
+    def _fitted(self, source: RowSource, sample_weight: Any, groups: Any) -> tuple[Vector, Vector]:
         paying = self.ledger is not None
-        shape = self._table_shape(X, y, paying)
-        public = X.classes if are_in_shards(y) else None
-        self._labels_are_public = public is not None
-        known = self._label_set(y, paying, public)
+        shape = source.table_shape(self, paying, self._fewest_rows())
+        self._labels_are_public = source.classes is not None
+        known = self._label_set(source, paying)
         classes, weights = known.classes, weights_of(self.class_weight, known.names)
-        if are_in_shards(y):
+        if source.has_labels:
             refuse_in_shards(sample_weight)
-        grouped = self._grouped(groups, X, shape[0])
+        grouped = source.persons(groups, shape[0], paying)
         n_units = shape[0] if grouped is None else grouped.n_persons
 
         def read() -> tuple[Any, Any]:
-            if are_in_shards(y):
-                note_features(self, X, shape[1])
-                return X, partial(encode_weighted, classes=classes, weights=weights)
-            rows, labels = checked_rows(self, X, y, ensure_min_samples=self._fewest_rows())
-            with unquoted():
+            rows, labels = source.read(self, ensure_min_samples=self._fewest_rows())
+            if source.has_labels:
+                return rows, partial(encode_weighted, classes=classes, weights=weights)
+            with redact_errors():
                 check_classification_targets(labels)
                 targets = encode_weighted(labels, classes, weights)
                 return rows, weighed(targets, sample_weight, self.sample_weight_bound)
@@ -289,8 +286,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Share of the rows that are predicted right. It is not private."""
-        check_is_fitted(self)
-        return scored(super().score, X, y, sample_weight)
+        return self._scored(super().score, X, y, sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -340,15 +336,14 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             refuse_positive(self.positive)
         return int(told)
 
-    def _label_set(self, y: Any, paying: bool, public: Sequence[Any] | None = None) -> LabelSet:
-        """``public``: labels that something public beside the rows declares, such as the schema of a folder."""
-        declared = public if self.classes is None else self.classes
+    def _label_set(self, source: RowSource, paying: bool) -> LabelSet:
+        declared = source.classes if self.classes is None else self.classes
         if declared is not None:
-            return self._checked_classes(declared, coded=holds_codes(y))
+            return self._checked_classes(declared, coded=holds_codes(source.y))
         self._check_declared(paying)
-        if are_in_shards(y):
+        if source.has_labels:
             raise InvalidInput(_NEEDS_CLASSES["shards"])
-        labels = _labels_in(y)
+        labels = _labels_in(source.y)
         if len(labels) < 2:
             raise InvalidInput(
                 "y holds 1 class and two are needed; if another class may occur, declare all with classes=."
@@ -376,7 +371,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 
 
 def _labels_in(y: ArrayLike) -> NDArray[Any]:
-    with unquoted():
+    with redact_errors():
         values = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
         check_classification_targets(values)
         return np.unique(values)

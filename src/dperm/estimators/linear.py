@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.assumptions import DECLARED
 from dperm.errors import InvalidInput
 from dperm.estimators._documented import documented
 from dperm.estimators._losses import LossLike, regression_loss
-from dperm.estimators._rows import checked_rows, note_features, unquoted
-from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators.base import PrivateLinearModel, Vector
 from dperm.estimators.labels import encode_numbers
+from dperm.estimators.rows import RowSource, redact_errors
 from dperm.estimators.weights import check_sample_weight, refuse_in_shards, weighed, weighted
 from dperm.ledger import Ledger
 from dperm.losses import ClippedSquared, Loss
@@ -190,28 +188,28 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         check_sample_weight(sample_weight, self.sample_weight_bound)
         middle, half = self._scale()
         encode = partial(encode_numbers, low=middle - half, high=middle + half)
-        with in_shards(X, y, groups) as (rows, targets):
-            coefficients, intercept = self._fitted(rows, targets, encode, sample_weight, groups)
+        with RowSource(X, y, groups) as source:
+            coefficients, intercept = self._fitted(source, encode, sample_weight, groups)
         self.coef_ = half * coefficients
         self.intercept_ = float(middle + half * intercept)
         self._bind()
         return self
 
     def _fitted(
-        self, X: Any, y: Any, encode: Callable[[Any], Any], sample_weight: Any, groups: Any
+        self, source: RowSource, encode: Callable[[Any], Any], sample_weight: Any, groups: Any
     ) -> tuple[Vector, Vector]:
-        shape = self._table_shape(X, y, self.ledger is not None)
-        if are_in_shards(y):
+        paying = self.ledger is not None
+        shape = source.table_shape(self, paying, self._fewest_rows())
+        if source.has_labels:
             refuse_in_shards(sample_weight)
-        grouped = self._grouped(groups, X, shape[0])
+        grouped = source.persons(groups, shape[0], paying)
         n_units = shape[0] if grouped is None else grouped.n_persons
 
         def read() -> tuple[Any, Any]:
-            if are_in_shards(y):
-                note_features(self, X, shape[1])
-                return X, encode
-            rows, values = checked_rows(self, X, y, y_numeric=True, ensure_min_samples=self._fewest_rows())
-            with unquoted():
+            rows, values = source.read(self, y_numeric=True, ensure_min_samples=self._fewest_rows())
+            if source.has_labels:
+                return rows, encode
+            with redact_errors():
                 return rows, weighed(encode(values), sample_weight, self.sample_weight_bound)
 
         plan = self._plan(n_units, shape[1], self._loss(), by_person=grouped is not None)
@@ -227,8 +225,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """R squared on these rows. It is not private."""
-        check_is_fitted(self)
-        return scored(super().score, X, y, sample_weight)
+        return self._scored(super().score, X, y, sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

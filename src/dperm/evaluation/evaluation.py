@@ -16,8 +16,8 @@ from dperm.counting.design import Integers, Owners
 from dperm.counting.metrics import registered_metrics
 from dperm.counting.regression import PredictedTargets
 from dperm.errors import InvalidInput
-from dperm.estimators.apart import made, margins_and_targets
 from dperm.estimators.labels import encode_labels
+from dperm.estimators.rows import made, margins_and_targets
 from dperm.evaluation.curves import Task, estimated
 from dperm.evaluation.drawing import plot
 from dperm.evaluation.files import MAX_BYTES, evaluation_document, write_document

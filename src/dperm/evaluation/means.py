@@ -18,7 +18,7 @@ from dperm.counting.design import Integers, Owners
 from dperm.counting.estimates import UNIT
 from dperm.counting.query import Query
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators.apart import made, margins_apart
+from dperm.estimators.rows import made, margins_apart
 from dperm.evaluation.files import MAX_BYTES, means_document, write_document
 from dperm.evaluation.groups import (
     SUMMED,
