@@ -28,19 +28,18 @@ from dperm.estimators.fit_record import FitRecord
 from dperm.estimators.persons import GroupedRows, declared_persons, loss_of_persons, of_persons
 from dperm.estimators.report import PrivacyReport
 from dperm.estimators.rows import RowSource, check_shape, features_alone, redact_errors
-from dperm.ledger import Ledger
+from dperm.estimators.settings import ModelSettings
 from dperm.losses import Loss
-from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
+from dperm.mechanisms import Job, Outcome, Plan, resolve
 from dperm.mechanisms.inference import Curvature
 from dperm.mechanisms.plan_words import name_used
 from dperm.neighbours import Neighbours
 from dperm.planning.checks import check_flag
-from dperm.planning.rules import AUTO, L2, parse_l2
+from dperm.planning.rules import AUTO, parse_l2
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.render.html import folded, notebook_cell
 from dperm.row_map import RowMap
-from dperm.unit import PersonLoss
 
 if TYPE_CHECKING:
     from dperm.schema import Schema
@@ -50,7 +49,7 @@ Vector = NDArray[np.float64]
 SHORT = 20  # rows of a table that a notebook shows at once
 
 
-class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(ModelSettings, BaseEstimator):  # type: ignore[misc]
     """Parameters, the plan, the private fit and the report that all linear estimators share.
 
     A subclass says in ``_targets`` what may occur in y and who says so. Its ``fit`` takes the public
@@ -67,49 +66,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     _curvature: Curvature | None = None  # what intervals are made of, and the numbers that it was told by
     _told: list[float] | None = None
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        mechanism: str | Mechanism = "auto",
-        l2: L2 = AUTO,
-        x_norm: float = 1.0,
-        fit_intercept: bool = True,
-        neighbours: str = "replace-one",
-        max_rows: int | None = None,
-        sample_weight_bound: float | None = None,
-        person_loss: str = PersonLoss.MEAN.value,
-        max_rows_per_person: int | None = None,
-        inference: bool = False,
-        random_state: Any = None,
-        ledger: Ledger | None = None,
-        dataset: str | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.mechanism = mechanism
-        self.l2 = l2
-        self.x_norm = x_norm
-        self.fit_intercept = fit_intercept
-        self.neighbours = neighbours
-        self.max_rows = max_rows
-        self.sample_weight_bound = sample_weight_bound
-        self.person_loss = person_loss
-        self.max_rows_per_person = max_rows_per_person
-        self.inference = inference
-        self.random_state = random_state
-        self.ledger = ledger
-        self.dataset = dataset
-
     def __new__(cls, *args: Any, **settings: Any) -> Self:
         """Only for a better message: the settings are those of ``__init__``, where scikit-learn looks for them."""
-        refuse_unknown(cls, settings)
+        if unknown := settings.keys() - cls.__dataclass_fields__.keys():
+            refuse_unknown(cls, sorted(unknown))
         return super().__new__(cls)  # type: ignore[no-any-return]
 
     def set_params(self, **settings: Any) -> Self:
         """As in scikit-learn; a setting that is known there and not here is answered with what stands for it."""
-        refuse_unknown(type(self), settings)
+        if unknown := settings.keys() - self.__dataclass_fields__.keys():
+            refuse_unknown(type(self), sorted(unknown))
         return super().set_params(**settings)  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:

@@ -24,9 +24,9 @@ from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classe
 from dperm.estimators.base import PrivateLinearModel, Vector
 from dperm.estimators.labels import LabelSet, holds_codes, is_turned, label_set, refuse_positive
 from dperm.estimators.rows import RowSource, redact_errors
+from dperm.estimators.settings import ClassifierSettings
 from dperm.estimators.threshold import tuned
 from dperm.estimators.weights import (
-    ClassWeight,
     check_class_weight,
     check_sample_weight,
     encode_weighted,
@@ -37,11 +37,9 @@ from dperm.estimators.weights import (
 )
 from dperm.ledger import Ledger
 from dperm.losses import Loss
-from dperm.mechanisms import Mechanism, Plan
+from dperm.mechanisms import Plan
 from dperm.neighbours import Neighbours
-from dperm.planning.rules import AUTO, L2
 from dperm.privacy import Budget
-from dperm.unit import PersonLoss
 
 _NEEDS_CLASSES = {
     "hidden": (
@@ -65,7 +63,7 @@ def _gives_probabilities(model: PrivateClassifier) -> bool:
     return has_link(model.loss) if fitted is None else loss_of(fitted.statement["problem"]).has_log_odds
 
 
-class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+class PrivateClassifier(ClassifierSettings, ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """A linear classifier, trained with differential privacy. Subclasses say with which ``loss``."""
 
     loss: LossLike
@@ -74,49 +72,6 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     positive_: Any
     threshold_: Threshold | None
     _labels_are_public: bool = False
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        mechanism: str | Mechanism = "auto",
-        l2: L2 = AUTO,
-        x_norm: float = 1.0,
-        classes: Sequence[Any] | None = None,
-        positive: Any = None,
-        fit_intercept: bool = True,
-        neighbours: str = "replace-one",
-        max_rows: int | None = None,
-        class_weight: ClassWeight = None,
-        sample_weight_bound: float | None = None,
-        person_loss: str = PersonLoss.MEAN.value,
-        max_rows_per_person: int | None = None,
-        inference: bool = False,
-        random_state: Any = None,
-        ledger: Ledger | None = None,
-        dataset: str | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            mechanism=mechanism,
-            l2=l2,
-            x_norm=x_norm,
-            fit_intercept=fit_intercept,
-            neighbours=neighbours,
-            max_rows=max_rows,
-            sample_weight_bound=sample_weight_bound,
-            person_loss=person_loss,
-            max_rows_per_person=max_rows_per_person,
-            inference=inference,
-            random_state=random_state,
-            ledger=ledger,
-            dataset=dataset,
-        )
-        self.classes = classes
-        self.positive = positive
-        self.class_weight = class_weight
 
     def plan(
         self, n_rows: int, n_features: int, n_classes: int | None = None, *, n_persons: int | None = None
