@@ -96,7 +96,8 @@ def engine_names() -> tuple[str, ...]:
 def engine_for(X: Any) -> type[Rows]:
     """The engine for rows of this type; values are not looked at. An array, and what none is for, is a ``Table``."""
     load_installed()
-    return next(engine for engine in _engines_of(type(X)) if engine.accepts(X))
+    kinds = _engines_of(type(X))  # type: ignore[arg-type]
+    return next(engine for engine in kinds if engine.accepts(X))
 
 
 def open_rows(X: Any, y: Any, problem: Problem, mask: Any = None, members: Members | None = None) -> Rows:
@@ -120,7 +121,7 @@ def source_of(X: Any, y: Any = None, person: str | None = None) -> ShardSource |
     """
     if isinstance(X, ShardSource):
         return X
-    for adapter in _adapters_of(type(X)):
+    for adapter in _adapters_of(type(X)):  # type: ignore[arg-type]
         takes = person is not None and _takes_persons(adapter)
         source = adapter(X, y, person) if takes else adapter(X, y)
         if source is None:

@@ -24,9 +24,8 @@ from dperm.engine import Rows, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
 from dperm.estimators.fit_context import FitContext, fit_context
-from dperm.estimators.fit_record import FitRecord
 from dperm.estimators.persons import GroupedRows, declared_persons, loss_of_persons, of_persons
-from dperm.estimators.report import PrivacyReport
+from dperm.estimators.report import FitRecord, PrivacyReport
 from dperm.estimators.rows import RowSource, check_shape, features_alone, redact_errors
 from dperm.estimators.settings import ModelSettings
 from dperm.losses import Loss

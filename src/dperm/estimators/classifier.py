@@ -325,7 +325,7 @@ class PrivateClassifier(ClassifierSettings, ClassifierMixin, PrivateLinearModel)
         return labels
 
 
-def _labels_in(y: ArrayLike) -> NDArray[Any]:
+def _labels_in(y: Any) -> NDArray[Any]:
     with redact_errors():
         values = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
         check_classification_targets(values)

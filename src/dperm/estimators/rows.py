@@ -148,7 +148,7 @@ class RowSource:
             self.shards = source_of(X, y, groups if isinstance(groups, str) else None)
         self._given, self.X = X, X if self.shards is None else self.shards
         self.has_labels = self.shards is not None and self.shards.has_labels
-        if self.shards is None and "__dlpack__" in type_names(type(y)):
+        if self.shards is None and "__dlpack__" in type_names(type(y)):  # type: ignore[arg-type]
             y = on_host(y)
         self.y = None if self.has_labels else y
 

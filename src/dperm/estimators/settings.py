@@ -1,7 +1,7 @@
 """Settings of the estimators: each stands here once, with its type, its default and its meaning.
 
-They are fields of dataclasses, so every estimator has a flat and explicit signature of keywords, and what it shares with
-the others is written here and shown in the docstring of each (``documented``).
+They are fields of dataclasses, so every estimator has a flat and explicit signature of keywords. ``documented`` shows all
+of them in the docstring of each.
 """
 
 from __future__ import annotations
@@ -168,7 +168,8 @@ class ModelSettings:
         default=None,
         metadata=told(
             "Ledger",
-            "Where this fit is charged, before a row is read. A fit that would exceed the cap raises ``BudgetExceeded``.",
+            "Where this fit is charged, before a row is read. A fit that would exceed the cap raises "
+            "``BudgetExceeded``.",
         ),
     )
 
@@ -354,7 +355,7 @@ def documented(
 
 
 def _entry(name: str, kind: str, text: str) -> str:
-    lines = inspect.cleandoc(text).splitlines()
+    lines = inspect.cleandoc(text).rstrip().splitlines()
     return "\n".join([f"{name} : {kind}", *(f"    {line}" for line in lines)])
 
 
