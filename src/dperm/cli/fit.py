@@ -27,7 +27,7 @@ from dperm.cli.options import (
     task_options,
 )
 from dperm.cli.output import check_free, did_you_mean, print_json, say
-from dperm.estimators.weights import check_class_weight
+from dperm.estimators.labels import check_class_weight
 from dperm.planning.rules import L2
 from dperm.privacy import Budget
 

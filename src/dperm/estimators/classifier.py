@@ -20,21 +20,28 @@ from dperm.certificate.assumptions import DECLARED, TAKEN
 from dperm.certificate.statement import loss_of
 from dperm.certificate.threshold import Threshold
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classes, has_link
 from dperm.estimators.base import PrivateLinearModel, Vector
-from dperm.estimators.labels import LabelSet, holds_codes, is_turned, label_set, refuse_positive
-from dperm.estimators.rows import RowSource, redact_errors
-from dperm.estimators.settings import ClassifierSettings
-from dperm.estimators.threshold import tuned
-from dperm.estimators.weights import (
+from dperm.estimators.labels import (
+    LabelSet,
+    LossLike,
     check_class_weight,
     check_sample_weight,
+    classifier_loss,
     encode_weighted,
+    fits_many_classes,
+    has_link,
+    holds_codes,
+    is_turned,
+    label_set,
     refuse_in_shards,
+    refuse_positive,
     weighed,
     weighted,
     weights_of,
 )
+from dperm.estimators.rows import RowSource, redact_errors
+from dperm.estimators.settings import ClassifierSettings
+from dperm.estimators.threshold import tuned
 from dperm.ledger import Ledger
 from dperm.losses import Loss
 from dperm.mechanisms import Plan

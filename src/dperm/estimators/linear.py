@@ -14,12 +14,17 @@ from sklearn.base import RegressorMixin
 
 from dperm.certificate.assumptions import DECLARED
 from dperm.errors import InvalidInput
-from dperm.estimators._losses import regression_loss
 from dperm.estimators.base import PrivateLinearModel, Vector
-from dperm.estimators.labels import encode_numbers
+from dperm.estimators.labels import (
+    check_sample_weight,
+    encode_numbers,
+    refuse_in_shards,
+    regression_loss,
+    weighed,
+    weighted,
+)
 from dperm.estimators.rows import RowSource, redact_errors
 from dperm.estimators.settings import RegressionSettings, documented
-from dperm.estimators.weights import check_sample_weight, refuse_in_shards, weighed, weighted
 from dperm.losses import Loss
 from dperm.mechanisms import Plan
 

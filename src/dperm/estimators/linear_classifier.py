@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dperm.estimators._losses import LossLike
 from dperm.estimators.classifier import PrivateClassifier
+from dperm.estimators.labels import LossLike
 from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.estimators.settings import LinearClassifierSettings, documented
 from dperm.estimators.svm import PrivateLinearSVC

@@ -1,7 +1,7 @@
 """Settings of the estimators: each stands here once, with its type, its default and its meaning.
 
-They are fields of dataclasses, so every estimator has a flat and explicit signature of keywords. ``documented`` shows all
-of them in the docstring of each.
+They are fields of dataclasses, so every estimator has a flat and explicit signature of keywords. ``documented`` shows
+all of them in the docstring of each.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from dperm.estimators._losses import LossLike
-from dperm.estimators.weights import ClassWeight
+from dperm.estimators.labels import ClassWeight, LossLike
 from dperm.ledger import Ledger
 from dperm.losses import ClippedSquared, Logistic
 from dperm.mechanisms import Mechanism
