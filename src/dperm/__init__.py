@@ -26,7 +26,7 @@ _HOME = {
     "PublicHasher": "dperm.estimators.hasher",
     "RowMap": "dperm.row_map",
     "UtilityWarning": "dperm.errors",
-    "balanced_weights": "dperm.estimators.weights",
+    "balanced_weights": "dperm.estimators.labels",
     "check_pipeline": "dperm.estimators.pipeline_check",
     "confidence_intervals": "dperm.models.intervals",
     "export_onnx": "dperm.models.onnx",

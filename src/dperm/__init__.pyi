@@ -8,6 +8,7 @@ from dperm.errors import PrivacyWarning as PrivacyWarning
 from dperm.errors import UtilityWarning as UtilityWarning
 from dperm.estimators.encoder import PublicEncoder as PublicEncoder
 from dperm.estimators.hasher import PublicHasher as PublicHasher
+from dperm.estimators.labels import balanced_weights as balanced_weights
 from dperm.estimators.linear import PrivateLinearRegression as PrivateLinearRegression
 from dperm.estimators.linear_classifier import PrivateLinearClassifier as PrivateLinearClassifier
 from dperm.estimators.logistic import PrivateLogisticRegression as PrivateLogisticRegression
@@ -16,7 +17,6 @@ from dperm.estimators.pipeline_check import check_pipeline as check_pipeline
 from dperm.estimators.report import PrivacyReport as PrivacyReport
 from dperm.estimators.search import PrivateSearchCV as PrivateSearchCV
 from dperm.estimators.svm import PrivateLinearSVC as PrivateLinearSVC
-from dperm.estimators.weights import balanced_weights as balanced_weights
 from dperm.evaluation import Evaluation as Evaluation
 from dperm.evaluation import evaluate as evaluate
 from dperm.evaluation import read_evaluation as read_evaluation

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from dperm import PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
 from dperm.errors import DpermError, InvalidInput, InvalidType
-from dperm.estimators._rows import unquoted
+from dperm.estimators.rows import redact_errors
 
 X = np.full((6, 2), 0.1)
 Y = np.array([0, 1, 0, 1, 0, 1])
@@ -140,7 +140,7 @@ def test_the_search_through_the_chain_finds_what_from_none_hides():
     ids=lambda value: str(value)[:12],
 )
 def test_public_words_stay_and_nothing_behind_them(error, kind, says):
-    with pytest.raises(kind) as caught, unquoted():
+    with pytest.raises(kind) as caught, redact_errors():
         raise error
     assert str(caught.value) == says
     assert everything_in(caught.value).count("\n") == 0  # one error, no chain
@@ -165,7 +165,7 @@ def test_public_words_stay_and_nothing_behind_them(error, kind, says):
 def test_words_in_another_place_or_form_are_replaced(text, kind):
     with (
         pytest.raises(InvalidInput, match=f"^X must be a table of numbers.*{kind.__name__}") as caught,
-        unquoted(),
+        redact_errors(),
     ):
         raise kind(text)
     assert text not in everything_in(caught.value)
@@ -173,7 +173,7 @@ def test_words_in_another_place_or_form_are_replaced(text, kind):
 
 def test_what_is_no_error_about_rows_passes():
     for error in (InvalidInput("ours."), MemoryError(), KeyboardInterrupt(), UserWarning("w")):
-        with pytest.raises(type(error)) as caught, unquoted():
+        with pytest.raises(type(error)) as caught, redact_errors():
             raise error
         assert caught.value is error
     with pytest.raises(NotFittedError):

@@ -9,7 +9,7 @@ from dperm import PrivateLinearRegression, PrivateLogisticRegression
 from dperm.datasets import load_adult
 from dperm.engine import engine_for
 from dperm.errors import Unsupported
-from dperm.estimators.apart import margins_and_targets
+from dperm.estimators.rows import margins_and_targets
 from dperm.neighbours import Neighbours
 from dperm.schema import encode, encode_rows
 

@@ -9,7 +9,7 @@ from dperm.mechanisms import DPGD
 KNOWN = {
     "dperm.estimators.logistic.PrivateLogisticRegression",
     "dperm.estimators.report.PrivacyReport",
-    "dperm.estimators.fit_record.FitRecord",
+    "dperm.estimators.report.FitRecord",
     "dperm.row_map.RowMap",
     "dperm.mechanisms.gradient.dp_gd.DPGD",
     "dperm.ledger.ledger.Ledger",

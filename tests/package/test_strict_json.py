@@ -14,7 +14,7 @@ SOURCE = Path(dperm.__file__).parent
 OWN_FILES = {  # or none at all
     "planning/outlook.py",
     "cli/grammar.py",  # an argument of the command line
-    "estimators/fit_record.py",  # what it wrote to memory itself
+    "estimators/report.py",  # what it wrote to memory itself
 }
 
 

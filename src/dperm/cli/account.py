@@ -11,8 +11,8 @@ from dperm.certificate.assumptions import cautions
 from dperm.cli import options
 from dperm.cli.grammar import read_mechanism
 from dperm.cli.output import console, plain_table, print_json, warn
+from dperm.estimators.labels import weighted
 from dperm.estimators.persons import declared_persons, loss_of_persons
-from dperm.estimators.weights import weighted
 from dperm.experiments.prices import Price, price
 from dperm.losses import ClippedSquared, Loss, resolve_loss
 from dperm.losses.registry import AUTO_LOSS, fitting_loss, form_for

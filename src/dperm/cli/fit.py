@@ -11,7 +11,7 @@ from dperm.cli import options
 from dperm.cli.data import announce
 from dperm.cli.grammar import read_method
 from dperm.cli.output import check_free, did_you_mean, print_json, say, say_where, still_free
-from dperm.estimators.weights import check_class_weight
+from dperm.estimators.labels import check_class_weight
 from dperm.planning.rules import L2
 from dperm.privacy import Budget
 

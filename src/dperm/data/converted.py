@@ -116,7 +116,6 @@ def open_shards(
     return ConvertedShards(source, Schema.parse(schema))
 
 
-@register_adapter
 def folder_shards(X: Any, y: Any, person: str | None = None) -> ShardSource | None:
     """X is the path of a folder that ``write_shards`` has written; it knows the persons of its rows, or none."""
     if not isinstance(X, str | os.PathLike):
@@ -138,7 +137,6 @@ def is_dataset(X: Any) -> bool:
     return known is not None and isinstance(X, known.Dataset)
 
 
-@register_adapter
 def dataset_shards(X: Any, y: Any, person: str | None = None) -> ShardSource | None:
     """X is a PyArrow dataset of numbers, y the name of the column with the labels, ``person`` of that with ids."""
     if not is_dataset(X):
@@ -149,3 +147,7 @@ def dataset_shards(X: Any, y: Any, person: str | None = None) -> ShardSource | N
             "with a schema, put a PublicEncoder before the model or fit open_shards(dataset, schema)."
         )
     return ConvertedShards(X, None, y, person)
+
+
+register_adapter(folder_shards, opens=("builtins.str", "__fspath__"))
+register_adapter(dataset_shards, opens=("pyarrow.Dataset",))

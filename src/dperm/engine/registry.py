@@ -6,11 +6,12 @@ import inspect
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from inspect import signature
 from typing import Any, TypeVar
 
+import numpy as np
+
 from dperm.engine.base.draws import Members
-from dperm.engine.base.rows import Rows
+from dperm.engine.base.rows import EVERY_TYPE, Rows
 from dperm.engine.categorical.rows import CategoricalRows
 from dperm.engine.dense.rows import Table
 from dperm.engine.device.rows import TorchRows
@@ -23,7 +24,13 @@ from dperm.problem import Problem
 ENTRY_POINTS = "dperm.engines"
 """The group of entry points by which an installed package makes its own engines known."""
 
+Adapter = Callable[..., ShardSource | None]
+"""From X and y as they came to a source, or None where they are of another kind. It looks at types and public facts
+alone, never at a value, and imports the package that it is for only when X is of it. Where ``fit`` was told the name of
+the column with the ids of persons, that is a third argument, for an adapter that takes one."""
+
 _ENGINES: dict[str, type[Rows]] = {}
+_ADAPTERS: dict[Adapter, tuple[str, ...]] = {}
 Kind = TypeVar("Kind", bound=type[Rows])
 
 
@@ -35,7 +42,38 @@ def register_engine(engine: Kind) -> Kind:
         )
     if _ENGINES.setdefault(engine.name, engine) is not engine:
         raise InvalidInput(f"an engine named {engine.name!r} is registered already; choose another name.")
+    _engines_of.cache_clear()
     return engine
+
+
+def register_adapter(adapter: Adapter, opens: tuple[str, ...] = EVERY_TYPE) -> Adapter:
+    """Make an adapter known; usable as a decorator. Those registered later are asked first.
+
+    ``opens`` names the types that it is asked about, as ``Rows.opens`` does.
+    """
+    _ADAPTERS[adapter] = opens
+    _adapters_of.cache_clear()
+    return adapter
+
+
+@cache
+def type_names(kind: type) -> frozenset[str]:
+    """The names of a type: package and class of all that it derives from, and the protocols that it follows."""
+    packages = [base.__module__.partition(".")[0] for base in kind.__mro__]
+    classes = (f"{package}.{base.__name__}" for package, base in zip(packages, kind.__mro__, strict=True))
+    outside = not issubclass(kind, np.ndarray | np.generic)
+    protocols = (name for name in ("__dlpack__", "__fspath__") if outside and hasattr(kind, name))
+    return frozenset((*packages, *classes, *protocols))
+
+
+@cache
+def _engines_of(kind: type) -> tuple[type[Rows], ...]:
+    return tuple(engine for engine in reversed(_ENGINES.values()) if type_names(kind) & {*engine.opens})
+
+
+@cache
+def _adapters_of(kind: type) -> tuple[Adapter, ...]:
+    return tuple(one for one, opens in reversed(_ADAPTERS.items()) if type_names(kind) & {*opens})
 
 
 register_engine(Table)
@@ -56,14 +94,10 @@ def engine_names() -> tuple[str, ...]:
 
 
 def engine_for(X: Any) -> type[Rows]:
-    """The engine for rows of this type; values are not looked at."""
+    """The engine for rows of this type; values are not looked at. An array, and what none is for, is a ``Table``."""
     load_installed()
-    for engine in reversed(_ENGINES.values()):
-        if engine.accepts(X):
-            return engine
-    raise InvalidInput(
-        f"no engine opens rows of type {type(X).__name__}."
-    )  # pragma: no cover - dense accepts all
+    kinds = _engines_of(type(X))  # type: ignore[arg-type]
+    return next(engine for engine in kinds if engine.accepts(X))
 
 
 def open_rows(X: Any, y: Any, problem: Problem, mask: Any = None, members: Members | None = None) -> Rows:
@@ -79,20 +113,6 @@ def open_rows(X: Any, y: Any, problem: Problem, mask: Any = None, members: Membe
     return kind.of(X, y, row_map=row_map, n_rows=n_rows, mask=mask)
 
 
-Adapter = Callable[..., ShardSource | None]
-"""From X and y as they came to a source, or None where they are of another kind. It looks at types and public facts
-alone, never at a value, and imports the package that it is for only when X is of it. Where ``fit`` was told the name of
-the column with the ids of persons, that is a third argument, for an adapter that takes one."""
-
-_ADAPTERS: list[Adapter] = []
-
-
-def register_adapter(adapter: Adapter) -> Adapter:
-    """Make an adapter known; usable as a decorator. Those registered later are asked first."""
-    _ADAPTERS.insert(0, adapter)
-    return adapter
-
-
 def source_of(X: Any, y: Any = None, person: str | None = None) -> ShardSource | None:
     """The shards that X and y are, or None for rows that are opened as they are.
 
@@ -101,7 +121,7 @@ def source_of(X: Any, y: Any = None, person: str | None = None) -> ShardSource |
     """
     if isinstance(X, ShardSource):
         return X
-    for adapter in _ADAPTERS:
+    for adapter in _adapters_of(type(X)):  # type: ignore[arg-type]
         takes = person is not None and _takes_persons(adapter)
         source = adapter(X, y, person) if takes else adapter(X, y)
         if source is None:
@@ -114,6 +134,6 @@ def source_of(X: Any, y: Any = None, person: str | None = None) -> ShardSource |
 
 def _takes_persons(adapter: Adapter) -> bool:
     with suppress(TypeError):
-        signature(adapter).bind(None, None, None)
+        inspect.signature(adapter).bind(None, None, None)
         return True
     return False

@@ -11,45 +11,32 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_html_repr
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 import dperm
 from dperm.certificate import statement_of, unbind
 from dperm.certificate.assumptions import cautions
 from dperm.certificate.released import curvature_in
 from dperm.counting.query import Account
-from dperm.engine import Rows, Table, engine_for, open_rows
+from dperm.engine import Rows, open_rows
 from dperm.errors import InvalidInput
 from dperm.estimators._hints import refuse_unknown
-from dperm.estimators._rows import (
-    check_features,
-    check_names,
-    check_shape,
-    check_targets,
-    checked_features,
-    named_like,
-    shape_of,
-    unquoted,
-)
-from dperm.estimators._shards import check_told, features_alone, in_shards
 from dperm.estimators.fit_context import FitContext, fit_context
-from dperm.estimators.fit_record import FitRecord
-from dperm.estimators.persons import GroupedRows, declared_persons, grouped_rows, loss_of_persons, of_persons
-from dperm.estimators.report import PrivacyReport
-from dperm.ledger import Ledger
+from dperm.estimators.persons import GroupedRows, declared_persons, loss_of_persons, of_persons
+from dperm.estimators.report import FitRecord, PrivacyReport
+from dperm.estimators.rows import RowSource, check_shape, features_alone, redact_errors
+from dperm.estimators.settings import ModelSettings
 from dperm.losses import Loss
-from dperm.mechanisms import Job, Mechanism, Outcome, Plan, resolve
+from dperm.mechanisms import Job, Outcome, Plan, resolve
 from dperm.mechanisms.inference import Curvature
 from dperm.neighbours import Neighbours
-from dperm.planning.rules import AUTO, L2, check_flag, parse_l2
+from dperm.planning.rules import AUTO, check_flag, parse_l2
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.render.html import folded, notebook_cell
 from dperm.row_map import RowMap
-from dperm.unit import PersonLoss
 
 if TYPE_CHECKING:
     from dperm.schema import Schema
@@ -59,7 +46,7 @@ Vector = NDArray[np.float64]
 SHORT = 20  # rows of a table that a notebook shows at once
 
 
-class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(ModelSettings, BaseEstimator):  # type: ignore[misc]
     """Parameters, the plan, the private fit and the report that all linear estimators share.
 
     A subclass says in ``_targets`` what may occur in y and who says so. Its ``fit`` takes the public
@@ -76,49 +63,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     _curvature: Curvature | None = None  # what intervals are made of, and the numbers that it was told by
     _told: list[float] | None = None
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        mechanism: str | Mechanism = "auto",
-        l2: L2 = AUTO,
-        x_norm: float = 1.0,
-        fit_intercept: bool = True,
-        neighbours: str = "replace-one",
-        max_rows: int | None = None,
-        sample_weight_bound: float | None = None,
-        person_loss: str = PersonLoss.MEAN.value,
-        max_rows_per_person: int | None = None,
-        inference: bool = False,
-        random_state: Any = None,
-        ledger: Ledger | None = None,
-        dataset: str | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.mechanism = mechanism
-        self.l2 = l2
-        self.x_norm = x_norm
-        self.fit_intercept = fit_intercept
-        self.neighbours = neighbours
-        self.max_rows = max_rows
-        self.sample_weight_bound = sample_weight_bound
-        self.person_loss = person_loss
-        self.max_rows_per_person = max_rows_per_person
-        self.inference = inference
-        self.random_state = random_state
-        self.ledger = ledger
-        self.dataset = dataset
-
     def __new__(cls, *args: Any, **settings: Any) -> Self:
         """Only for a better message: the settings are those of ``__init__``, where scikit-learn looks for them."""
-        refuse_unknown(cls, settings)
+        if unknown := settings.keys() - cls.__dataclass_fields__.keys():
+            refuse_unknown(cls, sorted(unknown))
         return super().__new__(cls)  # type: ignore[no-any-return]
 
     def set_params(self, **settings: Any) -> Self:
         """As in scikit-learn; a setting that is known there and not here is answered with what stands for it."""
-        refuse_unknown(type(self), settings)
+        if unknown := settings.keys() - self.__dataclass_fields__.keys():
+            refuse_unknown(type(self), sorted(unknown))
         return super().set_params(**settings)  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
@@ -226,7 +180,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             rows, targets = read()
             check_shape(rows, n_told, problem.n_features)
             members = None
-            with unquoted():
+            with redact_errors():
                 if grouped is not None:
                     rows, targets, members = of_persons(rows, targets, grouped, problem)
                 return open_rows(rows, targets, problem, members=members)
@@ -254,39 +208,19 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _margins(self, X: ArrayLike) -> Vector:
         """The linear function of every row, mapped as in training."""
         check_is_fitted(self)
-        with in_shards(features_alone(self, X)) as (rows, _):
-            kind = engine_for(rows)
-            if kind is Table:
-                rows = checked_features(self, rows)
-            else:
-                named_like(self, rows)
-            with unquoted():
-                check_features(self, kind.shape_of(rows)[1])
-                check_names(self, rows)
-                return kind.margins_of(rows, self.row_map_, self.coef_.T, self.intercept_)
+        with RowSource(features_alone(self, X)) as source:
+            return source.margins(self)
 
-    def _table_shape(self, X: Any, y: Any, paying: bool) -> tuple[int, int]:
-        """Rows and features, before a value is looked at. What is no table is refused in scikit-learn's words."""
-        check_told(X, paying)
-        with unquoted():
-            kind = engine_for(X)
-            shape = shape_of(X, paying) if kind is Table else kind.shape_of(X)
-            check_targets(y, shape, paying)
-            sparse = issparse(X) and kind is Table
-            if y is None or sparse or len(shape) != 2 or shape[1] == 0 or shape[0] < self._fewest_rows():
-                table = X if y is None or sparse else np.broadcast_to(0.0, shape)
-                validate_data(self, table, y)
-            return int(shape[0]), int(shape[1])
+    def _scored(self, score: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> float:
+        """What scikit-learn's ``score`` says of these rows, with the labels that lie in shards."""
+        check_is_fitted(self)
+        with RowSource(X, y) as source, redact_errors():
+            return float(score(source.X, source.labels(), sample_weight))
 
     def _fewest_rows(self) -> int:
         """0 where the guarantee hides whether a row is there: an empty table must then fit like any other."""
         hidden = self.max_rows is not None and Neighbours.parse(self.neighbours) is Neighbours.ADD_REMOVE
         return 0 if hidden else 1
-
-    def _grouped(self, groups: Any, X: Any, n_rows: int) -> GroupedRows | None:
-        """Which rows belong to which person, where ``fit`` was told or the shards know."""
-        with unquoted():
-            return grouped_rows(groups, X, n_rows, self.ledger is not None)
 
     def _problem(self, n_samples: int, n_features: int, loss: Loss, by_person: bool = False) -> Problem:
         """The public facts of this fit; l2 is 0 where a rule of the mechanism sets it."""

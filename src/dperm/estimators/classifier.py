@@ -20,29 +20,33 @@ from dperm.certificate.assumptions import DECLARED, TAKEN
 from dperm.certificate.statement import loss_of
 from dperm.certificate.threshold import Threshold
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators._losses import LossLike, classifier_loss, fits_many_classes, has_link
-from dperm.estimators._rows import checked_rows, note_features, unquoted
-from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators.base import PrivateLinearModel, Vector
-from dperm.estimators.labels import LabelSet, holds_codes, is_turned, label_set, refuse_positive
-from dperm.estimators.threshold import tuned
-from dperm.estimators.weights import (
-    ClassWeight,
+from dperm.estimators.labels import (
+    LabelSet,
+    LossLike,
     check_class_weight,
     check_sample_weight,
+    classifier_loss,
     encode_weighted,
+    fits_many_classes,
+    has_link,
+    holds_codes,
+    is_turned,
+    label_set,
     refuse_in_shards,
+    refuse_positive,
     weighed,
     weighted,
     weights_of,
 )
+from dperm.estimators.rows import RowSource, redact_errors
+from dperm.estimators.settings import ClassifierSettings
+from dperm.estimators.threshold import tuned
 from dperm.ledger import Ledger
 from dperm.losses import Loss
-from dperm.mechanisms import Mechanism, Plan
+from dperm.mechanisms import Plan
 from dperm.neighbours import Neighbours
-from dperm.planning.rules import AUTO, L2
 from dperm.privacy import Budget
-from dperm.unit import PersonLoss
 
 _NEEDS_CLASSES = {
     "hidden": (
@@ -66,7 +70,7 @@ def _gives_probabilities(model: PrivateClassifier) -> bool:
     return has_link(model.loss) if fitted is None else loss_of(fitted.statement["problem"]).has_log_odds
 
 
-class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+class PrivateClassifier(ClassifierSettings, ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """A linear classifier, trained with differential privacy. Subclasses say with which ``loss``."""
 
     loss: LossLike
@@ -75,49 +79,6 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     positive_: Any
     threshold_: Threshold | None
     _labels_are_public: bool = False
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        mechanism: str | Mechanism = "auto",
-        l2: L2 = AUTO,
-        x_norm: float = 1.0,
-        classes: Sequence[Any] | None = None,
-        positive: Any = None,
-        fit_intercept: bool = True,
-        neighbours: str = "replace-one",
-        max_rows: int | None = None,
-        class_weight: ClassWeight = None,
-        sample_weight_bound: float | None = None,
-        person_loss: str = PersonLoss.MEAN.value,
-        max_rows_per_person: int | None = None,
-        inference: bool = False,
-        random_state: Any = None,
-        ledger: Ledger | None = None,
-        dataset: str | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            mechanism=mechanism,
-            l2=l2,
-            x_norm=x_norm,
-            fit_intercept=fit_intercept,
-            neighbours=neighbours,
-            max_rows=max_rows,
-            sample_weight_bound=sample_weight_bound,
-            person_loss=person_loss,
-            max_rows_per_person=max_rows_per_person,
-            inference=inference,
-            random_state=random_state,
-            ledger=ledger,
-            dataset=dataset,
-        )
-        self.classes = classes
-        self.positive = positive
-        self.class_weight = class_weight
 
     def plan(
         self, n_rows: int, n_features: int, n_classes: int | None = None, *, n_persons: int | None = None
@@ -157,31 +118,29 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             that hold the ids need none.
         """
         check_sample_weight(sample_weight, self.sample_weight_bound)
-        with in_shards(X, y, groups) as (rows, labels):
-            coefficients, intercept = self._fitted(rows, labels, sample_weight, groups)
+        with RowSource(X, y, groups) as source:
+            coefficients, intercept = self._fitted(source, sample_weight, groups)
         self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
         self.intercept_ = np.atleast_1d(intercept)
         self._bind()
         return self
 
-    def _fitted(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Vector, Vector]:
+    def _fitted(self, source: RowSource, sample_weight: Any, groups: Any) -> tuple[Vector, Vector]:
         paying = self.ledger is not None
-        shape = self._table_shape(X, y, paying)
-        public = X.classes if are_in_shards(y) else None
-        self._labels_are_public = public is not None
-        known = self._label_set(y, paying, public)
+        shape = source.table_shape(self, paying, self._fewest_rows())
+        self._labels_are_public = source.classes is not None
+        known = self._label_set(source, paying)
         classes, weights = known.classes, weights_of(self.class_weight, known.names)
-        if are_in_shards(y):
+        if source.has_labels:
             refuse_in_shards(sample_weight)
-        grouped = self._grouped(groups, X, shape[0])
+        grouped = source.persons(groups, shape[0], paying)
         n_units = shape[0] if grouped is None else grouped.n_persons
 
         def read() -> tuple[Any, Any]:
-            if are_in_shards(y):
-                note_features(self, X, shape[1])
-                return X, partial(encode_weighted, classes=classes, weights=weights)
-            rows, labels = checked_rows(self, X, y, ensure_min_samples=self._fewest_rows())
-            with unquoted():
+            rows, labels = source.read(self, ensure_min_samples=self._fewest_rows())
+            if source.has_labels:
+                return rows, partial(encode_weighted, classes=classes, weights=weights)
+            with redact_errors():
                 check_classification_targets(labels)
                 targets = encode_weighted(labels, classes, weights)
                 return rows, weighed(targets, sample_weight, self.sample_weight_bound)
@@ -289,8 +248,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Share of the rows that are predicted right. It is not private."""
-        check_is_fitted(self)
-        return scored(super().score, X, y, sample_weight)
+        return self._scored(super().score, X, y, sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -340,15 +298,14 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             refuse_positive(self.positive)
         return int(told)
 
-    def _label_set(self, y: Any, paying: bool, public: Sequence[Any] | None = None) -> LabelSet:
-        """``public``: labels that something public beside the rows declares, such as the schema of a folder."""
-        declared = public if self.classes is None else self.classes
+    def _label_set(self, source: RowSource, paying: bool) -> LabelSet:
+        declared = source.classes if self.classes is None else self.classes
         if declared is not None:
-            return self._checked_classes(declared, coded=holds_codes(y))
+            return self._checked_classes(declared, coded=holds_codes(source.y))
         self._check_declared(paying)
-        if are_in_shards(y):
+        if source.has_labels:
             raise InvalidInput(_NEEDS_CLASSES["shards"])
-        labels = _labels_in(y)
+        labels = _labels_in(source.y)
         if len(labels) < 2:
             raise InvalidInput(
                 "y holds 1 class and two are needed; if another class may occur, declare all with classes=."
@@ -375,8 +332,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         return labels
 
 
-def _labels_in(y: ArrayLike) -> NDArray[Any]:
-    with unquoted():
+def _labels_in(y: Any) -> NDArray[Any]:
+    with redact_errors():
         values = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
         check_classification_targets(values)
         return np.unique(values)

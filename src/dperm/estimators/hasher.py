@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from dperm.engine.sparse.rows import as_csr, is_sparse
 from dperm.errors import InvalidInput
-from dperm.estimators._rows import check_features, checked, unquoted
+from dperm.estimators.rows import check_features, checked, redact_errors
 from dperm.schema.hashing import KEY, REPEATS, WordHash, bags_of_text, hashed_rows, scaled
 
 WIDEST_DENSE = 512  # columns up to which rows come as an array
@@ -91,7 +91,7 @@ class PublicHasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> NDArray[np.float64] | sparse.csr_array:
         """Hash rows; each by itself."""
         words = self._words()
-        with unquoted():
+        with redact_errors():
             rows = self._hashed(X, words)
         if not np.isfinite(rows.data).all():
             raise InvalidInput("X holds NaN or infinite values, or numbers whose sums are.")

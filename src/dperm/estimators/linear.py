@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.assumptions import DECLARED
 from dperm.errors import InvalidInput
-from dperm.estimators._documented import documented
-from dperm.estimators._losses import LossLike, regression_loss
-from dperm.estimators._rows import checked_rows, note_features, unquoted
-from dperm.estimators._shards import are_in_shards, in_shards, scored
 from dperm.estimators.base import PrivateLinearModel, Vector
-from dperm.estimators.labels import encode_numbers
-from dperm.estimators.weights import check_sample_weight, refuse_in_shards, weighed, weighted
-from dperm.ledger import Ledger
-from dperm.losses import ClippedSquared, Loss
-from dperm.mechanisms import Mechanism, Plan
-from dperm.planning.rules import AUTO, L2
-from dperm.unit import PersonLoss
+from dperm.estimators.labels import (
+    check_sample_weight,
+    encode_numbers,
+    refuse_in_shards,
+    regression_loss,
+    weighed,
+    weighted,
+)
+from dperm.estimators.rows import RowSource, redact_errors
+from dperm.estimators.settings import RegressionSettings, documented
+from dperm.losses import Loss
+from dperm.mechanisms import Plan
 
 _PARAMETERS = {
     "mechanism": (
@@ -37,34 +37,12 @@ _PARAMETERS = {
         train with the squared loss and clipped residuals.
         """,
     ),
-    "loss": (
-        "str or Loss",
-        """
-        What is minimised: "squared", or another registered loss for real targets, by name or as an object. Targets
-        reach it moved to [-1, 1].
-        """,
-    ),
     "l2": (
         'float or "auto"',
         """
         Weight of half the squared norm of all coefficients, the intercept's too, against the mean of half
         the squared residuals, with targets in [-1, 1]. "auto" follows from the size of the table, the loss, the
         relation and the budget by a public rule of the mechanism; the report tells the number.
-        """,
-    ),
-    "y_range": (
-        "(low, high)",
-        """
-        Public bounds on the target, from what is known without the data. Targets beyond are cut off. ``fit`` raises
-        without it: no range would suit every target, and a wrong one ruins the model without a word.
-        """,
-    ),
-    "residual_bound": (
-        "float",
-        """
-        Residuals count squared up to this size and linearly beyond it, in units of half the range. A
-        smaller bound means less noise and less influence of outliers. "auto" takes one of its own in place of the
-        default. "adassp" does not use it, and other losses than "squared" do not take it.
         """,
     ),
     "fit_intercept": (
@@ -86,7 +64,7 @@ _ATTRIBUTES: dict[str, Any] = {
 
 
 @documented(_PARAMETERS, _ATTRIBUTES)
-class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
+class PrivateLinearRegression(RegressionSettings, RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Linear regression with an (epsilon, delta) guarantee.
 
     Targets are cut off at the public ``y_range`` and moved to [-1, 1] for training; the coefficients are
@@ -109,49 +87,6 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     >>> bool(55 < model.predict([[0.5, 0.0]])[0] < 85)
     True
     """
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        mechanism: str | Mechanism = "auto",
-        loss: LossLike = ClippedSquared.name,
-        l2: L2 = AUTO,
-        x_norm: float = 1.0,
-        y_range: tuple[float, float] | None = None,
-        residual_bound: float = 1.0,
-        fit_intercept: bool = True,
-        neighbours: str = "replace-one",
-        max_rows: int | None = None,
-        sample_weight_bound: float | None = None,
-        person_loss: str = PersonLoss.MEAN.value,
-        max_rows_per_person: int | None = None,
-        inference: bool = False,
-        random_state: Any = None,
-        ledger: Ledger | None = None,
-        dataset: str | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            mechanism=mechanism,
-            l2=l2,
-            x_norm=x_norm,
-            fit_intercept=fit_intercept,
-            neighbours=neighbours,
-            max_rows=max_rows,
-            sample_weight_bound=sample_weight_bound,
-            person_loss=person_loss,
-            max_rows_per_person=max_rows_per_person,
-            inference=inference,
-            random_state=random_state,
-            ledger=ledger,
-            dataset=dataset,
-        )
-        self.loss = loss
-        self.y_range = y_range
-        self.residual_bound = residual_bound
 
     def plan(self, n_rows: int, n_features: int, *, n_persons: int | None = None) -> Plan:
         """What ``fit`` would do on a table of this shape: noise, price and settings, from public facts alone.
@@ -190,28 +125,28 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         check_sample_weight(sample_weight, self.sample_weight_bound)
         middle, half = self._scale()
         encode = partial(encode_numbers, low=middle - half, high=middle + half)
-        with in_shards(X, y, groups) as (rows, targets):
-            coefficients, intercept = self._fitted(rows, targets, encode, sample_weight, groups)
+        with RowSource(X, y, groups) as source:
+            coefficients, intercept = self._fitted(source, encode, sample_weight, groups)
         self.coef_ = half * coefficients
         self.intercept_ = float(middle + half * intercept)
         self._bind()
         return self
 
     def _fitted(
-        self, X: Any, y: Any, encode: Callable[[Any], Any], sample_weight: Any, groups: Any
+        self, source: RowSource, encode: Callable[[Any], Any], sample_weight: Any, groups: Any
     ) -> tuple[Vector, Vector]:
-        shape = self._table_shape(X, y, self.ledger is not None)
-        if are_in_shards(y):
+        paying = self.ledger is not None
+        shape = source.table_shape(self, paying, self._fewest_rows())
+        if source.has_labels:
             refuse_in_shards(sample_weight)
-        grouped = self._grouped(groups, X, shape[0])
+        grouped = source.persons(groups, shape[0], paying)
         n_units = shape[0] if grouped is None else grouped.n_persons
 
         def read() -> tuple[Any, Any]:
-            if are_in_shards(y):
-                note_features(self, X, shape[1])
-                return X, encode
-            rows, values = checked_rows(self, X, y, y_numeric=True, ensure_min_samples=self._fewest_rows())
-            with unquoted():
+            rows, values = source.read(self, y_numeric=True, ensure_min_samples=self._fewest_rows())
+            if source.has_labels:
+                return rows, encode
+            with redact_errors():
                 return rows, weighed(encode(values), sample_weight, self.sample_weight_bound)
 
         plan = self._plan(n_units, shape[1], self._loss(), by_person=grouped is not None)
@@ -227,8 +162,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """R squared on these rows. It is not private."""
-        check_is_fitted(self)
-        return scored(super().score, X, y, sample_weight)
+        return self._scored(super().score, X, y, sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

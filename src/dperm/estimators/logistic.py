@@ -1,7 +1,7 @@
 """Private logistic regression."""
 
-from dperm.estimators._documented import documented
 from dperm.estimators.classifier import PrivateClassifier
+from dperm.estimators.settings import documented
 from dperm.losses import Logistic
 
 

@@ -1,7 +1,7 @@
 """Private linear support vector classifier, with the huberised hinge loss."""
 
-from dperm.estimators._documented import documented
 from dperm.estimators.classifier import PrivateClassifier
+from dperm.estimators.settings import documented
 from dperm.losses import HuberHinge
 
 

@@ -14,10 +14,9 @@ from dperm.counting.metrics import registered_metrics
 from dperm.counting.metrics.base import EdgeCounts
 from dperm.counting.query import Account, Query, check_count
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators._rows import unquoted
-from dperm.estimators.apart import check_counted, count_rows, margins_and_targets
 from dperm.estimators.labels import encode_labels, is_turned
 from dperm.estimators.persons import GroupedRows
+from dperm.estimators.rows import check_counted, count_rows, margins_and_targets, redact_errors
 from dperm.ledger import Ledger
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
@@ -73,7 +72,7 @@ def tuned(
     bins, gate = query.design.size // 2, Gate.from_random_state(random_state)
 
     def cells() -> Integers:
-        with unquoted(), np.errstate(all="ignore"):
+        with redact_errors(), np.errstate(all="ignore"):
             margins, targets = margins_and_targets(model, X, y, apart)
             check_count(len(margins) if grouped is None else grouped.n_persons, n_public, n_units, unit)
             labels = encode_labels(targets, model.classes_)
@@ -124,7 +123,7 @@ def _grouped(X: Any, groups: Any, by_person: bool, paying: bool) -> GroupedRows 
         return None
     if groups is None:
         raise InvalidInput(_NEEDS_GROUPS)
-    with unquoted():
+    with redact_errors():
         grouped = GroupedRows.of(groups)
         grouped.check_rows(count_rows(X, paying))
     return grouped

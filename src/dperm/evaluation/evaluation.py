@@ -16,8 +16,8 @@ from dperm.counting.metrics import registered_metrics
 from dperm.counting.query import Account
 from dperm.counting.regression import PredictedTargets
 from dperm.errors import InvalidInput
-from dperm.estimators.apart import made, margins_and_targets
 from dperm.estimators.labels import encode_labels
+from dperm.estimators.rows import made, margins_and_targets
 from dperm.evaluation.curves import Task, estimated
 from dperm.evaluation.model import EvaluatedModel, evaluated_model
 from dperm.evaluation.plan import notes_of, planned, stated

@@ -28,7 +28,7 @@ from dperm.counting.estimates import (
     ratio,
 )
 from dperm.errors import InvalidInput
-from dperm.estimators.apart import made
+from dperm.estimators.rows import made
 from dperm.neighbours import Neighbours
 from dperm.schema.columns import arrow_columns, as_codes, declared_kind, kind_of
 from dperm.schema.values import LARGEST_INTEGER, Category

@@ -16,7 +16,7 @@ from dperm.counting.design import Integers, Owners
 from dperm.counting.estimates import UNIT
 from dperm.counting.query import Account, Query
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators.apart import made, margins_apart
+from dperm.estimators.rows import made, margins_apart
 from dperm.evaluation.groups import (
     SUMMED,
     DeclaredGroups,

@@ -13,8 +13,8 @@ import numpy as np
 from dperm.counting.design import MOST_ROWS, Owners
 from dperm.counting.query import Account, check_count
 from dperm.errors import InvalidInput, PrivacyWarning
-from dperm.estimators.apart import check_counted, count_rows, quoting_nothing
 from dperm.estimators.persons import GroupedRows
+from dperm.estimators.rows import check_counted, count_rows, redact_errors
 from dperm.evaluation.model import EvaluatedModel
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
@@ -76,7 +76,7 @@ def ownership(
     n_rows = count_rows(X, charged, y)
     if groups is None:
         return Ownership(None)
-    with quoting_nothing():
+    with redact_errors():
         grouped = GroupedRows.of(groups)
         grouped.check_rows(n_rows)
     return Ownership(grouped)
@@ -140,6 +140,6 @@ def public_count(
 @contextmanager
 def redacted() -> Iterator[None]:
     """A block that reads rows: a record is quoted by no error, and no warning tells of one."""
-    with quoting_nothing(), np.errstate(all="ignore"), warnings.catch_warnings():
+    with redact_errors(), np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -18,7 +18,7 @@ from dperm.certificate.statement import file_digest, model_digest, plain, releas
 from dperm.errors import DpermError, InvalidInput
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.encoder import PublicEncoder
-from dperm.estimators.fit_record import released_numbers
+from dperm.estimators.report import released_numbers
 from dperm.ledger.history import Anchor
 from dperm.models.atomic import atomic_path
 from dperm.models.format import (

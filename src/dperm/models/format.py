@@ -16,11 +16,11 @@ from dperm.certificate.threshold import check_thresholds, thresholds_in
 from dperm.errors import InvalidInput
 from dperm.estimators.base import PrivateLinearModel, restore
 from dperm.estimators.classifier import PrivateClassifier
-from dperm.estimators.fit_record import HANDLES
 from dperm.estimators.labels import holds_codes, label_set, told_classes
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.linear_classifier import PrivateLinearClassifier
 from dperm.estimators.logistic import PrivateLogisticRegression
+from dperm.estimators.report import HANDLES
 from dperm.estimators.svm import PrivateLinearSVC
 from dperm.losses import Loss, rebuild_loss, resolve_loss
 from dperm.mechanisms import Mechanism, resolve

@@ -27,11 +27,17 @@ if TYPE_CHECKING:
     from dperm.engine.base.engine import Engine
 
 
+EVERY_TYPE = ("builtins.object",)
+
+
 class Rows(ABC):
     """Private rows and their declared bounds. Nothing is read before ``open``."""
 
     name: ClassVar[str]
     """By which an engine is registered and asked for."""
+
+    opens: ClassVar[tuple[str, ...]] = EVERY_TYPE
+    """The types that ``accepts`` is asked about, each by package and class, or by a protocol: "scipy.sparray"."""
 
     members: Members | None = None
     """Which rows belong to which person, where one may have several."""

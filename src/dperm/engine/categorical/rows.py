@@ -33,6 +33,7 @@ class CategoricalRows(InMemoryRows):
     """
 
     name: ClassVar[str] = "categorical"
+    opens = ("dperm.CodedTable",)
 
     def __init__(self, X: CodedTable, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> None:
         self._X = X

@@ -40,6 +40,7 @@ class MappedRows(InMemoryRows):
     """
 
     name: ClassVar[str] = "mapped"
+    opens = ("numpy.memmap",)
 
     def __init__(self, X: Any, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> None:
         self._X = np.asarray(X)[:]

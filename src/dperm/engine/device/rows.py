@@ -37,6 +37,7 @@ class TorchRows(InMemoryRows):
     """
 
     name: ClassVar[str] = "torch"
+    opens = ("torch.Tensor", "__dlpack__")
 
     def __init__(self, X: Any, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> None:
         self._X = as_tensor(X)

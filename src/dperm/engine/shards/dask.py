@@ -191,10 +191,12 @@ def dask_shards(
     return source
 
 
-@register_adapter
 def _adapted(X: Any, y: Any, person: str | None = None) -> ShardSource | None:
     listed = isinstance(X, list | tuple) and len(X) > 0 and _from_dask(X[0])
     return _source(X, y, person=person) if listed or _from_dask(X) else None
+
+
+register_adapter(_adapted, opens=("dask", "dask_expr", "builtins.list", "builtins.tuple"))
 
 
 def _source(

@@ -168,6 +168,7 @@ class ShardedRows(BoundedRows):
     """
 
     name: ClassVar[str] = "sharded"
+    opens = ("dperm.ShardSource",)
 
     def __init__(self, X: ShardSource, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> None:
         self._source, self._executor = X, X.executor()

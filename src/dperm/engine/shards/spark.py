@@ -212,7 +212,6 @@ def spark_shards(
     return source
 
 
-@register_adapter
 def _adapted(X: Any, y: Any, person: str | None = None) -> ShardSource | None:
     if type(X).__module__.partition(".")[0] != "pyspark" or not hasattr(X, "mapInArrow"):
         return None
@@ -221,6 +220,9 @@ def _adapted(X: Any, y: Any, person: str | None = None) -> ShardSource | None:
             "the labels of a Spark DataFrame are one of its columns: give y as the column's name."
         )
     return SparkShards(X, y, None, person)
+
+
+register_adapter(_adapted, opens=("pyspark",))
 
 
 def _check_columns(frame: Any, names: list[str], apart: Mapping[str, str | None]) -> None:

@@ -41,6 +41,7 @@ class SparseRows(InMemoryRows):
 
     name: ClassVar[str] = "sparse"
     chooses_storage: ClassVar[bool] = True
+    opens = ("scipy.sparray", "scipy.spmatrix", "pandas.DataFrame")
 
     def __init__(self, X: Any, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> None:
         kinds = {np.dtype(kind).kind for kind in _dtypes(X)}

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from dperm.engine import ShardSource
 from dperm.errors import DpermError, InvalidInput, NotCertified, Unsupported
 from dperm.estimators._hints import hint_for
-from dperm.estimators._shards import in_shards
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.labels import LabelSet
+from dperm.estimators.rows import RowSource
 from dperm.mechanisms import Plan, mechanism_names, resolve
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, GaussianProfile
@@ -100,8 +99,8 @@ def refuse(X: Any, given: Mapping[str, Any]) -> None:
         raise TypeError(
             f"fit() of a search got an unexpected keyword argument {name!r}; it takes X, y, groups."
         )
-    with in_shards(X) as (rows, _):
-        if isinstance(rows, ShardSource):
+    with RowSource(X) as source:
+        if source.shards is not None:
             raise Unsupported(
                 "a search parts rows at random into those that train and those that validate, which rows in shards "
                 "cannot be. Give X and y as arrays, or fit once at settings that were chosen otherwise."

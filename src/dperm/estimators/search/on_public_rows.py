@@ -14,9 +14,9 @@ from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv, 
 
 from dperm.engine.sparse.rows import as_csr, is_sparse
 from dperm.errors import InvalidInput
-from dperm.estimators._rows import unquoted
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.persons import GroupedRows
+from dperm.estimators.rows import redact_errors
 from dperm.estimators.search.candidates import Task, configured
 from dperm.estimators.search.selection import Source, stream
 from dperm.privacy import Budget, GaussianProfile, gaussian_mu
@@ -36,7 +36,7 @@ def rows_of(public_data: object, by_person: bool) -> Public:
         raise InvalidInput(
             "public_data has ids of persons, and fit got none: give groups to both, or to none."
         )
-    with unquoted():
+    with redact_errors():
         rows, targets = (as_csr(part) if is_sparse(part) else np.asarray(part) for part in public_data[:2])
     if rows.ndim != 2 or rows.shape[0] == 0 or targets.shape != rows.shape[:1]:
         raise InvalidInput(
@@ -45,7 +45,7 @@ def rows_of(public_data: object, by_person: bool) -> Public:
         )
     if not by_person:
         return rows, targets, None
-    with unquoted():
+    with redact_errors():
         grouped = GroupedRows.of(public_data[2] if len(public_data) == 3 else np.arange(rows.shape[0]))
     grouped.check_rows(rows.shape[0])
     return rows, targets, grouped

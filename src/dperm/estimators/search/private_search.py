@@ -16,14 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm.counting.query import Account, check_count
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators._rows import check_shape, checked_rows, unquoted
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.classifier import PrivateClassifier
 from dperm.estimators.fit_context import fit_context
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.linear import PrivateLinearRegression
-from dperm.estimators.persons import GroupedRows, grouped_rows
+from dperm.estimators.persons import GroupedRows
 from dperm.estimators.report import PrivacyReport
+from dperm.estimators.rows import RowSource, check_shape, redact_errors
 from dperm.estimators.search.candidates import (
     Task,
     configured,
@@ -289,16 +289,16 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """The public facts, found without a look at a value; only ``classes=None`` without a ledger looks at y."""
         paying = self.ledger is not None
         neighbours = Neighbours.parse(self.estimator.neighbours)
-        n_rows, n_features = self.estimator._table_shape(X, y, paying)
-        with unquoted():
-            grouped = grouped_rows(groups, X, n_rows, paying)
+        source = RowSource(X, y)
+        n_rows, n_features = source.table_shape(self.estimator, paying, self.estimator._fewest_rows())
+        grouped = source.persons(groups, n_rows, paying)
         n_present = n_rows if grouped is None else grouped.n_persons
         n_units = neighbours.public_count(n_present, self.estimator.max_rows)
         task = Task(
             n_rows=n_units,
             n_training=training_rows(self.validation, n_units),
             n_features=n_features,
-            classes=self.estimator._label_set(y, paying) if self._classifies() else None,
+            classes=self.estimator._label_set(source, paying) if self._classifies() else None,
             neighbours=neighbours,
             by_person=grouped is not None,
         )
@@ -318,7 +318,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _read(self, X: ArrayLike, y: ArrayLike, task: Task, grouped: GroupedRows | None) -> Read:
         """Rows and targets, once their form is known to be that of the task."""
         form = {"ensure_min_samples": self.estimator._fewest_rows()}
-        rows, targets = checked_rows(self, X, y, y_numeric=not self._classifies(), **form)
+        rows, targets = RowSource(X, y).read(self, y_numeric=not self._classifies(), **form)
         told = task.neighbours is Neighbours.REPLACE_ONE and grouped is None
         check_shape(rows, task.n_rows if told else None, task.n_features)
         if grouped is not None:
@@ -327,7 +327,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         n_read = rows.shape[0] if grouped is None else grouped.n_persons
         check_count(n_read, None, task.n_rows, task.unit)
         if task.classes is not None:
-            with unquoted():
+            with redact_errors():
                 check_classification_targets(targets)
                 encode_labels(targets, task.classes.classes)
         return rows, targets

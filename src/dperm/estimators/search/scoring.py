@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from dperm.counting.bins import bins_of
 from dperm.counting.metrics.base import Score, SearchFacts, registered_metrics
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators.apart import margins_apart
 from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.classifier import PrivateClassifier
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.linear import PrivateLinearRegression
+from dperm.estimators.rows import margins_apart
 from dperm.neighbours import Neighbours
 from dperm.planning.pricing import gaussian_noise
 from dperm.privacy import Gate, GaussianNoise
