@@ -180,7 +180,6 @@ def test_an_unknown_number_of_rows_and_a_ledger(dperm):
     assert len(Ledger("ledger.json").entries()) == 1
 
 
-@pytest.mark.together("dperm", "folder")
 @pytest.mark.parametrize(
     ("line", "code", "says"),
     [

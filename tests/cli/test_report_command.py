@@ -88,7 +88,6 @@ WRONG = {
 }
 
 
-@pytest.mark.together("folder")
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_calls_say_what_to_do_and_write_nothing(folder, capsys, case):
     arguments, code, said = WRONG[case]
