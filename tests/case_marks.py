@@ -70,6 +70,8 @@ def thin(items):
         if cases[0].get_closest_marker("together") and len(alike) > 1:
             _gather(alike)
             gathered.update(alike[1:])
+    if gathered:  # so that pytest counts tests, not the cases that they gather
+        items[0].config.hook.pytest_deselected(items=[item for item in items if item in gathered])
     items[:] = [item for item in items if item not in gathered]
 
 

@@ -45,6 +45,7 @@ def test_the_table_by_hand():
     assert values(PLAIN) == pytest.approx(by_hand)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("change", "sign"),
     [

@@ -70,6 +70,7 @@ def test_what_cannot_be_installed_is_a_result(made, tmp_path):
     assert not (tmp_path / "missing").exists()
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("text", "told"),
     [

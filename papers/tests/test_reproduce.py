@@ -191,6 +191,7 @@ def test_unknown_names_are_refused_before_any_work(tmp_path, capsys):
     assert "rsgd-fig1" in capsys.readouterr().err
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", list(MODULES))
 def test_each_name_leads_to_its_item(name):
     item = find_item(name)

@@ -32,6 +32,7 @@ def regression_set(name):
     return loaded_or_skipped(load, name)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("name", NAMES)
 def test_the_items_are_registered_under_their_names(name):
     assert name in item_names()

@@ -47,6 +47,7 @@ def bench(folder, **settings):
 # Rows
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("p", [10, 30, 100, 333])
 def test_a_schema_has_as_many_columns_as_were_asked_for(p):
     assert rows.schema(p).n_columns == p
@@ -161,6 +162,7 @@ def test_a_process_that_takes_too_long_is_ended_with_what_it_started():
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("program", "status"),
     [
@@ -263,6 +265,7 @@ def test_the_exponent_of_a_power_law_is_found_above_its_fixed_cost():
     assert abs(over_all - 0.9) > 0.05  # what the rule is for
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "values", [{}, {10: 1.0, 1000: 2.0}, {10: 1.0, 20: 2.0, 40: 4.0}, {1: 0.0, 10: 1.0, 100: 2.0}]
 )

@@ -44,6 +44,7 @@ def test_every_method_of_the_sources_has_a_row():
     assert {len(cells) for cells in TABLE.values()} == {6}
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("label", PAPER_METHODS)
 def test_a_method_of_the_papers_has_its_proof_price_accuracy_and_name(label):
     method, claim, holds, _, accuracy, here = TABLE[label]

@@ -28,6 +28,7 @@ from dperm.problem import Problem
 THRESHOLDS = np.linspace(-4, 4, 33)
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("failure", [1e-6, 1e-3, 0.1])
 @pytest.mark.parametrize(("hits", "runs"), [(0, 20), (1, 20), (7, 20), (20, 20), (480, 1000)])
@@ -46,6 +47,7 @@ def exact_failure(bound, rate: float, runs: int) -> float:
     return float(binom.pmf(hits, runs, rate)[bound(hits) > rate].sum())
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("rate", [0.003, 0.1, 0.5, 0.97])
 def test_coverage_is_as_stated_and_raw_counts_fail_it(rate: float) -> None:
     runs, failure = 400, 0.01

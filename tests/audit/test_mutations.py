@@ -114,6 +114,7 @@ def test_a_function_is_replaced_wherever_it_was_imported_and_put_back_even_after
     assert all(module.price_branches is sound for module in importers)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "path", ["dperm.problem.Problem.no_such_norm", "dperm.no_such_module.function", "dperm.problem.No.norm"]
 )

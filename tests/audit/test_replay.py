@@ -255,6 +255,7 @@ def test_batches_of_all_rows_are_no_draw() -> None:
         assert [event.rows_drawn for event in watch.events] == [False, False]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("row", [0, 11, 23])
 def test_what_was_drawn_for_rows_goes_with_them(row: int) -> None:
     """An order and both kinds of batches, in the table and in the one that lacks a row; columns stay as they are."""
@@ -362,6 +363,7 @@ def test_the_linear_loss_attains_what_the_logistic_loss_cannot() -> None:
     assert shares["logistic"] < 0.7
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("row", [0, 12, 23])
 def test_a_missing_row_is_covered_by_the_secret_order(row: int) -> None:
     """Without the coupling every later row would come to lie elsewhere; the distance would be that of many rows."""

@@ -12,6 +12,7 @@ def example(code):
     return Assumption(code, {name: VALUES[kind] for name, kind in WORDINGS[code].fields.items()})
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("code", list(Code))
 def test_each_is_read_back_as_it_was_written(code):
     one = example(code)
@@ -22,6 +23,7 @@ def test_each_is_read_back_as_it_was_written(code):
         assert name not in one.plain
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("code", list(Code))
 def test_none_is_read_with_another_status_text_or_value(code):
     good = example(code).to_dict()
@@ -44,6 +46,7 @@ def test_only_what_the_fit_saw_is_not_met_and_cautions_warn():
         assert (WORDINGS[code].warning is not None) == (WORDINGS[code].status is Status.CAUTION)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("stored", ["One person contributes one row.", None, 1, {}, {"code": "one-row"}])
 def test_what_is_no_assumption_is_refused(stored):
     with pytest.raises(InvalidInput, match="here, 0"):

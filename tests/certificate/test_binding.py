@@ -102,6 +102,7 @@ def test_numbers_changed_after_fit_cannot_be_saved_under_its_certificate(tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("change", CHANGES)
 def test_nor_those_of_a_model_that_was_loaded(tmp_path, change):
     model = loaded(tmp_path)
@@ -215,6 +216,7 @@ def test_the_order_of_other_keys_is_free(saved, tmp_path):
     assert verify(shuffled).ok
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("version", [0, 2, 1.0, True, "1", None])
 @pytest.mark.parametrize("place", ["file", "certificate"])
 def test_a_file_of_another_version_is_refused_with_the_way_out(place, version, tmp_path):

@@ -96,6 +96,7 @@ def test_an_edited_schema_is_not(tmp_path, capsys):
     assert run(["predict", path, str(tmp_path / "people.csv")]) == 1
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("asked", "objection"),
     [

@@ -178,6 +178,7 @@ def test_two_hundred_edits_of_two_fields_are_rejected():
     assert accepted_edits(5, 200, GUARANTEED, edit_two) == []
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("positive", "fits"), [(1, True), (True, False), (2, False), (1.0, False)])
 def test_the_positive_class_is_one_of_the_labels_and_of_their_type(positive, fits):
     document = document_of("rsgd-ar")
@@ -275,6 +276,7 @@ def test_rows_said_to_be_lighter_are_noticed(case):
 LOOSE = ("amp", "objective-kst, paper", "objective, paper", "dp-gd, paper", "dp-sgd-adv", "output, paper")
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("change", [smaller_epsilon, smaller_delta, less_noise])
 @pytest.mark.parametrize("case", [c for c in GUARANTEED if not c.startswith(LOOSE) and "paper" not in c])
@@ -290,6 +292,7 @@ def test_a_consistent_forgery_does_not_recompute(case, change):
     )
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("change", [more_rows, shorter_rows])
 @pytest.mark.parametrize("case", GUARANTEED)
@@ -310,6 +313,7 @@ def test_other_constants_are_noticed(case, change):
         assert {check.route for check in verdict.checks if not check.passed} == {FORMULA}
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", NO_GUARANTEE)
 def test_no_guarantee_can_be_put_in(case):
     document = document_of(case)
@@ -403,6 +407,7 @@ def test_restating_a_release_as_it_is_changes_nothing():
         assert verify(sealed(document)).ok
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("factor", [1e-15, 0.1, 0.999])
 def test_step_choices_of_too_small_a_sensitivity_are_rejected(factor):
     document = document_of("dp-agd")
@@ -423,6 +428,7 @@ def test_steps_may_not_be_said_to_have_become_short_early(share):
     assert not verify(sealed(document)).accepted
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("case", ["dp-svrg", "dp-svrg, regression"])
 @pytest.mark.parametrize("only", [None, 0, 1])

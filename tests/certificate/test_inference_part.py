@@ -38,6 +38,7 @@ def test_an_honest_file_is_verified_and_says_what_was_looked_at(case):
     assert any(check.name == "numbers for intervals" and check.passed for check in verdict.checks)
 
 
+@pytest.mark.together
 @each_case
 def test_its_price_is_part_of_the_whole(case):
     """A statement whose release for intervals has half the noise is refused by the second accountant or a formula."""
@@ -79,6 +80,7 @@ EDITS = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @each_case
 @pytest.mark.parametrize("what", EDITS)
@@ -90,6 +92,7 @@ def test_nothing_of_it_can_be_left_out_or_changed(case, what):
     assert verdict.guarantee is None
 
 
+@pytest.mark.together
 @each_case
 def test_all_of_it_left_out_is_noticed_by_planning_again(case):
     """What is left costs less than was claimed, and is the noise of no plan."""
@@ -142,6 +145,7 @@ def test_the_two_routes_are_about_the_same_mechanisms_and_constants():
     assert (inference.LONGEST, inference.CONSTANT, squared.RAMP) == (LONGEST, CONSTANT, RAMP)
 
 
+@pytest.mark.together
 @each_case
 def test_the_recomputation_finds_the_planned_parameter(case):
     statement = document_of(case)["certificate"]

@@ -71,6 +71,7 @@ def test_hostile_class_names_do_no_harm(tmp_path):
     assert "<script" not in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "case", ["auto", "dp-sgd", "frank-wolfe, pure", "none", "auto, three classes", "adassp"]
 )
@@ -171,6 +172,7 @@ def not_met():
     return sealed(document)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", ["not met", "seeded", "none"])
 def test_what_does_not_stand_is_not_called_private(tmp_path, capsys, case):
     """Neither in a heading nor in words, and no line is drawn that would promise a bound on attacks."""

@@ -13,6 +13,7 @@ from dperm.certificate.constants import Facts
 PERSONS = [case for case in CASES if "persons" in case]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", PERSONS)
 def test_a_model_of_persons_is_confirmed_for_persons(case):
     document = document_of(case)
@@ -38,6 +39,7 @@ def test_a_model_of_rows_cannot_be_passed_off_as_one_of_persons():
         assert not verify(sealed(document)).accepted
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("case", PERSONS)
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def test_norms_are_found_back_from_the_library_s_own_sensitivities():
     assert np.isinf(margin_of_gradient_gap([2.0], 2)).all()
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("dimension", [1, 2, 5, 40])
 def test_weights_that_noise_has_moved_are_never_too_near(dimension):
     """Even those that noise moved from the very place: the bound is attained there, and nothing comes below it."""
@@ -58,6 +59,7 @@ def test_the_chance_is_that_of_fisher_s_method():
     assert found.faults == []
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("momentum", "l2", "halved"), [(0.0, 0.0, False), (0.5, 0.3, False), (0.9, 0.1, True)]
 )

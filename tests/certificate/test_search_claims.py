@@ -85,6 +85,7 @@ def test_neither_the_line_nor_the_part_can_go_alone(winner):
     assert "that a private search chose" in str(verify(claiming(without)))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("change", "why"),
     [

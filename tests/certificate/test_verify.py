@@ -52,6 +52,7 @@ def test_an_untouched_model_verifies(case):
         assert SECOND in {check.route for check in verdict.checks}
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "case", ["output", "rsgd-ar, standardised", "dp-gd", "ssp", "adassp", "dp-cd", "noisy-sgd, ball"]
 )
@@ -63,6 +64,7 @@ def test_the_second_accountant_agrees_to_eight_digits(case):
     assert budget["delta"] * (1 - 5e-9) <= reached <= budget["delta"] * (1 - 5e-10)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "case", ["dp-sgd", "psgd", "dp-svrg", "dp-sgd, removable", "psgd, standardised, removable"]
 )
@@ -75,6 +77,7 @@ def test_the_second_accountant_agrees_on_samples(case):
     assert budget["delta"] * (1 - spare) <= reached <= budget["delta"] * (1 + 1e-5)
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("mu", [1e-3, 0.05, 0.3, 1.0, 6.0, 40.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.5, 3.0, 40.0])
@@ -85,6 +88,7 @@ def test_quadrature_against_the_closed_form(epsilon, mu):
         assert found >= closed * (1 - 3e-9)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("mu", [1e2, 1e7, 1e9, 1e12, 1e20, 1e100])
 def test_noise_that_vanishes_costs_everything(mu):
     assert float(gaussian_delta(1.0, mu)) == pytest.approx(1.0, rel=1e-12)

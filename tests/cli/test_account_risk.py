@@ -142,6 +142,7 @@ def test_bad_questions_are_refused(account, options, code, says):
     assert says in err
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("rate", "shown"),
     [

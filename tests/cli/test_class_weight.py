@@ -41,6 +41,7 @@ def test_weights_are_taken_saved_and_told(capsys):
     assert verify("m.json").ok
 
 
+@pytest.mark.together("files")
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -268,6 +268,7 @@ def test_compare_of_the_bundled_data_sets(dperm, monkeypatch, tmp_path):
     assert "adult: 48,842 rows, 144 features" in out
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("n_rows", "delta"), [(61_395, 1e-10), (100_000, 1e-10), (1000, 1e-6), (3, 1e-2), (10**9, 1e-15)]
 )

@@ -72,6 +72,7 @@ def test_losses_and_relations():
         assert names(f"{command} --neighbours", "a") == ["add-remove"]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("line", ["fit", "compare", "predict model.json"])
 def test_data_sets_and_files(line):
     assert names(line) == list(dataset_names())

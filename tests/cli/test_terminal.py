@@ -75,6 +75,7 @@ def table(columns):
     return made
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("width", "left_out"),
     [(80, []), (17, ["bbbb"]), (12, ["bbbb", "cccc"]), (3, ["bbbb", "cccc"])],

@@ -196,6 +196,7 @@ class _Some:
         return np.arange(0, n_rows, 7)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e39])
 def test_numbers_that_cannot_be_bounded_are_refused(value, tmp_path):
     X = np.zeros((50, 3))

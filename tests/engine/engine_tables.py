@@ -7,7 +7,7 @@ import numpy as np
 
 from dperm.engine import Table
 from dperm.engine.base.draws import Ranges
-from dperm.losses import Loss
+from dperm.losses import Logistic, Loss
 from dperm.privacy.secrets import LocalSample, SplitOrder, cut_sample
 from dperm.row_map import RowMap
 
@@ -62,3 +62,21 @@ class LogCosh(Loss):
 
     def curvature(self, margin, y):
         return 1 - np.tanh(margin - y) ** 2
+
+
+# Every verb of an engine, with the logistic loss; the arithmetic of some does not depend on the number of models.
+VERBS = {
+    "gradient_sum": lambda engine, W: engine.gradient_sum(Logistic(), W),
+    "value_sum": lambda engine, W: engine.value_sum(Logistic(), W),
+    "value_and_gradient_sum": lambda engine, W: engine.value_and_gradient_sum(Logistic(), W),
+    "curvature_sum": lambda engine, W: engine.curvature_sum(Logistic(), W),
+    "evaluate": lambda engine, W: engine.evaluate(Logistic(), W),
+    "margins": lambda engine, W: engine.margins(W),
+    "row_sum": lambda engine, W: engine.row_sum(),
+    "square_sum": lambda engine, W: engine.square_sum(),
+    "row_moments": lambda engine, W: engine.row_moments(),
+    "descend": lambda engine, W: engine.descend(
+        Logistic(), W.copy(), engine.batches([[engine.n_rows] * W.shape[1]]), np.ones((1, W.shape[1])), 0.1
+    ),
+}
+OF_ONE = ("margins", "row_sum", "square_sum", "row_moments")

@@ -39,6 +39,7 @@ def steps(count: int):
         yield int(rng.integers(FEATURES + 1)), 0.5 * rng.normal(size=MODELS)
 
 
+@pytest.mark.together
 @pytest.mark.cover(2)
 @masked_or_not
 @per_model_engine
@@ -113,6 +114,7 @@ def test_refusals():
         state.derivative(0)
 
 
+@pytest.mark.together
 @pytest.mark.cover(2)
 @masked_or_not
 @per_model_engine

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from engine_tables import FixedOrder, FixedSample, LogCosh
+from engine_tables import OF_ONE, VERBS, FixedOrder, FixedSample, LogCosh
 from kinds import features_of, is_slow, kinds_marked
 
 from dperm.arithmetic import UNIT_ROUNDOFF
@@ -318,23 +318,6 @@ def test_shared_rows_are_rounded_alike(kind, precise):
     assert distance(sums[0][1], sums[2][1]) > 1e-3
 
 
-VERBS = {
-    "gradient_sum": lambda engine, W: engine.gradient_sum(Logistic(), W),
-    "value_sum": lambda engine, W: engine.value_sum(Logistic(), W),
-    "value_and_gradient_sum": lambda engine, W: engine.value_and_gradient_sum(Logistic(), W),
-    "curvature_sum": lambda engine, W: engine.curvature_sum(Logistic(), W),
-    "evaluate": lambda engine, W: engine.evaluate(Logistic(), W),
-    "margins": lambda engine, W: engine.margins(W),
-    "row_sum": lambda engine, W: engine.row_sum(),
-    "square_sum": lambda engine, W: engine.square_sum(),
-    "row_moments": lambda engine, W: engine.row_moments(),
-    "descend": lambda engine, W: engine.descend(
-        Logistic(), W.copy(), engine.batches([[N] * W.shape[1]]), np.ones((1, W.shape[1])), 0.1
-    ),
-}
-OF_ONE = ("margins", "row_sum", "square_sum", "row_moments")
-
-
 @each_kind
 def test_every_pass_notes_its_arithmetic(kind):
     """Selected and sampled rows too: what is certified rests on it."""
@@ -349,7 +332,7 @@ def test_every_pass_notes_its_arithmetic(kind):
             for view in views:
                 used.clear()
                 run(view, weights(engine, Logistic(), models))
-                assert used == {engine.arithmetic(1 if verb in OF_ONE else models)}
+                assert used == {engine.arithmetic(1 if verb in OF_ONE else models)}, verb
         if is_slow(kind) and verb == "curvature_sum":
             break
 

@@ -47,6 +47,7 @@ def allowed(loss, storage, precise):
     return 1e-6 * max(loss.lipschitz, loss.smoothness), 1e-6
 
 
+@pytest.mark.together
 @pytest.mark.cover(2)
 @pytest.mark.parametrize("storage", ["float32", "float64"])
 @pytest.mark.parametrize(("models", "precise"), [(1, True), (1, False), (3, False)])

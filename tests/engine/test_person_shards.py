@@ -29,6 +29,7 @@ def opened(kind, rows):
     return kind.of(rows, Y, **how).of_persons(members).open(precise=True), members
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("clip", [None, 1e-3, 0.2])
 def test_sums_and_clips_are_those_of_one_table(clip):
     clips = None if clip is None else np.array([clip])

@@ -57,6 +57,7 @@ def random_rows(n: int = 60, seed: int = 0) -> np.ndarray:
 # What a row becomes.
 
 
+@pytest.mark.together
 @each_map
 @given(X=arrays(np.float64, (4, P), elements=ordinary))
 def test_features_are_bounded_moved_scaled_and_bounded_again(row_map: RowMap, X: np.ndarray) -> None:
@@ -65,6 +66,7 @@ def test_features_are_bounded_moved_scaled_and_bounded_again(row_map: RowMap, X:
     )
 
 
+@pytest.mark.together
 @each_map
 @given(X=any_row)
 def test_no_row_is_longer_than_the_bound_whatever_came(row_map: RowMap, X: np.ndarray) -> None:
@@ -73,6 +75,7 @@ def test_no_row_is_longer_than_the_bound_whatever_came(row_map: RowMap, X: np.nd
     assert np.linalg.norm(features, axis=1).max() <= 1.5 * (1 + 1e-14)
 
 
+@pytest.mark.together
 @each_map
 @given(X=any_row, other=any_row)
 def test_a_row_is_mapped_without_a_look_at_the_others(
@@ -82,6 +85,7 @@ def test_a_row_is_mapped_without_a_look_at_the_others(
     np.testing.assert_array_equal(together[:1], row_map.features(X[:1]))
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("size", [1e150, 1e200, 1e300, 1.7e308])
 @each_map
@@ -117,6 +121,7 @@ def test_only_a_centre_or_a_scale_moves_rows() -> None:
 # Weights on mapped rows, and coefficients in the units of the rows as they came.
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("outputs", [1, 4])
 @each_map
@@ -134,6 +139,7 @@ def test_margins_are_those_of_the_features_with_the_intercept_column(row_map: Ro
     assert 5 < cut.sum() < 55
 
 
+@pytest.mark.together
 @each_map
 @given(X=arrays(np.float64, (4, P), elements=st.floats(-0.1, 0.1)))
 def test_where_no_bound_cuts_a_margin_is_a_linear_function_of_the_row(row_map: RowMap, X: np.ndarray) -> None:
@@ -144,6 +150,7 @@ def test_where_no_bound_cuts_a_margin_is_a_linear_function_of_the_row(row_map: R
     )
 
 
+@pytest.mark.together
 @each_map
 @given(values=arrays(np.float64, (P + 1, 2), elements=ordinary))
 def test_coefficients_and_weights_are_each_others_way_back(row_map: RowMap, values: np.ndarray) -> None:
@@ -162,6 +169,7 @@ def test_coefficients_and_weights_are_each_others_way_back(row_map: RowMap, valu
 # A value that can be written down and read again.
 
 
+@pytest.mark.together
 @each_map
 def test_it_survives_json(row_map: RowMap) -> None:
     read = RowMap.from_dict(json.loads(json.dumps(row_map.to_dict())))
@@ -212,6 +220,7 @@ def test_impossible_maps_are_refused(wrong: dict) -> None:
 # Tables seen through a map.
 
 
+@pytest.mark.together
 @each_map
 def test_what_is_stored_is_the_image_of_each_row(row_map: RowMap) -> None:
     X = np.vstack([random_rows(), 1e300 * random_rows(5, seed=1)])

@@ -60,6 +60,7 @@ class Strange(Executor):
         return [(shard + 7, task(shard)) for shard in shards]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("executor", [Twice(), Forgets(), Strange()], ids=lambda e: type(e).__name__)
 def test_a_shard_that_is_not_counted_once_stops_everything(executor):
     with pytest.raises(NotCertified, match="nothing is released"):
@@ -81,6 +82,7 @@ def test_a_shard_counted_twice_would_show(monkeypatch):
     assert np.linalg.norm(sharded(Twice()).open(precise=True).gradient_sum(Logistic(), W) - right) > 1
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("executor", [LocalExecutor(), LocalExecutor(3), Elsewhere()])
 def test_bits_do_not_depend_on_the_executor(executor):
     expected = sharded().open().value_and_gradient_sum(Logistic(), W)

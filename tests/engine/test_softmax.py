@@ -61,6 +61,7 @@ COLUMNS = [1, LANES - 1, LANES, WIDTH * LANES - 1, WIDTH * LANES + LANES + 2, 2 
 CLASSES = [2, TILE, TILE + 1, 2 * TILE]
 
 
+@pytest.mark.together
 @pytest.mark.cover(2)
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("columns", COLUMNS)

@@ -134,6 +134,7 @@ def in_parts(X, parts, kind=sparse.csr_array):
     return made
 
 
+@pytest.mark.together("always_sparse")
 @pytest.mark.cover(2)
 @pytest.mark.parametrize("flag", [None, "has_canonical_format", "has_sorted_indices"])
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
@@ -316,6 +317,7 @@ def test_places_that_occur_twice_are_added_up_and_zeros_are_nothing():
     np.testing.assert_array_equal(stored, expected)
 
 
+@pytest.mark.together("always_sparse")
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_numbers_that_are_not_finite_are_refused_without_naming_a_record(bad):
     X = DENSE[:50].copy()

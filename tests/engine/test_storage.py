@@ -26,6 +26,7 @@ def seen(row_map: RowMap, dtype: type = np.float64) -> Table:
 MAP = RowMap(x_norm=1.0, intercept=0.3, centre=np.linspace(-0.1, 0.1, P), scale=np.linspace(0.5, 1.5, P))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("models", [1, 2, 7])
 def test_precise_passes_over_float32_rows_are_float64(models: int) -> None:
     """Against 64-bit mantissas. The control, passes that are not asked to be precise, fails by far."""
@@ -42,6 +43,7 @@ def test_precise_passes_over_float32_rows_are_float64(models: int) -> None:
     assert errors[False] > 1e3 * errors[True]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("facts", [{"x_norm": 1e40}, {"x_norm": 1e-40}, {"intercept": 1e-35}], ids=str)
 def test_bounds_beyond_float32_are_stored_as_float64(facts: dict, monkeypatch) -> None:
     """The bounds decide, not the rows."""

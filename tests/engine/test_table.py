@@ -160,6 +160,7 @@ def test_order_missing_rows_labels_and_mask_move_together():
     np.testing.assert_array_equal(nothing.X, 0)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "order", [[0, 1, 2, 3, 4, 4], [0, 1, 2], [0, 1, 2, 3, 4, 6], [-1, 0, 1, 2, 3, 4], [0.0] * 6]
 )

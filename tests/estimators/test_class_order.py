@@ -46,6 +46,7 @@ def three():
     return model(classes=["tief", "mitte", "hoch"]).fit(X, THREE)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("declared", "ordered"),
     [
@@ -139,6 +140,7 @@ OBJECTIVES = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_a_threshold_is_for_the_positive_class(objective):
     """As that of a model whose positive class is the second of the sorted ones, and not for the other class."""
@@ -290,6 +292,7 @@ def test_shards_that_declare_their_classes_give_the_direction(tmp_path):
     assert load_model(tmp_path / "model.json").class_order_.tolist() == DECLARED
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("scoring", [None, "balanced_accuracy", "roc_auc", "neg_log_loss"])
 def test_a_private_search_keeps_classes_and_direction(scoring):
     settings = {"epsilon": 20.0, "delta": 1e-6, "mean_candidates": 3.0, "random_state": 1, "scoring": scoring}

@@ -250,6 +250,7 @@ def bad_rows():
     yield "seed of a wrong type", {"random_state": "seed"}, X, y, "random_state"
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize(
     ("name", "params", "X", "y", "says"), list(bad_rows()), ids=lambda v: v if isinstance(v, str) else ""

@@ -121,6 +121,7 @@ def test_numbers_have_the_unit_of_the_target():
     assert narrow["x1"].privacy == pytest.approx(wide["x1"].privacy)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "settings", [{"mechanism": "adassp"}, {"mechanism": "dp-gd"}, {"residual_bound": 0.3}]
 )

@@ -45,12 +45,14 @@ def test_all_public_estimators_are_looked_at():
     )
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_the_docstring_lists_the_parameters_of_the_signature(kind):
     assert section(inspect.getdoc(kind), "Parameters") == list(inspect.signature(kind).parameters)
     assert kind.__doc__ is not kind.__mro__[1].__doc__
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_default_is_shown_as_it_is(kind):
     for name, parameter in inspect.signature(kind).parameters.items():
@@ -58,6 +60,7 @@ def test_a_default_is_shown_as_it_is(kind):
         assert re.search(rf"^{name} : .*, default={re.escape(shown)}$", kind.__doc__, re.MULTILINE)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_docstring_lists_what_fit_stores(kind):
     rows = np.random.default_rng(0).normal(size=(100, 2)) / 3

@@ -85,6 +85,7 @@ def test_no_rows_may_come_in_any_form(model, y):
     assert clone(model).fit(frames[1], y).feature_names_in_.tolist() == ["a", "b"]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("table", [pd.DataFrame, pa.table, dict])
 def test_no_rows_pass_the_encoder(table):
     schema = {

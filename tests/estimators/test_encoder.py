@@ -61,6 +61,7 @@ def test_fit_learns_the_names_of_the_columns_and_nothing_else():
     )
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "table",
     [FRAME, pl.from_pandas(FRAME), pa.Table.from_pandas(FRAME), FRAME.to_dict("list")],

@@ -30,6 +30,7 @@ def test_where_words_go_is_the_same_on_every_machine():
     assert WordHash(64, repeats=8)("naïve")[0] == (6, 10, 20, 29, 39, 41, 49, 59)
 
 
+@pytest.mark.together
 @pytest.mark.cover(2)
 @each_method
 @each_bound

@@ -36,6 +36,7 @@ def fitted(case, **settings):
     return kind(**{**known, "inference": True, "random_state": 0, **settings}).fit(X, y)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", FITS)
 def test_a_model_carries_what_intervals_are_made_of(case):
     model = fitted(case, random_state=None)
@@ -61,6 +62,7 @@ def same(one, other):
             np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", FITS)
 def test_a_file_gives_it_back_bit_for_bit(case, tmp_path):
     model = fitted(case)

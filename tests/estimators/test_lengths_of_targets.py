@@ -89,6 +89,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, values in SETTINGS.items() for value in values]
@@ -105,6 +106,7 @@ def test_an_absurd_size_is_blamed_on_the_setting_that_has_it(name, value, mechan
     assert "intercept" not in str(caught.value)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("range_", [(0, float("inf")), (float("nan"), 1.0), (1.0, 1.0)])
 def test_an_absurd_range_is_blamed_on_the_range(range_):
     with pytest.raises(InvalidInput, match="y_range"):

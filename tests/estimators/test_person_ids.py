@@ -73,6 +73,7 @@ GOOD = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", GOOD)
 def test_two_ids_are_one_person_by_the_same_rule_everywhere(case, tmp_path):
     ids, expected = GOOD[case]

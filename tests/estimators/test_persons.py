@@ -140,6 +140,7 @@ def test_what_is_kept_of_a_person_does_not_depend_on_others():
     assert without.kept(2).tolist() == grouped.kept(2)[ids != "b"].tolist()
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "ids",
     [
@@ -158,6 +159,7 @@ def test_ids_of_every_kind_name_the_same_persons(ids):
     )
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("form", [sparse.csr_matrix, sparse.csr_array, np.asfortranarray])
 def test_rows_of_other_forms(form):
     for settings in ({}, {"person_loss": "sum", "max_rows_per_person": 3}):

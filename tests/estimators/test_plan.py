@@ -108,6 +108,7 @@ def test_two_classes_unless_told_otherwise():
         PrivateLinearSVC().plan(400, 3, n_classes=3)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("shape", [(400.0, 3), (True, 3), (400, "3"), (0, 3), (400, 0)])
 def test_a_shape_is_two_whole_numbers(shape):
     with pytest.raises(InvalidInput, match="n_rows|n_features"):

@@ -146,6 +146,7 @@ def test_public_words_stay_and_nothing_behind_them(error, kind, says):
     assert everything_in(caught.value).count("\n") == 0  # one error, no chain
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize(
     "text",

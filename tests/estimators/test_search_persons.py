@@ -27,6 +27,7 @@ def search_of(grid=GRID, settings=None, **more):
     return PrivateSearchCV(model, grid, **{"epsilon": 2.0, "delta": 1e-6, **more})
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("settings", [{}, HIDDEN, {"person_loss": "sum", "max_rows_per_person": 3}])
 @pytest.mark.parametrize("refit_share", [None, 0.5])

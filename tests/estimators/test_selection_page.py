@@ -16,6 +16,7 @@ def test_the_table_is_found():
     assert [row[0] for row in ROWS] == ["3", "10", "30", "100"]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("row", ROWS)
 def test_the_noise_of_a_candidate_is_as_printed(row):
     mean, *printed, law = row

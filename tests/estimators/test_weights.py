@@ -258,6 +258,7 @@ def test_weighted_models_are_certified_saved_and_loaded(rare, tmp_path):
     assert json.loads(path.read_text(encoding="utf-8"))["parameters"]["class_weight"] is None
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("labels", [[0, 1], [True, False], ["a", "b"], [0, 1, 2]])
 def test_labels_of_any_type_keep_their_weights(labels, tmp_path):
     rng = np.random.default_rng(0)

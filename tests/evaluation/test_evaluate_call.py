@@ -75,6 +75,7 @@ def test_noisy_figures_are_near_the_exact_ones_and_say_how_near(case):
     assert found.model == model.certificate_["model"]["sha256"]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", CASES)
 def test_local_figures_are_those_of_scikit_learn(case):
     model, y = CASES[case]
@@ -166,6 +167,7 @@ def test_targets_that_are_missing_are_refused():
         dperm.evaluate(REGRESSION, TEST, y, BUDGET)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "rows", [sparse.csr_array, pd.DataFrame, lambda x: x.tolist(), lambda x: x.astype(np.float32)]
 )

@@ -107,6 +107,7 @@ def test_a_regression_by_person_has_the_weighted_figures():
         assert abs(figure.estimate - local.metrics[name].estimate) < 3 * figure.noise + 0.002, name
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("rows", [1, 2, 3, 7, 1000, 2**20, 2**20 + 5])
 def test_the_parts_of_a_person_are_one_exactly(rows):
     owners = Owners.of_persons(GroupedRows.of(np.repeat(["a", "b"], [rows, 2])))

@@ -100,6 +100,7 @@ def test_what_does_not_add_up_is_refused(tmp_path, forgery):
         read_evaluation(path)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"format": NaN}', b"\xff"])
 def test_no_json_is_no_evaluation(tmp_path, content):
     path = tmp_path / "broken.json"

@@ -33,12 +33,14 @@ def test_the_table_is_found():
     assert len(ROWS) == 6
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("row", ROWS)
 def test_the_noise_is_as_printed(row):
     n, epsilon, *printed = (float(cell.replace(",", "")) for cell in row)
     assert [round(value, 3) for value in noise_of(int(n), epsilon)] == printed
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("centre", "spread"), [(0.0, 1.5), (-1.6, 1.8), (-2.5, 1.0), (0.0, 0.5)])
 def test_binning_hardly_moves_the_area(centre, spread):
     people = Scored.drawn(centre, spread)

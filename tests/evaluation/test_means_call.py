@@ -46,6 +46,7 @@ def averaged(model=BINARY, rows=NEW, budget=BUDGET, **options):
     return dperm.mean_predictions(model, rows, budget, **{"by": WARD, "values": WARDS, **options})
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("hidden", [{}, {"neighbours": "add-remove", "max_rows": 2 * N}])
 @pytest.mark.parametrize("case", CASES)
@@ -91,6 +92,7 @@ FORMS = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("form", FORMS)
 def test_groups_come_in_every_form(form):
     first, again = averaged(random_state=3), averaged(by=FORMS[form], random_state=3)
@@ -112,6 +114,7 @@ def test_groups_may_be_numbers_or_truth_values(values):
     assert abs(truth.groups[True].rows.estimate - (WARD == "A").sum()) <= 4 * truth.groups[True].rows.noise
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("rows", [sparse.csr_array, pd.DataFrame, lambda x: x.tolist()])
 def test_rows_of_every_kind_give_the_same_sums(rows):
     first, again = averaged(random_state=3), averaged(rows=rows(NEW), random_state=3)
@@ -180,6 +183,7 @@ def test_a_strict_ledger_says_one_thing_whatever_was_wrong(tmp_path):
     assert [entry.status for entry in ledger.entries()] == ["spent"] * 3
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("value", ["zebra-4711", None, np.nan, ""])
 def test_values_that_were_not_declared_are_not_quoted(value):
     by = WARD.astype(object)

@@ -19,6 +19,7 @@ def least(share, runs):
     return binom.ppf(1e-4, runs, share) / runs
 
 
+@pytest.mark.together
 @pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("shape", "n", "epsilon"),
@@ -33,6 +34,7 @@ def test_intervals_hold_the_mean_of_the_population_and_that_of_the_rows(shape, n
         assert people <= binom.ppf(1 - 1e-4, SHORT, 0.96) / SHORT
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("shape", INNER)
 def test_intervals_hold_the_mean_where_the_number_of_rows_is_private(shape):
     given, people, rows, _ = coverage(shape, 1000, 0.3, SHORT, "add-remove")

@@ -106,6 +106,7 @@ def test_what_does_not_add_up_is_refused(tmp_path, forgery):
         dperm.read_mean_predictions(path)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"format": NaN}', b"\xff"])
 def test_no_json_holds_none(tmp_path, content):
     path = tmp_path / "broken.json"

@@ -18,6 +18,7 @@ def test_the_table_is_found():
     assert len(ROWS) == 6
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("n_groups", [1, 40])
 @pytest.mark.parametrize("row", ROWS)

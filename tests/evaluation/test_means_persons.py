@@ -73,6 +73,7 @@ def test_persons_replayed(monkeypatch, hidden):
     assert 0.3 * stated < farthest <= stated * (1 + 1e-12)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("rows", [1, 2, 3, 17])
 def test_no_two_persons_are_further_apart_than_two_rows(rows):
     """In whole numbers: means of t at the ends, next to them, in the middle and anywhere, in one group or more."""

@@ -111,6 +111,7 @@ def contributions(steps):
     return np.stack([GroupSums(1).count(np.zeros(1, np.int64), np.array([one / WHOLE])) for one in t])
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("seed", range(3))
 def test_no_pair_of_rows_is_farther_apart_than_the_theorem_says(seed):
     """In whole numbers, rounding and all: steps next to the ends, to the middle, and anywhere."""
@@ -132,6 +133,7 @@ def test_the_spread_would_cost_if_it_were_counted_by_squares():
     assert (1 + t**2 + t**4).max() == pytest.approx(3.0)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("mean", [0.0, 0.3, 0.76, 1.0])
 def test_equal_weights_leave_the_least_noise_under_replace_one(mean):
     """The variance of a mean is the squared sensitivity times 1 / w_t**2 + mean**2 / w_n**2; w_t = 1 here."""

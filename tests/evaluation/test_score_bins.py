@@ -47,6 +47,7 @@ def test_areas_of_real_models_are_covered(case):
     assert np.mean(widths) < (0.25 if case == "rare" else 0.06)
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("line", [0.0, 0.7, -40.0, 1e5, None])
 @pytest.mark.parametrize("bins", [2, 3, 12, 64])

@@ -151,6 +151,7 @@ LESS = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("what", LESS)
 def test_a_library_with_too_small_a_sensitivity_is_found_out(what, monkeypatch):
     """The file is planned again by the same wrong library, and the formulas of the proof do not follow it."""

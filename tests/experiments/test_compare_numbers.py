@@ -120,6 +120,7 @@ def test_numbers_and_classes_share_a_table(rows):
     assert np.isnan(curves(classes)[0].r2[0]).all()
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("settings", "says"),
     [

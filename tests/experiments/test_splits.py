@@ -6,6 +6,7 @@ import pytest
 from dperm.experiments.splits import WIDEST_BATCH, assign_folds, group_repeats, training_mask
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("n_rows", "folds"), [(10, 2), (11, 3), (103, 5), (7, 7)])
 def test_every_row_is_held_out_once_and_sizes_differ_by_one_at_most(n_rows, folds):
     sizes = np.bincount(assign_folds("d", 0, n_rows, folds), minlength=folds)
@@ -32,6 +33,7 @@ def test_mask_columns_are_repeats_by_folds():
         np.testing.assert_array_equal(mask[:, column], assign_folds("d", repeat, 53, 5) != fold)
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("folds", [2, 5, 10, 40])
 @pytest.mark.parametrize("repeats", [1, 4, 7, 20])

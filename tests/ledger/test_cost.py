@@ -210,6 +210,7 @@ def product_delta(epsilon, mixtures, mu_spent=0):
     return total
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("mu_spent", [0.0, 0.25])
 @pytest.mark.parametrize(
@@ -247,6 +248,7 @@ def kairouz_delta(epsilon0, delta0, count, epsilon):
     return told + (1 - told) * kept
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("epsilon0", "delta0", "count"), [(0.1, 0.0, 30), (0.05, 1e-9, 100), (0.5, 1e-8, 10)]
 )
@@ -314,6 +316,7 @@ def test_a_curve_stands_for_its_profile_in_composition():
 # The masses behind the composition.
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("spacing", [0.003, 0.05])
 @pytest.mark.parametrize(

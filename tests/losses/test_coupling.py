@@ -85,6 +85,7 @@ def test_losses_whose_curvature_jumps_have_none():
         assert ratios(loss).max() > 1e3  # the curvature where the slope is largest
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("loss", LINKED, ids=repr)
 @pytest.mark.parametrize("chance", [0.001, 0.2, 0.5, 0.9, 0.9999])

@@ -109,6 +109,7 @@ def test_formulas_belong_together_and_are_precise(loss: Loss, dtype: type) -> No
     check_formulas(loss, dtype)
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("loss", EVERY, ids=name)

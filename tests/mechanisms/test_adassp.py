@@ -118,6 +118,7 @@ def delta_of(mu, epsilon):
     return norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
 
 
+@pytest.mark.together
 @pytest.mark.cover(2)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("standardise", [False, True])
@@ -139,6 +140,7 @@ def test_the_price_by_another_route_meets_the_budget(epsilon, standardise, relat
     assert plan.not_certified is None
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (1.0, 0.09), (20.0, 1e-6)])

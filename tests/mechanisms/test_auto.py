@@ -61,6 +61,7 @@ def test_a_loss_with_settings_of_its_own_is_kept(loss) -> None:
     assert planned(problem, 1.0).problem.loss == loss
 
 
+@pytest.mark.together
 @pytest.mark.cover(2)
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)

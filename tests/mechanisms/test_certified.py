@@ -138,6 +138,7 @@ def test_as_planned_or_finer_is_certified() -> None:
     assert certified(coarse, {FLOAT32, FLOAT64})
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("worse", [1.0000001, np.inf, np.nan])
 @pytest.mark.parametrize("bound", BOUNDS)

@@ -94,6 +94,7 @@ def spent(gate: ScriptedGate) -> float:
     return gradients + choices
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize("picks", [[0], [3], [0, 0, 5], [20, 0, 1, 0, 0, 0, 7]], ids=str)
@@ -118,6 +119,7 @@ def test_each_gradient_is_charged_once() -> None:
     assert len(gate.values) == len(gate.picked) == 20
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("pick", [1, 13, 20])
 def test_the_chosen_candidate_is_taken_and_not_the_one_beside_it(pick: int) -> None:
     facts = problem()

@@ -45,6 +45,7 @@ def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
     assert len(got.records) == 15
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("standardise", [False, True])
 @pytest.mark.parametrize("relation", list(Neighbours))
 def test_all_updates_together_meet_the_budget(relation: Neighbours, standardise: bool) -> None:

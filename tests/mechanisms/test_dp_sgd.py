@@ -195,6 +195,7 @@ def test_bad_settings_are_refused(bad):
 # Errors of the papers
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("rate", [1e-4, 0.1, 0.9, 1.0])
 @pytest.mark.parametrize("noise", [0.3, 1.0, 30.0])
 def test_the_papers_price_is_that_of_dp_accounting(rate, noise):

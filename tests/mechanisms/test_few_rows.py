@@ -64,6 +64,7 @@ def test_no_hessian_of_all_rows_is_needed(monkeypatch: pytest.MonkeyPatch) -> No
     assert counted.gradients.count(N) <= 12
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("few", ["zero", "another", "one class"])
 def test_rows_that_mislead_cost_time_only(few: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The few rows say nothing, or something else, of the others; the point is found all the same."""

@@ -43,6 +43,7 @@ def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
     assert len(got.records) == 12
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize("budget", [BUDGET, Budget(0.1, 1e-8)], ids=str)
 def test_the_choices_cost_no_more_than_the_budget(budget: Budget, relation: Neighbours) -> None:

@@ -69,6 +69,7 @@ def spread(points):
     return math.sqrt(max(((points[i] - points) ** 2).sum(axis=1).max() for i in range(len(points))))
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("s", [0.01, 0.5, 1.0, 3.0, 10.0, 40.0])
 @pytest.mark.parametrize(
@@ -167,6 +168,7 @@ def test_a_smaller_gap_would_be_exceeded():
     assert spread(remainders(rows, np.array([1.5, 0.0]))) > remainder_gap(task, 0.75)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("c", [0.0, 0.2, math.sqrt(1 / 8), 0.4, 0.5, 0.7, 2.0])
 def test_joint_statistic(c):
     """Search over pairs in the unit disc; the worst pair is on the circle."""

@@ -158,6 +158,7 @@ def test_every_position_is_equally_likely() -> None:
     assert stats.chisquare(np.bincount(biased, minlength=12)).pvalue < 1e-10
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("every", [1, 2, 3, 4, 7, 20])
 def test_the_restart_interval_is_the_one_asked_for(every: int) -> None:
     mechanism = RSGDAR(epochs=7, average_every=every, batch_size=11, step_size=1.0)

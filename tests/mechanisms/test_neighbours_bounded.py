@@ -158,6 +158,7 @@ def test_a_search_for_the_worst_neighbours_stays_below_and_comes_near(loss: Loss
     assert max(reached.values()) > (0.3 if isinstance(loss, Logistic) else 0.5)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("index", range(5))  # the other rules choose larger steps
 def test_the_hinge_attains_the_sensitivity_while_weights_are_small(index: int) -> None:
     """Before a margin reaches the rounded corner the hinge is linear, so the bound is sharp for it too."""

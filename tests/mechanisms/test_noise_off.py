@@ -163,6 +163,7 @@ def sklearn_point(X: np.ndarray, y: np.ndarray, facts: Problem) -> np.ndarray:
     return model.fit(rows, y).coef_[0]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("l2", [1e-3, 0.1])
 @pytest.mark.parametrize("intercept", [0.0, 0.7])
 def test_the_minimisers_agree_with_scikit_learn(intercept: float, l2: float) -> None:

@@ -105,6 +105,7 @@ def exact_mus(plan: object, facts: Problem) -> np.ndarray:
     return mean / math.sqrt(variance)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize("batch_size", [N, 20])
 def test_the_exact_price_of_the_linear_loss_meets_the_budget(batch_size: int, relation: Neighbours) -> None:
@@ -119,6 +120,7 @@ def test_the_exact_price_of_the_linear_loss_meets_the_budget(batch_size: int, re
         assert plain_delta(mus[0] * 1.001, BUDGET.epsilon) > BUDGET.delta
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("secret", "epochs", "want"), [(False, 5, 60.3), (True, 5, 55.3), (False, 50, 122.4), (True, 50, 115.9)]
 )

@@ -292,6 +292,7 @@ def vertex_delta(problem, scale, extra, epsilon):
     return sum(gaussian_delta(math.hypot(length / scale, extra), left) for length in lengths)
 
 
+@pytest.mark.together
 @pytest.mark.cover(2)
 @pytest.mark.parametrize("standardise", [False, True])
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])

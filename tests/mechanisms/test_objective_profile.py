@@ -145,6 +145,7 @@ def test_without_the_condition_on_kappa_logistic_costs_more_than_a_gaussian_rele
     assert exact <= objective_profile(make(Logistic(), 0.1), 4.0).delta(1.0)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("epsilon", "scale", "Lambda"), [(1, 6, 0.8), (0.3, 16, 2.5), (0.3, 24, 2.5), (2, 3, 0.4)]
 )
@@ -471,6 +472,7 @@ TABLE = {  # epsilon, strength: ours, vertices, Redberg et al., Kifer et al.
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("setting", TABLE, ids=str)
 def test_table_of_noise_over_the_gaussian_mechanism(setting):
     epsilon, Lambda = setting
@@ -500,6 +502,7 @@ REPLACE_ONE_TABLE = {  # epsilon, strength: ours, vertices
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("setting", REPLACE_ONE_TABLE, ids=str)
 def test_table_for_replace_one(setting):
     epsilon, Lambda = setting
@@ -513,6 +516,7 @@ def test_table_for_replace_one(setting):
 AMP_TABLE = {0.05: ("180", "1.65"), 0.1: ("73", "1.62"), 0.5: ("11", "1.52"), 1.0: ("5.3", "1.48")}
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("epsilon", AMP_TABLE)
 def test_table_of_amp(epsilon):
     budget = Budget(epsilon, 1e-8)

@@ -115,6 +115,7 @@ def test_the_profile_carried_by_the_plan_is_the_one_of_its_noise(mechanism: Mech
 # Tight against paper.
 
 
+@pytest.mark.together
 @pytest.mark.cover(2)
 @pytest.mark.parametrize("budget", [Budget(0.05, 1e-8), Budget(1.0, 1e-8), Budget(0.3, 1e-5)], ids=str)
 @pytest.mark.parametrize("relation", list(Neighbours))
@@ -144,6 +145,7 @@ TABLE = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("epsilon", TABLE)
 def test_known_noise_of_rsgd_ar(epsilon: float) -> None:
     """m = 10, b = 4000, 20 epochs, averages every 10, step 0.5/h, l2 = 1e-3, R = 1, delta = 1e-8."""
@@ -245,6 +247,7 @@ def test_paper_accounting_of_bolt_on_survives_a_linear_loss(rule: str) -> None:
     assert plan.noise is not None
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("n_rows", [10_000, 300_000, 3_000_000])
 def test_output_gd_is_certified_at_its_limit_for_large_tables(n_rows: int) -> None:
     """The closed-form check must leave room for the rounding that the sensitivity itself includes."""

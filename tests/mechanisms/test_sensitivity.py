@@ -140,6 +140,7 @@ def naive_with_rounding(schedule: Schedule, facts: Problem, j: int) -> float:
     return distance
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("width", [0.5, 0.1, 1e-3, 1e-6])
 def test_rounding_allows_for_the_slopes_of_narrow_hinges(width: float) -> None:
     """The engine promises slopes to 1e-14 max(1, 0.1 / width): 1 + width - z is divided by the width."""
@@ -219,6 +220,7 @@ def test_known_sensitivities_of_rsgd_and_rsgd_ar() -> None:
     assert averaged.min() == pytest.approx(9.70e-4, rel=1e-3)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("passes", "want"), [(1, 1.98), (5, 3.67), (20, 3.92)])
 def test_known_sensitivities_of_bolt_on(passes: int, want: float) -> None:
     """n/b = 50, l2 = 0.01, data smoothness 1: in units of R/b; the printed bound is 2R/(l2 n) = 4."""
@@ -269,6 +271,7 @@ CLOSED_FORM_CASES = [
 ]
 
 
+@pytest.mark.together
 @pytest.mark.cover(2)
 @pytest.mark.parametrize("facts", CLOSED_FORM_CASES, ids=str)
 @pytest.mark.parametrize("passes", [1, 3, 40])
@@ -303,6 +306,7 @@ def test_closed_form_of_a_fixed_step_is_the_limit_of_the_recurrence(share: float
         assert limit == pytest.approx(facts.gradient_gap / (facts.n_rows * facts.l2))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("batch_size", [10, 50, 1000])
 def test_closed_form_for_batches_of_equal_size(batch_size: int) -> None:
     """A fixed step over m batches: at most step * gap / (b (1 - ratio^m)) after any number of epochs."""

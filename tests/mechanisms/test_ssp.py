@@ -69,6 +69,7 @@ def test_noise_off_equals_plain_numpy(mechanism, x_norm, intercept, relation):
     assert silent.exact[0].shape == (p + p * (p + 1) // 2,) == (outcome.record.dimension,)
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("weight", [0.2, 0.5, 2.0])
@@ -98,6 +99,7 @@ def test_neighbours_stay_within_the_sensitivity_and_the_worst_pair_attains_it(we
     assert largest >= plan.noise.sensitivity * (1 - 1e-9)
 
 
+@pytest.mark.together
 @pytest.mark.cover(2)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("standardise", [False, True])

@@ -80,6 +80,7 @@ def neighbours(problem, one, other):
     return [(X, np.ones(len(X))) for X in (left, right)]
 
 
+@pytest.mark.together
 @with_and_without
 @each_relation
 def test_no_pair_of_neighbours_moves_a_release_further_than_declared(relation, intercept):
@@ -132,6 +133,7 @@ def delta_of(mu, epsilon):
     return norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
 
 
+@pytest.mark.together
 @pytest.mark.cover(2)
 @with_and_without
 @each_relation
@@ -274,6 +276,7 @@ def test_floors_and_length_of_the_scale():
     np.testing.assert_allclose(noisy, noisy[0], rtol=1e-12)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_every_power_keeps_the_length_of_a_typical_row(power, monkeypatch):
     monkeypatch.setattr(rules, "POWER", power)

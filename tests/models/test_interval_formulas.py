@@ -86,6 +86,7 @@ def test_the_widening_of_one_number_is_the_one_by_hand():
     assert one.noise_level == pytest.approx(share / 2)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("momentum", "tail"), [(0.0, 0.0), (0.5, 0.25), (0.9, 0.5)])
 def test_what_a_step_leaves_is_what_descent_shows(momentum, tail):
     """A unit put into the gradient of one step, against the descent without it."""

@@ -83,6 +83,7 @@ def test_noise_in_the_objective_stays_below_its_bound():
     assert changes[:, :8].std(axis=0, ddof=1).max() > bound / 3
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("tail", [0.0, 0.5])

@@ -67,6 +67,7 @@ def test_round_trip_is_exact(rows, tmp_path, kind, parameters):
     assert refitted.coef_.shape == model.coef_.shape
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -120,6 +121,7 @@ def test_hostile_regressions_are_refused(rows, tmp_path, place, value):
         load_model(path)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "labels",
     [

@@ -80,9 +80,9 @@ def test_a_spread_has_both_ends():
 def test_quick_slow_and_gathered_cases(pytester):
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(SUITE)
-    pytester.runpytest("-m", "not slow").assert_outcomes(passed=3 + 2 + 1, deselected=3 + 7)
-    pytester.runpytest("-m", "slow").assert_outcomes(passed=3, failed=7, deselected=6)
-    pytester.runpytest("-k", "test_gathered and 3").assert_outcomes(passed=0, deselected=16)
+    pytester.runpytest("-m", "not slow").assert_outcomes(passed=3 + 2 + 1, deselected=3 + 7 + 4)
+    pytester.runpytest("-m", "slow").assert_outcomes(passed=3, failed=7, deselected=6 + 4)
+    pytester.runpytest("-k", "test_gathered and 3").assert_outcomes(passed=0, deselected=16 + 4)
 
 
 def test_a_failure_names_its_case_and_shared_state_is_refused(pytester):

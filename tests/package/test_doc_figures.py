@@ -14,6 +14,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 FRONT = (DOCS / "index.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("theme", front_figure.THEMES)
 @pytest.mark.parametrize("panel", front_figure.PANELS)
 def test_the_front_figure_was_drawn_from_the_data(panel, theme):

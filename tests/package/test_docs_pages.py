@@ -131,6 +131,7 @@ def test_the_reference_has_the_modules_among_the_public_names():
     assert {name for name in dperm.__all__ if ismodule(getattr(dperm, name))} <= set(modules)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("module", ["dperm.schema", "dperm.datasets", "dperm.certificate"])
 def test_what_the_reference_takes_from_a_package_is_in_its_list(module):
     names = documented((DOCS / "api.md").read_text(encoding="utf-8"))

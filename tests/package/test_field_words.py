@@ -9,6 +9,7 @@ def test_no_listed_word_is_left(capsys):
     assert field_words.main() == 0, capsys.readouterr().out
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("path", "text", "found"),
     [

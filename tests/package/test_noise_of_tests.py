@@ -109,6 +109,7 @@ def problem(item):
     return None
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("words", "right"), [({"failing": 1e-9}, True), ({"failing": 1e-8}, False), ({}, False)]
 )

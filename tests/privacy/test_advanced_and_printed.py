@@ -23,6 +23,7 @@ def yu_epsilon(epsilon):
     return gaussian_steps_epsilon(2 / ROWS, noise, STEPS, 1e-8)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("epsilon", "yu", "mironov", "cks"),
     [(0.05, 1.363, 1.364, 1.068), (0.1, 1.321, 1.323, 1.065), (1, 1.190, 1.206, 1.057)],
@@ -58,6 +59,7 @@ def test_coordinate_descent():
         mangold_cd_noise(1.0, ROWS, STEPS, Budget(1.5, 1e-8))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("constant", "delta", "poisson"),
     [(32, 0.1, 0.0), (32, 1e-5, 0.1333), (1, 1e-5, 0.898), (1 / 400, 0.1, 1257.3)],

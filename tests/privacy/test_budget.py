@@ -31,6 +31,7 @@ def test_delta_is_refused(delta):
         Budget(1.0, delta)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-3, 1e-15), (1e-3, 0.1), (50, 1e-15), (50, 0.1)])
 def test_corners_of_the_gaussian_range_are_inside(epsilon, delta):
     assert Budget(epsilon, delta).check_gaussian() is None

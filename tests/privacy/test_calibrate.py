@@ -32,6 +32,7 @@ def check_gaussian_mu(budget):
     assert gaussian_delta(budget.epsilon, mu / 0.999) > budget.delta
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("epsilon", "delta"), CORNERS)
 def test_gaussian_mu_at_the_corners(epsilon, delta):
     check_gaussian_mu(Budget(epsilon, delta))
@@ -49,6 +50,7 @@ def check_mixture(budget, probability, sensitivity, start):
     assert exact[0] <= budget.delta < exact[1]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("epsilon", "delta"), CORNERS)
 def test_mixtures_at_the_corners(epsilon, delta):
     check_mixture(Budget(epsilon, delta), np.array([0.3, 0.7]), np.array([1.0, 0.9]), start=1.0)
@@ -172,6 +174,7 @@ def test_spread_of_the_sensitivities():
     assert f"{SENSITIVITIES.max():.3e}" == "1.098e-03"
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("epsilon", "paper", "cks", "worst", "tight", "ratios"),
     [
@@ -200,6 +203,7 @@ def test_noise_of_averaged_restarted_sgd(epsilon, paper, cks, worst, tight, rati
 # The textbook formula.
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("epsilon", "scale"), [(0.05, "122.13"), (0.1, "61.06"), (0.5, "12.21"), (1, "6.106")]
 )
@@ -220,6 +224,7 @@ def test_classic_formula_is_refused_where_it_is_not_proved():
     assert gaussian_delta(10, 1 / formula) > 1e-8
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("sensitivity", [0.0, -1.0, math.inf, math.nan])
 def test_classic_formula_needs_a_sensitivity_and_a_delta(sensitivity):
     with pytest.raises(InvalidInput):

@@ -54,6 +54,7 @@ FULL = [
 ]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("neighbours", "steps", "epsilon"), FULL)
 def test_a_plan_with_every_row_in_every_batch_costs_what_it_claims(neighbours, steps, epsilon):
     problem = Problem(
@@ -69,6 +70,7 @@ def test_a_plan_with_every_row_in_every_batch_costs_what_it_claims(neighbours, s
     assert 0.9999 * TINY <= true_gaussian(epsilon, mu) <= TINY
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("neighbours", "steps", "epsilon"), FULL)
 def test_prices_of_every_row_in_every_batch_are_exact(neighbours, steps, epsilon):
     rows = 2 if neighbours == "replace-one" else 1
@@ -188,6 +190,7 @@ def test_a_ledger_of_samples_and_concentrated_releases_costs_at_least_what_it_mu
         assert exact <= cost.delta(epsilon)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 40))]
 )
@@ -342,6 +345,7 @@ def test_the_allowance_grows_with_the_steps_and_is_charged():
 # What the proof assumes of the machine.
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("power", [6, 10, 14])
 def test_transforms_are_more_accurate_than_the_proof_assumes(power):
     rng = np.random.default_rng(power)
@@ -364,6 +368,7 @@ def test_normal_tails_are_as_accurate_as_the_grid_assumes():
         assert abs(mpf(float(ndtr(-x))) - exact) <= 4 * U * (2 + x * x) * exact
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("rate", [1e-4, 0.05, 0.6])
 @pytest.mark.parametrize("mu", [0.003, 0.4, 5.0])

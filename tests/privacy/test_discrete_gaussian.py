@@ -57,6 +57,7 @@ def goodness(drawn, scale):
 # The law.
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("scale", [1, 2, 3, 7, 50, 300])
 def test_the_law_at_small_scales(scale):
     drawn = discrete_gaussian(300_000, [scale], SYSTEM)[:, 0]
@@ -75,6 +76,7 @@ def test_near_laws_are_told_apart():
     assert goodness(np.where(rng.random(len(zeros_kept)) < 0.5, -zeros_kept, zeros_kept), 2) < TINY
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("scale", [2**10 - 5, 2**20, 2**33 + 12345, 2**48 - 1, 2**56])
 def test_the_law_at_large_scales(scale):
     drawn = discrete_gaussian(200_000, [scale], SYSTEM)[:, 0]
@@ -102,6 +104,7 @@ def test_columns_have_their_scales_and_are_independent():
     assert abs(lags.sum()) < 7 * math.sqrt(len(lags))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("size", "scales"), [(0, [5]), (3, []), (1, [1])])
 def test_no_draws_or_one(size, scales):
     assert discrete_gaussian(size, scales, SYSTEM).shape == (size, len(scales))
@@ -141,6 +144,7 @@ def test_a_coin_is_a_comparison_with_a_long_division(a, b):
             assert coin(digits, 0, U(a), U(b)) == long_coin(digits.tolist(), Fraction(a, b))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("throw", "chance"),
     [
@@ -199,6 +203,7 @@ def drawn_with(longest, monkeypatch, n=3000, scale=10**9 + 7):
     return discrete_gaussian(n, [scale], Tape(STREAM))[:, 0]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("longest", [8, 16, 40, 200, 4096])
 def test_the_same_draws_for_every_size_of_buffer(longest, monkeypatch):
     assert np.array_equal(drawn_with(longest, monkeypatch), drawn_with(2**16, monkeypatch))
@@ -235,6 +240,7 @@ def test_draws_that_are_thrown_away_at_the_end_of_a_buffer_are_noticed(monkeypat
     assert goodness(discrete_gaussian(100_000, [7], SYSTEM)[:, 0], 7) > TINY
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("scale", [1, 5, 2**20 + 3])
 def test_the_last_byte_of_a_draw_is_its_sign_and_nothing_else(scale):
     """By its lowest bit; so no sign hangs on a byte that a coin has read, and no coin on that of a sign."""
@@ -282,6 +288,7 @@ DRAWS = {
 }
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("before", DRAWS)
 @pytest.mark.parametrize("draw", DRAWS)

@@ -44,6 +44,7 @@ def test_equal_keys_are_drawn_again(monkeypatch):
     assert answers == []
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("n", [0, 1, 2, 10_000])
 @pytest.mark.parametrize("entropy", [SystemEntropy(), SeededEntropy(0)], ids=lambda e: e.name)

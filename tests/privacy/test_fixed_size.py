@@ -29,6 +29,7 @@ def profile(noise_multiplier, rate, epsilon):
     return rate * full.delta(math.log1p(math.expm1(epsilon) / rate))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("n_rows", "batch_size"), [(5, 1), (5, 2), (6, 4), (3, 3)])
 def test_one_step_never_exceeds_the_bound_and_can_attain_it(n_rows, batch_size):
     rng = np.random.default_rng(n_rows)
@@ -74,6 +75,7 @@ def renyi_epsilon(noise_multiplier, batch_size, n_rows, steps, delta):
     return accountant.compose(one_step, steps).get_epsilon(delta)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("batch_size", "n_rows", "steps", "noise"),
     [(100, 1000, 50, 8.0), (400, 40_000, 1000, 4.0), (1, 200, 40_000, 8.4)],

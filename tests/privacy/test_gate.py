@@ -163,6 +163,7 @@ def test_other_kinds_of_values_are_refused(values):
         Gate.system().release(np.asarray(values)[:, None], [NOISE], "weights")
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("entropy", [SystemEntropy(), SeededEntropy(0)], ids=lambda e: e.name)
 def test_values_that_are_not_finite_are_refused(entropy, bad):

@@ -111,6 +111,7 @@ def test_weights_are_at_least_what_they_bound():
         assert exact <= weight <= exact + 3
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("a", "ratio"), [(0, Fraction(1)), (7, Fraction(1)), (7, Fraction(2)), (90, Fraction(1, 3))]
 )

@@ -33,6 +33,7 @@ def test_equals_the_quadratic_programme(seed, steps):
     )
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("c", "steps"), [(0.5, 3), (0.9, 1), (0.99, 40), (0.999, 500), (0.2, 2000)])
 def test_full_batches_strongly_convex(c, steps):
     """The closed form, which is also the exact value for x -> c x + shift in one dimension."""
@@ -43,6 +44,7 @@ def test_full_batches_strongly_convex(c, steps):
     assert hidden_state_mu(np.full(steps, c), 3.0, 7.0) == pytest.approx(closed, rel=1e-10)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("diameter", "shift", "noise"), [(3.0, 0.07, 0.2), (1.0, 0.25, 0.1), (10.0, 0.3, 2.0)]
 )
@@ -82,6 +84,7 @@ def test_a_large_diameter_changes_nothing_and_restarts_are_optimal():
     assert bounded < free
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("batches", "epochs", "c"), [(10, 7, 0.97), (4, 3, 0.5), (6, 1, 0.9), (25, 20, 0.999)]
 )
@@ -167,6 +170,7 @@ def logistic_step(x):
     return x - (0.1 * x - expit(-x))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("move", "moved", "c", "s"),
     [

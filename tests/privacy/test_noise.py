@@ -118,6 +118,7 @@ def test_seeded_noise_reproduces_and_system_noise_does_not():
     )
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("sensitivity", [1e-120, 1e-12, 1.0, 1e9, 1e120])
 def test_any_unit_works(sensitivity):
     noise = GaussianNoise(sensitivity, 5 * sensitivity, 3)
@@ -262,6 +263,7 @@ def test_on_our_grid_the_lattice_is_paid_for_by_the_margins(mu, t, dimension):
 # OpenDP's own account, and refusals.
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("sensitivity", "scale", "dimension"), [(1.0, 5.1, 1), (2e-4, 1e-3, 124), (0.3, 0.01, 7)]
 )
@@ -290,6 +292,7 @@ def test_a_disagreement_with_opendp_releases_nothing(monkeypatch):
         add_noise(np.zeros(5), GaussianNoise(1.0, 1.2345, 5), SystemEntropy())
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @by_name

@@ -130,6 +130,7 @@ def test_opendp_agrees_and_a_disagreement_chooses_nothing(monkeypatch):
         noisy_min(np.zeros(3), NoisyMin(sensitivity=0.123, epsilon=0.5), SystemEntropy())
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("scores", [[math.nan, 1.0], [math.inf, 1.0], [-math.inf, 1.0]])
 def test_scores_that_are_not_finite_choose_nothing(scores):
     with pytest.raises(NotCertified, match="finite"):

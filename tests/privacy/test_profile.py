@@ -100,6 +100,7 @@ def mills_tail(x):
     return (1 - y + 3 * y**2 - 15 * y**3 + 105 * y**4) / (x * mpmath.sqrt(mpmath.pi))
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("mu", [0.0, 1e-320, 1e-200, 1e-9, 1.0, 1e9, 1e200, math.inf])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-300, 1e-3, 50.0, 1e9, 1e300])
@@ -119,6 +120,7 @@ def test_extremes_stay_bounds(mu, epsilon):
 # The published table and the meaning of the rows.
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("epsilon", "mu", "scale"),
     [
@@ -210,6 +212,7 @@ def test_order_and_grouping_of_compositions_do_not_matter(mixture, parts, epsilo
     assert composed(parts) == pytest.approx(composed([math.hypot(*parts)]), rel=1e-11, abs=1e-11)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("count", [1, 2, 7, 100])
 def test_count_k_costs_k_times(count):
     profile = GaussianProfile.gaussian(0.1)

@@ -23,6 +23,7 @@ from dperm.privacy import (
 CORNERS = [(e, d) for e in (1e-3, 50.0) for d in (1e-15, 0.1)]
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("alpha", [1.001, 2.0, 17.5, 1e4])
 @pytest.mark.parametrize("scale", [0.01, 1.0, 300.0])
@@ -63,6 +64,7 @@ def test_best_order_agrees_with_a_fine_grid_and_with_dp_accounting():
     )
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("conversion", ["mironov", "cks"])
 @pytest.mark.parametrize(("epsilon", "delta"), [*CORNERS, (1.0, 1e-8)])
@@ -77,6 +79,7 @@ def test_calibration_is_on_the_private_side(epsilon, delta, conversion):
     assert mixture_delta(epsilon, probability, [s / scale for s in sensitivity]) <= delta
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("epsilon", "mironov", "cks"), [(0.05, "1.364", "1.068"), (0.1, "1.323", "1.065"), (1, "1.206", "1.057")]
 )
@@ -105,6 +108,7 @@ def test_usable_rho_relative_to_bun_and_steinke(epsilon, cks, gaussian):
     assert f"{gaussian_mu(budget) ** 2 / 2 / old:.2f}" == gaussian
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("conversion", ["bun-steinke", "cks"])
 @pytest.mark.parametrize(("epsilon", "delta"), [*CORNERS, (1.0, 1e-8)])

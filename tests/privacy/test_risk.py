@@ -49,6 +49,7 @@ def test_the_bound_of_a_budget_is_attained_by_its_worst_mechanism(budget):
     assert advantage(budget) == pytest.approx(float((corners[1] - corners[0]).max()), rel=1e-9)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 3.0])
 def test_randomised_response_attains_pure_epsilon(epsilon):
     wrong = 1 / (1 + math.exp(epsilon))
@@ -56,6 +57,7 @@ def test_randomised_response_attains_pure_epsilon(epsilon):
     assert advantage(Budget(epsilon, 0)) == pytest.approx(1 - 2 * wrong, rel=1e-9)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("mu", [1e-6, 0.01, 0.2, 1.0, 3.0, 10.0])
 def test_one_gaussian_is_exact_and_never_below(mu):
     profile = GaussianProfile.gaussian(mu)
@@ -84,6 +86,7 @@ class Curve:
         self.delta = profile.delta
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("mu", [0.01, 0.2, 1.0, 4.0])
 def test_the_curve_alone_gives_the_same_as_the_formula(mu):
     profile = GaussianProfile.gaussian(mu)
@@ -149,6 +152,7 @@ def test_an_offset_loosens_the_bound_but_does_not_void_it():
         assert tradeoff(plain, fpr) < tradeoff(moved, fpr) < tradeoff(GaussianProfile.gaussian(1.0), fpr)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2])
 def test_one_gaussian_of_a_budget_allows_less_than_the_budget(delta):
     for epsilon in (0.01, 0.5, 2.0, 20.0):

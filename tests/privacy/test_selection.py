@@ -86,6 +86,7 @@ def priced_twice(runs, budget):
     return ours, google_epsilon(plan.mu, runs.mean, runs.shape, budget.delta, orders)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("shape", "mean"), NEGATIVE_BINOMIAL)
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 1e-8), (1.0, 1e-6), (4.0, 1e-10)])
 def test_dp_accounting_has_our_price_at_the_orders_of_a_plan(shape, mean, epsilon, delta):
@@ -101,6 +102,7 @@ def test_a_constant_that_is_too_small_is_noticed(monkeypatch):
     assert theirs > ours * 1.01
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("shape", [0.0, 0.5, 1.0, 3.0, POISSON])
 @pytest.mark.parametrize("mu", [0.05, 0.3, 1.0])
@@ -143,6 +145,7 @@ def exact_delta(epsilon, mu, shape, mean):
     )
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("shape", [0.0, 0.5, 1.0, POISSON])
 @pytest.mark.parametrize(("epsilon", "mean"), [(0.5, 3), (1.0, 10), (2.0, 30)])
@@ -155,6 +158,7 @@ def test_the_claim_holds_on_a_toy_and_the_price_of_one_candidate_does_not(shape,
     assert exact_delta(one, plan.mu, shape, mean) > 2 * delta  # the control
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("shape", [0.0, 0.5, 1.0, 4.0, POISSON])
 def test_the_number_of_runs_has_its_law(shape):
     mean, draws = 5.0, 3000
@@ -189,6 +193,7 @@ def test_the_operating_system_draws_too_and_never_twice_the_same():
     assert len({Gate.system().integer() for _ in range(100)}) == 100
 
 
+@pytest.mark.together
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("order", [1.3, 4.0, 25.0])
 @pytest.mark.parametrize("mu", [0.1, 0.8])
@@ -206,6 +211,7 @@ def test_the_renyi_divergence_is_an_integral_of_the_profile(order, mu):
     assert renyi_divergence(GaussianProfile.gaussian(mu), order) == pytest.approx(order * mu**2 / 2, rel=1e-6)
 
 
+@pytest.mark.together
 @pytest.mark.cover(2)
 @pytest.mark.parametrize("order", [2.0, 8.0, 30.0])
 @pytest.mark.parametrize("offset", [0.0, 0.05])

@@ -9,6 +9,7 @@ from dperm.privacy import Budget, gaussian_mu, poisson_epsilon, poisson_noise_mu
 RATE = 0.1
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("epsilon", "steps", "full_batch", "sampled"),
     [(0.1, 50, 324.8, 327.8), (0.5, 50, 69.7, 73.1), (1, 200, 72.13, 73.99)],

@@ -47,6 +47,7 @@ def test_one_row_too_few_would_be_noticed(gaussian):
         assert group_privacy(verdict, rows - 1).epsilon < exact(rows * mu, verdict.guarantee["delta"]) * 0.99
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("case", ["no schema", "removable", "steps", "standardised", "regression"])
 def test_more_rows_are_protected_less(case):
     verdict = verify(model_file(case))

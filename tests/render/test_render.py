@@ -42,6 +42,7 @@ def test_columns_are_aligned_and_empty_ones_take_no_room():
     assert aligned([("a", "", "10"), ("bb", "", "2")], "llr", "  ") == ["  a   10", "  bb   2"]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("values", "drawn"), [([0, 1, 2, 7], "▁▂▃█"), ([3, 3], "▁▁"), ([-1.0, 1.0], "▁█")])
 def test_a_sparkline_goes_from_the_least_to_the_largest(values, drawn):
     assert sparkline(values) == drawn

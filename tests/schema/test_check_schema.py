@@ -118,6 +118,7 @@ def test_columns_that_are_not_there_or_not_declared_are_named():
         check_schema({"b": [1]}, _schema(a={"range": [0, 1]}))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("target", "labels", "words"),
     [

@@ -96,6 +96,7 @@ def test_missing_may_count_as_a_category_but_unknown_does_not():
     _assert_rows([None, True], [[0.5, -0.5], [-0.5, 0.5]], categories=[False, True], missing_as=False)
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "column",
     [
@@ -268,6 +269,7 @@ def test_a_missing_or_double_column_is_named_and_others_are_not():
             encode(table, _schema(age={"range": [0, 1]}))
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("table", [np.zeros((3, 4)), [[1, 2]], None, "people.csv", 3])
 def test_a_table_needs_named_columns(table):
     with pytest.raises(InvalidInput, match="named columns"):
@@ -386,6 +388,7 @@ def test_no_row_passes_norm_one_whatever_it_holds(schema_and_table):
     assert (np.linalg.norm(rows, axis=1) <= 1).all()
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(("spline", "cross"), [(0, ()), (None, ()), (5, [("d", "a")])])
 def test_the_bound_is_reached(spline, cross):
     """The scale is no smaller than it must be: the worst record almost has norm 1."""

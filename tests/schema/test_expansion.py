@@ -118,6 +118,7 @@ def test_hats_count_once_for_every_class_of_more_than_two():
     assert Schema.from_dict(digits).n_columns == 5
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("numbers", [1, 20, 21, 40, 53, 54, 60])
 def test_hats_by_default_never_pass_the_limit(numbers):
     schema = _schema(**{f"x{i}": {"range": [0, 1]} for i in range(numbers)})

@@ -88,6 +88,7 @@ def test_a_broken_csv_is_refused_and_never_quoted(tmp_path, content, words):
     assert caught.value.__context__ is None
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("column", "row"),
     [

@@ -36,6 +36,7 @@ def test_every_block_has_its_line():
     }
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("target", "words"),
     [

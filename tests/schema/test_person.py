@@ -60,6 +60,7 @@ def test_what_names_no_column_is_refused(value):
         Schema.from_dict({**DECLARED, "person": value})
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet"])
 def test_ids_come_along_as_they_are_written(tmp_path, ending):
     path = tmp_path / f"visits.{ending}"
@@ -83,6 +84,7 @@ def test_a_table_to_predict_for_needs_no_ids(tmp_path):
     assert encode(read_table(tmp_path / "new.csv", SCHEMA), SCHEMA).shape[0] == 2
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     ("ids", "numbers"),
     [

@@ -83,6 +83,7 @@ def test_a_file_is_read_as_declared(tmp_path):
     assert schema.plain().n_columns == 2 + 1 + 3 + 3 + 2
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "target",
     [
@@ -273,6 +274,7 @@ def test_a_hostile_file_is_refused_quickly(tmp_path, text):
     assert len(message) < 300
 
 
+@pytest.mark.together
 @pytest.mark.parametrize(
     "text",
     [

@@ -141,6 +141,7 @@ def test_newton_batched_equals_newton_one_by_one() -> None:
         assert np.linalg.norm(single.points[:, 0] - together.points[:, k]) <= 2e-11 / batch.l2[k]
 
 
+@pytest.mark.together
 @pytest.mark.parametrize("max_iterations", [0, 1, 2])
 def test_newton_reports_the_norm_it_stopped_at_when_cut_short(max_iterations: int) -> None:
     batch = similar(Logistic())
