@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, Loss, SoftClippedSquared, Weighted, resolve_loss
-from dperm.losses.registry import form_for
 from dperm.losses.base import BOUND_RANGE, weighted_targets
+from dperm.losses.registry import form_for
 
 _UNSORTED = (
     "classes must be labels that can be sorted and told apart, all of one kind: text, numbers or truth values; NaN is "
