@@ -76,10 +76,10 @@ figures: $(VENV)/.installed
 names: $(VENV)/.installed
 	$(BIN)/python tools/names.py
 
-$(VENV)/.installed: pyproject.toml papers/pyproject.toml
+$(VENV)/.installed: pyproject.toml audit/pyproject.toml papers/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]' --editable papers
+	$(BIN)/python -m pip install --quiet --editable '.[dev]' --editable audit --editable papers
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.installed
@@ -90,7 +90,7 @@ $(VENV)/.docs: $(VENV)/.installed
 locked:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --no-deps --editable . --editable papers
+	$(BIN)/python -m pip install --quiet --no-deps --editable . --editable audit --editable papers
 	touch $(VENV)/.installed $(VENV)/.docs
 
 # Needs uv.

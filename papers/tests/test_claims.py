@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from dperm.audit.controls import CONTROLS, NormalisedGradient
 from dperm.mechanisms import NSGD, RSGDAR, resolve
 from dperm.neighbours import Neighbours
 from dperm.planning.schedule import branch_sensitivities
 from dperm.privacy import Budget, GaussianNoise, GaussianProfile
 from dperm.privacy.textbook import gaussian_steps_epsilon, yu_gd_noise
+from dperm_audit.controls import CONTROLS, NormalisedGradient
 from dperm_papers.reproduce import claims, rsgd
 from dperm_papers.reproduce.claims_prices import (
     CANDIDATES,

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from dperm.audit import evaluation as audit
 from dperm.cli.app import run
+from dperm_audit import evaluation as audit
 
 
 @pytest.fixture(autouse=True)
 def processes_differ(monkeypatch):
     """Here all noise comes from the stream of the test."""
-    monkeypatch.setattr("dperm.audit.examination.noise_differs_between_processes", lambda: True)
+    monkeypatch.setattr("dperm_audit.examination.noise_differs_between_processes", lambda: True)
 
 
 def test_the_evaluation_is_audited_like_a_mechanism(capsys):

@@ -121,7 +121,7 @@ def test_an_audit_of_what_was_imported_stays_in_this_process(dperm, monkeypatch)
         asked.update(settings, names=names)
         return iter(())
 
-    module = importlib.import_module("dperm.audit.examination")
+    module = importlib.import_module("dperm_audit.examination")
     monkeypatch.setattr(module, "audit_all", noted)
     monkeypatch.setattr(module, "noise_differs_between_processes", lambda: True)
     assert dperm("audit my-output --import mine.py --processes 4")[0] == 0

@@ -7,10 +7,8 @@ import pytest
 from engine_tables import FixedOrder
 from kind_categorical import LAYOUT, native, table
 
-import dperm.audit.replay as replays
+import dperm_audit.replay as replays
 from dperm.arithmetic import FLOAT64
-from dperm.audit.neighbours import Pair
-from dperm.audit.watch import WatchedTable
 from dperm.codes import CodedTable, CodeLayout, Levels, Number
 from dperm.datasets import load_adult
 from dperm.engine import Table, engine_for
@@ -24,6 +22,8 @@ from dperm.mechanisms import DPGD, Auto, Objective
 from dperm.privacy import Budget
 from dperm.problem import Problem
 from dperm.row_map import RowMap
+from dperm_audit.neighbours import Pair
+from dperm_audit.watch import WatchedTable
 
 N = 1500
 LOSS = Logistic()

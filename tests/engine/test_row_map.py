@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dperm.audit.gates import SilentGate
 from dperm.engine import Table, open_rows
 from dperm.engine.base.rows import OpenRequest, StoredDense
 from dperm.errors import InvalidInput
@@ -18,6 +17,7 @@ from dperm.mechanisms import RSGDAR, Job, Output
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.row_map import RowMap
+from dperm_audit.gates import SilentGate
 
 P = 3
 CENTRE, SCALE = np.array([0.4, -0.3, 0.1]), np.array([0.5, 2.0, 0.7])

@@ -9,7 +9,6 @@ from sklearn import metrics
 from sklearn.pipeline import Pipeline
 
 from dperm import Budget, Ledger, PrivateLinearRegression, PrivateLogisticRegression, PublicEncoder, evaluate
-from dperm.audit.gates import SilentGate
 from dperm.counting.classification import CONFUSION
 from dperm.counting.design import STEP, WHOLE, Owners
 from dperm.engine.shards.sources import ArrayShards
@@ -17,6 +16,7 @@ from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.persons import GroupedRows
 from dperm.evaluation import evaluation
 from dperm.neighbours import Neighbours
+from dperm_audit.gates import SilentGate
 
 N = 800
 RNG = np.random.default_rng(2)

@@ -9,15 +9,15 @@ import pytest
 from scipy.special import comb
 
 from dperm import Budget, PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
-from dperm.audit import evaluation as audit
-from dperm.audit.evaluation import worst_cases
-from dperm.audit.gates import SilentGate
 from dperm.counting.bins import ScoreBins
 from dperm.counting.classification import Classification
 from dperm.counting.design import STEP, Design, Histogram, Shares
 from dperm.counting.regression import FINE, WEIGHTS, Moments, Regression
 from dperm.evaluation import evaluate, evaluation
 from dperm.neighbours import Neighbours
+from dperm_audit import evaluation as audit
+from dperm_audit.evaluation import worst_cases
+from dperm_audit.gates import SilentGate
 
 BUDGET = Budget(1.0, 1e-6)
 RUNS = 6000

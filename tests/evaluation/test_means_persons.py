@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import dperm
-from dperm.audit.gates import SilentGate
 from dperm.counting.design import WHOLE, Owners
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.persons import GroupedRows
 from dperm.evaluation import means
 from dperm.evaluation.groups import GroupSums
+from dperm_audit.gates import SilentGate
 
 RNG = np.random.default_rng(4)
 X = RNG.uniform(-0.5, 0.5, (2000, 2))

@@ -7,13 +7,13 @@ import pytest
 from scipy import sparse
 
 from dperm import Budget, PrivateLinearRegression, PrivateLogisticRegression, mean_predictions
-from dperm.audit.gates import SilentGate
 from dperm.counting.design import WHOLE
 from dperm.evaluation import means
 from dperm.evaluation.groups import GroupSums, means_design
 from dperm.evaluation.means import quantity_of
 from dperm.evaluation.model import evaluated_model
 from dperm.neighbours import Neighbours
+from dperm_audit.gates import SilentGate
 
 BUDGET = Budget(1.0, 1e-6)
 RELATIONS = list(Neighbours)

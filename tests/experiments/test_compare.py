@@ -7,7 +7,6 @@ import pytest
 
 from dperm import PrivateLinearSVC, PrivateLogisticRegression
 from dperm.arithmetic import FLOAT64
-from dperm.audit.gates import SilentGate
 from dperm.engine import open_rows
 from dperm.errors import InvalidInput
 from dperm.experiments.compare import compare
@@ -17,6 +16,7 @@ from dperm.losses import resolve_loss
 from dperm.mechanisms import RSGDAR, NoPrivacy, resolve
 from dperm.privacy import Budget
 from dperm.problem import INTERCEPT_SCALE, Problem
+from dperm_audit.gates import SilentGate
 
 N, FOLDS = 403, 5
 COLUMNS = ["dataset", "loss", "mechanism", "accounting", "epsilon", "delta", "repeat", "fold"]

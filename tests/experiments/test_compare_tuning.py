@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dperm.audit.gates import SilentGate
 from dperm.estimators.search import PrivateSearchCV
 from dperm.experiments.batches import sharing
 from dperm.experiments.compare import compare
@@ -16,6 +15,7 @@ from dperm.experiments.splits import assign_folds
 from dperm.experiments.tuning import oracle, search
 from dperm.mechanisms import DPGD, RSGD
 from dperm.privacy import SeededEntropy
+from dperm_audit.gates import SilentGate
 
 EPSILONS = [0.5, 5.0]
 

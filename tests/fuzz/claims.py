@@ -25,7 +25,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pyarrow as pa
 from fuzz_targets import json_bytes, resealed
-from mutations import forged, mutated_bytes
 
 import dperm
 from dperm import Budget, Ledger, PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
@@ -34,6 +33,7 @@ from dperm.errors import DpermError
 from dperm.ledger.history import START, next_head
 from dperm.privacy.cost import Cost
 from dperm.strict_json import digest
+from mutations import forged, mutated_bytes
 
 ROUNDING = 1e-8
 REFUSED, UNCHANGED, ACCEPTED, SMALLER, CRASHED = "refused", "unchanged", "accepted", "smaller", "crashed"

@@ -28,7 +28,6 @@ from fuzz_harness import (
     check_silence,
     refusals_pass,
 )
-from mutations import document_value, mutated_bytes, mutated_document, parameter
 
 import dperm
 from dperm import (
@@ -52,6 +51,7 @@ from dperm.schema import Schema, check_schema, encode, encode_target, feature_na
 from dperm.schema.drafts import draft_schema, read_codebook
 from dperm.schema.readers import column_types
 from dperm.strict_json import digest
+from mutations import document_value, mutated_bytes, mutated_document, parameter
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(dperm.__file__).parent
@@ -641,12 +641,12 @@ class _Said(DpermError):
 
 def _without_long_work() -> list[tuple[tuple[str, ...], Any]]:
     """Every command with its path; what would train for minutes is cut off behind the checks of the arguments."""
-    import dperm.audit.examination
-    import dperm.audit.self_test
     import dperm.cli.app
     import dperm.cli.compare
     import dperm.cli.data
     import dperm.experiments.compare
+    import dperm_audit.examination
+    import dperm_audit.self_test
 
     def stop(*args: Any, **settings: Any) -> Any:
         raise DataUnavailable("the work begins here, and the fuzzer stops.")
@@ -654,8 +654,8 @@ def _without_long_work() -> list[tuple[tuple[str, ...], Any]]:
     small = functools.cache(dperm.cli.data.load_dataset)
     dperm.cli.data.load_dataset = lambda name: small(name) if name == "cps" else stop()
     dperm.experiments.compare.compare = stop
-    dperm.audit.examination.audit_all = stop
-    dperm.audit.self_test.self_test = stop
+    dperm_audit.examination.audit_all = stop
+    dperm_audit.self_test.self_test = stop
     own = dperm.cli.app.cli
     more = {name: own.get_command(None, name) for name in own.list_commands(None) if name not in own.commands}
     if "dperm_papers" in sys.modules:

@@ -20,10 +20,10 @@ from claims import (
     Model,
     tried,
 )
-from mutations import CLAIMING, forged
 
 import dperm
 from dperm.strict_json import digest
+from mutations import CLAIMING, forged
 
 pytestmark = pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning")
 

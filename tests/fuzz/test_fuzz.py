@@ -20,11 +20,11 @@ from fuzz_harness import (
     smaller,
 )
 from fuzz_targets import TARGETS
-from mutations import mutated_bytes, mutated_document
 from planted import Crashing, Sound
 from sklearn.utils import check_array
 
 from dperm.errors import BudgetExceeded, InvalidInput
+from mutations import mutated_bytes, mutated_document
 
 pytestmark = pytest.mark.system_noise(failing=0)  # in processes of their own
 

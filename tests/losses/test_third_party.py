@@ -9,7 +9,6 @@ from soft_hinge import SoftHinge
 
 from dperm import PrivateLinearClassifier
 from dperm.arithmetic import FLOAT64
-from dperm.audit.replay import replay_all
 from dperm.certificate import verify
 from dperm.certificate.constants import unproven
 from dperm.engine import Table
@@ -18,6 +17,7 @@ from dperm.mechanisms.registry import catalogue, model_losses
 from dperm.models import save_model
 from dperm.release import Release, page
 from dperm.row_map import RowMap
+from dperm_audit.replay import replay_all
 
 ENGINES = [("reference", "float64"), ("dense", "float32"), ("dense", "float64")]
 

@@ -7,11 +7,11 @@ import pytest
 from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT64, Arithmetic
-from dperm.audit.replay_cases import FACTS, short_plan
 from dperm.losses import example_losses
 from dperm.mechanisms import Plan, mechanism_names, resolve
 from dperm.privacy import Budget
 from dperm.problem import Problem
+from dperm_audit.replay_cases import FACTS, short_plan
 
 Array = NDArray[np.float64]
 BUDGET = Budget(0.5, 1e-6)

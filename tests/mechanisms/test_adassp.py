@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dperm.audit.gates import SilentGate
 from dperm.engine import open_rows
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, Logistic
@@ -15,6 +14,7 @@ from dperm.mechanisms.statistics.adassp import AdaSSP
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.problem import Problem
+from dperm_audit.gates import SilentGate
 
 BUDGET = Budget(1.0, 1e-6)
 RELATIONS = list(Neighbours)

@@ -22,7 +22,6 @@ from gradient_cases import (
 from scripted_gate import ScriptedGate
 
 from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
-from dperm.audit.gates import SilentGate
 from dperm.engine import open_rows
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import HardClippedLogistic, HuberHinge, Logistic, Softmax
@@ -31,6 +30,7 @@ from dperm.mechanisms.gradient.dp_gd import DPGD
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.privacy.textbook import yu_gd_noise
+from dperm_audit.gates import SilentGate
 
 ALL = [np.arange(N)] * 9
 SETTINGS = [

@@ -16,7 +16,6 @@ from gradient_cases import (
 )
 from scipy import stats
 
-from dperm.audit.gates import SilentGate
 from dperm.certificate.accountant import composed_price, poisson_losses
 from dperm.engine import open_rows
 from dperm.errors import InvalidInput
@@ -27,6 +26,7 @@ from dperm.mechanisms.gradient.psgd import PSGD
 from dperm.neighbours import Neighbours
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import Budget, Gate, SystemEntropy, entropy
+from dperm_audit.gates import SilentGate
 
 
 def drawn(mechanism, steps, seed=3, n=N):

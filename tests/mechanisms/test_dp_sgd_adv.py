@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from gradient_cases import BUDGET, N, facts, plain_descent, rows_of, run
 
-from dperm.audit.gates import SilentGate
 from dperm.errors import NotCertified, Unsupported
 from dperm.losses import Logistic, Softmax
 from dperm.mechanisms.gradient.dp_sgd_adv import DPSGDAdv
 from dperm.planning.sampling import FixedSizeSampling
 from dperm.privacy import Budget, Gate
 from dperm.privacy.subsampled import fixed_size_epsilon
+from dperm_audit.gates import SilentGate
 
 BY_THEOREM = Budget(0.5, 1e-5)
 

@@ -6,7 +6,6 @@ from output_cases import plain_rows
 from purse_cases import BUDGET, N, P, data, fit, plain_gradient, plain_slopes, problem
 from scripted_gate import ScriptedGate
 
-from dperm.audit.gates import SilentGate
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
 from dperm.mechanisms.gradient.dp_svrg import DPSVRG, correction_bound
@@ -14,6 +13,7 @@ from dperm.neighbours import Neighbours
 from dperm.planning.sampling import PoissonSampling
 from dperm.privacy import Gate, SeededEntropy
 from dperm.problem import Problem
+from dperm_audit.gates import SilentGate
 
 SMALL = DPSVRG(outer=3, inner=3, rate=0.3)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from every_private import NOT_STANDARDISED, PRIVATE, each_case, planned, rows_for
 
-from dperm.audit.gates import KeepingGate, SilentGate
 from dperm.engine import open_rows
 from dperm.mechanisms import DPGD, Auto, FrankWolfe, Job, Mechanism, NoisySGD, Outcome, Plan
 from dperm.privacy import Budget, Gate, GaussianNoise, ReleaseRecord, SeededEntropy
 from dperm.privacy.noisy_min import NoisyMin
+from dperm_audit.gates import KeepingGate, SilentGate
 
 # Those of a kind are not next to each other.
 BUDGETS = [Budget(epsilon, 1e-6) for epsilon in (0.5, 0.15, 0.2, 0.5, 0.15)]

@@ -8,7 +8,6 @@ import pytest
 from scipy import sparse
 from scipy.stats import norm
 
-from dperm.audit.gates import SilentGate
 from dperm.codes import CodedTable, CodeLayout, Levels, Number
 from dperm.engine import open_rows
 from dperm.errors import InvalidInput, Unsupported
@@ -37,6 +36,7 @@ from dperm.mechanisms.inference import (
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.problem import Problem
+from dperm_audit.gates import SilentGate
 
 BUDGET = Budget(1.0, 1e-6)
 LOSSES = [Logistic(), ClippedSquared(0.7), SoftClippedSquared(0.5, 0.5)]

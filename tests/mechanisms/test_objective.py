@@ -24,7 +24,6 @@ from objective_cases import (
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
-from dperm.audit.gates import SilentGate
 from dperm.engine import open_rows
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import (
@@ -47,6 +46,7 @@ from dperm.mechanisms.objective.objective_pure import ObjectivePure
 from dperm.mechanisms.objective.profile import CoupledProfile, log_determinant_bound, objective_profile
 from dperm.privacy import Budget, Gate, GaussianProfile, gaussian_mu
 from dperm.solvers import Known, lbfgs, newton
+from dperm_audit.gates import SilentGate
 
 GAUSSIAN = [Objective(), ObjectiveKST(), AMP()]
 FAMILY = [*GAUSSIAN, ObjectivePure()]

@@ -19,13 +19,13 @@ from gradient_cases import (
 )
 from scipy import stats
 
-from dperm.audit.gates import SilentGate
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Logistic
 from dperm.mechanisms.gradient.psgd import PSGD
 from dperm.planning.sampling import FixedSizeSampling
 from dperm.privacy import Budget, Gate
 from dperm.privacy.subsampled import fixed_size_epsilon
+from dperm_audit.gates import SilentGate
 
 
 @pytest.mark.cover(1)

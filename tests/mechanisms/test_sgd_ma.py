@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from gradient_cases import BUDGET, N, each_loss, facts, plain_descent, rows_of, run
 
-from dperm.audit.gates import SilentGate
 from dperm.errors import NotCertified
 from dperm.losses import Logistic
 from dperm.mechanisms.gradient.sgd_ma import SGDMA, moments_epsilon
@@ -14,6 +13,7 @@ from dperm.neighbours import Neighbours
 from dperm.planning.sampling import PoissonSampling
 from dperm.privacy import Budget, Gate
 from dperm.privacy.subsampled import poisson_epsilon
+from dperm_audit.gates import SilentGate
 
 
 @each_loss

@@ -8,7 +8,6 @@ from output_cases import BUDGET, FixedOrder, random_rows
 from scipy import stats
 
 from dperm.arithmetic import Arithmetic
-from dperm.audit.gates import SilentGate
 from dperm.engine import Rows, open_rows
 from dperm.errors import DpermError, NotCertified
 from dperm.losses import HuberHinge, Logistic, Softmax
@@ -29,6 +28,7 @@ from dperm.mechanisms.base import certified
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.solvers import Solution
+from dperm_audit.gates import SilentGate
 
 N, P = 120, 3
 PROBLEM = Problem(loss=Logistic(), l2=0.02, x_norm=1.0, n_rows=N, n_features=P, intercept=0.5)

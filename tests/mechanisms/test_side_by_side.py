@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from job_gate import JobGate
 
-from dperm.audit.gates import SilentGate
 from dperm.engine import Table, open_rows
 from dperm.losses import Logistic
 from dperm.mechanisms import Job, Mechanism, Outcome, resolve
@@ -16,6 +15,7 @@ from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
 from dperm.row_map import RowMap
+from dperm_audit.gates import SilentGate
 
 N, P = 500, 30
 EPSILONS = (30.0, 8.0, 30.0)

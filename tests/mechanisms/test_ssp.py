@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from dperm.audit.gates import SilentGate
 from dperm.engine import open_rows
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic
@@ -14,6 +13,7 @@ from dperm.mechanisms.statistics.ssp import SSP
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.problem import Problem
+from dperm_audit.gates import SilentGate
 
 BUDGET = Budget(0.5, 1e-8)
 RELATIONS = list(Neighbours)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dperm.audit.gates import SilentGate
 from dperm.engine import open_rows
 from dperm.errors import DpermError, InvalidInput
 from dperm.losses import Logistic
@@ -26,6 +25,7 @@ from dperm.mechanisms.standardising import (
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.problem import Problem
+from dperm_audit.gates import SilentGate
 
 BUDGET = Budget(0.5, 1e-8)
 RELATIONS = list(Neighbours)

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from dperm.audit.neighbours import pairs, weight_pair
-from dperm.audit.replay import replay
-from dperm.audit.replay_cases import BRIEF, BUDGET, FACTS, HEAVIEST, short_plan
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax, Weighted
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
+from dperm_audit.neighbours import pairs, weight_pair
+from dperm_audit.replay import replay
+from dperm_audit.replay_cases import BRIEF, BUDGET, FACTS, HEAVIEST, short_plan
 
 CERTIFIED, NOT_PRIVATE = "certified", "not private"
 SSP = "the sensitivity of its joint statistic is proved for rows of equal weight"

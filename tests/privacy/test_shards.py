@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chisquare
 
-from dperm.audit.watch import Watch, WatchedEntropy
 from dperm.errors import InvalidInput
 from dperm.privacy import Gate, SeededEntropy
 from dperm.privacy.secrets import LocalOrder, SplitOrder, cut_sample, new_secret, task_words, whole_sample
+from dperm_audit.watch import Watch, WatchedEntropy
 
 TINY = 1e-9
 SECRET = bytes(range(32))

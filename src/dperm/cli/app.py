@@ -12,7 +12,6 @@ import click
 
 from dperm import __version__
 from dperm.cli.account import account
-from dperm.cli.audit import audit
 from dperm.cli.compare import compare, plot
 from dperm.cli.convert import convert
 from dperm.cli.evaluate import evaluate, means
@@ -81,7 +80,6 @@ for command in (
     verify,
     report,
     mechanisms,
-    audit,
     ledger,
 ):
     cli.add_command(command)

@@ -10,8 +10,8 @@ from dperm.cli.output import did_you_mean
 ENTRY_POINTS = "dperm.commands"
 """The group of entry points by which an installed package adds commands of its own."""
 
-ADDED_BY = {"reproduce": "dperm-papers", "curvature": "dperm-papers"}
-"""Commands of distributions beside this one, for whoever has not installed them."""
+ADDED_BY = {"audit": "audit", "reproduce": "papers", "curvature": "papers"}
+"""The distribution beside this one that has a command, for whoever has not installed it: dperm-audit, dperm-papers."""
 
 
 class Ordered(click.Group):
@@ -36,8 +36,8 @@ class WithInstalled(Ordered):
         name = args[0]
         if name in ADDED_BY and name not in self.list_commands(ctx) and not ctx.resilient_parsing:
             ctx.fail(
-                f"The command {name!r} comes with {ADDED_BY[name]}. Install it with: pip install {ADDED_BY[name]} "
-                "(from a checkout: pip install ./papers)."
+                f"The command {name!r} comes with dperm-{ADDED_BY[name]}. Install it with: pip install "
+                f"dperm-{ADDED_BY[name]} (from a checkout: pip install ./{ADDED_BY[name]})."
             )
         return super().resolve_command(ctx, args)
 

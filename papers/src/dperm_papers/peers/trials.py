@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from dperm.audit.bounds import lower_bounds
+from dperm_audit.bounds import lower_bounds
 from dperm_papers.peers.catalogue import DIFFPRIVLIB, DP_EBM, JAX_PRIVACY, OPACUS, OPENDP, TF_PRIVACY, Peer
 from dperm_papers.peers.environments import Environment
 from dperm_papers.peers.workers import Worker

@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.audit.controls import NormalisedGradient
-from dperm.audit.gates import SilentGate
-from dperm.audit.neighbours import cancelling_pair
 from dperm.engine import open_rows
 from dperm.errors import NotCertified
 from dperm.losses import HuberHinge, Linear, Logistic
@@ -33,6 +30,9 @@ from dperm.privacy.noisy_min import NoisyMin
 from dperm.privacy.subsampled import fixed_size_epsilon
 from dperm.privacy.textbook import gaussian_steps_epsilon, yu_gd_noise
 from dperm.problem import Problem
+from dperm_audit.controls import NormalisedGradient
+from dperm_audit.gates import SilentGate
+from dperm_audit.neighbours import cancelling_pair
 from dperm_papers.reproduce import rsgd
 from dperm_papers.reproduce.frontier import PAPER_METHODS
 from dperm_papers.reproduce.report_simulation import BATCH, true_price
