@@ -8,7 +8,7 @@ from importlib import import_module as _import_module
 
 __version__ = "0.1.0"
 
-_MODULES = ("audit", "data", "mechanisms", "plot")
+_MODULES = ("data", "mechanisms", "plot")
 _HOME = {
     "Budget": "dperm.privacy",
     "Evaluation": "dperm.evaluation",

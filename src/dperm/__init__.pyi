@@ -1,5 +1,4 @@
 # Written by tools/names.py (make names).
-from dperm import audit as audit
 from dperm import data as data
 from dperm import mechanisms as mechanisms
 from dperm import plot as plot
