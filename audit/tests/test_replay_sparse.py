@@ -16,13 +16,13 @@ from dperm_audit.watch import WatchedTable
 class WatchedSparse(WatchedTable):
     """Rows that are watched as a table is, and opened as sparse ones with two numbers at each place."""
 
-    def _opened(self, position, common, precise, threads, **how):
+    def _engine(self, request):
         whole = csr_array(self._X)
         halves, places = np.repeat(whole.data / 2, 2), np.repeat(whole.indices, 2)
         X = csr_array((halves, places, 2 * whole.indptr), shape=whole.shape)
         rows = SparseRows(X, self._y, row_map=self._map, n_rows=self._n_rows)
         rows._used = self._used
-        return rows._opened(position, common, precise, threads, **how)
+        return rows._engine(request)
 
 
 def sparse_table_of(*given, **facts):

@@ -84,7 +84,7 @@ def _function(function: FunctionType, seen: set[FunctionType]) -> str:
     code, outside = function.__code__, function.__globals__
     parts = [f"{name} = {_described(outside[name], seen)}" for name in code.co_names if name in outside]
     parts += [_described(cell.cell_contents, seen) for cell in function.__closure__ or ()]
-    known = [function.__module__, _described(code, seen)]
+    known = [str(function.__module__), _described(code, seen)]
     return "\n".join([*known, *parts, _described(function.__defaults__, seen)])
 
 
