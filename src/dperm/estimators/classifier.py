@@ -20,22 +20,17 @@ from dperm.certificate.assumptions import DECLARED, TAKEN
 from dperm.certificate.statement import loss_of
 from dperm.certificate.threshold import Threshold
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators.base import PrivateLinearModel, Vector
+from dperm.estimators.base import Coding, PrivateLinearModel, Vector
 from dperm.estimators.labels import (
     LabelSet,
     LossLike,
     check_class_weight,
-    check_sample_weight,
     classifier_loss,
     encode_weighted,
-    fits_many_classes,
-    has_link,
     holds_codes,
     is_turned,
     label_set,
-    refuse_in_shards,
     refuse_positive,
-    weighed,
     weighted,
     weights_of,
 )
@@ -43,7 +38,8 @@ from dperm.estimators.rows import RowSource, redact_errors
 from dperm.estimators.settings import ClassifierSettings
 from dperm.estimators.threshold import tuned
 from dperm.ledger import Ledger
-from dperm.losses import Loss
+from dperm.losses import Loss, resolve_loss
+from dperm.losses.registry import form_for
 from dperm.mechanisms import Plan
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
@@ -67,7 +63,8 @@ _NEEDS_CLASSES = {
 def _gives_probabilities(model: PrivateClassifier) -> bool:
     """By the loss of the fit, where there was one."""
     fitted = getattr(model, "privacy_", None)
-    return has_link(model.loss) if fitted is None else loss_of(fitted.statement["problem"]).has_log_odds
+    loss = resolve_loss(model.loss) if fitted is None else loss_of(fitted.statement["problem"])
+    return loss.has_log_odds
 
 
 class PrivateClassifier(ClassifierSettings, ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -99,58 +96,18 @@ class PrivateClassifier(ClassifierSettings, ClassifierMixin, PrivateLinearModel)
         count = self._count_classes(n_classes)
         return self._planned(n_rows, n_features, self._loss(self._known_weights(count), count), n_persons)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> PrivateClassifier:
-        """Plan from public facts, then train on the rows and release the weights once.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or shards
-            Rows with a Euclidean norm above ``x_norm`` are scaled down to it. Under add-remove there may be none.
-            Shards are a ``ShardSource``, or what one is made of: a Dask array or frame, a Spark DataFrame.
-        y : array-like of shape (n_samples,), or the name of a column
-            Labels, all of them in ``classes``, which are declared where the labels lie in shards.
-            Whole numbers stand for declared text in its sorted order, as in scikit-learn's tools that encode labels.
-        sample_weight : array-like of shape (n_samples,), optional
-            Where ``sample_weight_bound`` is declared. Weights outside 0 to the bound are cut off. A weight must follow
-            from its own row.
-        groups : array-like of shape (n_samples,), or the name of a column of a frame in shards, optional
-            The id of the person of each row: the guarantee is then for a person with all rows (docs/persons.md). Shards
-            that hold the ids need none.
-        """
-        check_sample_weight(sample_weight, self.sample_weight_bound)
-        with RowSource(X, y, groups) as source:
-            coefficients, intercept = self._fitted(source, sample_weight, groups)
-        self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
-        self.intercept_ = np.atleast_1d(intercept)
-        self._bind()
-        return self
-
-    def _fitted(self, source: RowSource, sample_weight: Any, groups: Any) -> tuple[Vector, Vector]:
-        paying = self.ledger is not None
-        shape = source.table_shape(self, paying, self._fewest_rows())
+    def _coding(self, source: RowSource, paying: bool) -> Coding:
         self._labels_are_public = source.classes is not None
         known = self._label_set(source, paying)
-        classes, weights = known.classes, weights_of(self.class_weight, known.names)
-        if source.has_labels:
-            refuse_in_shards(sample_weight)
-        grouped = source.persons(groups, shape[0], paying)
-        n_units = shape[0] if grouped is None else grouped.n_persons
+        weights = weights_of(self.class_weight, known.names)
+        encode = partial(encode_weighted, classes=known.classes, weights=weights)
+        return self._loss(weights, len(known)), encode, partial(self._keep, known)
 
-        def read() -> tuple[Any, Any]:
-            rows, labels = source.read(self, ensure_min_samples=self._fewest_rows())
-            if source.has_labels:
-                return rows, partial(encode_weighted, classes=classes, weights=weights)
-            with redact_errors():
-                check_classification_targets(labels)
-                targets = encode_weighted(labels, classes, weights)
-                return rows, weighed(targets, sample_weight, self.sample_weight_bound)
-
-        loss = self._loss(weights, len(classes))
-        plan = self._plan(n_units, shape[1], loss, by_person=grouped is not None)
-        fitted = self._fit_weights(plan, read, grouped)
+    def _keep(self, known: LabelSet, coefficients: Vector, intercept: Vector) -> None:
         self._know(known)
         self.threshold_ = None
-        return fitted
+        self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
+        self.intercept_ = np.atleast_1d(intercept)
 
     def _know(self, labels: LabelSet) -> None:
         """Keep the labels of a fit, sorted and as they are told."""
@@ -260,7 +217,7 @@ class PrivateClassifier(ClassifierSettings, ClassifierMixin, PrivateLinearModel)
     @property
     def fits_many_classes(self) -> bool:
         """Whether more than two classes can be fitted."""
-        return fits_many_classes(self.loss)
+        return form_for(resolve_loss(self.loss), 3) is not None
 
     def _log_odds(self, margins: NDArray[np.float64]) -> NDArray[np.floating[Any]]:
         """What margins stand for under the loss that was really trained with."""

@@ -331,11 +331,6 @@ def classifier_loss(loss: LossLike, n_classes: int) -> Loss:
     return fitting
 
 
-def fits_many_classes(loss: LossLike) -> bool:
-    """Whether there is a form of the loss for more than two classes."""
-    return form_for(resolve_loss(loss), 3) is not None
-
-
 def regression_loss(loss: LossLike, residual_bound: float) -> Loss:
     """The loss for real targets. ``residual_bound`` belongs to the two clipped squares by name."""
     for kind in (ClippedSquared, SoftClippedSquared):
@@ -347,11 +342,6 @@ def regression_loss(loss: LossLike, residual_bound: float) -> Loss:
             "residual_bound is for loss='squared' or 'soft-clipped-squared'; set that of an object where it is made."
         )
     return chosen
-
-
-def has_link(loss: LossLike) -> bool:
-    """Whether margins stand for probabilities under this loss."""
-    return resolve_loss(loss).has_log_odds
 
 
 def _checked(loss: LossLike, labels: tuple[str, ...], other: str) -> Loss:

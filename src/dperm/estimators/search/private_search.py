@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -14,6 +15,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from dperm.certificate.assumptions import (
+    Assumption,
+    Code,
+    assumptions,
+    cautions,
+    of_plan,
+    read_assumptions,
+    taken_for_granted,
+)
 from dperm.counting.query import Account, check_count
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.base import PrivateLinearModel
@@ -24,40 +34,39 @@ from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.persons import GroupedRows
 from dperm.estimators.report import PrivacyReport
 from dperm.estimators.rows import RowSource, check_shape, redact_errors
-from dperm.estimators.search.candidates import (
-    Task,
-    configured,
-    priced_candidate,
-    refuse,
-    settings_of,
-    training_rows,
-)
-from dperm.estimators.search.on_public_rows import best_on_public_rows, rows_of
-from dperm.estimators.search.report import (
-    NAME,
-    report_on_public_choice,
-    search_cautions,
-    search_report,
-)
 from dperm.estimators.search.scoring import scorer_for
 from dperm.estimators.search.selection import (
     Source,
+    Task,
     best_of,
+    best_on_public_rows,
+    configured,
     constant_model,
+    in_words,
+    priced_candidate,
+    refuse,
+    rows_of,
     selection_plan,
+    settings_of,
     shares,
     stream,
+    training_rows,
 )
 from dperm.ledger import Ledger
 from dperm.mechanisms import Plan
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, entropy_from
 from dperm.privacy.cost import Cost
+from dperm.problem import Problem
 
 Read = tuple[NDArray[Any], NDArray[Any]]
 Result = TypeVar("Result")
 
+NAME = "private search"
+ACCOUNTANT = "Renyi price of the best of a random number of candidates (Papernot & Steinke 2022)"
 
+
+@dataclass(eq=False, repr=False)
 class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Choose settings of a private estimator privately, with one (epsilon, delta) guarantee for the whole.
 
@@ -135,38 +144,21 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        estimator: PrivateLinearModel,
-        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
-        *,
-        epsilon: float,
-        delta: float,
-        mean_candidates: float = 10.0,
-        runs: str | float = "auto",
-        validation: float = 0.2,
-        scoring: str | None = None,
-        refit_share: float | None = None,
-        public_data: tuple[ArrayLike, ArrayLike] | None = None,
-        cv: Any = 5,
-        random_state: Any = None,
-        ledger: Ledger | None = None,
-        dataset: str | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.epsilon = epsilon
-        self.delta = delta
-        self.mean_candidates = mean_candidates
-        self.runs = runs
-        self.validation = validation
-        self.scoring = scoring
-        self.refit_share = refit_share
-        self.public_data = public_data
-        self.cv = cv
-        self.random_state = random_state
-        self.ledger = ledger
-        self.dataset = dataset
+    estimator: PrivateLinearModel
+    param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+    _: KW_ONLY
+    epsilon: float
+    delta: float
+    mean_candidates: float = 10.0
+    runs: str | float = "auto"
+    validation: float = 0.2
+    scoring: str | None = None
+    refit_share: float | None = None
+    public_data: tuple[ArrayLike, ArrayLike] | None = None
+    cv: Any = 5
+    random_state: Any = None
+    ledger: Ledger | None = None
+    dataset: str | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, groups: Any = None, **unfit: Any) -> PrivateSearchCV:
         """Plan from public facts, then search on the rows and release the best candidate.
@@ -388,3 +380,93 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 def _judging(search: PrivateSearchCV) -> Any:
     """What predicts: the best estimator, once there is one."""
     return getattr(search, "best_estimator_", search.estimator)
+
+
+def whole_problem(plan: Plan, task: Task) -> Problem:
+    """The public facts of a candidate's fit, said of all rows."""
+    return replace(plan.problem, n_rows=task.n_rows)
+
+
+def search_cautions(plan: Plan, task: Task, whole: Budget) -> tuple[Assumption, ...]:
+    """Those of the whole search: all rows, and the whole delta."""
+    return cautions(whole_problem(plan, task), whole)
+
+
+def statement_of_fit(
+    model: PrivateLinearModel, plan: Plan, targets: Mapping[str, Any], settings_chosen: Assumption
+) -> dict[str, Any]:
+    """The model's own statement, with the labels as the user declared them and how the settings came about."""
+    stated = model.privacy_.statement
+    around = [
+        settings_chosen if one.code is Code.SETTINGS else one
+        for one in read_assumptions("around", stated["around"])
+    ]
+    lines = assumptions(plan, targets, around)
+    return {
+        **stated,
+        "targets": dict(targets),
+        "around": [one.to_dict() for one in around],
+        "assumptions": [one.to_dict() for one in lines],
+    }
+
+
+def report_on_public_choice(
+    model: PrivateLinearModel,
+    plan: Plan,
+    targets: Mapping[str, Any],
+    params: Mapping[str, Any],
+    n_public: int,
+) -> PrivacyReport:
+    """The report of the one private fit, which says where its settings were chosen."""
+    chosen = Assumption.of(Code.PUBLIC_CHOICE, settings=in_words(params), rows=n_public)
+    return PrivacyReport.of(statement_of_fit(model, plan, targets, chosen))
+
+
+def search_report(
+    model: PrivateLinearModel,
+    plan: Plan,
+    targets: Mapping[str, Any],
+    task: Task,
+    whole: Budget,
+    params: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> PrivacyReport:
+    """The guarantee of the whole.
+
+    The model's statement for machines is that of one fit, so it claims nothing and points to the whole: its part
+    ``search`` says so.
+    """
+    inner = PrivacyReport.of(statement_of_fit(model, plan, targets, Assumption(Code.SEARCH_GRID)))
+    epsilon, delta = float(whole.epsilon), float(whole.delta)
+    pointer = (
+        "this statement of one fit claims nothing by itself: the model was chosen by a private search, whose "
+        f"guarantee for the whole is epsilon = {epsilon:g}, delta = {delta:g}."
+    )
+    statement = {
+        **inner.statement,
+        "guarantee": None,
+        "reason": inner.reason or pointer,
+        "search": {"epsilon": epsilon, "delta": delta},
+    }
+    around = read_assumptions("around", inner.statement["around"])
+    others = (*around, *of_plan(plan), Assumption(Code.SECRET_CANDIDATES))
+    granted = taken_for_granted(whole_problem(plan, task), targets, others)
+    refitted = settings["refit_share"] is not None
+    return replace(
+        inner,
+        claim=None if inner.claim is None else {"epsilon": epsilon, "delta": delta},
+        budget={"epsilon": epsilon, "delta": delta},
+        mechanism=NAME,
+        accountant=f"{ACCOUNTANT}, and the last fit, added up" if refitted else ACCOUNTANT,
+        settings={
+            "best": in_words(params),
+            "trained_by": inner.settings.get("mechanism", inner.mechanism),
+            **settings,
+            "model_epsilon": inner.budget["epsilon"],
+            "model_delta": inner.budget["delta"],
+        },
+        n_rows=task.n_rows,
+        noise_on=f"{inner.noise_on}; and on the score of every candidate",
+        assumptions=(*granted, *search_cautions(plan, task, whole)),
+        statement=statement,
+    )
