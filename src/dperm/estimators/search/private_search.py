@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -274,9 +274,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self.estimator._scale()  # a range that is missing is told of before anything is spent
         return settings_of(self.estimator, self.param_grid)
 
-    def _classifies(self) -> bool:
-        return isinstance(self.estimator, PrivateClassifier)
-
     def _task(self, X: ArrayLike, y: ArrayLike, groups: Any) -> tuple[Task, GroupedRows | None]:
         """The public facts, found without a look at a value; only ``classes=None`` without a ledger looks at y."""
         paying = self.ledger is not None
@@ -290,7 +287,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             n_rows=n_units,
             n_training=training_rows(self.validation, n_units),
             n_features=n_features,
-            classes=self.estimator._label_set(source, paying) if self._classifies() else None,
+            classes=self.estimator._label_set(source, paying) if is_classifier(self) else None,
             neighbours=neighbours,
             by_person=grouped is not None,
         )
@@ -310,7 +307,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _read(self, X: ArrayLike, y: ArrayLike, task: Task, grouped: GroupedRows | None) -> Read:
         """Rows and targets, once their form is known to be that of the task."""
         form = {"ensure_min_samples": self.estimator._fewest_rows()}
-        rows, targets = RowSource(X, y).read(self, y_numeric=not self._classifies(), **form)
+        rows, targets = RowSource(X, y).read(self, y_numeric=not is_classifier(self), **form)
         told = task.neighbours is Neighbours.REPLACE_ONE and grouped is None
         check_shape(rows, task.n_rows if told else None, task.n_features)
         if grouped is not None:
@@ -346,14 +343,15 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         read = partial(self._read, X, y, task, grouped)
         entry, _ = self._charge(account, lambda: plan.cost, task, read, lambda data: model.fit(*data, **ids))
         targets = self.estimator._targets(plan.problem.loss)
-        report = report_on_public_choice(model, plan, targets, params, public[0].shape[0])
+        chosen = Assumption.of(Code.PUBLIC_CHOICE, settings=in_words(params), rows=public[0].shape[0])
+        report = PrivacyReport.of(statement_of_fit(model, plan, targets, chosen))
         return self._store(model, params, score, report, entry)
 
     def _account(self, plan: Plan, task: Task, whole: Budget) -> Account:
         """Who is charged, after warnings of the context of the search and of its public facts."""
         context, depth = fit_context(self)
         context.check_persons(task.by_person)
-        context.warn(depth, search_cautions(plan, task, whole))
+        context.warn(depth, cautions(whole_problem(plan, task), whole))
         return Account.of_fit(self)
 
     def _store(
@@ -387,11 +385,6 @@ def whole_problem(plan: Plan, task: Task) -> Problem:
     return replace(plan.problem, n_rows=task.n_rows)
 
 
-def search_cautions(plan: Plan, task: Task, whole: Budget) -> tuple[Assumption, ...]:
-    """Those of the whole search: all rows, and the whole delta."""
-    return cautions(whole_problem(plan, task), whole)
-
-
 def statement_of_fit(
     model: PrivateLinearModel, plan: Plan, targets: Mapping[str, Any], settings_chosen: Assumption
 ) -> dict[str, Any]:
@@ -408,18 +401,6 @@ def statement_of_fit(
         "around": [one.to_dict() for one in around],
         "assumptions": [one.to_dict() for one in lines],
     }
-
-
-def report_on_public_choice(
-    model: PrivateLinearModel,
-    plan: Plan,
-    targets: Mapping[str, Any],
-    params: Mapping[str, Any],
-    n_public: int,
-) -> PrivacyReport:
-    """The report of the one private fit, which says where its settings were chosen."""
-    chosen = Assumption.of(Code.PUBLIC_CHOICE, settings=in_words(params), rows=n_public)
-    return PrivacyReport.of(statement_of_fit(model, plan, targets, chosen))
 
 
 def search_report(
@@ -450,7 +431,8 @@ def search_report(
     }
     around = read_assumptions("around", inner.statement["around"])
     others = (*around, *of_plan(plan), Assumption(Code.SECRET_CANDIDATES))
-    granted = taken_for_granted(whole_problem(plan, task), targets, others)
+    problem = whole_problem(plan, task)
+    granted = taken_for_granted(problem, targets, others)
     refitted = settings["refit_share"] is not None
     return replace(
         inner,
@@ -467,6 +449,6 @@ def search_report(
         },
         n_rows=task.n_rows,
         noise_on=f"{inner.noise_on}; and on the score of every candidate",
-        assumptions=(*granted, *search_cautions(plan, task, whole)),
+        assumptions=(*granted, *cautions(problem, whole)),
         statement=statement,
     )
