@@ -22,10 +22,10 @@ from dperm.certificate.assumptions import cautions
 from dperm.certificate.released import curvature_in
 from dperm.counting.query import Account
 from dperm.engine import Rows, open_rows
-from dperm.errors import InvalidInput
+from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._hints import refuse_unknown
 from dperm.estimators.fit_context import FitContext, fit_context
-from dperm.estimators.labels import check_sample_weight, refuse_in_shards, weighed
+from dperm.estimators.labels import check_sample_weight, weighed
 from dperm.estimators.persons import GroupedRows, declared_persons, loss_of_persons, of_persons
 from dperm.estimators.report import FitRecord, PrivacyReport
 from dperm.estimators.rows import RowSource, check_shape, features_alone, redact_errors
@@ -172,8 +172,11 @@ class PrivateLinearModel(ModelSettings, BaseEstimator):  # type: ignore[misc]
             paying, fewest = self.ledger is not None, self._fewest_rows()
             n_rows, n_features = source.table_shape(self, paying, fewest)
             loss, encode, keep = self._coding(source, paying)
-            if source.has_labels:
-                refuse_in_shards(sample_weight)
+            if source.has_labels and sample_weight is not None:
+                raise Unsupported(
+                    "sample_weight needs y as an array. Labels that lie in shards can have class_weight; or give y "
+                    "apart."
+                )
             grouped = source.persons(groups, n_rows, paying)
 
             def read() -> tuple[Any, Any]:

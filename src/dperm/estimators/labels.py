@@ -202,9 +202,6 @@ _BALANCED = (
     "class_weight={label: weight}; dperm.balanced_weights({label: share}) makes them of shares that are known "
     "without the data."
 )
-_IN_SHARDS = (
-    "sample_weight needs y as an array. Labels that lie in shards can have class_weight; or give y apart."
-)
 
 
 def balanced_weights(shares: Mapping[Any, float]) -> dict[Any, float]:
@@ -290,11 +287,6 @@ def weighed(targets: NDArray[Any], sample_weight: Any, bound: float | None) -> N
     if targets.dtype.names is None:
         return weighted_targets(targets, own)
     return weighted_targets(targets["target"], targets["weight"] * own)
-
-
-def refuse_in_shards(sample_weight: Any) -> None:
-    if sample_weight is not None:
-        raise Unsupported(_IN_SHARDS)
 
 
 def _check_mapping(name: str, values: Any) -> None:
