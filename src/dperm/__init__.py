@@ -19,7 +19,7 @@ _HOME = {
     "PrivacyWarning": "dperm.errors",
     "PrivateLinearClassifier": "dperm.estimators.linear_classifier",
     "PrivateLinearRegression": "dperm.estimators.linear",
-    "PrivateLinearSVC": "dperm.estimators.svm",
+    "PrivateLinearSVC": "dperm.estimators.linear_classifier",
     "PrivateLogisticRegression": "dperm.estimators.logistic",
     "PrivateSearchCV": "dperm.estimators.search",
     "PublicEncoder": "dperm.estimators.encoder",

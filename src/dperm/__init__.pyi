@@ -10,12 +10,12 @@ from dperm.estimators.hasher import PublicHasher as PublicHasher
 from dperm.estimators.labels import balanced_weights as balanced_weights
 from dperm.estimators.linear import PrivateLinearRegression as PrivateLinearRegression
 from dperm.estimators.linear_classifier import PrivateLinearClassifier as PrivateLinearClassifier
+from dperm.estimators.linear_classifier import PrivateLinearSVC as PrivateLinearSVC
 from dperm.estimators.logistic import PrivateLogisticRegression as PrivateLogisticRegression
 from dperm.estimators.pipeline_check import Finding as Finding
 from dperm.estimators.pipeline_check import check_pipeline as check_pipeline
 from dperm.estimators.report import PrivacyReport as PrivacyReport
 from dperm.estimators.search import PrivateSearchCV as PrivateSearchCV
-from dperm.estimators.svm import PrivateLinearSVC as PrivateLinearSVC
 from dperm.evaluation import Evaluation as Evaluation
 from dperm.evaluation import evaluate as evaluate
 from dperm.evaluation import read_evaluation as read_evaluation

@@ -19,9 +19,8 @@ from dperm import (
 from dperm.datasets import load_cps
 from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, PrivacyWarning, Unsupported
 from dperm.estimators.search import selection
-from dperm.estimators.search.candidates import priced_candidate
-from dperm.estimators.search.on_public_rows import as_noisy
 from dperm.estimators.search.scoring import Scorer, scorer_for
+from dperm.estimators.search.selection import as_noisy, priced_candidate
 from dperm.ledger import Ledger
 from dperm.neighbours import Neighbours
 from dperm.privacy import GaussianProfile, SeededEntropy, SystemEntropy, gaussian_mu

@@ -13,7 +13,7 @@ from dperm.certificate.statement import file_digest
 from dperm.certificate.threshold import OBJECTIVES
 from dperm.counting.bins import bins_of, edges_of
 from dperm.errors import BudgetExceeded, InvalidInput, Unsupported
-from dperm.estimators import threshold as tuning
+from dperm.estimators import classifier as tuning
 from dperm.ledger import Ledger
 from dperm.neighbours import Neighbours
 from dperm.privacy import Gate
@@ -43,7 +43,7 @@ def seen(monkeypatch):
     exact = Gate.release_one
 
     def release_one(gate, values, noise, name):
-        if name == tuning.NAME:
+        if name == tuning.THRESHOLD:
             passages.append((np.array(values), noise))
         return exact(gate, values, noise, name)
 
@@ -138,7 +138,7 @@ def test_the_ledger_is_charged_before_a_row_is_read(rare, model, tmp_path):
     ledger = Ledger.create(tmp_path / "ledger.sqlite", epsilon=0.5, delta=1e-5)
     model.tune_threshold(X[TEST], y[TEST], epsilon=0.45, ledger=ledger)
     (entry,) = ledger.entries()
-    assert entry.mechanism == tuning.NAME
+    assert entry.mechanism == tuning.THRESHOLD
     assert model.threshold_.ledger_entry is not None
     before = model.threshold_
     with pytest.raises(BudgetExceeded):

@@ -8,7 +8,7 @@ import dperm
 from dperm import PrivateLogisticRegression
 from dperm.counting.design import share_bits, shared_counts
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators import threshold as tuning
+from dperm.estimators import classifier as tuning
 from dperm.estimators.persons import GroupedRows
 from dperm.ledger import Ledger
 from dperm.privacy import Gate

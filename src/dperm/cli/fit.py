@@ -100,7 +100,7 @@ def fit(
       dperm fit visits.csv --schema visits.toml --person patient_id \\
           --epsilon 1 --delta 1e-8 --output model.json
     """
-    from dperm.estimators.choice import estimator_for
+    from dperm.estimators.linear_classifier import estimator_for
     from dperm.ledger import Ledger
     from dperm.models import save_model
     from dperm.models.atomic import check_writable

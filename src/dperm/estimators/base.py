@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import estimator_html_repr
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 import dperm
@@ -21,9 +22,10 @@ from dperm.certificate.assumptions import cautions
 from dperm.certificate.released import curvature_in
 from dperm.counting.query import Account
 from dperm.engine import Rows, open_rows
-from dperm.errors import InvalidInput
+from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators._hints import refuse_unknown
 from dperm.estimators.fit_context import FitContext, fit_context
+from dperm.estimators.labels import check_sample_weight, weighed
 from dperm.estimators.persons import GroupedRows, declared_persons, loss_of_persons, of_persons
 from dperm.estimators.report import FitRecord, PrivacyReport
 from dperm.estimators.rows import RowSource, check_shape, features_alone, redact_errors
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from dperm.schema import Schema
 
 Vector = NDArray[np.float64]
+Coding = tuple[Loss, Callable[[Any], NDArray[Any]], Callable[[Vector, Vector], None]]
 
 SHORT = 20  # rows of a table that a notebook shows at once
 
@@ -49,9 +52,8 @@ SHORT = 20  # rows of a table that a notebook shows at once
 class PrivateLinearModel(ModelSettings, BaseEstimator):  # type: ignore[misc]
     """Parameters, the plan, the private fit and the report that all linear estimators share.
 
-    A subclass says in ``_targets`` what may occur in y and who says so. Its ``fit`` takes the public
-    facts, chooses a loss, calls ``_plan`` and ``_fit_weights`` with a function that validates rows and encodes
-    targets, and stores coefficients in its own shape.
+    A subclass says in ``_targets`` what may occur in y and who says so, and in ``_coding`` with which loss and targets
+    a model trains and how coefficients are kept.
     """
 
     coef_: Vector
@@ -86,6 +88,10 @@ class PrivateLinearModel(ModelSettings, BaseEstimator):  # type: ignore[misc]
 
     def _targets(self, loss: Loss) -> dict[str, Any]:
         """What may occur in y, and where that was taken from."""
+        raise NotImplementedError
+
+    def _coding(self, source: RowSource, paying: bool) -> Coding:
+        """The loss, what encodes targets for it, and what keeps the coefficients and the intercept of a fit."""
         raise NotImplementedError
 
     def summary(
@@ -125,11 +131,10 @@ class PrivateLinearModel(ModelSettings, BaseEstimator):  # type: ignore[misc]
         check_flag("inference", self.inference)
         budget, mechanism = Budget(self.epsilon, self.delta), resolve(self.mechanism)
         problem = self._problem(n_rows, n_features, loss, by_person)
-        if self.inference:
-            by_rule = self.l2 == AUTO
-            problem = mechanism.regularised(problem, budget, inference=True) if by_rule else problem
-            return mechanism.plan(problem, budget, inference=True)
-        return mechanism.plan(problem if self.l2 != AUTO else mechanism.regularised(problem, budget), budget)
+        options = {"inference": True} if self.inference else {}
+        if self.l2 == AUTO:
+            problem = mechanism.regularised(problem, budget, **options)
+        return mechanism.plan(problem, budget, **options)
 
     def _planned(self, n_rows: int, n_features: int, loss: Loss, n_persons: int | None) -> Plan:
         """The plan, once numbers and settings are known to be such that ``fit`` would take them."""
@@ -143,27 +148,60 @@ class PrivateLinearModel(ModelSettings, BaseEstimator):  # type: ignore[misc]
         Account.of_fit(self)
         return plan
 
-    def _fit_weights(
-        self,
-        plan: Plan,
-        read: Callable[[], tuple[NDArray[Any], NDArray[Any]]],
-        grouped: GroupedRows | None = None,
-    ) -> tuple[Vector, Vector]:
-        """Charge the ledger, read the rows, train as planned, release once, and store the report.
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Plan from public facts, then train on the rows and release the weights once.
 
         Parameters
         ----------
-        read : callable
-            Checks the form of the rows and gives rows and targets. If it raises, the charge is void (in a strict
-            ledger it stays).
-        grouped : GroupedRows, optional
-            Which rows belong to which person.
+        X : array-like of shape (n_samples, n_features), or shards
+            Rows with a Euclidean norm above ``x_norm`` are scaled down to it. Under add-remove there may be none.
+            Shards are a ``ShardSource``, or what one is made of: a Dask array or frame, a Spark DataFrame.
+        y : array-like of shape (n_samples,), or the name of a column
+            For a classifier, labels, all of them in ``classes``, which are declared where the labels lie in shards.
+            Whole numbers stand for declared text in its sorted order, as in scikit-learn's tools that encode labels.
+            For a regression, numbers; those outside ``y_range`` are cut off at its ends.
+        sample_weight : array-like of shape (n_samples,), optional
+            Where ``sample_weight_bound`` is declared. Weights outside 0 to the bound are cut off. A weight must follow
+            from its own row.
+        groups : array-like of shape (n_samples,), or the name of a column of a frame in shards, optional
+            The id of the person of each row: the guarantee is then for a person with all rows (docs/persons.md). Shards
+            that hold the ids need none.
+        """
+        check_sample_weight(sample_weight, self.sample_weight_bound)
+        with RowSource(X, y, groups) as source:
+            paying, fewest = self.ledger is not None, self._fewest_rows()
+            n_rows, n_features = source.table_shape(self, paying, fewest)
+            loss, encode, keep = self._coding(source, paying)
+            if source.has_labels and sample_weight is not None:
+                raise Unsupported(
+                    "sample_weight needs y as an array. Labels that lie in shards can have class_weight; or give y "
+                    "apart."
+                )
+            grouped = source.persons(groups, n_rows, paying)
 
-        Returns
-        -------
-        coefficients, intercept
-            Of shape (p,) and (), or (p, C) and (C,) for a loss with C outputs; the intercept as it is added
-            to a margin, zero without ``fit_intercept``.
+            def read() -> tuple[Any, Any]:
+                numeric = not is_classifier(self)
+                rows, values = source.read(self, y_numeric=numeric, ensure_min_samples=fewest)
+                if source.has_labels:
+                    return rows, encode
+                with redact_errors():
+                    if not numeric:
+                        check_classification_targets(values)
+                    return rows, weighed(encode(values), sample_weight, self.sample_weight_bound)
+
+            n_units = n_rows if grouped is None else grouped.n_persons
+            plan = self._plan(n_units, n_features, loss, by_person=grouped is not None)
+            keep(*self._fit_weights(plan, read, grouped))
+        self._bind()
+        return self
+
+    def _fit_weights(
+        self, plan: Plan, read: Callable[[], tuple[Any, Any]], grouped: GroupedRows | None
+    ) -> tuple[Vector, Vector]:
+        """Charge the ledger, read the rows, train as planned, release once, and store the report.
+
+        If ``read`` raises, the charge is void (in a strict ledger it stays). Coefficients and intercept are of shape
+        (p,) and (), or (p, C) and (C,) for a loss with C outputs; without ``fit_intercept`` it is zero.
         """
         problem, gate = plan.problem, Gate.from_random_state(self.random_state)
         if grouped is not None:
@@ -202,7 +240,9 @@ class PrivateLinearModel(ModelSettings, BaseEstimator):  # type: ignore[misc]
         self.row_map_ = outcome.row_map
         self.privacy_ = self._report(plan, outcome, gate, context)
         self._told = None if outcome.curvature_release is None else outcome.curvature_release.tolist()
-        self._curvature = curvature_in({"inference": self._told}, self.privacy_.statement)
+        self._curvature = None
+        if self._told is not None:
+            self._curvature = curvature_in({"inference": self._told}, self.privacy_.statement)
         return self.row_map_.coefficients(outcome.weights)
 
     def _margins(self, X: ArrayLike) -> Vector:

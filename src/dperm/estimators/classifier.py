@@ -18,35 +18,43 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm.certificate.assumptions import DECLARED, TAKEN
 from dperm.certificate.statement import loss_of
-from dperm.certificate.threshold import Threshold
+from dperm.certificate.threshold import AT_LEAST, Threshold, bins_for, check_objective
+from dperm.counting.bins import bins_of, edges_of
+from dperm.counting.design import Design, Histogram, Integers, share_bits, shared_counts
+from dperm.counting.metrics import registered_metrics
+from dperm.counting.metrics.base import EdgeCounts
+from dperm.counting.query import Account, Query, check_count
 from dperm.errors import InvalidInput, Unsupported
-from dperm.estimators.base import PrivateLinearModel, Vector
+from dperm.estimators.base import Coding, PrivateLinearModel, Vector
 from dperm.estimators.labels import (
     LabelSet,
     LossLike,
     check_class_weight,
-    check_sample_weight,
     classifier_loss,
+    encode_labels,
     encode_weighted,
-    fits_many_classes,
-    has_link,
     holds_codes,
     is_turned,
     label_set,
-    refuse_in_shards,
     refuse_positive,
-    weighed,
     weighted,
     weights_of,
 )
-from dperm.estimators.rows import RowSource, redact_errors
+from dperm.estimators.persons import GroupedRows
+from dperm.estimators.rows import (
+    RowSource,
+    check_counted,
+    count_rows,
+    margins_and_targets,
+    redact_errors,
+)
 from dperm.estimators.settings import ClassifierSettings
-from dperm.estimators.threshold import tuned
 from dperm.ledger import Ledger
-from dperm.losses import Loss
+from dperm.losses import Loss, resolve_loss
+from dperm.losses.registry import form_for
 from dperm.mechanisms import Plan
 from dperm.neighbours import Neighbours
-from dperm.privacy import Budget
+from dperm.privacy import Budget, Gate, gaussian_mu
 
 _NEEDS_CLASSES = {
     "hidden": (
@@ -64,10 +72,22 @@ _NEEDS_CLASSES = {
 }
 
 
+THRESHOLD = "decision threshold"
+_NEEDS_GROUPS = (
+    "this model was trained by person, and its threshold must protect persons too: give groups, the id of the person "
+    "of each row."
+)
+_BY_ROWS = (
+    "this model was trained by rows, so its guarantee is for one row, and a threshold by person beside it has no "
+    "guarantee for a person to add to. Leave groups out, or fit with groups."
+)
+
+
 def _gives_probabilities(model: PrivateClassifier) -> bool:
     """By the loss of the fit, where there was one."""
     fitted = getattr(model, "privacy_", None)
-    return has_link(model.loss) if fitted is None else loss_of(fitted.statement["problem"]).has_log_odds
+    loss = resolve_loss(model.loss) if fitted is None else loss_of(fitted.statement["problem"])
+    return loss.has_log_odds
 
 
 class PrivateClassifier(ClassifierSettings, ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -99,58 +119,18 @@ class PrivateClassifier(ClassifierSettings, ClassifierMixin, PrivateLinearModel)
         count = self._count_classes(n_classes)
         return self._planned(n_rows, n_features, self._loss(self._known_weights(count), count), n_persons)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> PrivateClassifier:
-        """Plan from public facts, then train on the rows and release the weights once.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or shards
-            Rows with a Euclidean norm above ``x_norm`` are scaled down to it. Under add-remove there may be none.
-            Shards are a ``ShardSource``, or what one is made of: a Dask array or frame, a Spark DataFrame.
-        y : array-like of shape (n_samples,), or the name of a column
-            Labels, all of them in ``classes``, which are declared where the labels lie in shards.
-            Whole numbers stand for declared text in its sorted order, as in scikit-learn's tools that encode labels.
-        sample_weight : array-like of shape (n_samples,), optional
-            Where ``sample_weight_bound`` is declared. Weights outside 0 to the bound are cut off. A weight must follow
-            from its own row.
-        groups : array-like of shape (n_samples,), or the name of a column of a frame in shards, optional
-            The id of the person of each row: the guarantee is then for a person with all rows (docs/persons.md). Shards
-            that hold the ids need none.
-        """
-        check_sample_weight(sample_weight, self.sample_weight_bound)
-        with RowSource(X, y, groups) as source:
-            coefficients, intercept = self._fitted(source, sample_weight, groups)
-        self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
-        self.intercept_ = np.atleast_1d(intercept)
-        self._bind()
-        return self
-
-    def _fitted(self, source: RowSource, sample_weight: Any, groups: Any) -> tuple[Vector, Vector]:
-        paying = self.ledger is not None
-        shape = source.table_shape(self, paying, self._fewest_rows())
+    def _coding(self, source: RowSource, paying: bool) -> Coding:
         self._labels_are_public = source.classes is not None
         known = self._label_set(source, paying)
-        classes, weights = known.classes, weights_of(self.class_weight, known.names)
-        if source.has_labels:
-            refuse_in_shards(sample_weight)
-        grouped = source.persons(groups, shape[0], paying)
-        n_units = shape[0] if grouped is None else grouped.n_persons
+        weights = weights_of(self.class_weight, known.names)
+        encode = partial(encode_weighted, classes=known.classes, weights=weights)
+        return self._loss(weights, len(known)), encode, partial(self._keep, known)
 
-        def read() -> tuple[Any, Any]:
-            rows, labels = source.read(self, ensure_min_samples=self._fewest_rows())
-            if source.has_labels:
-                return rows, partial(encode_weighted, classes=classes, weights=weights)
-            with redact_errors():
-                check_classification_targets(labels)
-                targets = encode_weighted(labels, classes, weights)
-                return rows, weighed(targets, sample_weight, self.sample_weight_bound)
-
-        loss = self._loss(weights, len(classes))
-        plan = self._plan(n_units, shape[1], loss, by_person=grouped is not None)
-        fitted = self._fit_weights(plan, read, grouped)
+    def _keep(self, known: LabelSet, coefficients: Vector, intercept: Vector) -> None:
         self._know(known)
         self.threshold_ = None
-        return fitted
+        self.coef_ = np.ascontiguousarray(np.atleast_2d(coefficients.T))
+        self.intercept_ = np.atleast_1d(intercept)
 
     def _know(self, labels: LabelSet) -> None:
         """Keep the labels of a fit, sorted and as they are told."""
@@ -194,10 +174,79 @@ class PrivateClassifier(ClassifierSettings, ClassifierMixin, PrivateLinearModel)
         check_is_fitted(self)
         if len(self.classes_) != 2:
             raise Unsupported("a threshold is for two classes; with more the largest margin decides.")
-        settings = {"ledger": ledger, "dataset": dataset, "random_state": random_state, "groups": groups}
-        self.threshold_ = tuned(self, X, y, Budget(epsilon, delta), objective, **settings)
+        budget = Budget(epsilon, delta)
+        check_objective(objective)
+        account = Account.checked(ledger, dataset, random_state, of_fit=True)
+        gate = Gate.from_random_state(random_state)
+        self.threshold_ = self._tuned(X, y, groups, budget, objective, account, gate)
         self.privacy_ = self.privacy_.beside(self.threshold_.to_dict())
         return self
+
+    def _tuned(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any,
+        budget: Budget,
+        objective: str,
+        account: Account,
+        gate: Gate,
+    ) -> Threshold:
+        """The threshold that is best by noisy counts, for the relation, the unit and the bound on rows of the fit.
+
+        Guarantee
+        ---------
+        One Gaussian release of the histogram of margins by label, within the budget: docs/proofs/selection.md,
+        Theorem 5.
+        """
+        statement = self.certificate_
+        neighbours = Neighbours.parse(statement["relation"])
+        by_person = "persons" in statement
+        # Places move with the number of rows of a person, so margins must then not depend on them either.
+        apart = Neighbours.ADD_REMOVE if by_person else neighbours
+        check_counted(X, y, apart, by_person or isinstance(groups, str))
+        grouped = _grouped(X, groups, by_person, account.charged)
+        n_public, unit = None, "person" if by_person else "row"
+        n_rows = count_rows(X, account.charged, y)
+        if neighbours is Neighbours.REPLACE_ONE:
+            n_public = n_rows if grouped is None else grouped.n_persons
+        if n_public == 0:
+            raise InvalidInput("there are no rows to tune on.")
+        n_units = statement["problem"]["n_units"] if n_public is None else n_public
+        query = _query(budget, neighbours, n_units, by_person)
+        bins = query.design.size // 2
+
+        def cells() -> Integers:
+            with redact_errors(), np.errstate(all="ignore"):
+                margins, targets = margins_and_targets(self, X, y, apart)
+                check_count(len(margins) if grouped is None else grouped.n_persons, n_public, n_units, unit)
+                labels = encode_labels(targets, self.classes_)
+                if grouped is not None:
+                    grouped.check_rows(len(labels))
+                    grouped.check_ids()
+                return np.asarray(bins_of(self, margins.reshape(-1), bins) + bins * (labels > 0))
+
+        def counts(cells: Integers) -> dict[str, Integers]:
+            shares = None if grouped is None else grouped.shares()
+            return {THRESHOLD: shared_counts(cells, 2 * bins, shares, share_bits(n_units))}
+
+        words = {"unit": unit, "kind": "threshold", "label": "ThresholdTuning", "mechanism": THRESHOLD}
+        release = query.run(account, gate, cells, counts, **words)
+        return Threshold(
+            margin=best_margin(self, bins, release.numbers, objective, query.noise.scale),
+            objective=objective,
+            epsilon=float(budget.epsilon),
+            delta=float(budget.delta),
+            neighbours=neighbours.value,
+            unit=statement["unit"],
+            n_units=int(n_units),
+            bins=bins,
+            sensitivity=query.noise.sensitivity,
+            noise_scale=query.noise.scale,
+            entropy=gate.source.name,
+            private=gate.secure,
+            ledger_entry=release.ledger_entry,
+        )
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Margins: of two classes one per row, positive for ``classes_[1]``; otherwise one column per class.
@@ -260,7 +309,7 @@ class PrivateClassifier(ClassifierSettings, ClassifierMixin, PrivateLinearModel)
     @property
     def fits_many_classes(self) -> bool:
         """Whether more than two classes can be fitted."""
-        return fits_many_classes(self.loss)
+        return form_for(resolve_loss(self.loss), 3) is not None
 
     def _log_odds(self, margins: NDArray[np.float64]) -> NDArray[np.floating[Any]]:
         """What margins stand for under the loss that was really trained with."""
@@ -337,3 +386,53 @@ def _labels_in(y: Any) -> NDArray[Any]:
         values = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
         check_classification_targets(values)
         return np.unique(values)
+
+
+def _query(budget: Budget, neighbours: Neighbours, n_units: int, by_person: bool) -> Query:
+    """Counts of rows, or of shares of persons, in two histograms of as many bins as the public rule gives."""
+    step = 2.0 ** -share_bits(n_units) if by_person else 1.0
+
+    def design(bins: int) -> Design:
+        return Design((Histogram(THRESHOLD, 2 * bins, unit=step),))
+
+    bins = bins_for(design(1).sensitivity(neighbours) / gaussian_mu(budget), n_units)
+    return Query(design=design(bins), budget=budget, neighbours=neighbours, name=THRESHOLD)
+
+
+def _grouped(X: Any, groups: Any, by_person: bool, paying: bool) -> GroupedRows | None:
+    """Which rows belong to which person, where the model was trained by person; else rows are on their own."""
+    if not by_person:
+        if groups is not None:
+            raise Unsupported(_BY_ROWS)
+        return None
+    if groups is None:
+        raise InvalidInput(_NEEDS_GROUPS)
+    with redact_errors():
+        grouped = GroupedRows.of(groups)
+        grouped.check_rows(count_rows(X, paying))
+    return grouped
+
+
+def best_margin(model: Any, bins: int, noisy: Vector, objective: str, noise: float) -> float:
+    """The edge that is best for the positive class, on the margin, which is that of ``classes_[1]``."""
+    edges = edges_of(model, bins)
+    if is_turned(model):
+        return -best_edge(-edges[::-1], noisy[::-1], objective, noise)
+    return best_edge(edges, noisy, objective, noise)
+
+
+def best_edge(edges: Vector, noisy: Vector, objective: str, noise: float) -> float:
+    """The edge between two bins at which the objective is best, by noisy counts.
+
+    'recall>=0.8' takes the largest edge above which that share of the positive rows lies, 'precision>=0.5' the
+    smallest above which that share of the rows is positive.
+    """
+    metrics, condition = registered_metrics(), AT_LEAST.fullmatch(objective)
+    counts = EdgeCounts.of(noisy, noise)
+    if condition is None:
+        return float(edges[int(np.argmax(metrics[objective].at_edges(counts)))])
+    holds = metrics[condition[1]].at_edges(counts) >= float(condition[2])
+    if not holds.any():
+        return float(edges[0] if condition[1] == "recall" else edges[-1])
+    places = np.flatnonzero(holds)
+    return float(edges[places[-1] if condition[1] == "recall" else places[0]])

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from dperm.schema.encoding import encode, encode_rows, feature_names
 from dperm.schema.schema import Schema
 
 
+@dataclass(eq=False, repr=False)
 class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encode tables with named columns into rows of norm at most 1, by their declared schema alone.
 
@@ -59,11 +61,9 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
            [ 0.21, -0.28,  0.14,  0.14, -0.42,  0.42]])
     """
 
-    def __init__(
-        self, schema: Schema | str | os.PathLike[str] | Mapping[str, Any], *, coded: bool = True
-    ) -> None:
-        self.schema = schema
-        self.coded = coded
+    schema: Schema | str | os.PathLike[str] | Mapping[str, Any]
+    _: KW_ONLY
+    coded: bool = True
 
     def fit(self, X: Any, y: Any = None) -> "PublicEncoder":
         """Read the schema and check that the table has its columns.
@@ -89,13 +89,9 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         if is_dataset(X):
             return open_shards(X, self.declared)
-        codes = self.coded and self._container() == "default"
+        asked = getattr(self, "_sklearn_output_config", {}).get("transform")  # by set_output
+        codes = self.coded and (asked or get_config()["transform_output"]) == "default"
         return encode_rows(X, self.declared) if codes else encode(X, self.declared)
-
-    def _container(self) -> str:
-        """What ``set_output``, or else scikit-learn's configuration, asks for."""
-        own = getattr(self, "_sklearn_output_config", {}).get("transform")
-        return str(own or get_config()["transform_output"])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the encoded columns. They come from the schema; ``input_features`` is ignored."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -33,19 +33,19 @@ _EVALUATION = "sklearn.model_selection._validation"  # cross-validation and its 
 _LIBRARIES = {"dperm", "sklearn", "joblib", "imblearn"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class FitContext:
     """What learned from the rows beside the private fit, as far as the callers tell.
 
     Attributes
     ----------
-    learned : tuple of Finding
+    learned : list of Finding
         Steps before the model.
     search : str or None
         The search that chose the settings.
-    on_trust : tuple of Assumption
+    on_trust : list of Assumption
         What was taken on trust of steps before the model.
-    inside : tuple of Finding
+    inside : list of Finding
         Estimators that fit the model as one of several, or learn something of their own around it.
     fold : bool
         Whether the model belongs to one part of a cross-validation.
@@ -62,10 +62,10 @@ class FitContext:
         Whether the model is one of several, each of which tells two groups of the classes apart.
     """
 
-    learned: tuple[Finding, ...] = ()
+    learned: list[Finding] = field(default_factory=list)
     search: str | None = None
-    on_trust: tuple[Assumption, ...] = ()
-    inside: tuple[Finding, ...] = ()
+    on_trust: list[Assumption] = field(default_factory=list)
+    inside: list[Finding] = field(default_factory=list)
     fold: bool = False
     worker: str | None = None
     announced: bool = False
@@ -143,59 +143,44 @@ class FitContext:
 
 def fit_context(estimator: Any) -> tuple[FitContext, int]:
     """What is on the stack around ``estimator.fit``, and how many frames away the user's own line is."""
-    learned: list[Finding] = []
-    trusted: list[Assumption] = []
-    around: list[Finding] = []
-    search, worker, last, fold, announced = None, None, "", False, False
-    of_persons, boosting, binary = None, None, False
-    depth, at_user = 0, False
-    inside = [estimator]  # what is being fitted, from the inside out
+    seen, last, depth, at_user = FitContext(), "", 0, False
+    fitted = [estimator]  # what is being fitted, from the inside out
     for frame in _callers():
         module = str(frame.f_globals.get("__name__", ""))
         at_user = at_user or module.partition(".")[0] not in _LIBRARIES
         depth += not at_user
-        fold = fold or module == _EVALUATION
-        binary = binary or (module == "sklearn.multiclass" and frame.f_code.co_name == "_fit_binary")
+        seen.fold |= module == _EVALUATION
+        seen.binary |= module == "sklearn.multiclass" and frame.f_code.co_name == "_fit_binary"
         if module == "joblib.parallel":
             place = frame.f_code.co_qualname
-            worker = (
-                last if place == "BatchedCalls.__call__" else None if place == "Parallel.__call__" else worker
-            )
+            if place in ("BatchedCalls.__call__", "Parallel.__call__"):
+                seen.worker = last if place == "BatchedCalls.__call__" else None
         elif module != "sklearn.utils.parallel" and not module.startswith("dperm."):
             last = f"{module}.{frame.f_code.co_name}"
         owner: Any = frame.f_locals.get("self") if "self" in frame.f_code.co_varnames[:1] else None
-        if not _is_estimator(owner) or any(owner is seen for seen in inside):
+        if not _is_estimator(owner) or any(owner is known for known in fitted):
             continue
         kinds = sklearn_names(owner)
-        boosting = type(owner).__name__ if "BaseWeightBoosting" in kinds else boosting
-        announced = announced or is_ours(owner)
+        seen.announced |= is_ours(owner)
+        if "BaseWeightBoosting" in kinds:
+            seen.boosting = type(owner).__name__
         if "Pipeline" in kinds:
-            for step, part in owner.steps[: _place(owner.steps, inside)]:
-                learned += findings(part, (step,))
-                of_persons = of_persons or _persons_of(part, step)
-                trusted += [_trust(*what) for what in taken_on_trust(part, (step,))]
+            for step, part in owner.steps[: _place(owner.steps, fitted)]:
+                seen.learned += findings(part, (step,))
+                seen.of_persons = seen.of_persons or _persons_of(part, step)
+                seen.on_trust += [_trust(*what) for what in taken_on_trust(part, (step,))]
         elif "TransformedTargetRegressor" in kinds:
-            learned += findings(owner.transformer, ("transformer",))
+            seen.learned += findings(owner.transformer, ("transformer",))
         elif "BaseSearchCV" not in kinds:
             role = role_around(owner)
-            around += [] if role is None else [role]
+            seen.inside += [] if role is None else [role]
         else:
-            search = search if fold else type(owner).__name__
+            seen.search = seen.search if seen.fold else type(owner).__name__
             if _given_groups(frame):
-                of_persons = f"{type(owner).__name__} gives groups to its splitter alone"
-        inside.append(owner)
-    seen = FitContext(
-        learned=tuple(learned),
-        search=search,
-        on_trust=tuple(trusted),
-        inside=tuple(around),
-        fold=fold,
-        worker=None if fold else worker,
-        announced=announced,
-        of_persons=of_persons,
-        boosting=boosting,
-        binary=binary,
-    )
+                seen.of_persons = f"{type(owner).__name__} gives groups to its splitter alone"
+        fitted.append(owner)
+    if seen.fold:
+        seen.worker = None
     return seen, depth
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ WIDEST_DENSE = 512  # columns up to which rows come as an array
 _NORM = 1 - 1e-9  # so that rounding cannot pass the bound of 1
 
 
+@dataclass(eq=False, repr=False)
 class PublicHasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Bring text, counts by name or wide numeric rows to a public number of columns and a norm of at most 1.
 
@@ -64,22 +66,13 @@ class PublicHasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
            [ 0.  ,  0.  ,  0.  ,  0.  ]])
     """
 
-    def __init__(
-        self,
-        n_columns: int = 1024,
-        *,
-        method: str = "hash",
-        bound: float | None = None,
-        longest: int = 1,
-        log_counts: bool = False,
-        key: str = KEY,
-    ) -> None:
-        self.n_columns = n_columns
-        self.method = method
-        self.bound = bound
-        self.longest = longest
-        self.log_counts = log_counts
-        self.key = key
+    n_columns: int = 1024
+    _: KW_ONLY
+    method: str = "hash"
+    bound: float | None = None
+    longest: int = 1
+    log_counts: bool = False
+    key: str = KEY
 
     def fit(self, X: Any, y: Any = None) -> PublicHasher:
         """Check the settings, and note the number of columns of a numeric table."""
@@ -153,19 +146,17 @@ def _is_table(X: Any) -> bool:
 
 
 def _counted(item: Mapping[Any, Any]) -> dict[str, float]:
-    return dict(_pairs(item))
-
-
-def _pairs(item: Mapping[Any, Any]) -> Iterator[tuple[str, float]]:
+    counts: dict[str, float] = {}
     for name, value in item.items():
         if not isinstance(name, str):
             raise InvalidInput("names of counts must be text.")
         if isinstance(value, str):
-            yield f"{name}={value}", 1.0
+            counts[f"{name}={value}"] = 1.0
         elif isinstance(value, numbers.Real):
-            yield name, float(value)
+            counts[name] = float(value)
         else:
             raise InvalidInput("counts by name must be numbers or text.")
+    return counts
 
 
 def _logarithms(bag: Mapping[str, float]) -> dict[str, float]:

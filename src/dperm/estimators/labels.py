@@ -202,9 +202,6 @@ _BALANCED = (
     "class_weight={label: weight}; dperm.balanced_weights({label: share}) makes them of shares that are known "
     "without the data."
 )
-_IN_SHARDS = (
-    "sample_weight needs y as an array. Labels that lie in shards can have class_weight; or give y apart."
-)
 
 
 def balanced_weights(shares: Mapping[Any, float]) -> dict[Any, float]:
@@ -292,11 +289,6 @@ def weighed(targets: NDArray[Any], sample_weight: Any, bound: float | None) -> N
     return weighted_targets(targets["target"], targets["weight"] * own)
 
 
-def refuse_in_shards(sample_weight: Any) -> None:
-    if sample_weight is not None:
-        raise Unsupported(_IN_SHARDS)
-
-
 def _check_mapping(name: str, values: Any) -> None:
     if not isinstance(values, Mapping) or not values:
         raise InvalidInput(
@@ -331,11 +323,6 @@ def classifier_loss(loss: LossLike, n_classes: int) -> Loss:
     return fitting
 
 
-def fits_many_classes(loss: LossLike) -> bool:
-    """Whether there is a form of the loss for more than two classes."""
-    return form_for(resolve_loss(loss), 3) is not None
-
-
 def regression_loss(loss: LossLike, residual_bound: float) -> Loss:
     """The loss for real targets. ``residual_bound`` belongs to the two clipped squares by name."""
     for kind in (ClippedSquared, SoftClippedSquared):
@@ -347,11 +334,6 @@ def regression_loss(loss: LossLike, residual_bound: float) -> Loss:
             "residual_bound is for loss='squared' or 'soft-clipped-squared'; set that of an object where it is made."
         )
     return chosen
-
-
-def has_link(loss: LossLike) -> bool:
-    """Whether margins stand for probabilities under this loss."""
-    return resolve_loss(loss).has_log_odds
 
 
 def _checked(loss: LossLike, labels: tuple[str, ...], other: str) -> Loss:

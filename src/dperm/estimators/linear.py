@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,56 +14,15 @@ from sklearn.base import RegressorMixin
 
 from dperm.certificate.assumptions import DECLARED
 from dperm.errors import InvalidInput
-from dperm.estimators.base import PrivateLinearModel, Vector
-from dperm.estimators.labels import (
-    check_sample_weight,
-    encode_numbers,
-    refuse_in_shards,
-    regression_loss,
-    weighed,
-    weighted,
-)
-from dperm.estimators.rows import RowSource, redact_errors
+from dperm.estimators.base import Coding, PrivateLinearModel, Vector
+from dperm.estimators.labels import encode_numbers, regression_loss, weighted
+from dperm.estimators.rows import RowSource
 from dperm.estimators.settings import RegressionSettings, documented
 from dperm.losses import Loss
 from dperm.mechanisms import Plan
 
-_PARAMETERS = {
-    "mechanism": (
-        "str or mechanism object",
-        """
-        How to train. "auto" standardises rows privately and minimises one noisy objective with softly clipped
-        residuals; "adassp" solves from noisy moments; the mechanisms that follow gradients or perturb the minimiser
-        train with the squared loss and clipped residuals.
-        """,
-    ),
-    "l2": (
-        'float or "auto"',
-        """
-        Weight of half the squared norm of all coefficients, the intercept's too, against the mean of half
-        the squared residuals, with targets in [-1, 1]. "auto" follows from the size of the table, the loss, the
-        relation and the budget by a public rule of the mechanism; the report tells the number.
-        """,
-    ),
-    "fit_intercept": (
-        "bool",
-        """
-        Add a constant column inside the bounded row. Like every coefficient it is penalised and noised; the
-        middle of ``y_range`` is added without cost. Without it predictions are 0 where the features are.
-        """,
-    ),
-}
-_ATTRIBUTES: dict[str, Any] = {
-    "coef_": ("ndarray of shape (n_features,)", ""),
-    "intercept_": ("float", ""),
-    "classes_": None,
-    "class_order_": None,
-    "positive_": None,
-    "threshold_": None,
-}
 
-
-@documented(_PARAMETERS, _ATTRIBUTES)
+@documented("coef_ : ndarray of shape (n_features,)\nintercept_ : float")
 class PrivateLinearRegression(RegressionSettings, RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Linear regression with an (epsilon, delta) guarantee.
 
@@ -103,54 +62,15 @@ class PrivateLinearRegression(RegressionSettings, RegressorMixin, PrivateLinearM
         self._scale()
         return self._planned(n_rows, n_features, self._loss(), n_persons)
 
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
-    ) -> PrivateLinearRegression:
-        """Plan from public facts, then train on the rows and release.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or shards
-            Rows with a Euclidean norm above ``x_norm`` are scaled down to it. Under add-remove there may be none.
-            Shards are a ``ShardSource``, or what one is made of: a Dask array or frame, a Spark DataFrame.
-        y : array-like of shape (n_samples,), or the name of a column
-            Numbers; those outside ``y_range`` are cut off at its ends.
-        sample_weight : array-like of shape (n_samples,), optional
-            Where ``sample_weight_bound`` is declared. Weights outside 0 to the bound are cut off. A weight must follow
-            from its own row.
-        groups : array-like of shape (n_samples,), or the name of a column of a frame in shards, optional
-            The id of the person of each row: the guarantee is then for a person with all rows (docs/persons.md). Shards
-            that hold the ids need none.
-        """
-        check_sample_weight(sample_weight, self.sample_weight_bound)
+    def _coding(self, source: RowSource, paying: bool) -> Coding:
         middle, half = self._scale()
         encode = partial(encode_numbers, low=middle - half, high=middle + half)
-        with RowSource(X, y, groups) as source:
-            coefficients, intercept = self._fitted(source, encode, sample_weight, groups)
+        return self._loss(), encode, self._keep
+
+    def _keep(self, coefficients: Vector, intercept: Vector) -> None:
+        middle, half = self._scale()
         self.coef_ = half * coefficients
         self.intercept_ = float(middle + half * intercept)
-        self._bind()
-        return self
-
-    def _fitted(
-        self, source: RowSource, encode: Callable[[Any], Any], sample_weight: Any, groups: Any
-    ) -> tuple[Vector, Vector]:
-        paying = self.ledger is not None
-        shape = source.table_shape(self, paying, self._fewest_rows())
-        if source.has_labels:
-            refuse_in_shards(sample_weight)
-        grouped = source.persons(groups, shape[0], paying)
-        n_units = shape[0] if grouped is None else grouped.n_persons
-
-        def read() -> tuple[Any, Any]:
-            rows, values = source.read(self, y_numeric=True, ensure_min_samples=self._fewest_rows())
-            if source.has_labels:
-                return rows, encode
-            with redact_errors():
-                return rows, weighed(encode(values), sample_weight, self.sample_weight_bound)
-
-        plan = self._plan(n_units, shape[1], self._loss(), by_person=grouped is not None)
-        return self._fit_weights(plan, read, grouped)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """The linear function of each row, not cut off at ``y_range``.

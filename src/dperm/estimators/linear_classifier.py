@@ -1,15 +1,44 @@
-"""A private linear classifier with any loss that is registered."""
+"""Private linear classifiers with other losses than the logistic one, and the estimator that a target asks for."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from dperm.estimators.base import PrivateLinearModel
 from dperm.estimators.classifier import PrivateClassifier
 from dperm.estimators.labels import LossLike
+from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.estimators.settings import LinearClassifierSettings, documented
-from dperm.estimators.svm import PrivateLinearSVC
-from dperm.losses import resolve_loss
+from dperm.losses import HuberHinge, Logistic, Softmax, resolve_loss
+from dperm.losses.registry import AUTO_LOSS, fitting_loss
+from dperm.schema.features import Target
+
+
+@documented()
+class PrivateLinearSVC(PrivateClassifier):
+    """Linear SVM of two classes with an (epsilon, delta) guarantee.
+
+    The hinge is rounded over a width of 0.5 each side.
+
+    {parameters}
+
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dperm import PrivateLinearSVC
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(5000, 2))
+    >>> model = PrivateLinearSVC(epsilon=1.0, delta=1e-6, classes=[0, 1]).fit(X, (X[:, 0] > 0).astype(int))
+    >>> model.privacy_.guarantee
+    {'epsilon': 1.0, 'delta': 1e-06}
+    >>> model.predict([[0.5, 0.0], [-0.5, 0.0]])
+    array([1, 0])
+    """
+
+    loss = HuberHinge.name
 
 
 @documented()
@@ -46,3 +75,13 @@ def classifier_for(loss: LossLike, **settings: Any) -> PrivateClassifier:
         if resolve_loss(loss) == resolve_loss(kind.loss):
             return kind(**settings)
     return PrivateLinearClassifier(loss=loss, **settings)
+
+
+def estimator_for(target: Target, loss: str = AUTO_LOSS, **settings: Any) -> PrivateLinearModel:
+    """Of a number, with its declared range, or of classes; a loss for something else is refused."""
+    if target.range is not None:
+        return PrivateLinearRegression(loss=fitting_loss(loss, None), y_range=target.range, **settings)
+    name = fitting_loss(loss, len(target.labels))
+    if name == Softmax.name:  # what the logistic loss is of several classes
+        name = Logistic.name
+    return classifier_for(name, classes=list(target.labels), **settings)

@@ -113,7 +113,7 @@ def role_around(owner: Any) -> Finding | None:
     names = sklearn_names(owner)
     for name in names:
         if name in _RULES:
-            return Finding("", type(owner).__name__, *_RULES[name][:2])
+            return Finding("", type(owner).__name__, *_RULES[name])
     if any(name in _FITS_ONCE for name in names):
         return None
     unknown = "perhaps several models, or settings: dperm does not know this class"
@@ -152,9 +152,8 @@ def _learns(step: Any, has_parts: bool) -> tuple[str, str] | None:
         )
     for name in sklearn_names(step):
         if name in _RULES:
-            learns, instead, when = _RULES[name]
-            if when(step):
-                return learns, instead
+            if name not in _LEARNS_IF or _LEARNS_IF[name](step):
+                return _RULES[name]
             if _of_sklearn(type(step)):
                 return None
     if has_parts or (type(step).__name__ in _HARMLESS and _of_sklearn(type(step))):
@@ -167,10 +166,6 @@ def _learns(step: Any, has_parts: bool) -> tuple[str, str] | None:
     if hasattr(step, "predict") and not hasattr(step, "transform"):
         return "a model without noise", "one of dperm's private estimators"
     return "perhaps something from the rows: dperm does not know this class", PUBLIC_FIT
-
-
-def _always(step: Any) -> bool:
-    return True
 
 
 def _unless(**settings: object) -> Callable[[Any], bool]:
@@ -186,54 +181,48 @@ def _infers_categories(step: Any) -> bool:
 _ENCODER = (
     "the categories that occur, or how often they do",
     f"{SCHEMA}, or categories= with every category that may occur and no min_frequency",
-    _infers_categories,
 )
-_COLUMNS = ("which columns to keep", "columns chosen from public knowledge", _always)
-_DIRECTIONS = ("the directions in which the rows vary", PUBLIC_FIT, _always)
+_PUBLIC_COLUMNS = "columns chosen from public knowledge"
+_QUANTILES = ("the quantiles of every column", SCHEMA)
+_DIRECTIONS = ("the directions in which the rows vary", PUBLIC_FIT)
+_CONSTANT = "SimpleImputer with strategy='constant'"
 _WORDS = "every word that may occur in vocabulary=, or HashingVectorizer"
 _ONE_MODEL = "one model with the whole budget"
-_SEVERAL = ("several models on the same rows, each of which spends the whole budget", _ONE_MODEL, _always)
+_SEVERAL = ("several models on the same rows, each of which spends the whole budget", _ONE_MODEL)
 _AGAIN_AND_AGAIN = (
     "which columns to keep, from fits again and again, each of which spends the whole budget",
-    "columns chosen from public knowledge",
-    _always,
+    _PUBLIC_COLUMNS,
 )
 _PER_TARGET = (
     "one model per target, each of which spends the whole budget",
     "one model for each target with its share of the budget, all charged to one ledger",
-    _always,
 )
 _PER_CLASS = (
     "one model per class, each of which spends the whole budget",
     "PrivateLogisticRegression, which fits all classes in one budget",
-    _always,
 )
 
-_RULES: dict[str, tuple[str, str, Callable[[Any], bool]]] = {
-    "StandardScaler": ("the mean and the spread of every column", SCHEMA, _always),
-    "MinMaxScaler": ("the smallest and largest value of every column", SCHEMA, _always),
-    "MaxAbsScaler": ("the largest value of every column", SCHEMA, _always),
-    "RobustScaler": ("the quantiles of every column", SCHEMA, _always),
-    "QuantileTransformer": ("the quantiles of every column", SCHEMA, _always),
-    "PowerTransformer": ("the shape of every column", SCHEMA, _always),
-    "KBinsDiscretizer": ("the edges of the bins", "declared edges, as categories of a schema", _always),
-    "SplineTransformer": (
-        "the places of the knots",
-        "knots= as an array of declared places",
-        lambda step: isinstance(step.knots, str),
-    ),
+# What a class of scikit-learn learns, and what to use instead.
+_RULES: dict[str, tuple[str, str]] = {
+    "StandardScaler": ("the mean and the spread of every column", SCHEMA),
+    "MinMaxScaler": ("the smallest and largest value of every column", SCHEMA),
+    "MaxAbsScaler": ("the largest value of every column", SCHEMA),
+    "RobustScaler": _QUANTILES,
+    "QuantileTransformer": _QUANTILES,
+    "PowerTransformer": ("the shape of every column", SCHEMA),
+    "KBinsDiscretizer": ("the edges of the bins", "declared edges, as categories of a schema"),
+    "SplineTransformer": ("the places of the knots", "knots= as an array of declared places"),
     "OneHotEncoder": _ENCODER,
     "OrdinalEncoder": _ENCODER,
-    "TargetEncoder": ("the mean target of every category", SCHEMA, _always),
+    "TargetEncoder": ("the mean target of every category", SCHEMA),
     "SimpleImputer": (
         "values to fill in, or which columns have gaps or nothing but gaps",
         "strategy='constant' with keep_empty_features=True and add_indicator=False, or a schema's missing values",
-        _unless(strategy="constant", keep_empty_features=True, add_indicator=False),
     ),
-    "MissingIndicator": ("which columns have gaps", "features='all'", _unless(features="all")),
-    "KNNImputer": ("the rows themselves", "SimpleImputer with strategy='constant'", _always),
-    "IterativeImputer": ("a model of every column", "SimpleImputer with strategy='constant'", _always),
-    "SelectorMixin": _COLUMNS,
+    "MissingIndicator": ("which columns have gaps", "features='all'"),
+    "KNNImputer": ("the rows themselves", _CONSTANT),
+    "IterativeImputer": ("a model of every column", _CONSTANT),
+    "SelectorMixin": ("which columns to keep", _PUBLIC_COLUMNS),
     "PCA": _DIRECTIONS,
     "IncrementalPCA": _DIRECTIONS,
     "KernelPCA": _DIRECTIONS,
@@ -245,53 +234,41 @@ _RULES: dict[str, tuple[str, str, Callable[[Any], bool]]] = {
     "TfidfVectorizer": (
         "the words that occur and how many rows hold them",
         f"{_WORDS}, with use_idf=False",
-        lambda step: step.vocabulary is None or step.use_idf,
     ),
-    "TfidfTransformer": ("how many rows hold each word", "use_idf=False", lambda step: step.use_idf),
-    "CountVectorizer": ("the words that occur", _WORDS, lambda step: step.vocabulary is None),
-    "DictVectorizer": ("the names that occur", "FeatureHasher", _always),
-    "RBFSampler": ("the spread of the rows", "gamma= as a number", lambda step: isinstance(step.gamma, str)),
-    "BaseRandomProjection": (
-        "how many rows there are",
-        "n_components= as a number",
-        lambda step: isinstance(step.n_components, str),
-    ),
+    "TfidfTransformer": ("how many rows hold each word", "use_idf=False"),
+    "CountVectorizer": ("the words that occur", _WORDS),
+    "DictVectorizer": ("the names that occur", "FeatureHasher"),
+    "RBFSampler": ("the spread of the rows", "gamma= as a number"),
+    "BaseRandomProjection": ("how many rows there are", "n_components= as a number"),
     "BaseSearchCV": (
         "which settings score best on the rows, at a cost that no report counts",
         "PrivateSearchCV, which pays for the choice",
-        _always,
     ),
     "TunedThresholdClassifierCV": (
         "a threshold without noise, from a model for every fold",
         "a threshold fixed in advance, or tune_threshold, which pays for it",
-        _always,
     ),
     "CalibratedClassifierCV": (
         "a calibration of the scores without noise, and a model for every fold",
         "predict_proba of PrivateLogisticRegression",
-        _always,
     ),
     "RFE": _AGAIN_AND_AGAIN,
     "SequentialFeatureSelector": _AGAIN_AND_AGAIN,
     "SelectFromModel": (
         "which columns to keep, from a model that spends a budget of its own",
-        "columns chosen from public knowledge",
-        _always,
+        _PUBLIC_COLUMNS,
     ),
     "BaseBagging": (
         "several models, each of which spends the whole budget, on rows drawn so that one may count many times",
         _ONE_MODEL,
-        _always,
     ),
     "SelfTrainingClassifier": (
         "labels from one model after another, each of which spends the whole budget",
         _ONE_MODEL,
-        _always,
     ),
     "RANSACRegressor": (
         "which rows to leave out, from one model after another, each of which spends the whole budget",
         "PrivateLinearRegression with a smaller residual_bound",
-        _always,
     ),
     "_MultiOutputEstimator": _PER_TARGET,
     "_BaseChain": _PER_TARGET,
@@ -301,6 +278,20 @@ _RULES: dict[str, tuple[str, str, Callable[[Any], bool]]] = {
     "OneVsRestClassifier": _PER_CLASS,
     "OneVsOneClassifier": _PER_CLASS,
     "OutputCodeClassifier": _PER_CLASS,
+}
+
+# By which settings some of them learn; the others do in any case.
+_LEARNS_IF: dict[str, Callable[[Any], bool]] = {
+    "SplineTransformer": lambda step: isinstance(step.knots, str),
+    "OneHotEncoder": _infers_categories,
+    "OrdinalEncoder": _infers_categories,
+    "SimpleImputer": _unless(strategy="constant", keep_empty_features=True, add_indicator=False),
+    "MissingIndicator": _unless(features="all"),
+    "TfidfVectorizer": lambda step: step.vocabulary is None or step.use_idf,
+    "TfidfTransformer": lambda step: step.use_idf,
+    "CountVectorizer": lambda step: step.vocabulary is None,
+    "RBFSampler": lambda step: isinstance(step.gamma, str),
+    "BaseRandomProjection": lambda step: isinstance(step.n_components, str),
 }
 
 # Classes whose fit notes the number of columns or draws random numbers, and looks at no value.

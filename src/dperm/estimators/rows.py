@@ -403,7 +403,8 @@ def _shape_of(X: Any, paying: bool) -> tuple[int, ...]:
     if hasattr(X, "shape"):
         return tuple(X.shape)
     if isinstance(X, list | tuple):
-        return (len(X), *(_shape_of(X[0], paying) if len(X) and _has_shape(X[0]) else ()))
+        nested = len(X) and (hasattr(X[0], "shape") or isinstance(X[0], list | tuple))
+        return (len(X), *(_shape_of(X[0], paying) if nested else ()))
     if paying:
         raise InvalidInput(
             "With a ledger X must tell its shape before it is read: give an array, a table or a list of rows; got a "
@@ -426,10 +427,6 @@ def _check_targets(y: Any, shape: tuple[int, ...], paying: bool) -> None:
             "X and y are of inconsistent lengths: y must hold one target for each row, and it has another number of "
             "targets."
         )
-
-
-def _has_shape(item: Any) -> bool:
-    return hasattr(item, "shape") or isinstance(item, list | tuple)
 
 
 def _joined(X: Any, row_map: RowMap, weights: Vector, constant: Any) -> Vector:

@@ -18,10 +18,9 @@ from dperm.estimators.base import PrivateLinearModel, restore
 from dperm.estimators.classifier import PrivateClassifier
 from dperm.estimators.labels import holds_codes, label_set, told_classes
 from dperm.estimators.linear import PrivateLinearRegression
-from dperm.estimators.linear_classifier import PrivateLinearClassifier
+from dperm.estimators.linear_classifier import PrivateLinearClassifier, PrivateLinearSVC
 from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.estimators.report import HANDLES
-from dperm.estimators.svm import PrivateLinearSVC
 from dperm.losses import Loss, rebuild_loss, resolve_loss
 from dperm.mechanisms import Mechanism, resolve
 from dperm.neighbours import Neighbours

@@ -39,7 +39,6 @@ from dperm.schema.values import folded
 _ROWS_AT_ONCE = 65_536
 MANY = 0.05
 HALF = 0.5
-MOST = 0.9
 RARE = 0.05
 _FORMATS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y")
 _KINDS: dict[type, str] = {Numeric: "number", Date: "date", Categorical: "category", Hashed: "text"}

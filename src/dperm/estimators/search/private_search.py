@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from dperm.certificate.assumptions import (
+    Assumption,
+    Code,
+    assumptions,
+    cautions,
+    of_plan,
+    read_assumptions,
+    taken_for_granted,
+)
 from dperm.counting.query import Account, check_count
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.base import PrivateLinearModel
@@ -24,40 +34,39 @@ from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.persons import GroupedRows
 from dperm.estimators.report import PrivacyReport
 from dperm.estimators.rows import RowSource, check_shape, redact_errors
-from dperm.estimators.search.candidates import (
-    Task,
-    configured,
-    priced_candidate,
-    refuse,
-    settings_of,
-    training_rows,
-)
-from dperm.estimators.search.on_public_rows import best_on_public_rows, rows_of
-from dperm.estimators.search.report import (
-    NAME,
-    report_on_public_choice,
-    search_cautions,
-    search_report,
-)
 from dperm.estimators.search.scoring import scorer_for
 from dperm.estimators.search.selection import (
     Source,
+    Task,
     best_of,
+    best_on_public_rows,
+    configured,
     constant_model,
+    in_words,
+    priced_candidate,
+    refuse,
+    rows_of,
     selection_plan,
+    settings_of,
     shares,
     stream,
+    training_rows,
 )
 from dperm.ledger import Ledger
 from dperm.mechanisms import Plan
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, entropy_from
 from dperm.privacy.cost import Cost
+from dperm.problem import Problem
 
 Read = tuple[NDArray[Any], NDArray[Any]]
 Result = TypeVar("Result")
 
+NAME = "private search"
+ACCOUNTANT = "Renyi price of the best of a random number of candidates (Papernot & Steinke 2022)"
 
+
+@dataclass(eq=False, repr=False)
 class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Choose settings of a private estimator privately, with one (epsilon, delta) guarantee for the whole.
 
@@ -135,38 +144,21 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        estimator: PrivateLinearModel,
-        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
-        *,
-        epsilon: float,
-        delta: float,
-        mean_candidates: float = 10.0,
-        runs: str | float = "auto",
-        validation: float = 0.2,
-        scoring: str | None = None,
-        refit_share: float | None = None,
-        public_data: tuple[ArrayLike, ArrayLike] | None = None,
-        cv: Any = 5,
-        random_state: Any = None,
-        ledger: Ledger | None = None,
-        dataset: str | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.epsilon = epsilon
-        self.delta = delta
-        self.mean_candidates = mean_candidates
-        self.runs = runs
-        self.validation = validation
-        self.scoring = scoring
-        self.refit_share = refit_share
-        self.public_data = public_data
-        self.cv = cv
-        self.random_state = random_state
-        self.ledger = ledger
-        self.dataset = dataset
+    estimator: PrivateLinearModel
+    param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+    _: KW_ONLY
+    epsilon: float
+    delta: float
+    mean_candidates: float = 10.0
+    runs: str | float = "auto"
+    validation: float = 0.2
+    scoring: str | None = None
+    refit_share: float | None = None
+    public_data: tuple[ArrayLike, ArrayLike] | None = None
+    cv: Any = 5
+    random_state: Any = None
+    ledger: Ledger | None = None
+    dataset: str | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, groups: Any = None, **unfit: Any) -> PrivateSearchCV:
         """Plan from public facts, then search on the rows and release the best candidate.
@@ -282,9 +274,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self.estimator._scale()  # a range that is missing is told of before anything is spent
         return settings_of(self.estimator, self.param_grid)
 
-    def _classifies(self) -> bool:
-        return isinstance(self.estimator, PrivateClassifier)
-
     def _task(self, X: ArrayLike, y: ArrayLike, groups: Any) -> tuple[Task, GroupedRows | None]:
         """The public facts, found without a look at a value; only ``classes=None`` without a ledger looks at y."""
         paying = self.ledger is not None
@@ -298,7 +287,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             n_rows=n_units,
             n_training=training_rows(self.validation, n_units),
             n_features=n_features,
-            classes=self.estimator._label_set(source, paying) if self._classifies() else None,
+            classes=self.estimator._label_set(source, paying) if is_classifier(self) else None,
             neighbours=neighbours,
             by_person=grouped is not None,
         )
@@ -318,7 +307,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _read(self, X: ArrayLike, y: ArrayLike, task: Task, grouped: GroupedRows | None) -> Read:
         """Rows and targets, once their form is known to be that of the task."""
         form = {"ensure_min_samples": self.estimator._fewest_rows()}
-        rows, targets = RowSource(X, y).read(self, y_numeric=not self._classifies(), **form)
+        rows, targets = RowSource(X, y).read(self, y_numeric=not is_classifier(self), **form)
         told = task.neighbours is Neighbours.REPLACE_ONE and grouped is None
         check_shape(rows, task.n_rows if told else None, task.n_features)
         if grouped is not None:
@@ -354,14 +343,15 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         read = partial(self._read, X, y, task, grouped)
         entry, _ = self._charge(account, lambda: plan.cost, task, read, lambda data: model.fit(*data, **ids))
         targets = self.estimator._targets(plan.problem.loss)
-        report = report_on_public_choice(model, plan, targets, params, public[0].shape[0])
+        chosen = Assumption.of(Code.PUBLIC_CHOICE, settings=in_words(params), rows=public[0].shape[0])
+        report = PrivacyReport.of(statement_of_fit(model, plan, targets, chosen))
         return self._store(model, params, score, report, entry)
 
     def _account(self, plan: Plan, task: Task, whole: Budget) -> Account:
         """Who is charged, after warnings of the context of the search and of its public facts."""
         context, depth = fit_context(self)
         context.check_persons(task.by_person)
-        context.warn(depth, search_cautions(plan, task, whole))
+        context.warn(depth, cautions(whole_problem(plan, task), whole))
         return Account.of_fit(self)
 
     def _store(
@@ -388,3 +378,77 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 def _judging(search: PrivateSearchCV) -> Any:
     """What predicts: the best estimator, once there is one."""
     return getattr(search, "best_estimator_", search.estimator)
+
+
+def whole_problem(plan: Plan, task: Task) -> Problem:
+    """The public facts of a candidate's fit, said of all rows."""
+    return replace(plan.problem, n_rows=task.n_rows)
+
+
+def statement_of_fit(
+    model: PrivateLinearModel, plan: Plan, targets: Mapping[str, Any], settings_chosen: Assumption
+) -> dict[str, Any]:
+    """The model's own statement, with the labels as the user declared them and how the settings came about."""
+    stated = model.privacy_.statement
+    around = [
+        settings_chosen if one.code is Code.SETTINGS else one
+        for one in read_assumptions("around", stated["around"])
+    ]
+    lines = assumptions(plan, targets, around)
+    return {
+        **stated,
+        "targets": dict(targets),
+        "around": [one.to_dict() for one in around],
+        "assumptions": [one.to_dict() for one in lines],
+    }
+
+
+def search_report(
+    model: PrivateLinearModel,
+    plan: Plan,
+    targets: Mapping[str, Any],
+    task: Task,
+    whole: Budget,
+    params: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> PrivacyReport:
+    """The guarantee of the whole.
+
+    The model's statement for machines is that of one fit, so it claims nothing and points to the whole: its part
+    ``search`` says so.
+    """
+    inner = PrivacyReport.of(statement_of_fit(model, plan, targets, Assumption(Code.SEARCH_GRID)))
+    epsilon, delta = float(whole.epsilon), float(whole.delta)
+    pointer = (
+        "this statement of one fit claims nothing by itself: the model was chosen by a private search, whose "
+        f"guarantee for the whole is epsilon = {epsilon:g}, delta = {delta:g}."
+    )
+    statement = {
+        **inner.statement,
+        "guarantee": None,
+        "reason": inner.reason or pointer,
+        "search": {"epsilon": epsilon, "delta": delta},
+    }
+    around = read_assumptions("around", inner.statement["around"])
+    others = (*around, *of_plan(plan), Assumption(Code.SECRET_CANDIDATES))
+    problem = whole_problem(plan, task)
+    granted = taken_for_granted(problem, targets, others)
+    refitted = settings["refit_share"] is not None
+    return replace(
+        inner,
+        claim=None if inner.claim is None else {"epsilon": epsilon, "delta": delta},
+        budget={"epsilon": epsilon, "delta": delta},
+        mechanism=NAME,
+        accountant=f"{ACCOUNTANT}, and the last fit, added up" if refitted else ACCOUNTANT,
+        settings={
+            "best": in_words(params),
+            "trained_by": inner.settings.get("mechanism", inner.mechanism),
+            **settings,
+            "model_epsilon": inner.budget["epsilon"],
+            "model_delta": inner.budget["delta"],
+        },
+        n_rows=task.n_rows,
+        noise_on=f"{inner.noise_on}; and on the score of every candidate",
+        assumptions=(*granted, *cautions(problem, whole)),
+        statement=statement,
+    )
