@@ -14,7 +14,7 @@ from dperm.privacy import Budget
 from dperm.privacy.budget import tradeoff
 from dperm.release.group import NOTHING, at_most, groups, in_words, stated_rows
 from dperm.release.release import Release, Spending
-from dperm.release.sections import blank
+from dperm.release.sections import stated
 from dperm.release.words import (
     POST_PROCESSING,
     assumed,
@@ -169,19 +169,14 @@ MOST_CHARGES = 15
 
 
 def budget(release: Release) -> Html:
-    other = release.deployment.text("privacy.other_releases")
-    elsewhere = facts(
-        [("Other releases from the same people", other or blank("privacy.other_releases"))], "facts long"
-    )
-    return section("Budget: before, after, and the cap", *_told(release), _besides(release), elsewhere)
-
-
-def _besides(release: Release) -> Html:
-    said = evaluation_words(release)
-    tuned = threshold_words(release)
-    return Html(
-        (paragraph(tuned) if tuned else "")
-        + (paragraph(f"{said} Whoever is in both tables pays for both.") if said else "")
+    said, tuned = evaluation_words(release), threshold_words(release)
+    besides = [tuned, f"{said} Whoever is in both tables pays for both." if said else ""]
+    elsewhere = stated(release, "privacy.other_releases")
+    return section(
+        "Budget: before, after, and the cap",
+        *_told(release),
+        joined(map(paragraph, filter(None, besides)), ""),
+        facts([("Other releases from the same people", elsewhere)], "facts long"),
     )
 
 
@@ -265,22 +260,20 @@ def unhidden(release: Release) -> Html:
 
 def before_and_after(release: Release) -> Html:
     """Preprocessing, tuning and post-processing."""
-    told = release.deployment.text("privacy.preprocessing")
     after = POST_PROCESSING if release.verdict.guarantee is not None else ""
     return section(
         "Before the fit, and after it",
         bullets(preprocessing(release)),
-        facts([("The curator says", told or blank("privacy.preprocessing"))], "facts long"),
+        facts([("The curator says", stated(release, "privacy.preprocessing"))], "facts long"),
         paragraph(after) if after else "",
     )
 
 
 def trust_model(release: Release) -> Html:
-    told = release.deployment
     rows = [
         *trust(release),
-        ("Who else sees what", told.text("privacy.actors") or blank("privacy.actors")),
-        ("How the rows are kept", told.text("privacy.security") or blank("privacy.security")),
+        ("Who else sees what", stated(release, "privacy.actors")),
+        ("How the rows are kept", stated(release, "privacy.security")),
     ]
     return section("Who and what must be trusted", facts(rows, "facts long"))
 
