@@ -203,27 +203,6 @@ def advantage(guarantee: Guarantee) -> float:
     )
 
 
-def belief(guarantee: Guarantee, prior: float, fpr: float) -> float:
-    """Largest chance that an attacker is right when they name the first candidate.
-
-    Parameters
-    ----------
-    guarantee : as for ``tradeoff``
-    prior : float
-        Chance of the first candidate before the release is seen; strictly between 0 and 1.
-    fpr : float
-        How often the attacker names it wrongly; above 0. The bound holds for every larger rate too. With
-        delta > 0 an attacker who speaks up more seldom may be more certain when they do.
-    """
-    prior, fpr = _rate("prior", prior), _rate("fpr", fpr)
-    if not 0 < prior < 1:
-        raise InvalidInput(f"prior must lie strictly between 0 and 1; got {prior!r}.")
-    if fpr == 0:
-        raise InvalidInput("fpr must be above 0: with delta > 0 nothing bounds the belief at fpr = 0.")
-    right, wrong = prior * tradeoff(guarantee, fpr), (1 - prior) * fpr
-    return _rounded_up(right / (right + wrong), _ROUNDING)
-
-
 def _largest(risk: Callable[[Budget], float], most: float, delta: float, name: str) -> Budget:
     """The largest budget of the certified range, to a relative 1e-10, at which ``risk`` was seen within ``most``."""
     low, high = EPSILON_RANGE
