@@ -208,7 +208,10 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
     last = Term(feature=INTERCEPT, kind=INTERCEPT, per="every column at 0")
     rows = [
         SummaryRow(
-            **{name: getattr(term, name) for name in ("feature", "kind", "per", "level")},
+            feature=term.feature,
+            kind=term.kind,
+            per=term.per,
+            level=term.level,
             output=output,
             change=float(value),
             noise=None if found.values is None else float(found.values[place]),

@@ -28,9 +28,8 @@ DELTA_RANGE = (1e-15, 0.1)
 
 # Covers, relative to a rate, rounding errors and the lattice of the noise (the margin of the profile).
 _MARGIN = 2e-9
-_CALIBRATION = (
-    1e-9  # how far, relatively, two searches for one noise scale may end apart: above their tolerance
-)
+# How far, relatively, two searches for one noise scale may end apart: above their tolerance.
+_CALIBRATION = 1e-9
 _ROUNDING = 1e-12
 _LARGEST_EPSILON = 700.0  # exp(-epsilon) is still above 0
 

@@ -171,10 +171,9 @@ def _shuffle(items: Labels, source: Entropy) -> None:
 
     place = len(items) - 1
     while place > 0:
-        words = source.words(
-            min(_WORDS_AT_ONCE, place // 2 + 8)
-        ).copy()  # writable: one kind of array to compile for
-        place = shuffle(items, place, words.view(np.uint32))
+        words = source.words(min(_WORDS_AT_ONCE, place // 2 + 8))
+        # writable: one kind of array to compile for
+        place = shuffle(items, place, words.copy().view(np.uint32))
 
 
 class _DrawnOnce(ABC):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.certificate import Verdict
 from dperm.certificate.words import attack_rates, attack_table
@@ -29,8 +27,6 @@ from dperm.release.words import (
 from dperm.render.html import Html, bullets, facts, figure, joined, paragraph, section, table
 from dperm.render.numbers import written
 from dperm.render.svg import Square, polyline
-
-Vector = NDArray[np.float64]
 
 LEAST = 1e-4
 
@@ -133,28 +129,20 @@ def _attack_figures(verdict: Verdict) -> Html:
         ("Careful attacks, on logarithmic axes", small, _logarithmic, (1e-4, 1e-3, 1e-2, 1e-1, 1)),
     ):
         claim = np.array([tradeoff(budget, float(rate)) for rate in rates])
-        own = attack_rates(verdict, rates.tolist())
+        curves = {"claim": claim, "own": attack_rates(verdict, rates.tolist()), "guess": rates}
         axes = Square(side=300.0, left=58.0, right=26.0, below=47.0, scale=scale)
-        marks = [(tick, f"{100 * tick:g} %" if tick else "0") for tick in ticks]
-        parts.append(_plot(title, axes, marks, rates, {"claim": claim, "own": own, "guess": rates}))
+        drawn = axes.drawing(
+            *(
+                polyline(name, axes.path(zip(rates.tolist(), values.tolist(), strict=True)))
+                for name, values in curves.items()
+            ),
+            ticks=[(tick, f"{100 * tick:g} %" if tick else "0") for tick in ticks],
+            across="wrong accusations",
+            up="right accusations, at most",
+            label=f"{title}: right against wrong accusations",
+        )
+        parts.append(figure(title, drawn))
     return joined(parts)
-
-
-def _plot(
-    title: str, axes: Square, ticks: Sequence[tuple[float, str]], rates: Vector, curves: dict[str, Vector]
-) -> Html:
-    lines = (
-        polyline(name, axes.path(zip(rates.tolist(), values.tolist(), strict=True)))
-        for name, values in curves.items()
-    )
-    drawn = axes.drawing(
-        *lines,
-        ticks=ticks,
-        across="wrong accusations",
-        up="right accusations, at most",
-        label=f"{title}: right against wrong accusations",
-    )
-    return figure(title, drawn)
 
 
 def _linear(rate: float) -> float:
