@@ -44,15 +44,14 @@ def verdict(release: Release) -> Html:
     """The answer in one heading; only a guarantee that stands is called one."""
     found = release.verdict
     if not found.accepted:
-        kind, head = "bad", "Not verified"
+        head = "Not verified"
     elif found.claim is None:
-        kind, head = "bad", "No guarantee"
+        head = "No guarantee"
     elif found.unmet:
-        kind, head = "bad", "Not private as a whole: an assumption is not met"
+        head = "Not private as a whole: an assumption is not met"
     elif found.guarantee is None:
-        kind, head = "bad", "Not confirmed"
+        head = "Not confirmed"
     else:
-        kind = "good" if found.ok else "bad"
         head = f"Differentially private: {guarantee_words(found.guarantee)}, for {found.unit}".replace(
             " = ", "\u00a0=\u00a0"
         )
@@ -71,7 +70,7 @@ def verdict(release: Release) -> Html:
         paragraph("The guarantee holds" if found.ok else "The guarantee does NOT hold", "stands"),
         tag("strong", head),
         *map(paragraph, lines),
-        style=f"verdict {kind}",
+        style=f"verdict {'good' if found.ok else 'bad'}",
     )
 
 

@@ -15,6 +15,7 @@ from dperm.release.release import Release, Spending
 from dperm.release.sections import stated
 from dperm.release.words import (
     POST_PROCESSING,
+    WORDS,
     assumed,
     evaluation_words,
     kept_for,
@@ -34,23 +35,13 @@ _FORMULA = Html(
     "The table shows by how much, first for this mechanism at the δ of the guarantee, then for any mechanism with the "
     "same claim: kε, with δ (1 + e<sup>ε</sup> + … + e<sup>(k−1)ε</sup>)."
 )
-_LESS = {
-    "row": "A person with k rows is protected less: changing all of them is k changes of one row.",
-    "person": "k persons together, such as a household, are protected less: changing all of them is k changes of one "
-    "person.",
-}
-_TITLE = {
-    "row": "For whom: one row, and a person with several",
-    "person": "For whom: one person, and several together",
-}
-_SIZE = {"row": "rows of a person", "person": "persons together"}
 
 
 def people(release: Release) -> Html:
     found = groups(release)
     if not found:
         return Html("")
-    declared = stated_rows(release)
+    declared, words = stated_rows(release), WORDS[release.unit]
     rows = [
         (
             f"{group.size:,}" + (" (stated)" if group.size == declared else ""),
@@ -61,11 +52,11 @@ def people(release: Release) -> Html:
         for group in found
     ]
     return section(
-        _TITLE[release.unit],
+        words["title"],
         paragraph(f"The unit of privacy is {unit_words(release)}."),
-        paragraph(Html(f"{_LESS[release.unit]} {_FORMULA}"), "dim"),
+        paragraph(Html(f"{words['less']} {_FORMULA}"), "dim"),
         table(
-            (_SIZE[release.unit], "ε at the same δ", "by the claim: ε", "with δ"),
+            (words["size"], "ε at the same δ", "by the claim: ε", "with δ"),
             rows,
             numbers=(1, 2, 3),
             style="figures",
@@ -79,11 +70,6 @@ _LEGEND = Html(
     '<span><i class="l-claim"></i>the claim (ε, δ) alone</span>'
     '<span><i class="l-guess"></i>guessing</span></div>'
 )
-
-_KNOWS = {
-    "row": "The attacker knows every row but one and decides between two candidates for it.",
-    "person": "The attacker knows the rows of everybody but one person and decides between two candidates for them.",
-}
 
 
 def attacks(release: Release) -> Html:
@@ -108,7 +94,7 @@ def attacks(release: Release) -> Html:
     return section(
         "What an attacker can achieve",
         paragraph(
-            f"{_KNOWS[release.unit]} Closer to guessing is better. {ceiling}",
+            f"{WORDS[release.unit]['knows']} Closer to guessing is better. {ceiling}",
             "dim",
         ),
         Html(f'<div class="keep">{_LEGEND}<div class="plots">{figures}</div></div>'),

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
-from importlib.resources import files
-
 from dperm.release.release import Release, is_private
 from dperm.release.sections import ask, stated
-from dperm.release.words import guarantee_words, mechanism_words, unit_words
+from dperm.release.words import WORDS, guarantee_words, mechanism_words, unit_words
 from dperm.render.html import Html, facts, paragraph, safe, section
 from dperm.render.numbers import written
 
@@ -121,14 +118,9 @@ def pyramid(release: Release) -> Html:
     )
 
 
-_GLOSSARY = tomllib.loads((files("dperm.release") / "glossary.toml").read_text(encoding="utf-8"))
-
-
 def glossary(release: Release) -> Html:
     """Nothing on a page that has no guarantee to explain."""
     if release.verdict.guarantee is None:
         return Html("")
-    terms = [
-        (term, Html(told.format(**_GLOSSARY[release.unit]))) for term, told in _GLOSSARY["terms"].items()
-    ]
+    terms = [(term, Html(told.format(**WORDS[release.unit]))) for term, told in WORDS["glossary"].items()]
     return section("Glossary", facts(terms, "facts long"))
