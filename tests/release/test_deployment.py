@@ -12,7 +12,7 @@ from release_models import ANSWERS
 
 from dperm.errors import InvalidInput
 from dperm.release import Deployment, template
-from dperm.release.deployment import QUESTIONS, REGISTERED, Kind
+from dperm.release.deployment import COUNT, DATE, LIST, QUESTIONS, REGISTERED
 
 
 def written(tmp_path, text):
@@ -25,8 +25,8 @@ def test_the_template_asks_everything_and_answers_nothing(tmp_path):
     path = written(tmp_path, template())
     blank = Deployment.from_toml(path)
     assert blank == Deployment()
-    for question in QUESTIONS:
-        assert f"\n{question.key} = " in template()
+    for name in QUESTIONS:
+        assert f"\n{name.partition('.')[2]} = " in template()
     assert max(map(len, template().splitlines())) <= 100
 
 
@@ -34,22 +34,24 @@ def test_the_template_names_choices_and_marks_what_the_registry_needs():
     asked = {}
     for line, below in itertools.pairwise(template().splitlines()):
         asked.setdefault(below.partition(" = ")[0], []).append(line)
-    for question in QUESTIONS:
-        choices = f"One of: {', '.join(question.choices)}." if question.choices else "One of:"
-        assert any(choices in line for line in asked[question.key]) == bool(question.choices)
-        marked = sum(line.endswith(" *") for line in asked[question.key])
-        assert marked == sum(name.endswith(f".{question.key}") for name in REGISTERED)
+    for name, kind in QUESTIONS.items():
+        lines, chosen = asked[name.partition(".")[2]], isinstance(kind, tuple)
+        choices = f"One of: {', '.join(kind)}." if chosen else "One of:"
+        assert any(choices in line for line in lines) == chosen
+        marked = sum(line.endswith(" *") for line in lines)
+        assert marked == sum(other.partition(".")[2] == name.partition(".")[2] for other in REGISTERED)
 
 
 def test_every_question_can_be_answered_in_the_template(tmp_path):
     filled = template()
-    for question in QUESTIONS:
-        answer = {Kind.LIST: '["a"]', Kind.DATE: "2026-05-31", Kind.COUNT: "2"}.get(question.kind, '"a"')
-        answer = f'"{question.choices[-1]}"' if question.choices else answer
+    for name, kind in QUESTIONS.items():
+        key = name.partition(".")[2]
+        answer = {LIST: '["a"]', DATE: "2026-05-31", COUNT: "2"}.get(kind, '"a"')
+        answer = f'"{kind[-1]}"' if isinstance(kind, tuple) else answer
         for empty in ('""', "[]"):
-            filled = filled.replace(f"\n{question.key} = {empty}\n", f"\n{question.key} = {answer}\n")
+            filled = filled.replace(f"\n{key} = {empty}\n", f"\n{key} = {answer}\n")
     found = Deployment.from_toml(written(tmp_path, filled.replace('name = ""', 'name = "N"')))
-    assert set(found.answers) == {question.name for question in QUESTIONS}
+    assert set(found.answers) == set(QUESTIONS)
     assert found.missing_for_registry == ()
     assert len(found.made_by) == len(found.approved_by) == 1
 
@@ -155,8 +157,8 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-KEYS = st.sampled_from([question.key for question in QUESTIONS])
-TABLES = st.sampled_from(sorted({question.table for question in QUESTIONS} | {"made_by", "approved_by"}))
+KEYS = st.sampled_from([name.partition(".")[2] for name in QUESTIONS])
+TABLES = st.sampled_from(sorted({name.partition(".")[0] for name in QUESTIONS} | {"made_by", "approved_by"}))
 
 
 @settings(deadline=None)
@@ -168,8 +170,8 @@ def test_whatever_is_given_is_refused_or_understood(data):
     except InvalidInput as error:
         found, refusal = Deployment(), str(error)
     assert "\n" not in refusal
-    for question in QUESTIONS:
-        assert isinstance(found.text(question.name), str)
+    for name in QUESTIONS:
+        assert isinstance(found.text(name), str)
 
 
 @settings(deadline=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,15 +82,11 @@ def _head(model: PrivateLinearModel, schema: Schema) -> str:
     return f"What each feature adds to {score}, the widest effects first"
 
 
-def _ends(one: Line) -> Sequence[str]:
-    return one.effect.ends or ("", "")
-
-
 def _in_words(one: Line) -> str:
     if one.effect.shares is None:
         told = ", ".join(f"{level} {signed(added)}" for level, added in one.largest())
         return told + (", ..." if len(one.effect.levels) > MOST_LEVELS else "")
-    low, high = _ends(one)
+    low, high = one.effect.ends or ("", "")
     heights = np.interp(np.linspace(0, 1, _POINTS), one.effect.shares, one.added)
     return f"{low} {sparkline(heights.tolist())} {high}  {_range(one)}"
 
@@ -110,7 +105,7 @@ def _curve(one: Line) -> Html:
         for share, added in zip(one.effect.shares, one.added, strict=True)
     ]
     zero = 14 + high * down
-    first, last = _ends(one)
+    first, last = one.effect.ends or ("", "")
     return drawing(
         WIDTH + 8,
         HEIGHT + 36,

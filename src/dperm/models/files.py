@@ -81,7 +81,9 @@ def save_model(model: PrivateLinearModel | Pipeline, path: PathLike, schema: Sch
             "threshold_ is not what tune_threshold left, so nothing was saved: what was tuned was paid for, and the "
             "last one is in force. Tune again, fit again, or put a line of your own on decision_function."
         )
-    _check_storable(estimator)
+    if not (np.isfinite(estimator.coef_).all() and np.isfinite(estimator.intercept_).all()):
+        raise InvalidInput("coefficients or intercept are not finite, which a model file cannot hold.")
+    plain("classes_", getattr(estimator, "classes_", None))  # which released_numbers could give as text only
     document = {
         **header(FORMAT),
         "library": __version__,
@@ -118,7 +120,10 @@ def load_model(path: PathLike) -> Any:
     """
     document, (estimator, schema) = _read(path)
     steps = document["pipeline"]
-    return estimator if steps is None or schema is None else joined(schema, estimator, steps)
+    if steps is None or schema is None:
+        return estimator
+    encoder = PublicEncoder(schema).fit({feature.name: [] for feature in schema.features})
+    return Pipeline(list(zip(steps, (encoder, estimator), strict=True)))
 
 
 def read_model(path: PathLike) -> tuple[PrivateLinearModel, Schema | None]:
@@ -149,13 +154,6 @@ def _read(path: PathLike) -> tuple[dict[str, Any], tuple[PrivateLinearModel, Sch
         raise InvalidInput(f"{Path(path).name} is not a usable model file: {error}") from None
 
 
-def _check_storable(estimator: PrivateLinearModel) -> None:
-    """Refuse what ``released_numbers`` could only give as text."""
-    if not (np.isfinite(estimator.coef_).all() and np.isfinite(estimator.intercept_).all()):
-        raise InvalidInput("coefficients or intercept are not finite, which a model file cannot hold.")
-    plain("classes_", getattr(estimator, "classes_", None))
-
-
 def parted(model: Any, schema: Schema | None) -> tuple[Any, Schema | None, list[str] | None]:
     """The model, its schema and, of a pipeline, the names of its steps."""
     if not isinstance(model, Pipeline):
@@ -174,12 +172,6 @@ def parted(model: Any, schema: Schema | None) -> tuple[Any, Schema | None, list[
             "a search is not saved; put its best_estimator_ behind the encoder, in a pipeline of their own."
         )
     return estimator, encoder.declared, [name for name, _ in model.steps]
-
-
-def joined(schema: Schema, estimator: PrivateLinearModel, steps: list[str]) -> Pipeline:
-    """The pipeline that was parted, which reads tables with the columns of the schema."""
-    encoder = PublicEncoder(schema).fit({feature.name: [] for feature in schema.features})
-    return Pipeline(list(zip(steps, (encoder, estimator), strict=True)))
 
 
 def note_file(model: PrivateLinearModel, path: str | os.PathLike[str]) -> None:

@@ -47,10 +47,8 @@ KEYS = (
     "pipeline",
     "digest",
 )
-OPTIONAL = (
-    "thresholds",
-    "inference",
-)  # of a model whose threshold was tuned, all of them, or that has numbers for intervals
+# Of a model whose threshold was tuned, all of them, or that has numbers for intervals.
+OPTIONAL = ("thresholds", "inference")
 
 KINDS: dict[str, type[PrivateLinearModel]] = {
     kind.__name__: kind

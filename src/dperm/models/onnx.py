@@ -31,7 +31,6 @@ from dperm.schema.features import Block, Categorical, Cross, Hashed, Numeric
 from dperm.schema.schema import ROUNDING_SLACK, Feature
 
 OPSET, ML_OPSET, IR_VERSION = 17, 2, 8  # old enough for runtimes of 2022
-MONDAY = 3  # 1970-01-01 was a Thursday
 FARTHEST = 1e8
 OUTPUTS = ("label", "probabilities", "scores", "variable")
 NONE = -1  # the code of a value that has no level
@@ -42,9 +41,7 @@ def onnx_package() -> Any:
     try:
         import onnx
     except ImportError:
-        onnx = None
-    if onnx is None:
-        raise Unsupported("export to ONNX needs the package onnx: pip install 'dperm[onnx]'.")
+        raise Unsupported("export to ONNX needs the package onnx: pip install 'dperm[onnx]'.") from None
     return onnx
 
 
@@ -106,8 +103,7 @@ class Graph:
 def date_columns(graph: Graph, feature: Date, column: str) -> dict[str, str]:
     """What the parts of a date are made of, by name; NaN where it is missing."""
     marks = [day_of(mark) for mark in feature.missing if isinstance(mark, str)]
-    told = [graph.op("Equal", column, mark) for mark in marks if not math.isnan(mark)]
-    missing = reduce(lambda a, b: graph.op("Or", a, b), told, graph.op("IsNaN", column))
+    missing = _missing(graph, column, tuple(mark for mark in marks if not math.isnan(mark)))
     known = graph.op("Clip", graph.op("Where", missing, 0.0, column), -FARTHEST, FARTHEST)
     found = {feature.name: graph.op("Where", missing, math.nan, column)}
     for cycle in feature.cycles:
@@ -131,7 +127,7 @@ def _month(graph: Graph, day: str) -> str:
 
 
 def _weekday(graph: Graph, day: str) -> str:
-    return _rest(graph, graph.op("Add", graph.op("Floor", day), float(MONDAY)), 7.0)
+    return _rest(graph, graph.op("Add", graph.op("Floor", day), 3.0), 7.0)  # 1970-01-01 was a Thursday
 
 
 def _hour(graph: Graph, day: str) -> str:
@@ -356,9 +352,8 @@ def _outputs(graph: Graph, estimator: PrivateLinearModel, margins: str) -> None:
     loss = loss_of(estimator.privacy_.statement["problem"]).unweighted
     link = _LINKS.get(loss.name)
     if link is None:
-        graph.give(
-            "scores", graph.to(margins, np.float32), np.float32, (None, len(np.atleast_2d(estimator.coef_)))
-        )
+        scores = len(np.atleast_2d(estimator.coef_))
+        graph.give("scores", graph.to(margins, np.float32), np.float32, (None, scores))
         return
     odds = link(graph, loss, margins)
     if len(classes) > 2:
@@ -369,23 +364,19 @@ def _outputs(graph: Graph, estimator: PrivateLinearModel, margins: str) -> None:
     graph.give("probabilities", graph.to(chances, np.float32), np.float32, (None, len(classes)))
 
 
+_LABEL_TYPES: dict[type, Any] = {str: object, bool: np.bool_, int: np.int64, float: np.float64}
+
+
 def _labels(classes: Any) -> tuple[Any, Any]:
     """The labels as ONNX holds them, and their type there."""
     values = classes.tolist()
-    kinds = {type(value) for value in values}
-    if kinds == {str}:
-        return np.array(values, dtype=object), str
-    if kinds == {bool}:
-        return np.array(values), np.bool_
-    if kinds == {int}:
-        return np.array(values, dtype=np.int64), np.int64
-    if kinds == {float}:
-        return np.array(values, dtype=np.float64), np.float64
-    raise Unsupported("ONNX needs class labels of one kind: text, whole numbers, numbers or truth values.")
-
-
-def _same(graph: Graph, loss: Loss, margins: str) -> str:
-    return margins
+    kind, *others = {type(value) for value in values}
+    if others or kind not in _LABEL_TYPES:
+        raise Unsupported(
+            "ONNX needs class labels of one kind: text, whole numbers, numbers or truth values."
+        )
+    dtype = _LABEL_TYPES[kind]
+    return np.array(values, dtype=dtype), str if kind is str else dtype
 
 
 def _soft_clipped(graph: Graph, loss: Loss, margins: str) -> str:
@@ -423,8 +414,8 @@ def _softplus(graph: Graph, z: str) -> str:
 
 
 _LINKS: dict[str, Callable[[Graph, Loss, str], str]] = {
-    "logistic": _same,
-    "softmax": _same,
+    "logistic": lambda graph, loss, margins: margins,
+    "softmax": lambda graph, loss, margins: margins,
     "soft-clipped-logistic": _soft_clipped,
     "hard-clipped-logistic": _hard_clipped,
     "margin-logistic": _with_margin,

@@ -203,7 +203,7 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
         coefficients, intercept = coefficients - coefficients.mean(axis=0), intercept - intercept.mean()
     changes = np.asarray(combinations @ coefficients.T)
     known = summary_intervals(estimator, combinations, schema)
-    found = deviations(estimator, combinations, changes, schema) if known is None else known.deviations
+    ends, found = (None, deviations(estimator, combinations, changes, schema)) if known is None else known
     outputs = [str(label) for label in told_classes(estimator)] if several else [None]
     last = Term(feature=INTERCEPT, kind=INTERCEPT, per="every column at 0")
     rows = [
@@ -215,7 +215,7 @@ def summary_of(estimator: PrivateLinearModel, schema: Schema | None, *, against:
             output=output,
             change=float(value),
             noise=None if found.values is None else float(found.values[place]),
-            interval=None if known is None else known.interval(place),
+            interval=None if known is None else Interval.of(ends, place, ""),
             curve=() if term.value is None else ((term.value, 0.0, None),),
         )
         for place, (term, values) in enumerate(zip([*terms, last], [*changes, intercept], strict=True))
@@ -327,22 +327,21 @@ def _left_out_words(count: int) -> list[str]:
 def _cells(summary: Summary, rows: Sequence[SummaryRow]) -> list[tuple[str, ...]]:
     """What a row shares with the one above is left blank."""
     told: list[tuple[str, ...]] = []
-    above: SummaryRow | None = None
+    above: tuple[str, ...] = ()
     for row in rows:
-        same = above is not None and above.feature == row.feature
-        again = same and above is not None and (above.level, above.per) == (row.level, row.per)
-        told_before = row.level and same and above is not None and above.per == row.per
+        told_before = row.level and above[:2] == (row.feature, row.per)
         against = "" if told_before or row.per == THEIR_MEAN else row.per
+        again = above == (row.feature, row.per, row.level)
         told.append(
             (
-                "" if same else row.feature,
+                "" if above[:1] == (row.feature,) else row.feature,
                 "" if again else f"{row.level} {against}".strip(),
                 row.output or "",
                 *_numbers(row),
                 ("* " if summary.tells_noise and row.within_noise else "  ") + _text_curve(row),
             )
         )
-        above = row
+        above = (row.feature, row.per, row.level)
     return told
 
 

@@ -93,15 +93,8 @@ def _moments(model: PrivateLinearModel) -> tuple[Floats, Floats]:
 
 def schema_rows(schema: Schema) -> Floats:
     """Rows of independent features, every level and every place as likely as others, missing ones where declared."""
-    rng, drawn = np.random.default_rng(0), dict[str, Integers]()
-    parts = []
-    for block in schema.blocks:
-        nothing = np.zeros(block.n_columns)
-        part = _block(block, nothing, nothing + _SPREAD, drawn, rng)
-        if isinstance(block, Numeric) and block.missing and not block.indicator:
-            part[rng.random(COUNT) < 0.5] = 0.0
-        parts.append(part)
-    return np.asarray(schema.scale * np.hstack(parts))
+    nothing = np.zeros(schema.n_columns)
+    return _rows(schema, nothing, nothing + _SPREAD, np.random.default_rng(0), missing=True)
 
 
 def _released_rows(model: PrivateLinearModel, schema: Schema | None, rng: np.random.Generator) -> Floats:
@@ -109,14 +102,21 @@ def _released_rows(model: PrivateLinearModel, schema: Schema | None, rng: np.ran
     mean, variance = _moments(model)
     if schema is None:
         return mean + np.sqrt(variance) * rng.standard_normal((COUNT, len(mean)))
-    X = np.empty((COUNT, schema.n_columns))
-    drawn: dict[str, Integers] = {}
-    first, scale = 0, schema.scale
+    return _rows(schema, mean / schema.scale, variance / schema.scale**2, rng)
+
+
+def _rows(
+    schema: Schema, mean: Floats, variance: Floats, rng: np.random.Generator, missing: bool = False
+) -> Floats:
+    drawn, parts, first = dict[str, Integers](), [], 0
     for block in schema.blocks:
-        part = slice(first, first + block.n_columns)
-        X[:, part] = scale * _block(block, mean[part] / scale, variance[part] / scale**2, drawn, rng)
-        first = part.stop
-    return X
+        own = slice(first, first + block.n_columns)
+        part = _block(block, mean[own], variance[own], drawn, rng)
+        if missing and isinstance(block, Numeric) and block.missing and not block.indicator:
+            part[rng.random(COUNT) < 0.5] = 0.0
+        parts.append(part)
+        first = own.stop
+    return np.asarray(schema.scale * np.hstack(parts))
 
 
 def _block(

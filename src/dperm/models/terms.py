@@ -75,8 +75,7 @@ def _terms(block: Block, against: str) -> tuple[list[Term], Any]:
     if isinstance(block, Numeric):
         pairs = list(_of_number(block))
         return [term for term, _ in pairs], sparse.csr_array(np.array([row for _, row in pairs]))
-    names = block.column_names
-    return [Term(feature=name, kind=COLUMN, per="per 1") for name in names], sparse.eye_array(len(names))
+    return column_terms(block.column_names)
 
 
 def _levels(name: str, levels: Sequence[str], against: str) -> tuple[list[Term], Any]:

@@ -28,9 +28,8 @@ DELTA_RANGE = (1e-15, 0.1)
 
 # Covers, relative to a rate, rounding errors and the lattice of the noise (the margin of the profile).
 _MARGIN = 2e-9
-_CALIBRATION = (
-    1e-9  # how far, relatively, two searches for one noise scale may end apart: above their tolerance
-)
+# How far, relatively, two searches for one noise scale may end apart: above their tolerance.
+_CALIBRATION = 1e-9
 _ROUNDING = 1e-12
 _LARGEST_EPSILON = 700.0  # exp(-epsilon) is still above 0
 
@@ -201,27 +200,6 @@ def advantage(guarantee: Guarantee) -> float:
         _least(lambda epsilon: _linear_advantage(epsilon, guarantee.delta(epsilon)), _LARGEST_EPSILON),
         _ROUNDING,
     )
-
-
-def belief(guarantee: Guarantee, prior: float, fpr: float) -> float:
-    """Largest chance that an attacker is right when they name the first candidate.
-
-    Parameters
-    ----------
-    guarantee : as for ``tradeoff``
-    prior : float
-        Chance of the first candidate before the release is seen; strictly between 0 and 1.
-    fpr : float
-        How often the attacker names it wrongly; above 0. The bound holds for every larger rate too. With
-        delta > 0 an attacker who speaks up more seldom may be more certain when they do.
-    """
-    prior, fpr = _rate("prior", prior), _rate("fpr", fpr)
-    if not 0 < prior < 1:
-        raise InvalidInput(f"prior must lie strictly between 0 and 1; got {prior!r}.")
-    if fpr == 0:
-        raise InvalidInput("fpr must be above 0: with delta > 0 nothing bounds the belief at fpr = 0.")
-    right, wrong = prior * tradeoff(guarantee, fpr), (1 - prior) * fpr
-    return _rounded_up(right / (right + wrong), _ROUNDING)
 
 
 def _largest(risk: Callable[[Budget], float], most: float, delta: float, name: str) -> Budget:

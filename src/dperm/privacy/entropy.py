@@ -38,6 +38,15 @@ class Entropy(Protocol):
         ...
 
 
+def order_of(keys: Words) -> Integers | None:
+    """What sorts the keys; None if two are equal."""
+    order = np.argsort(keys)
+    in_order = keys[order]
+    if (in_order[1:] == in_order[:-1]).any():
+        return None
+    return order.astype(np.int64, copy=False)
+
+
 class SystemEntropy:
     """The operating system's generator. The default, and the only private one."""
 
@@ -49,12 +58,9 @@ class SystemEntropy:
 
     def permutation(self, n: int) -> Integers:
         """Sort random 64-bit keys, drawn again on ties: given no ties, every order is equally likely."""
-        while True:
-            keys = self.words(n)
-            order = np.argsort(keys)
-            in_order = keys[order]
-            if not (in_order[1:] == in_order[:-1]).any():
-                return order.astype(np.int64, copy=False)
+        while (order := order_of(self.words(n))) is None:
+            pass
+        return order
 
     def subset(self, n: int, size: int) -> Integers:
         return np.array(SystemRandom().sample(range(n), size), np.int64)

@@ -111,7 +111,9 @@ class Gate:
         columns = self._columns(values, noises)
         released = self._noisy(columns, noises, name)
         for records, noise in zip(self._records, noises, strict=True):
-            records.append(self._record(noise, name))
+            records.append(
+                self._record(noise, name + noise.record_suffix, noise.grid_exponent, noise.dimension)
+            )
         return released
 
     def release_one(self, values: NDArray[Any], noise: Noise, name: str) -> FloatArray:
@@ -143,18 +145,8 @@ class Gate:
         """
         chosen = self._chosen(scores, choice, name)
         (records,) = self._records
-        records.append(
-            ReleaseRecord(
-                name=name,
-                sensitivity=choice.sensitivity,
-                padded_sensitivity=choice.padded(choice.sensitivity),
-                noise_scale=choice.scale,
-                grid_exponent=SMALLEST_FLOAT,  # no grid: the rounding of the scores is part of the allowance
-                dimension=len(scores),
-                entropy=self.source.name,
-                secure=self.source.secure,
-            )
-        )
+        # no grid: the rounding of the scores is part of the allowance
+        records.append(self._record(choice, name, SMALLEST_FLOAT, len(scores)))
         return chosen
 
     def order(self) -> SecretOrder:
@@ -203,14 +195,14 @@ class Gate:
             raise InvalidInput(f"The gate has {len(self._records)} jobs; got {len(noises)} noises.")
         return values.astype(np.float64, copy=False)
 
-    def _record(self, noise: Noise, name: str) -> ReleaseRecord:
+    def _record(self, drawn: Noise | Choice, name: str, grid_exponent: int, dimension: int) -> ReleaseRecord:
         return ReleaseRecord(
-            name=name + noise.record_suffix,
-            sensitivity=noise.sensitivity,
-            padded_sensitivity=noise.padded(noise.sensitivity),
-            noise_scale=noise.scale,
-            grid_exponent=noise.grid_exponent,
-            dimension=noise.dimension,
+            name=name,
+            sensitivity=drawn.sensitivity,
+            padded_sensitivity=drawn.padded(drawn.sensitivity),
+            noise_scale=drawn.scale,
+            grid_exponent=grid_exponent,
+            dimension=dimension,
             entropy=self.source.name,
             secure=self.source.secure,
         )

@@ -248,13 +248,7 @@ def add_noises(columns: FloatArray, noises: Sequence[GaussianNoise], entropy: En
     NotCertified
         If a value is not finite.
     """
-    for noise in noises:
-        if noise.dimension != len(columns):
-            raise InvalidInput(f"The noise is for {noise.dimension} numbers; got {len(columns)}.")
-    if not np.isfinite(columns).all():
-        raise NotCertified(
-            "A value to be released is not finite, so its sensitivity is unknown; nothing is released."
-        )
+    _check_columns(columns, noises)
     if not entropy.secure:
         return _seeded(columns, noises, seeded(entropy))
     scales = [noise.steps for noise in noises]
@@ -265,6 +259,16 @@ def add_noises(columns: FloatArray, noises: Sequence[GaussianNoise], entropy: En
         return np.stack(noisy, axis=1)
     drawn = discrete_gaussian(len(columns), scales, entropy)
     return added_on_grid(columns, drawn, np.array([noise.grid_exponent for noise in noises]))
+
+
+def _check_columns(columns: FloatArray, noises: Sequence[GaussianNoise | GammaNormNoise]) -> None:
+    for noise in noises:
+        if noise.dimension != len(columns):
+            raise InvalidInput(f"The noise is for {noise.dimension} numbers; got {len(columns)}.")
+    if not np.isfinite(columns).all():
+        raise NotCertified(
+            "A value to be released is not finite, so its sensitivity is unknown; nothing is released."
+        )
 
 
 def _seeded(
@@ -319,15 +323,8 @@ class GammaNormNoise:
 
     @staticmethod
     def add_all(columns: FloatArray, noises: Sequence[GammaNormNoise], entropy: Entropy) -> FloatArray:
-        added = [noise._add(values, entropy) for values, noise in zip(columns.T, noises, strict=True)]
-        return np.stack(added, axis=1)
-
-    def _add(self, values: FloatArray, entropy: Entropy) -> FloatArray:
-        if values.shape != (self.dimension,):
-            raise InvalidInput(f"The noise is for {self.dimension} numbers; got shape {values.shape}.")
-        if not np.isfinite(values).all():
-            raise NotCertified("A value to be released is not finite; nothing is released.")
-        return values + self.draw(entropy)
+        _check_columns(columns, noises)
+        return columns + np.stack([noise.draw(entropy) for noise in noises], axis=1)
 
     def draw(self, entropy: Entropy) -> FloatArray:
         direction = ndtri(uniforms(self.dimension, entropy))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
-from dperm.privacy.entropy import Entropy, Words
+from dperm.privacy.entropy import Entropy, Words, order_of
 
 Integers = NDArray[np.int64]
 Labels = NDArray[np.uint16] | NDArray[np.uint32]
@@ -56,15 +56,10 @@ class LocalOrder:
     def permutation(self, n_rows: int) -> Integers:
         """Sort 64-bit keys; all of the next step if two are equal."""
         _same_number(self.n_rows, n_rows)
-        step = 0
-        while self.drawn is None:
-            keys = task_words(self.secret, self.shard, step, n_rows)
-            order = np.argsort(keys)
-            in_order = keys[order]
-            if not (in_order[1:] == in_order[:-1]).any():
-                return order.astype(np.int64, copy=False)
-            step += 1
-        return self.drawn
+        order, step = self.drawn, 0
+        while order is None:
+            order, step = order_of(task_words(self.secret, self.shard, step, n_rows)), step + 1
+        return order
 
 
 class SplitOrder:
@@ -176,10 +171,9 @@ def _shuffle(items: Labels, source: Entropy) -> None:
 
     place = len(items) - 1
     while place > 0:
-        words = source.words(
-            min(_WORDS_AT_ONCE, place // 2 + 8)
-        ).copy()  # writable: one kind of array to compile for
-        place = shuffle(items, place, words.view(np.uint32))
+        words = source.words(min(_WORDS_AT_ONCE, place // 2 + 8))
+        # writable: one kind of array to compile for
+        place = shuffle(items, place, words.copy().view(np.uint32))
 
 
 class _DrawnOnce(ABC):

@@ -9,7 +9,6 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from enum import Enum
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,42 +18,21 @@ from dperm.render.text import readable
 from dperm.schema import toml
 
 
-class Kind(Enum):
-    """What an answer is made of."""
-
-    TEXT = "text"
-    LIST = "a list of texts"
-    DATE = "a date, as in 2026-05-31"
-    COUNT = "a whole number from 1 on"
-
-
-@dataclass(frozen=True)
-class Question:
-    """One key of a table; ``choices`` are the only answers to it where there are any."""
-
-    table: str
-    key: str
-    kind: Kind = Kind.TEXT
-    choices: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return f"{self.table}.{self.key}"
-
-
 def template() -> str:
     """The text of a file that :meth:`dperm.release.Deployment.from_toml` reads as one without answers."""
     return (files("dperm.release") / "deployment.toml").read_text(encoding="utf-8")
 
 
 SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
-_CHOICES = {
+TEXT, LIST, DATE, COUNT = "text", "list", "date", "count"
+_ANSWERED_BY: dict[str, str | tuple[str, ...]] = {
     "product.access": ("public", "restricted", "internal"),
     "product.releases": ("one", "many"),
+    "product.publication_date": DATE,
     "dataset.sector": SECTORS,
     "dataset.source": ("static", "dynamic"),
+    "dataset.most_rows_per_person": COUNT,
 }
-_KINDS = {"product.publication_date": Kind.DATE, "dataset.most_rows_per_person": Kind.COUNT}
 REGISTERED = (
     "product.name",
     "product.description",
@@ -72,17 +50,12 @@ PEOPLE = tuple(name for name, value in _FORM.items() if isinstance(value, list))
 
 TABLES = tuple(name for name in _FORM if name not in PEOPLE)
 OF_A_PERSON = tuple(_FORM[PEOPLE[0]][0])
-QUESTIONS = tuple(
-    Question(
-        table,
-        key,
-        kind=_KINDS.get(f"{table}.{key}", Kind.LIST if empty == [] else Kind.TEXT),
-        choices=_CHOICES.get(f"{table}.{key}", ()),
-    )
+QUESTIONS = {
+    f"{table}.{key}": _ANSWERED_BY.get(f"{table}.{key}", LIST if empty == [] else TEXT)
     for table in TABLES
     for key, empty in _FORM[table].items()
-)
-
+}
+"""What answers each of them: one of these choices, or a kind of value."""
 
 LONGEST = 4000
 MOST_ITEMS = 50
@@ -124,14 +97,11 @@ class Deployment:
         for table in TABLES:
             where = f"{origin}, [{table}]"
             given = data.get(table, {})
-            if not isinstance(given, Mapping):
-                raise InvalidInput(f"{where}: a table of keys was expected; got {reprlib.repr(given)}.")
-            asked = {question.key: question for question in QUESTIONS if question.table == table}
-            _check_keys(where, given, asked, "key")
+            _check_keys(where, given, _FORM[table], "key")
             for key, value in given.items():
-                answer = _answer(f"{where}, {key}", value, asked[key])
+                answer = _answer(f"{where}, {key}", value, QUESTIONS[f"{table}.{key}"])
                 if answer is not None:
-                    answers[asked[key].name] = answer
+                    answers[f"{table}.{key}"] = answer
         return cls(answers, *(_people(origin, name, data.get(name, [])) for name in PEOPLE))
 
     def text(self, name: str) -> str:
@@ -165,28 +135,25 @@ def _check_keys(where: str, given: object, known: Iterable[str], what: str) -> N
             raise InvalidInput(f"{where}: unknown {what} {reprlib.repr(key)}; {hint}")
 
 
-def _answer(where: str, value: object, question: Question) -> Answer | None:
-    """The answer of the right kind; None for an empty one."""
+def _answer(where: str, value: object, kind: str | tuple[str, ...]) -> Answer | None:
+    """The answer of the right kind, or one of the choices; None for an empty one."""
     if value in ("", []):
         return None
-    if question.kind is Kind.LIST:
+    if kind == LIST:
         return _texts(where, value)
-    if question.kind is Kind.DATE:
+    if kind == DATE:
         return _date(where, value)
-    if question.kind is Kind.COUNT:
+    if kind == COUNT:
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_ROWS:
             raise InvalidInput(
                 f"{where}: a whole number from 1 to {MOST_ROWS} was expected; got {reprlib.repr(value)}."
             )
         return value
     told = _text(where, value)
-    if question.choices and told not in question.choices:
-        close = get_close_matches(told.lower(), [choice.lower() for choice in question.choices], 1)
-        same = [choice for choice in question.choices if close and choice.lower() == close[0]]
-        hint = f" Did you mean {same[0]!r}?" if same else ""
-        raise InvalidInput(
-            f"{where}: one of {', '.join(question.choices)} was expected; got {reprlib.repr(told)}.{hint}"
-        )
+    if isinstance(kind, tuple) and told not in kind:
+        same = get_close_matches(told.lower(), [choice.lower() for choice in kind], 1)
+        hint = "".join(f" Did you mean {choice!r}?" for choice in kind if choice.lower() in same)
+        raise InvalidInput(f"{where}: one of {', '.join(kind)} was expected; got {reprlib.repr(told)}.{hint}")
     return told or None
 
 

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from importlib.resources import files
+from string import Template
 
 from dperm.certificate.words import meaning
-from dperm.release.deployment import Person
 from dperm.release.group import groups, in_words, stated_rows
 from dperm.release.release import Release
-from dperm.release.sections import blank
-from dperm.release.sections.guarantee import (
-    assumptions,
-    attacks,
-    before_and_after,
-    budget,
-    people,
-    trust_model,
-    unhidden,
-)
-from dperm.release.sections.model import annex, coefficients, columns, effects, evaluation
-from dperm.release.sections.review import glossary, pyramid
+from dperm.release.sections import blank, guarantee, model, review, stated
 from dperm.release.words import command, guarantee_words, model_words
-from dperm.render.html import Html, code, facts, joined, paragraph, safe, section
+from dperm.render.html import Html, code, facts, joined, paragraph, safe, section, tag
 from dperm.render.style import PAGE
 
 _BLANKS = (
@@ -34,38 +23,35 @@ def title(release: Release) -> Html:
     told = release.deployment
     version = told.text("product.version")
     rows = [
-        ("Data set", told.text("dataset.name") or blank("dataset.name")),
-        ("Published by", told.text("curator.organisations") or blank("curator.organisations")),
-        ("Made by", _people(told.made_by, "made_by")),
-        ("To be approved by", _people(told.approved_by, "approved_by")),
-        ("Publication", told.text("product.publication_date") or blank("product.publication_date")),
-        ("Contact", told.text("curator.contact") or blank("curator.contact")),
+        ("Data set", stated(release, "dataset.name")),
+        ("Published by", stated(release, "curator.organisations")),
+        ("Made by", "\n".join(map(str, told.made_by)) or blank("made_by")),
+        ("To be approved by", "\n".join(map(str, told.approved_by)) or blank("approved_by")),
+        ("Publication", stated(release, "product.publication_date")),
+        ("Contact", stated(release, "curator.contact")),
         ("Model file", f"{release.name}{f', version {version}' if version else ''}"),
         ("This page", f"made on {release.today.isoformat()} with dperm {release.library}"),
     ]
-    return Html(
-        f'<header><p class="kind">Privacy certificate, for signature</p><h1>{safe(release.title)}</h1>'
-        f"{facts(rows)}</header>"
+    return tag(
+        "header",
+        paragraph("Privacy certificate, for signature", "kind"),
+        tag("h1", release.title),
+        facts(rows),
     )
-
-
-def _people(people: Sequence[Person], key: str) -> str:
-    return "\n".join(map(str, people)) if people else blank(key)
 
 
 def verdict(release: Release) -> Html:
     """The answer in one heading; only a guarantee that stands is called one."""
     found = release.verdict
     if not found.accepted:
-        kind, head = "bad", "Not verified"
+        head = "Not verified"
     elif found.claim is None:
-        kind, head = "bad", "No guarantee"
+        head = "No guarantee"
     elif found.unmet:
-        kind, head = "bad", "Not private as a whole: an assumption is not met"
+        head = "Not private as a whole: an assumption is not met"
     elif found.guarantee is None:
-        kind, head = "bad", "Not confirmed"
+        head = "Not confirmed"
     else:
-        kind = "good" if found.ok else "bad"
         head = f"Differentially private: {guarantee_words(found.guarantee)}, for {found.unit}".replace(
             " = ", "\u00a0=\u00a0"
         )
@@ -79,44 +65,42 @@ def verdict(release: Release) -> Html:
         lines += [] if found.ok else [f"Required, and not so: {line}." for line in found.objections]
         lines.append(f"The price was {found.how}.")
         lines += [f"Not checked: {line}." for line in found.not_checked]
-    stands = "The guarantee holds" if found.ok else "The guarantee does NOT hold"
-    body = "".join(paragraph(line) for line in lines)
-    return Html(
-        f'<section class="verdict {kind}"><p class="stands">{stands}</p><strong>{safe(head)}</strong>{body}</section>'
+    return tag(
+        "section",
+        paragraph("The guarantee holds" if found.ok else "The guarantee does NOT hold", "stands"),
+        tag("strong", head),
+        *map(paragraph, lines),
+        style=f"verdict {'good' if found.ok else 'bad'}",
     )
 
 
 def purpose(release: Release) -> Html:
     """What it is for; without a deployment file, how to say so."""
     told = release.deployment
-    access, releases = told.text("product.access"), told.text("product.releases")
     place = "; ".join(filter(None, map(told.text, ("dataset.region", "dataset.sector"))))
+    often = {"one": "once", "many": "again and again, from the same people"}
+    releases = [often.get(told.text("product.releases")), told.text("product.future")]
     rows = [
-        ("What is released", told.text("product.description") or blank("product.description")),
+        ("What is released", stated(release, "product.description")),
         ("Which is", model_words(release)),
-        ("Purpose", told.text("product.purpose") or blank("product.purpose")),
-        ("Audience", told.text("product.audience") or blank("product.audience")),
-        ("Access to the model", access or blank("product.access")),
-        ("Releases", _often(releases, told.text("product.future"))),
-        ("Why this guarantee", told.text("privacy.justification") or blank("privacy.justification")),
-        ("People in the table", told.text("dataset.description") or blank("dataset.description")),
+        ("Purpose", stated(release, "product.purpose")),
+        ("Audience", stated(release, "product.audience")),
+        ("Access to the model", stated(release, "product.access")),
+        ("Releases", ". ".join(filter(None, releases)) if releases[0] else blank("product.releases")),
+        ("Why this guarantee", stated(release, "privacy.justification")),
+        ("People in the table", stated(release, "dataset.description")),
         ("Where, and what about", place or blank("dataset.region, dataset.sector")),
     ]
     note = "" if release.deployed else paragraph(_BLANKS, "note")
-    return section("What is released, and why", joined([facts(rows, "facts long"), note]))
-
-
-def _often(releases: str, future: str) -> str:
-    said = {"one": "once", "many": "again and again, from the same people"}.get(releases)
-    if said is None:
-        return blank("product.releases")
-    return f"{said}. {future}" if future else said
+    return section("What is released, and why", facts(rows, "facts long"), note)
 
 
 def again(release: Release) -> Html:
     """The command and the digests."""
     model, digest = release.statement["model"]["sha256"], release.statement["digest"]
-    rows = [("Command", Html(f"<code>{' '.join(map(_unbroken, command(release).split(' ')))}</code>"))]
+    words = command(release).split(" ")
+    unbroken = (tag("span", word, style="nb") if word.startswith("--") else word for word in words)
+    rows = [("Command", tag("code", joined(unbroken, " ")))]
     if release.file_sha256 is not None:
         rows.append(("SHA-256 of the model file", code(release.file_sha256)))
     rows += [("Digest of the certificate", code(digest)), ("Digest of the released numbers", code(model))]
@@ -139,11 +123,6 @@ def again(release: Release) -> Html:
         facts(rows, "facts long"),
         paragraph(shows, "dim"),
     )
-
-
-def _unbroken(word: str) -> Html:
-    """An option is not to be broken after its dashes."""
-    return Html(f'<span class="nb">{safe(word)}</span>') if word.startswith("--") else safe(word)
 
 
 def signature(release: Release) -> Html:
@@ -173,38 +152,32 @@ SECTIONS = (
     title,
     verdict,
     purpose,
-    people,
-    attacks,
-    budget,
-    evaluation,
-    effects,
-    columns,
-    unhidden,
-    before_and_after,
-    trust_model,
-    assumptions,
-    pyramid,
+    guarantee.people,
+    guarantee.attacks,
+    guarantee.budget,
+    model.evaluation,
+    model.effects,
+    model.columns,
+    guarantee.unhidden,
+    guarantee.before_and_after,
+    guarantee.trust_model,
+    guarantee.assumptions,
+    review.pyramid,
     again,
     signature,
-    glossary,
-    annex,
-    coefficients,
+    review.glossary,
+    model.annex,
+    model.coefficients,
 )
-_FOOT = """@page {{ @bottom-left {{ content: "{about}"; font: 8pt sans-serif; }}
-  @bottom-right {{ content: counter(page) " / " counter(pages); font: 8pt sans-serif; }} }}
-"""
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_PAGE = Template((files("dperm.release") / "page.html").read_text(encoding="utf-8"))
 
 
 def page(release: Release) -> str:
     """The whole document."""
-    foot = _FOOT.format(about=f"SHA-256 {release.file_sha256[:16]}…" if release.file_sha256 else "")
-    kind = "holds" if release.holds else "fails"
-    body = joined(part(release) for part in SECTIONS)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        f"<title>Privacy certificate: {safe(release.title)}</title><style>{PAGE}{foot}</style></head>\n"
-        f'<body class="{kind}"><main>\n{body}\n</main></body></html>\n'
+    return _PAGE.substitute(
+        title=safe(release.title),
+        style=PAGE,
+        about=f"SHA-256 {release.file_sha256[:16]}…" if release.file_sha256 else "",
+        kind="holds" if release.holds else "fails",
+        body=joined(part(release) for part in SECTIONS),
     )

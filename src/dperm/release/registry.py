@@ -6,8 +6,10 @@ import datetime
 import json
 import math
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from importlib.resources import files
 from typing import Any
 
 from dperm.errors import InvalidInput
@@ -25,123 +27,41 @@ from dperm.release.words import (
     unprotected,
 )
 
-Rule = Callable[[object], str | None]
-"""What is wrong with a value, if anything."""
+ENTRY = tomllib.loads((files("dperm.release") / "registry.toml").read_text(encoding="utf-8"))
+"""The form of an entry: a table of keys and what their values must be. A star marks a key that is required."""
 
-Form = Mapping[str, Any]
-
-
-def _text(value: object) -> str | None:
-    return None if isinstance(value, str) else "must be text"
+ENTRY["deployment*"]["basic*"]["data_product_sector"] += SECTORS
 
 
-def _date(value: object) -> str | None:
-    good = False
+def _is_date(value: object) -> bool:
     with suppress(ValueError):
-        good = isinstance(value, str) and datetime.date.fromisoformat(value).isoformat() == value
-    return None if good else "must be a date, YYYY-MM-DD, as text"
+        return isinstance(value, str) and datetime.date.fromisoformat(value).isoformat() == value
+    return False
 
 
-def _number(value: object) -> str | None:
-    return None if isinstance(value, int | float) and not isinstance(value, bool) else "must be a number"
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _number_or_text(value: object) -> str | None:
-    return None if isinstance(value, str) else _number(value)
-
-
-def _texts(value: object) -> str | None:
-    good = isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value)
-    return None if good else "must be a list of at least one text"
-
-
-def _tier(value: object) -> str | None:
-    return None if value in (1, 2, 3) and not isinstance(value, bool) else "must be 1, 2 or 3"
-
-
-def _one_of(*choices: str) -> Rule:
-    """One of a few texts."""
-
-    def fault(value: object) -> str | None:
-        wrong = None if value in choices else f"must be one of {', '.join(choices)}"
-        return _text(value) or wrong
-
-    return fault
-
-
-STATUSES = (
-    "Converted",
-    "Draft",
-    "Pending",
-    "Changes Required",
-    "Approved",
-    "Approved (Update Requested)",
-    "Approved (Pending)",
-)
-PRODUCTS = (
-    "Summary statistics",
-    "Machine learning model",
-    "Dataset",
-    "Synthetic data",
-    "Interactive API",
-    "SQL queries",
-)
-VARIANTS = ("Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom")
-
-ENTRY: Form = {
-    "url_slug*": _text,
-    "status*": _one_of(*STATUSES),
-    "tier*": _tier,
-    "deployment*": {
-        "basic*": {
-            "name*": _text,
-            "data_curators*": _texts,
-            "intended_use*": _text,
-            "data_product_type*": _one_of(*PRODUCTS),
-            "data_product_region*": _text,
-            "description*": _text,
-            "publication_date*": _date,
-            "data_product_sector": _one_of(*SECTORS),
-        },
-        "dp_variant": {
-            "variant_name": _one_of(*VARIANTS),
-            "data_domain": _text,
-            "unprotected_quantities": _text,
-        },
-        "privacy_loss": {
-            "privacy_unit": _text,
-            "privacy_unit_details": _text,
-            "privacy_parameters": {"epsilon": _number, "delta": _number_or_text, "rho": _number},
-            "privacy_parameters_details": _text,
-        },
-        "deployment_model": {
-            "model_name": _one_of("Local", "Central", "Shuffle", "Federated", "Varies"),
-            "model_name_details": _text,
-            "actors": _text,
-            "release_type": _one_of("One release", "Many releases"),
-            "release_type_details": _text,
-            "data_source_type": _one_of("Static", "Dynamic"),
-            "data_source_type_details": _text,
-            "access_type": _one_of("Interactive", "Non-interactive"),
-            "access_type_details": _text,
-        },
-        "accounting": {"post_processing": _text, "composition": _text},
-        "implementation": {
-            "preprocessing_and_hyperparameter_tuning": _text,
-            "mechanisms": _text,
-            "justification": _text,
-        },
-        "administrative": {"sources": _text, "notes": _text, "registry_authors*": _texts},
-    },
+_HOLDS: dict[str, Callable[[Any], bool]] = {
+    "text": lambda value: isinstance(value, str),
+    "a date, YYYY-MM-DD, as text": _is_date,
+    "a number": _is_number,
+    "a number or text": lambda value: isinstance(value, str) or _is_number(value),
+    "a list of at least one text": lambda value: (
+        isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(item, str) for item in value)
+    ),
+    "1, 2 or 3": lambda value: _is_number(value) and value in (1, 2, 3),
 }
-"""The form of an entry: a table of keys and what is wrong with their values. A star marks a key that is required."""
 
 
-def faults(value: object, form: Form | Rule = ENTRY, where: str = "") -> list[str]:
+def faults(value: object, form: Any = ENTRY, where: str = "") -> list[str]:
     """What an entry has that the registry would refuse; an empty list if nothing."""
-    if not isinstance(form, Mapping):
-        fault = form(value)
-        return [f"{where} {fault}"] if fault else []
+    if isinstance(form, list):
+        wanted = f"one of {', '.join(form)}" if isinstance(value, str) else "text"
+        return [] if value in form else [f"{where} must be {wanted}"]
+    if isinstance(form, str):
+        return [] if _HOLDS[form](value) else [f"{where} must be {form}"]
     name = where or "the entry"
     if not isinstance(value, Mapping):
         return [f"{name} must be a table"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+from importlib.resources import files
 from shlex import quote
 
 from dperm.certificate.assumptions import TAKEN, Code, Status, read_assumptions
@@ -10,6 +12,7 @@ from dperm.mechanisms.plan_words import rows_counted
 from dperm.release.release import Release, is_private
 from dperm.render.numbers import written
 
+WORDS = tomllib.loads((files("dperm.release") / "words.toml").read_text(encoding="utf-8"))
 POST_PROCESSING = (
     "Predictions, tables, figures and anything else that is computed from the released model alone cost no further "
     "privacy, however often and by whomever. What is computed from the rows again does."
@@ -43,19 +46,7 @@ def model_words(release: Release) -> str:
 
 def unit_words(release: Release) -> str:
     """What two tables differ in that the guarantee cannot tell apart."""
-    if release.unit == "person":
-        return (
-            "one person with all their rows, there or not: whether a person is in the table, and what their rows say, "
-            "is hidden"
-            if release.hides_count
-            else "one person with all their rows, replaced by any other person: what the rows of a person say and how "
-            "many they are is hidden, the number of persons is not"
-        )
-    return (
-        "one row, there or not: whether a row is in the table, and what it says, is hidden"
-        if release.hides_count
-        else "one row, replaced by any other: what a row says is hidden, the number of rows is not"
-    )
+    return str(WORDS[release.unit]["add-remove" if release.hides_count else "replace-one"])
 
 
 def counting(release: Release) -> list[str]:
@@ -109,38 +100,14 @@ def preprocessing(release: Release) -> list[str]:
 def trust(release: Release) -> list[tuple[str, str]]:
     """The trust model: who has to be trusted with what, and what is proven instead."""
     entropy = release.statement["entropy"]
-    return [
-        (
-            "Who holds the rows",
-            "A central curator, who has the table in the clear, trains on it and adds the noise. The people in the "
-            "table have to trust the curator, and whoever can get at the curator's machine. Only the model leaves it.",
-        ),
-        (
-            "The machine",
-            "Must be trusted while it trains: its memory, its disks and swap, its logs and whoever can log in. "
-            "Nothing of these is covered.",
-        ),
-        (
-            "Timing",
-            "How long training takes is not hidden. Nobody outside should be able to measure it. Predicting uses the "
-            "released model alone and can be measured by anyone.",
-        ),
-        (
-            "Randomness",
-            f"Noise came from: {entropy['source']}. "
-            + (
-                "No seed was set, and nobody can draw the same noise again."
-                if entropy["secure"]
-                else "It can be predicted, so it protects nobody."
-            ),
-        ),
-        ("Floating point", _floating_point(release)),
-        (
-            "Software",
-            "The library's proofs, its tests and this verification stand behind the numbers. Python, NumPy, the "
-            "operating system and the processor are taken to do what they are documented to do.",
-        ),
-    ]
+    told = {
+        "source": entropy["source"],
+        "predictable": "No seed was set, and nobody can draw the same noise again."
+        if entropy["secure"]
+        else "It can be predicted, so it protects nobody.",
+        "floating_point": _floating_point(release),
+    }
+    return [(name, sentence.format(**told)) for name, sentence in WORDS["trust"].items()]
 
 
 def _floating_point(release: Release) -> str:

@@ -124,9 +124,8 @@ class Known:
         seen = whole.lengths[:, None] * basis
         rows = None
         if problem.loss.labels == "binary":
-            rows = CurvedRows.of(whole.hessian, problem.intercept, problem.x_norm, problem.n_rows).within(
-                seen
-            )
+            every = CurvedRows.of(whole.hessian, problem.intercept, problem.x_norm, problem.n_rows)
+            rows = every.within(seen)
         return cls(estimator=estimator, equation=whole.within(basis), seen=seen, rows=rows)
 
     def ends(self, combinations: Any, level: float) -> Ends | None:
@@ -178,36 +177,24 @@ def _factors(contrast: Mapping[str, float] | ArrayLike, names: Sequence[str]) ->
     return factors
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SummaryIntervals:
-    """Intervals and deviations of the rows of a summary; ``ends`` is None where all are too noisy to say."""
-
-    ends: Ends | None
-    deviations: Deviations
-
-    def interval(self, place: int) -> Interval:
-        return Interval.of(self.ends, place, "")
-
-
 def summary_intervals(
     estimator: PrivateLinearModel, combinations: Any, schema: Schema | None
-) -> SummaryIntervals | None:
-    """Intervals of combinations of the coefficients, and of the intercept; None if the model released no curvature.
+) -> tuple[Ends | None, Deviations] | None:
+    """Intervals of combinations of the coefficients, and of the intercept, with what noise does to them.
 
-    The coefficients are ``coef_``, or its negative where the positive class is ``classes_[0]``.
+    None if the model released no curvature, no ends where all are too noisy to say. The coefficients are ``coef_``, or
+    its negative where the positive class is ``classes_[0]``.
     """
     if estimator._curvature is None:
         return None
+    words = HELP
     try:
         found = Known.of(estimator, schema).ends(combinations, LEVEL)
     except Unsupported as reason:
-        words = str(reason)[:1].upper() + str(reason)[1:]
-        return SummaryIntervals(ends=None, deviations=Deviations(values=None, sure=UNKNOWN, words=words))
+        found, words = None, str(reason)[:1].upper() + str(reason)[1:]
     if found is None:
-        return SummaryIntervals(ends=None, deviations=Deviations(values=None, sure=UNKNOWN, words=HELP))
+        return None, Deviations(values=None, sure=UNKNOWN, words=words)
     if is_turned(estimator):
         found = found.turned
     noise = found.error * np.sqrt(found.privacy)
-    return SummaryIntervals(
-        ends=found, deviations=Deviations(values=noise, sure=ESTIMATED, words=_WORDS + ASSUMED)
-    )
+    return found, Deviations(values=noise, sure=ESTIMATED, words=_WORDS + ASSUMED)

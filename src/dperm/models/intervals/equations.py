@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,26 +37,28 @@ MOST_WANDERING = 0.03
 _FEWEST = 0.05  # of the rows: no sum of curvatures is taken as smaller
 
 
-def descent_equation(
+def _descent(
     mechanism: DPGD,
     problem: Problem,
     used: Mapping[str, Any],
     noise_scale: float,
     weights: Floats,
     curvature: Curvature,
-    scores: Floats,
-    rows: Floats,
-) -> Equation:
-    r"""Released is :math:`w = F (H\beta - s) - \sum_t K_t \xi_t / n`, with F and K functions of the Hessian.
+    schema: Schema | None,
+) -> tuple[Floats, Floats]:
+    r"""The pull and the covariance of privacy of weights that descent released, from public steps and the Hessian.
 
-    So :math:`H (\beta - w) = (F^{-1} - H) w + s + F^{-1} \sum_t K_t \xi_t / n`. The columns of ``rows`` span the rows:
-    along other directions descent finds nothing, and stays where noise takes it.
+    Released is :math:`w = F (H\beta - s) - \sum_t K_t \xi_t / n`, with F and K functions of the Hessian.
+
+    So :math:`H (\beta - w) = (F^{-1} - H) w + s + F^{-1} \sum_t K_t \xi_t / n`. A schema tells what rows span: along
+    other directions descent finds nothing, and stays where noise takes it.
     """
     if mechanism.split > 0:
         raise Unsupported(
             "no intervals are known for a split budget: all steps share its noise; set split=0."
         )
     n, l2 = problem.n_rows, float(used["l2_used"])
+    rows = spanned(schema, len(weights), problem.intercept, np.ones(len(weights)))
     values, axes = np.linalg.eigh(rows.T @ curvature.hessian @ rows)
     axes = rows @ axes
     kept = np.maximum(values, np.finfo(float).tiny)
@@ -73,21 +75,16 @@ def descent_equation(
             "descent stopped before it came to the minimiser, so its start is still in the weights and no interval is "
             "right; use mechanism='objective', or more steps."
         )
-    noise = _noise(mechanism, problem, noise_scale, weights)
+    noise = noise_scale
+    if mechanism._follows_weights(problem):  # those that were released stand for the last ones
+        noise *= gradient_gap(problem, float(np.linalg.norm(weights))) / mechanism.gap(problem)
     if type(problem.loss) is Logistic and _wandering(problem, used, kept, noise, curvature) > MOST_WANDERING:
         raise Unsupported(
             "the noise of single steps took descent so far that the loss bends on the way, and no interval is right; "
             "use mechanism='objective', or a larger epsilon."
         )
     variance = (noise * inverse) ** 2 * (effects**2).sum(axis=0) / n**2
-    return Equation(
-        weights=weights,
-        hessian=curvature.hessian,
-        noise=curvature.column_noise,
-        pull=axes @ ((inverse - kept) * (axes.T @ weights)),
-        scores=scores,
-        privacy=(axes * variance) @ axes.T,
-    )
+    return axes @ ((inverse - kept) * (axes.T @ weights)), (axes * variance) @ axes.T
 
 
 def step_effects(
@@ -121,13 +118,6 @@ def _wandering(
     return float(values @ spread) / min(max(told, 0.05 * most), most)
 
 
-def _noise(mechanism: DPGD, problem: Problem, noise_scale: float, weights: Floats) -> float:
-    """Of the last gradients; where it follows the weights, those that were released stand for the last ones."""
-    if not mechanism._follows_weights(problem):
-        return noise_scale
-    return noise_scale * gradient_gap(problem, float(np.linalg.norm(weights))) / mechanism.gap(problem)
-
-
 def equation_of(
     mechanism: Mechanism,
     problem: Problem,
@@ -146,37 +136,27 @@ def equation_of(
     Unsupported
         Where what was released says too little of where the training went.
     """
-    scores, level = _scores(problem, curvature), _least_level(problem, curvature)
-    noise = curvature.column_noise
+    equation = partial(
+        Equation,
+        hessian=curvature.hessian,
+        noise=curvature.column_noise,
+        scores=_scores(problem, curvature),
+        least_level=_least_level(problem, curvature),
+    )
+    identity = np.eye(len(weights))
     if curvature.cross is not None and curvature.cross_noise is not None:
-        return Equation(
-            weights=np.zeros(len(weights)),
-            hessian=curvature.hessian,
-            noise=noise,
-            pull=curvature.cross,
-            scores=scores,
-            privacy=curvature.cross_noise**2 * np.eye(len(weights)),
-            in_pull=True,
-            least_level=level,
-        )
+        privacy, nowhere = curvature.cross_noise**2 * identity, np.zeros(len(weights))
+        return equation(weights=nowhere, pull=curvature.cross, privacy=privacy, in_pull=True)
     if isinstance(mechanism, DPGD):
-        rows = spanned(schema, len(weights), problem.intercept, np.ones(len(weights)))
-        found = descent_equation(mechanism, problem, used, noise_scale, weights, curvature, scores, rows)
-        return replace(found, least_level=level)
+        pull, privacy = _descent(mechanism, problem, used, noise_scale, weights, curvature, schema)
+        return equation(weights=weights, pull=pull, privacy=privacy)
     spread = mechanism.weight_noise(problem, used, noise_scale)
     if spread is None or spread.inside is None:
         raise Unsupported(f"no intervals are known for the weights of mechanism {mechanism.name!r}.")
-    inside, identity = spread.inside, np.eye(len(weights))
+    inside = spread.inside
     curved = curvature.hessian + inside.strength * identity
-    return Equation(
-        weights=weights,
-        hessian=curvature.hessian,
-        noise=noise,
-        pull=inside.strength * weights,
-        scores=scores,
-        privacy=inside.noise**2 * identity + inside.output**2 * (curved @ curved),
-        least_level=level,
-    )
+    privacy = inside.noise**2 * identity + inside.output**2 * (curved @ curved)
+    return equation(weights=weights, pull=inside.strength * weights, privacy=privacy)
 
 
 def _least_level(problem: Problem, curvature: Curvature) -> float:

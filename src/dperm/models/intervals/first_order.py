@@ -68,15 +68,14 @@ class Equation:
         A combination c becomes ``(lengths * c) @ basis``.
         """
         seen = self.lengths[:, None] * basis
-        return Equation(
+        return replace(
+            self,
             weights=basis.T @ (self.weights / self.lengths),
             hessian=seen.T @ self.hessian @ seen,
             noise=np.full(basis.shape[1], self.noise.max()),
             pull=seen.T @ self.pull,
             scores=seen.T @ self.scores @ seen,
             privacy=seen.T @ self.privacy @ seen,
-            in_pull=self.in_pull,
-            least_level=self.least_level,
         )
 
     @cached_property
@@ -236,12 +235,12 @@ class Ends:
 
     def scaled(self, unit: float, added: Floats) -> Ends:
         """The same in another unit, with a constant on top."""
-        return Ends(
+        return replace(
+            self,
             estimate=unit * self.estimate + added,
             error=unit * self.error,
             low=unit * self.low + added,
             high=unit * self.high + added,
-            privacy=self.privacy,
         )
 
 

@@ -49,11 +49,10 @@ class Interval:
         """Nothing is told where no end of an interval is known, nor an estimate."""
         if found is None:
             return cls(name=name)
-        numbers = (found.estimate, found.error, found.low, found.high, found.privacy)
-        estimate, error, low, high, privacy = (float(values[place]) for values in numbers)
-        if not math.isfinite(estimate) or (math.isinf(low) and math.isinf(high)):
+        told = {key: float(values[place]) for key, values in vars(found).items()}
+        if not math.isfinite(told["estimate"]) or (math.isinf(told["low"]) and math.isinf(told["high"])):
             return cls(name=name)
-        return cls(name=name, estimate=estimate, error=error, low=low, high=high, privacy=privacy)
+        return cls(name=name, **told)
 
     @property
     def too_noisy(self) -> bool:
@@ -93,10 +92,7 @@ class Intervals:
 
     def __getitem__(self, name: str) -> Interval:
         """The row of this name."""
-        found = {row.name: row for row in self.rows}
-        if name not in found:
-            raise KeyError(name)
-        return found[name]
+        return {row.name: row for row in self.rows}[name]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

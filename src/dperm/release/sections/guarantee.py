@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.certificate import Verdict
 from dperm.certificate.words import attack_rates, attack_table
@@ -14,9 +12,10 @@ from dperm.privacy import Budget
 from dperm.privacy.budget import tradeoff
 from dperm.release.group import NOTHING, at_most, groups, in_words, stated_rows
 from dperm.release.release import Release, Spending
-from dperm.release.sections import blank
+from dperm.release.sections import stated
 from dperm.release.words import (
     POST_PROCESSING,
+    WORDS,
     assumed,
     evaluation_words,
     kept_for,
@@ -30,31 +29,19 @@ from dperm.render.html import Html, bullets, facts, figure, joined, paragraph, s
 from dperm.render.numbers import written
 from dperm.render.svg import Square, polyline
 
-Vector = NDArray[np.float64]
-
 LEAST = 1e-4
 
 _FORMULA = Html(
     "The table shows by how much, first for this mechanism at the δ of the guarantee, then for any mechanism with the "
     "same claim: kε, with δ (1 + e<sup>ε</sup> + … + e<sup>(k−1)ε</sup>)."
 )
-_LESS = {
-    "row": "A person with k rows is protected less: changing all of them is k changes of one row.",
-    "person": "k persons together, such as a household, are protected less: changing all of them is k changes of one "
-    "person.",
-}
-_TITLE = {
-    "row": "For whom: one row, and a person with several",
-    "person": "For whom: one person, and several together",
-}
-_SIZE = {"row": "rows of a person", "person": "persons together"}
 
 
 def people(release: Release) -> Html:
     found = groups(release)
     if not found:
         return Html("")
-    declared = stated_rows(release)
+    declared, words = stated_rows(release), WORDS[release.unit]
     rows = [
         (
             f"{group.size:,}" + (" (stated)" if group.size == declared else ""),
@@ -65,11 +52,11 @@ def people(release: Release) -> Html:
         for group in found
     ]
     return section(
-        _TITLE[release.unit],
+        words["title"],
         paragraph(f"The unit of privacy is {unit_words(release)}."),
-        paragraph(Html(f"{_LESS[release.unit]} {_FORMULA}"), "dim"),
+        paragraph(Html(f"{words['less']} {_FORMULA}"), "dim"),
         table(
-            (_SIZE[release.unit], "ε at the same δ", "by the claim: ε", "with δ"),
+            (words["size"], "ε at the same δ", "by the claim: ε", "with δ"),
             rows,
             numbers=(1, 2, 3),
             style="figures",
@@ -83,11 +70,6 @@ _LEGEND = Html(
     '<span><i class="l-claim"></i>the claim (ε, δ) alone</span>'
     '<span><i class="l-guess"></i>guessing</span></div>'
 )
-
-_KNOWS = {
-    "row": "The attacker knows every row but one and decides between two candidates for it.",
-    "person": "The attacker knows the rows of everybody but one person and decides between two candidates for them.",
-}
 
 
 def attacks(release: Release) -> Html:
@@ -112,7 +94,7 @@ def attacks(release: Release) -> Html:
     return section(
         "What an attacker can achieve",
         paragraph(
-            f"{_KNOWS[release.unit]} Closer to guessing is better. {ceiling}",
+            f"{WORDS[release.unit]['knows']} Closer to guessing is better. {ceiling}",
             "dim",
         ),
         Html(f'<div class="keep">{_LEGEND}<div class="plots">{figures}</div></div>'),
@@ -133,28 +115,20 @@ def _attack_figures(verdict: Verdict) -> Html:
         ("Careful attacks, on logarithmic axes", small, _logarithmic, (1e-4, 1e-3, 1e-2, 1e-1, 1)),
     ):
         claim = np.array([tradeoff(budget, float(rate)) for rate in rates])
-        own = attack_rates(verdict, rates.tolist())
+        curves = {"claim": claim, "own": attack_rates(verdict, rates.tolist()), "guess": rates}
         axes = Square(side=300.0, left=58.0, right=26.0, below=47.0, scale=scale)
-        marks = [(tick, f"{100 * tick:g} %" if tick else "0") for tick in ticks]
-        parts.append(_plot(title, axes, marks, rates, {"claim": claim, "own": own, "guess": rates}))
+        drawn = axes.drawing(
+            *(
+                polyline(name, axes.path(zip(rates.tolist(), values.tolist(), strict=True)))
+                for name, values in curves.items()
+            ),
+            ticks=[(tick, f"{100 * tick:g} %" if tick else "0") for tick in ticks],
+            across="wrong accusations",
+            up="right accusations, at most",
+            label=f"{title}: right against wrong accusations",
+        )
+        parts.append(figure(title, drawn))
     return joined(parts)
-
-
-def _plot(
-    title: str, axes: Square, ticks: Sequence[tuple[float, str]], rates: Vector, curves: dict[str, Vector]
-) -> Html:
-    lines = (
-        polyline(name, axes.path(zip(rates.tolist(), values.tolist(), strict=True)))
-        for name, values in curves.items()
-    )
-    drawn = axes.drawing(
-        *lines,
-        ticks=ticks,
-        across="wrong accusations",
-        up="right accusations, at most",
-        label=f"{title}: right against wrong accusations",
-    )
-    return figure(title, drawn)
 
 
 def _linear(rate: float) -> float:
@@ -169,19 +143,14 @@ MOST_CHARGES = 15
 
 
 def budget(release: Release) -> Html:
-    other = release.deployment.text("privacy.other_releases")
-    elsewhere = facts(
-        [("Other releases from the same people", other or blank("privacy.other_releases"))], "facts long"
-    )
-    return section("Budget: before, after, and the cap", *_told(release), _besides(release), elsewhere)
-
-
-def _besides(release: Release) -> Html:
-    said = evaluation_words(release)
-    tuned = threshold_words(release)
-    return Html(
-        (paragraph(tuned) if tuned else "")
-        + (paragraph(f"{said} Whoever is in both tables pays for both.") if said else "")
+    said, tuned = evaluation_words(release), threshold_words(release)
+    besides = [tuned, f"{said} Whoever is in both tables pays for both." if said else ""]
+    elsewhere = stated(release, "privacy.other_releases")
+    return section(
+        "Budget: before, after, and the cap",
+        *_told(release),
+        joined(map(paragraph, filter(None, besides)), ""),
+        facts([("Other releases from the same people", elsewhere)], "facts long"),
     )
 
 
@@ -265,22 +234,20 @@ def unhidden(release: Release) -> Html:
 
 def before_and_after(release: Release) -> Html:
     """Preprocessing, tuning and post-processing."""
-    told = release.deployment.text("privacy.preprocessing")
     after = POST_PROCESSING if release.verdict.guarantee is not None else ""
     return section(
         "Before the fit, and after it",
         bullets(preprocessing(release)),
-        facts([("The curator says", told or blank("privacy.preprocessing"))], "facts long"),
+        facts([("The curator says", stated(release, "privacy.preprocessing"))], "facts long"),
         paragraph(after) if after else "",
     )
 
 
 def trust_model(release: Release) -> Html:
-    told = release.deployment
     rows = [
         *trust(release),
-        ("Who else sees what", told.text("privacy.actors") or blank("privacy.actors")),
-        ("How the rows are kept", told.text("privacy.security") or blank("privacy.security")),
+        ("Who else sees what", stated(release, "privacy.actors")),
+        ("How the rows are kept", stated(release, "privacy.security")),
     ]
     return section("Who and what must be trusted", facts(rows, "facts long"))
 

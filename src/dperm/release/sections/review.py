@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from dperm.release.release import Release, is_private
-from dperm.release.sections import ask
-from dperm.release.words import guarantee_words, mechanism_words, unit_words
+from dperm.release.sections import ask, stated
+from dperm.release.words import WORDS, guarantee_words, mechanism_words, unit_words
 from dperm.render.html import Html, facts, paragraph, safe, section
 from dperm.render.numbers import written
 
 Line = tuple[str, str]
 Level = tuple[str, str, list[Line]]
-
-
-def _ask(release: Release, key: str, question: str) -> Html:
-    """What the deployment file says, or the question to put to its author."""
-    told = release.deployment.text(key)
-    return safe(told) if told else ask(question)
 
 
 def levels(release: Release) -> list[Level]:
@@ -35,13 +27,13 @@ def _top(release: Release) -> list[Line]:
     return [
         ("Privacy parameters", stands),
         ("Unit of privacy", _unit(release)),
-        ("Why these", _ask(release, "privacy.justification", "who chose ε and δ, and on what grounds?")),
+        ("Why these", stated(release, "privacy.justification", "who chose ε and δ, and on what grounds?")),
     ]
 
 
-def _unit(release: Release) -> Html:
+def _unit(release: Release) -> str:
     if release.unit == "person":
-        return safe(unit_words(release))
+        return unit_words(release)
     most = release.deployment.most_rows_per_person
     person = (
         ask("how many rows can one person have?")
@@ -76,7 +68,7 @@ def _middle(release: Release) -> list[Line]:
     ]
 
 
-def _utility(release: Release) -> Html:
+def _utility(release: Release) -> str:
     if release.evaluation is None:
         return ask("how good is the model, and is it worse for small groups of people?")
     how = (
@@ -84,32 +76,30 @@ def _utility(release: Release) -> Html:
         if is_private(release.evaluation)
         else "evaluated with figures that are NOT private"
     )
-    return safe(f"{how}, see how good the model is. Noise and bounds weigh most on groups with few rows")
+    return f"{how}, see how good the model is. Noise and bounds weigh most on groups with few rows"
 
 
-def _budget(release: Release) -> Html:
+def _budget(release: Release) -> str:
     spent = release.spending
     if spent is not None:
-        return safe(
-            f"ε = {written(spent.after, 4)} after this release of a cap of {written(spent.cap.epsilon)}, in a ledger"
-        )
+        return f"ε = {written(spent.after, 4)} after this release of a cap of {written(spent.cap.epsilon)}, in a ledger"
     if release.statement["model"]["ledger_entry"] is not None:
-        return safe("counted in a ledger, which was not given to this page")
-    return _ask(release, "privacy.other_releases", "what else was released from the same people?")
+        return "counted in a ledger, which was not given to this page"
+    return stated(release, "privacy.other_releases", "what else was released from the same people?")
 
 
 def _base(release: Release) -> list[Line]:
     return [
         (
             "Security and access to the rows",
-            _ask(release, "privacy.security", "how are the rows kept, and who can get at them?"),
+            stated(release, "privacy.security", "how are the rows kept, and who can get at them?"),
         ),
-        ("Actors", _ask(release, "privacy.actors", "who sees what, before and after the release?")),
+        ("Actors", stated(release, "privacy.actors", "who sees what, before and after the release?")),
         (
             "Data collection",
-            _ask(release, "dataset.collection", "how were the data collected, and what were people told?"),
+            stated(release, "dataset.collection", "how were the data collected, and what were people told?"),
         ),
-        ("The people", _ask(release, "dataset.description", "who is in the table?")),
+        ("The people", stated(release, "dataset.description", "who is in the table?")),
     ]
 
 
@@ -128,58 +118,9 @@ def pyramid(release: Release) -> Html:
     )
 
 
-_OF_ROWS = {
-    "promise": "whatever one row says, every result is nearly as likely as with another row in its place",
-    "count": "rows",
-    "unit": "one row, not one person, unless a person has one row",
-    "either": "rows",
-}
-_OF_PERSONS = {
-    "promise": "whatever all rows of one person say, every result is nearly as likely as with another person in their "
-    "place",
-    "count": "number of persons",
-    "unit": "one person, with all rows that carry their id",
-    "either": "persons",
-}
-
-
-def terms(of: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return (
-        (
-            "Differential privacy",
-            f"A promise about a computation: {of['promise']}. It holds whatever else is known, now or later.",
-        ),
-        (
-            "ε (epsilon)",
-            Html(
-                "How nearly: likelihoods differ by a factor of at most e<sup>ε</sup>. Smaller is more private."
-            ),
-        ),
-        (
-            "δ (delta)",
-            "The chance, at most, with which even that factor may fail. It should be far below one over the "
-            f"{of['count']}.",
-        ),
-        ("Unit of privacy", f"What two tables may differ in: here {of['unit']}."),
-        ("Noise", "Random numbers added before anything is released; their size is what ε and δ ask for."),
-        (
-            "Budget, ledger, cap",
-            "Releases about the same people add up. A ledger counts them and stops at the cap.",
-        ),
-        ("Post-processing", "Whatever is computed from a release alone. It cannot weaken the promise."),
-        ("Central model", "One trusted curator holds the rows and adds the noise."),
-        (
-            "Right and wrong accusations",
-            f"Of someone who claims to know which of two {of['either']} was in the table: true and false positive "
-            "rate.",
-        ),
-        ("Digest", "A fingerprint of a file or text: change a letter, and it is another."),
-    )
-
-
 def glossary(release: Release) -> Html:
     """Nothing on a page that has no guarantee to explain."""
     if release.verdict.guarantee is None:
         return Html("")
-    of = _OF_PERSONS if release.unit == "person" else _OF_ROWS
-    return section("Glossary", facts(terms(of), "facts long"))
+    terms = [(term, Html(told.format(**WORDS[release.unit]))) for term, told in WORDS["glossary"].items()]
+    return section("Glossary", facts(terms, "facts long"))
