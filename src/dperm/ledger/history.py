@@ -204,33 +204,22 @@ class Book:
                 self.fixed_membership |= {name} if fixed else set()
             case {
                 "event": "charge",
-                "time": str(time),
+                "time": str(),
                 "dataset": str(name),
                 "partition": None | str() as part,
-                "kind": str(kind),
-                "label": str(label),
-                "mechanism": str(mechanism),
+                "kind": str(),
+                "label": str(),
+                "mechanism": str(),
                 "cost": cost,
-                "status": "open" | "spent" as status,
+                "status": "open" | "spent",
                 "unit": "row" | "person" as unit,
             }:
                 _require(name in self.caps and (part is None or part in self.parts.get(name, ())))
                 _require(refusal(PrivacyUnit(relation=self.neighbours, unit=unit), self.unit(name)) is None)
                 price = Cost.from_dict(cost)
                 _require(price.why_unbounded is None and (price.only_gaussian or not self.adaptive_costs))
-                entry = Entry(
-                    id=len(self.entries) + 1,
-                    time=time,
-                    dataset=name,
-                    partition=part,
-                    kind=kind,
-                    label=label,
-                    mechanism=mechanism,
-                    cost=price,
-                    status=status,
-                    head=head,
-                    unit=unit,
-                )
+                told = {key: value for key, value in event.items() if key != "event"} | {"cost": price}
+                entry = Entry(**told, id=len(self.entries) + 1, head=head)
                 self.entries.append(entry)
                 self.heads[head] = entry.id
             case {"event": "settle", "charge": int(number), "status": "spent" | "void" as status}:

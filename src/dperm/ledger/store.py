@@ -18,7 +18,6 @@ from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, Unsupported
 from dperm.ledger.history import (
     EVALUATE,
     FIT,
-    OPEN,
     OTHER,
     SEARCH,
     START,
@@ -274,30 +273,17 @@ class Charge:
 
     def write(self, pages: Pages) -> Entry:
         """Write the charge beside all earlier ones, or refuse it and write nothing."""
-        self._check_unit(pages)
-        self._check_budget(pages)
-        pages.write(
-            {
-                "event": "charge",
-                "time": now(),
-                "dataset": self.dataset,
-                "partition": self.partition,
-                "kind": self.kind,
-                "label": self.label,
-                "mechanism": self.mechanism,
-                "cost": self.cost.to_dict(),
-                "status": self.status,
-                "unit": self.protects.unit,
-            }
-        )
-        return pages.book.entries[-1]
-
-    def _check_unit(self, pages: Pages) -> None:
         why = refusal(self.protects, pages.book.unit(self.dataset))
         if why is not None:
             raise Unsupported(
                 f"Refused, and nothing was released: {self.dataset!r} in {pages.path.name} {why}"
             )
+        self._check_budget(pages)
+        words = ("dataset", "partition", "kind", "label", "mechanism", "status")
+        about = {name: getattr(self, name) for name in words}
+        price = {"cost": self.cost.to_dict(), "unit": self.protects.unit}
+        pages.write({"event": "charge", "time": now(), **about, **price})
+        return pages.book.entries[-1]
 
     def _check_budget(self, pages: Pages) -> None:
         book = pages.book
@@ -320,12 +306,6 @@ def kind_by_words(label: str, mechanism: str) -> str:
     if mechanism == "evaluation":
         return EVALUATE
     return FIT if mechanism and label.startswith("Private") else OTHER
-
-
-def settle(pages: Pages, number: int, status: str) -> None:
-    """An open charge becomes final or void; no other charge ever changes."""
-    if pages.book.entries[number - 1].status == OPEN:
-        pages.write({"event": "settle", "time": now(), "charge": number, "status": status})
 
 
 def note(pages: Pages, number: int, file: str, sha256: str) -> None:
@@ -362,9 +342,11 @@ def declare_cap(pages: Pages, dataset: str, cap: Budget, unit: str | None = None
     pages.write(cap_event(dataset, cap, chosen))
 
 
-def check_partitions(names: Sequence[str], neighbours: Neighbours, fixed_membership: bool, unit: str) -> None:
-    """Refuse parts that cannot be charged side by side."""
-    if neighbours is Neighbours.REPLACE_ONE and not fixed_membership:
+def declare_partitions(pages: Pages, dataset: str, names: Sequence[str], fixed_membership: bool) -> None:
+    """Cut a dataset, once, into parts that can be charged side by side."""
+    book = pages.book
+    unit = book.unit(dataset)
+    if book.neighbours is Neighbours.REPLACE_ONE and not fixed_membership:
         raise InvalidInput(
             f"Under replace-one a new {unit} may belong to another part than the old one, so parts cannot be charged "
             "side by side. Say fixed_membership=True if membership is public and fixed, use a ledger with "
@@ -374,14 +356,9 @@ def check_partitions(names: Sequence[str], neighbours: Neighbours, fixed_members
         raise InvalidInput("names must be a list of different names, at least one.")
     for name in names:
         check_text("partition", name)
-
-
-def declare_partitions(pages: Pages, dataset: str, names: Sequence[str], fixed_membership: bool) -> None:
-    """Cut a dataset, once."""
-    pages.book.cap(dataset)
-    if dataset in pages.book.parts:
+    if dataset in book.parts:
         raise InvalidInput(
-            f"{dataset!r} has its partitions already: {pages.book.parts[dataset]}. A second way to cut "
+            f"{dataset!r} has its partitions already: {book.parts[dataset]}. A second way to cut "
             "the same rows would not be disjoint from the first."
         )
     fixed = {"fixed_membership": bool(fixed_membership)}
