@@ -78,8 +78,8 @@ class Account:
         """
         if self.ledger is None:
             return None, release(read())
-        terms = {"dataset": self.dataset, "neighbours": neighbours.value}
-        return self.ledger.pay(cost(), read, release, **terms, **about)
+        relation = neighbours.value
+        return self.ledger.pay(cost(), read, release, dataset=self.dataset, neighbours=relation, **about)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
