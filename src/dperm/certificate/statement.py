@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from typing import Any, get_type_hints
@@ -37,6 +37,21 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn")
 RELEASED = ("coefficients", "intercept", "classes", "feature_names", "row_map")  # what one digest is about
 IF_RELEASED = ("inference",)  # and what it is about where a file has it
 
+
+@dataclass(frozen=True, kw_only=True)
+class StatedRelease:
+    """One group of equal passages through the gate."""
+
+    name: str
+    sensitivity: float
+    padded_sensitivity: float
+    noise_scale: float
+    grid_exponent: int
+    dimension: int
+    count: int
+
+
+RELEASE = get_type_hints(StatedRelease)
 _OBJECT = dict[str, Any]  # typed further below
 BUDGET = {"epsilon": float, "delta": float}
 PROBLEM = {
@@ -82,15 +97,6 @@ INFERENCE = {  # what was bought for standard errors, beside the coefficients (d
     "weight": float | None,
     "moments": list[float] | None,
     "constant": float,
-}
-RELEASE = {
-    "name": str,
-    "sensitivity": float,
-    "padded_sensitivity": float,
-    "noise_scale": float,
-    "grid_exponent": int,
-    "dimension": int,
-    "count": int,
 }
 _TARGETS = {
     "classes": {"kind": str, "count": int, "origin": str},

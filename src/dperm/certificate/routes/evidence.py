@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from dperm.certificate.constants import ALLOWANCE, Facts, U, grid_exponent, padded
+from dperm.certificate.statement import StatedRelease
 from dperm.errors import InvalidInput
 
 MEAN, MOMENTS = "mean of the rows", "second moments of the columns"
@@ -24,17 +25,8 @@ CONSTANT = 2.0  # times the constant column in the curvature
 RAMP = 1 / 8  # of the bound on residuals
 
 
-@dataclass(frozen=True, kw_only=True)
-class Release:
-    """One group of equal passages through the gate, as stated."""
-
-    name: str
-    sensitivity: float
-    padded_sensitivity: float
-    noise_scale: float
-    grid_exponent: int
-    dimension: int
-    count: int
+class Release(StatedRelease):
+    """What a group of equal passages costs."""
 
     @property
     def mu(self) -> float:
