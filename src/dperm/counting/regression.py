@@ -35,16 +35,10 @@ WEIGHTS = {
 ERROR_KURTOSIS = 3.0
 
 
-@dataclass(frozen=True)
-class Moments:
+class Moments(Part):
     """Sums of powers of t and e over the rows; weights are as above, and the theorem rests on them."""
 
-    name: str = MOMENTS
-    unit: float = STEP
-
-    @property
-    def size(self) -> int:
-        return len(WEIGHTS)
+    name = MOMENTS
 
     @property
     def weights(self) -> Vector:

@@ -17,8 +17,8 @@ from dperm.ledger.store import (
     DEFAULT,
     Charge,
     Pages,
-    begin,
     check_text,
+    create_file,
     declare_cap,
     declare_partitions,
     kind_by_words,
@@ -113,7 +113,7 @@ class Ledger:
             if cap is None or expect is not None:
                 raise InvalidInput("A new ledger needs epsilon and delta, and has no history to expect.")
             chosen = relation or Neighbours.REPLACE_ONE
-            begin(self.path, cap, chosen, bool(adaptive_costs), bool(strict), kept_for or ROW)
+            create_file(self.path, cap, chosen, bool(adaptive_costs), bool(strict), kept_for or ROW)
         elif not self.path.exists():
             raise InvalidInput(
                 f"There is no ledger at {self.path}. If there was one, what it counted is still spent: restore the "

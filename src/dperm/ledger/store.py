@@ -7,7 +7,7 @@ import os
 import secrets
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -39,19 +39,29 @@ FORMAT = "dperm ledger"
 APPLICATION_ID = 0x6450524D
 LOCK_SECONDS = 120.0
 
-SCHEMA = ("CREATE TABLE events (id INTEGER PRIMARY KEY, event TEXT NOT NULL, head TEXT NOT NULL)",)
+SCHEMA = "CREATE TABLE events (id INTEGER PRIMARY KEY, event TEXT NOT NULL, head TEXT NOT NULL)"
 DEFAULT = "default"
 LONGEST_TEXT = 200
 
 
-def create(path: Path, links: Iterable[tuple[str, str]]) -> None:
-    """Write a new ledger that begins with these events and heads, in one step.
+def create_file(
+    path: Path, cap: Budget, neighbours: Neighbours, adaptive_costs: bool, strict: bool, unit: str
+) -> None:
+    """Write a new ledger with an identity of its own, in one step.
 
     Raises
     ------
     InvalidInput
         If the file exists by then, or pages of an earlier ledger lie beside its name.
     """
+    made = {
+        "event": "create",
+        "time": now(),
+        "id": secrets.token_hex(16),
+        "neighbours": neighbours.value,
+        "adaptive_costs": adaptive_costs,
+        "strict": strict,
+    }
     if path.with_name(path.name + "-wal").exists() and not path.exists():
         raise InvalidInput(
             f"{path.name} is missing but its -wal file is there: a ledger was lost. Restore it, or choose another name."
@@ -62,12 +72,14 @@ def create(path: Path, links: Iterable[tuple[str, str]]) -> None:
         with closing(_connect(Path(name))) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("BEGIN IMMEDIATE")
-            for statement in SCHEMA:
-                connection.execute(statement)
+            connection.execute(SCHEMA)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {FORMATS[FORMAT]}")
-            for event, head in links:
-                append(connection, event, head)
+            head = START
+            for event in (made, cap_event(DEFAULT, cap, unit)):
+                text = _text(event)
+                head = next_head(head, text)
+                append(connection, text, head)
             connection.execute("COMMIT")
         try:
             os.link(name, path)  # unlike a rename, it never replaces a file
@@ -143,7 +155,7 @@ def _check_schema(connection: sqlite3.Connection) -> None:
     if version != FORMATS[FORMAT]:
         raise Damaged(f"it has version {version} of the format, and version {FORMATS[FORMAT]} is needed here")
     found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    if sorted(str(sql) for (sql,) in found) != sorted(SCHEMA):
+    if found != [(SCHEMA,)]:
         raise Damaged("its tables are not those of a ledger")
     if connection.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
         raise Damaged("its pages are damaged")
@@ -185,26 +197,6 @@ def opened(path: Path) -> Iterator[Pages]:
     """The whole ledger, locked, with its history checked; what is written is on disk when the block ends."""
     with transaction(path) as connection:
         yield Pages(path, connection, Book(history(connection)))
-
-
-def begin(
-    path: Path, cap: Budget, neighbours: Neighbours, adaptive_costs: bool, strict: bool, unit: str
-) -> None:
-    """Write a new ledger with an identity of its own."""
-    made = {
-        "event": "create",
-        "time": now(),
-        "id": secrets.token_hex(16),
-        "neighbours": neighbours.value,
-        "adaptive_costs": adaptive_costs,
-        "strict": strict,
-    }
-    links, head = [], START
-    for event in (made, cap_event(DEFAULT, cap, unit)):
-        text = _text(event)
-        head = next_head(head, text)
-        links.append((text, head))
-    create(path, links)
 
 
 def cap_event(dataset: str, cap: Budget, unit: str) -> dict[str, Any]:
