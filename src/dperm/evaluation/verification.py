@@ -40,7 +40,7 @@ from dperm.counting.query import Query
 from dperm.errors import InvalidInput
 from dperm.evaluation.curves import estimated
 from dperm.evaluation.groups import ALL, means, means_design
-from dperm.evaluation.model import EvaluatedModel, TaskName
+from dperm.evaluation.model import EvaluatedModel, StatedModel
 from dperm.evaluation.plan import means_notes, notes_of, planned
 from dperm.evaluation.results import (
     EVALUATION_FORMAT,
@@ -199,22 +199,6 @@ def _verdict(
         price=price,
         requirements=requirements,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class StatedModel:
-    """What a file says of the model that it is about."""
-
-    task: TaskName
-    classes: tuple[Any, ...]
-    y_range: tuple[float, float]
-    has_probabilities: bool
-
-    @classmethod
-    def of(cls, document: Stated) -> StatedModel:
-        low, high = document["y_range"] or (-math.inf, math.inf)
-        probabilities = document["release"]["probabilities"]
-        return cls(document["task"], tuple(document["classes"]), (float(low), float(high)), probabilities)
 
 
 def stated_facts(document: Stated) -> dict[str, Any]:
