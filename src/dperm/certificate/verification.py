@@ -308,7 +308,9 @@ def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Non
     if isinstance(asked, str):
         loss = _of_persons(_weighted(_named(asked, parameters, targets), parameters, targets), statement)
         chosen = statement["mechanism"]["asked"]["name"] == Auto.name and "inference" not in statement
-        asked = describe_loss(_by_rule(loss, statement) if chosen else loss)
+        if chosen:  # by the public rule of ``auto``
+            loss = loss_for(replace(problem_of(statement), loss=loss), Budget(**statement["budget"]))
+        asked = describe_loss(loss)
     elif "persons" in statement or any(parameters.get(name) is not None for name in _WEIGHTS):
         own = rebuild_loss(asked["name"], asked["parameters"], asked["outputs"])
         asked = describe_loss(_of_persons(_weighted(own, parameters, targets), statement))
@@ -365,11 +367,6 @@ def check_persons(parameters: Mapping[str, Any], statement: Mapping[str, Any]) -
         most = rows_kept(statement["problem"]["n_units"])
     if (stated["loss"], stated["rows_per_person"]) != (loss, most):
         raise InvalidInput("person_loss or max_rows_per_person is not what the certificate states.")
-
-
-def _by_rule(loss: Loss, statement: Mapping[str, Any]) -> Loss:
-    """The loss that ``auto`` trains with in place of the one that was asked for, by its public rule."""
-    return loss_for(replace(problem_of(statement), loss=loss), Budget(**statement["budget"]))
 
 
 def _named(name: str, parameters: Mapping[str, Any], targets: Mapping[str, Any]) -> Loss:

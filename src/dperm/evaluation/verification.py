@@ -22,7 +22,7 @@ from dperm.certificate.evaluation import (
     release_price,
 )
 from dperm.certificate.recomputation import check_price
-from dperm.certificate.statement import plain
+from dperm.certificate.statement import check_citation, plain
 from dperm.certificate.verdict import (
     FORMULA,
     REPLANNED,
@@ -54,7 +54,6 @@ from dperm.evaluation.results import (
     evaluation_estimates,
     means_estimates,
 )
-from dperm.ledger.history import Anchor
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.unit import UNITS
@@ -133,8 +132,8 @@ def _recomputed(document: Stated, kind: Kind, examination: Examination) -> Price
 
 def _claimed(document: Stated) -> str:
     entry = document["ledger_entry"]
-    if entry is not None and str(Anchor.of(entry)) != entry:
-        raise InvalidInput("ledger_entry must cite a ledger, a charge and a head.")
+    if entry is not None:
+        check_citation("ledger_entry", entry)
     return check_claim(document)
 
 

@@ -16,12 +16,11 @@ from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import EPSILON_RANGE, Budget
 from dperm.privacy.cost import Cost, compose
-from dperm.strict_json import matches, parse
+from dperm.strict_json import CITATION, matches, parse
 from dperm.unit import PERSON, ROW, PrivacyUnit
 
 START = "0" * 64
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_CITATION = re.compile(r"ledger ([0-9a-f]{32}), charge ([1-9][0-9]{0,17}), head ([0-9a-f]{64})")
 _ROW_FOR_PERSONS = (
     "is kept for one person, and this release protects one row, so a person with several rows less. Fit with groups=, "
     "the id of the person of each row, or keep a second ledger for rows."
@@ -82,7 +81,7 @@ class Anchor:
         text = getattr(source, "ledger_entry_", source)
         if isinstance(text, str) and _SHA256.fullmatch(text):
             return cls(head=text)
-        found = _CITATION.fullmatch(text) if isinstance(text, str) else None
+        found = CITATION.fullmatch(text) if isinstance(text, str) else None
         if found is None:
             raise InvalidInput(
                 "a head of 64 hexadecimal digits (dperm ledger show prints it), the text 'ledger ..., charge ..., "
