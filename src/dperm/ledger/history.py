@@ -91,6 +91,15 @@ class Anchor:
         return cls(ledger=found[1], charge=int(found[2]), head=found[3])
 
 
+def kind_by_words(label: str, mechanism: str) -> str:
+    """What a charge pays for, where nobody says it."""
+    if "SearchCV" in label:
+        return SEARCH
+    if mechanism == "evaluation":
+        return EVALUATE
+    return FIT if mechanism and label.startswith("Private") else OTHER
+
+
 def refusal(release: PrivacyUnit, kept_for: str) -> str | None:
     """Why a release that protects this unit does not count where the other is protected; None where it does."""
     if release.protects(kept_for):

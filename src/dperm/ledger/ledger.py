@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dperm.errors import InvalidInput
-from dperm.ledger.history import OPEN, SPENT, VOID, Anchor, Book, Entry
+from dperm.ledger.history import OPEN, SPENT, VOID, Anchor, Book, Entry, kind_by_words
 from dperm.ledger.overview import as_html, document
 from dperm.ledger.store import (
     DEFAULT,
@@ -21,7 +21,6 @@ from dperm.ledger.store import (
     create_file,
     declare_cap,
     declare_partitions,
-    kind_by_words,
     note,
     now,
     opened,
@@ -379,7 +378,6 @@ class Ledger:
             mechanism=mechanism,
             status=status,
         )
-        charge.check(self.path.name, self.neighbours, self.adaptive_costs)
         with self._open() as pages:
             return charge.write(pages)
 

@@ -16,10 +16,6 @@ from typing import Any
 
 from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, Unsupported
 from dperm.ledger.history import (
-    EVALUATE,
-    FIT,
-    OTHER,
-    SEARCH,
     START,
     Anchor,
     Book,
@@ -242,13 +238,14 @@ class Charge:
     mechanism: str
     status: str
 
-    def check(self, file: str, relation: Neighbours, adaptive_costs: bool) -> None:
-        """Refuse what a ledger with these terms, fixed when its file was made, cannot count, whatever is left."""
+    def _check_terms(self, pages: Pages) -> None:
+        """Refuse what a ledger with the terms of this one cannot count, whatever is left."""
+        relation = pages.book.neighbours
         for name in ("kind", "label", "mechanism"):
             check_text(name, getattr(self, name), empty=True)
         if self.protects.relation is not relation:
             raise Unsupported(
-                f"{file} counts under {relation.value}, and this release is private under "
+                f"{pages.path.name} counts under {relation.value}, and this release is private under "
                 f"{self.protects.relation.value}. Fit with neighbours={relation.value!r}, or keep a second ledger for "
                 "the other relation."
             )
@@ -257,7 +254,7 @@ class Charge:
                 f"A ledger takes no release without a price: {self.cost.why_unbounded} Leave ledger=None for an "
                 "experiment on public data."
             )
-        if adaptive_costs and not self.cost.only_gaussian:
+        if pages.book.adaptive_costs and not self.cost.only_gaussian:
             raise Unsupported(
                 "This ledger lets prices depend on earlier results, which is proved for Gaussian charges only. Use a "
                 "mechanism with such a price, for example dp-gd, ssp or output, or a ledger with adaptive_costs=False."
@@ -265,6 +262,7 @@ class Charge:
 
     def write(self, pages: Pages) -> Entry:
         """Write the charge beside all earlier ones, or refuse it and write nothing."""
+        self._check_terms(pages)
         why = refusal(self.protects, pages.book.unit(self.dataset))
         if why is not None:
             raise Unsupported(
@@ -289,15 +287,6 @@ class Charge:
                 f"{pages.path.name}, "
                 f"{total.epsilon(cap.delta):.4g} is spent (all at delta = {cap.delta:g}). {_WAY_OUT}"
             )
-
-
-def kind_by_words(label: str, mechanism: str) -> str:
-    """What a charge pays for, where nobody says it."""
-    if "SearchCV" in label:
-        return SEARCH
-    if mechanism == "evaluation":
-        return EVALUATE
-    return FIT if mechanism and label.startswith("Private") else OTHER
 
 
 def note(pages: Pages, number: int, file: str, sha256: str) -> None:
