@@ -31,6 +31,9 @@ FORMATS = {
 
 DEEPEST = 20
 _HALF = re.compile("[\ud800-\udfff]")  # half a character
+CITATION = re.compile(
+    r"ledger ([0-9a-f]{32}), charge ([1-9][0-9]{0,17}), head ([0-9a-f]{64})"
+)  # of a ledger's charge
 LONGEST_NUMBER = 400  # digits of a whole number: more than the largest float has
 Result = TypeVar("Result")
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from dperm.certificate.assumptions import WORDINGS, Assumption, Code, Status, read_assumptions, with_status
+from dperm.certificate.assumptions import Assumption, Code, Status, read_assumptions, with_status
 from dperm.errors import InvalidInput
 
 VALUES = {str: "x", int: 3, float: 0.5}
 
 
 def example(code):
-    return Assumption(code, {name: VALUES[kind] for name, kind in WORDINGS[code].fields.items()})
+    return Assumption(code, {name: VALUES[kind] for name, kind in code.value.fields.items()})
 
 
 @pytest.mark.together
@@ -43,7 +43,7 @@ def test_none_is_read_with_another_status_text_or_value(code):
 def test_only_what_the_fit_saw_is_not_met_and_cautions_warn():
     assert all(one.around for one in with_status([example(code) for code in Code], Status.NOT_MET))
     for code in Code:
-        assert (WORDINGS[code].warning is not None) == (WORDINGS[code].status is Status.CAUTION)
+        assert (code.value.warning is not None) == (code.value.status is Status.CAUTION)
 
 
 @pytest.mark.together

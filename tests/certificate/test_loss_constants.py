@@ -1,5 +1,6 @@
 """The certificate's constants of the losses are its own, complete, and those that the losses declare."""
 
+from dataclasses import astuple
 from itertools import product
 
 import numpy as np
@@ -43,7 +44,7 @@ def test_every_loss_of_a_model_has_constants_of_its_own_here(kind):
     assert is_known(kind.name)
     losses = [*kind.examples(), *(kind(*values) for values in MANY.get(kind, ()))]
     for loss in losses:
-        slope, curvature, sign, coupling, at_zero, heaviest = loss_constants(stated(loss))
+        slope, curvature, sign, coupling, at_zero, heaviest = astuple(loss_constants(stated(loss)))
         assert (slope, curvature) == pytest.approx((loss.lipschitz, loss.smoothness), rel=1e-12)
         assert (sign, heaviest) == (loss.sign_definite, 1.0)
         assert coupling == (None if loss.coupling is None else pytest.approx(loss.coupling, rel=1e-12))

@@ -49,7 +49,7 @@ SETTINGS = Assumption(Code.SETTINGS).to_dict()
 
 
 def replaced(lines, line):
-    return [line if one["code"] == Code.SEARCH_GRID else one for one in lines]
+    return [line if one["code"] == str(Code.SEARCH_GRID) else one for one in lines]
 
 
 def test_it_claims_nothing_by_itself_and_names_the_whole(winner):
@@ -108,7 +108,7 @@ def test_no_other_sentence_can_stand_in_its_place(winner, change, why):
     del without["certificate"]["search"]
     other = {
         name: [
-            {**one, **change} if one["code"] == Code.SEARCH_GRID else one
+            {**one, **change} if one["code"] == str(Code.SEARCH_GRID) else one
             for one in without["certificate"][name]
         ]
         for name in ("around", "assumptions")

@@ -11,7 +11,7 @@ import dperm
 from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression
 from dperm.certificate import verify
 from dperm.certificate.statement import check_citation
-from dperm.counting.bins import edges_of
+from dperm.counting.bins import margin_scale
 from dperm.errors import InvalidInput
 from dperm.ledger.history import Anchor
 from dperm.models import read_document
@@ -161,7 +161,7 @@ def test_edges_are_those_of_a_map_that_moves_and_scales(tmp_path):
     model.tune_threshold(X, Y, epsilon=0.5).save(tmp_path / "m.json")
     document = read_document(tmp_path / "m.json")
     assert verify(document).ok
-    for edge in edges_of(model, model.threshold_.bins):
+    for edge in margin_scale(model).edges(model.threshold_.bins):
         assert verify(with_change(document, margin=float(edge))).ok
 
 

@@ -11,7 +11,7 @@ import dperm
 from dperm import PrivateLogisticRegression
 from dperm.certificate.statement import file_digest
 from dperm.certificate.threshold import OBJECTIVES
-from dperm.counting.bins import bins_of, edges_of
+from dperm.counting.bins import margin_scale
 from dperm.errors import BudgetExceeded, InvalidInput, Unsupported
 from dperm.estimators import classifier as tuning
 from dperm.ledger import Ledger
@@ -158,9 +158,9 @@ def test_it_finds_the_rare_class(rare, model):
 @pytest.mark.parametrize("objective", [*OBJECTIVES, "recall>=0.8", "precision>=0.5"])
 def test_without_noise_it_is_the_best_edge(rare, model, objective):
     X, y = rare[0][TEST], rare[1][TEST]
-    margins, edges = model.decision_function(X), edges_of(model, 64)
+    margins, edges = model.decision_function(X), margin_scale(model).edges(64)
     positive = y == "yes"
-    counts = np.bincount(bins_of(model, margins, 64) + 64 * positive, minlength=128).astype(float)
+    counts = np.bincount(margin_scale(model).place(margins, 64) + 64 * positive, minlength=128).astype(float)
     chosen = tuning.best_edge(edges, counts, objective, 1e-9)
 
     def judged(edge):
@@ -181,10 +181,10 @@ def test_without_noise_it_is_the_best_edge(rare, model, objective):
 def test_bins_and_edges_agree(rare, model):
     margins = model.decision_function(rare[0])
     for bins in (16, 64):
-        found = bins_of(model, margins, bins)
-        assert np.array_equal(found, np.searchsorted(edges_of(model, bins), margins))
+        found = margin_scale(model).place(margins, bins)
+        assert np.array_equal(found, np.searchsorted(margin_scale(model).edges(bins), margins))
         assert len(np.unique(found)) > bins / 3  # most bins are where margins lie
-    wild = bins_of(model, np.array([np.nan, np.inf, -np.inf, 1e300]), 16)
+    wild = margin_scale(model).place(np.array([np.nan, np.inf, -np.inf, 1e300]), 16)
     assert wild.tolist() == [8, 15, 0, 15]
 
 

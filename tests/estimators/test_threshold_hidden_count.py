@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dperm import PrivateLogisticRegression
-from dperm.counting.bins import edges_of
+from dperm.counting.bins import margin_scale
 from dperm.privacy import Gate
 
 FULL, FEW = 20_000, 300
@@ -48,7 +48,7 @@ def tuned(model, table, n_rows, noises):
     found = model.threshold_
     assert noise.dimension == 2 * found.bins
     assert noise.scale == found.noise_scale
-    return found.bins, edges_of(model, found.bins).tolist(), noise, found.n_units
+    return found.bins, margin_scale(model).edges(found.bins).tolist(), noise, found.n_units
 
 
 def test_nothing_that_is_public_follows_the_number_of_rows(table, noises):

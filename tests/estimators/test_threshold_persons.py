@@ -179,5 +179,5 @@ def test_it_is_close_to_what_all_rows_say_without_noise(monkeypatch):
         caught = weights[said & (Y == 1)].sum() / weights[Y == 1].sum()
         return caught + weights[~said & (Y == 0)].sum() / weights[Y == 0].sum()
 
-    edges = tuning.edges_of(model, model.threshold_.bins)
+    edges = tuning.margin_scale(model).edges(model.threshold_.bins)
     assert balanced(model.threshold_.margin) == pytest.approx(max(map(balanced, edges)), abs=1e-6)

@@ -143,7 +143,7 @@ def test_worst_cases_attain_the_sensitivity(neighbours):
 
 
 def test_the_sensitivity_follows_from_the_parts():
-    two = Design((Histogram("a", 4), Histogram("b", 7, 0.5), Shares("c", ("x", "y"), (1.0, 0.5))))
+    two = Design((Histogram("a", 4), Histogram("b", 7, 0.5), Shares("c", (1.0, 0.5))))
     assert two.sensitivity(Neighbours.REPLACE_ONE) == math.sqrt(2 + 2 / 4 + 1 + 1 / 4)
     assert two.sensitivity(Neighbours.ADD_REMOVE) == math.sqrt(1 + 1 / 4 + 1 + 1 / 4)
     for n_classes, has_probabilities in product((2, 3, 10, 40), (True, False)):

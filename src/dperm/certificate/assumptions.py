@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
 from string import Formatter
 from typing import Any
 
@@ -36,41 +36,6 @@ class Status(StrEnum):
     def mark(self) -> str:
         """How a line of this status begins."""
         return "" if self is Status.ASSUMED else f"{self.value.upper()}: "
-
-
-class Code(StrEnum):
-    """Which assumption it is."""
-
-    ONE_ROW = "one-row"
-    ONE_ID = "one-id"
-    PUBLIC_COUNT = "public-count"
-    MAX_ROWS = "max-rows"
-    MAX_UNITS = "max-units"
-    CLASSES_DECLARED = "classes-declared"
-    CLASSES_TAKEN = "classes-taken"
-    RANGE_DECLARED = "range-declared"
-    WEIGHTS = "weights"
-    WEIGHTS_OF_UNITS = "weights-of-units"
-    SETTINGS = "settings"
-    SEARCH_GRID = "search-grid"
-    PUBLIC_CHOICE = "public-choice"
-    UNCOUNTED_SEARCH = "uncounted-search"
-    FEATURES = "features"
-    LEARNED_STEPS = "learned-steps"
-    FROZEN_STEP = "frozen-step"
-    FUNCTION_STEP = "function-step"
-    INSIDE = "inside"
-    FOLD = "fold"
-    WORKER = "worker"
-    WORKER_CALLED = "worker-called"
-    MECHANISM = "mechanism"
-    INTERVAL_ROWS = "interval-rows"
-    PLACES = "places"
-    SECRET_CANDIDATES = "secret-candidates"
-    LARGE_DELTA = "large-delta"
-    LARGE_DELTA_BOUND = "large-delta-bound"
-    FEW_UNITS = "few-units"
-    FEW_UNITS_BOUND = "few-units-bound"
 
 
 @dataclass(frozen=True)
@@ -103,6 +68,111 @@ class Wording:
         return {name: _TYPES[spec or ""] for _, name, spec, _ in parts if name}
 
 
+_BLIND = "without looking at the data"
+_ONE_FIT = "the guarantee covers this one fit only."
+_WEIGHED = (
+    f" were chosen {_BLIND}: no row weighs more than {{bound:g}}, weights outside 0 to the bound were cut off, and a "
+    "weight follows from its own row."
+)
+
+
+def _seen(text: str, plain: str = "") -> Wording:
+    """What the fit saw around it, and found no fault with."""
+    return Wording(text, plain, around=True)
+
+
+def _not_met(text: str) -> Wording:
+    return Wording(text, status=Status.NOT_MET, around=True)
+
+
+def _caution(text: str, warning: type[Warning], count: str, plain: str = "") -> Wording:
+    """The same text about the number of rows or about its bound."""
+    return Wording(text.format(count), text.format(plain or count), Status.CAUTION, warning=warning)
+
+
+_LARGE_DELTA = (
+    "delta = {{delta:g}} is not below 1 / {{count:d}}, one over {}. A promise with such a delta allows "
+    "{{published}} to be published outright with that chance; choose it far smaller."
+)
+_FEW_UNITS = (
+    "{}, {{count:d}}, is below that of the coefficients, {{coefficients:d}}: expect more noise than signal, and "
+    "use fewer features or more {{unit}}s."
+)
+_COUNT, _BOUND = ("the number of {unit}s",), ("max_rows", "the largest number of {unit}s")
+
+
+class Code(Enum):
+    """Which assumption it is, and its one wording."""
+
+    ONE_ROW = Wording("One person contributes one row.")
+    ONE_ID = Wording("All rows of one person have one id, and rows of different persons have different ids.")
+    PUBLIC_COUNT = Wording("The number of {unit}s, {count:d}, is public.")
+    MAX_ROWS = Wording(
+        f"max_rows = {{count:d}} was chosen {_BLIND}, and no table exceeds it.",
+        f"The largest number of rows, {{count:d}}, was chosen {_BLIND}, and no table exceeds it.",
+    )
+    MAX_UNITS = Wording(
+        f"max_rows = {{count:d}} was chosen {_BLIND}, and no table has more persons.",
+        f"The largest number of persons, {{count:d}}, was chosen {_BLIND}, and no table has more persons.",
+    )
+    CLASSES_DECLARED = Wording(f"classes was chosen {_BLIND}.", f"The set of classes was chosen {_BLIND}.")
+    CLASSES_TAKEN = Wording("The label set was taken from y; it is public knowledge.")
+    RANGE_DECLARED = Wording(
+        f"y_range was chosen {_BLIND}; targets outside it were cut off.",
+        f"The range of the target was chosen {_BLIND}; targets outside it were cut off.",
+    )
+    WEIGHTS = Wording(f"Class weights, and the bound on sample weights,{_WEIGHED}")
+    WEIGHTS_OF_UNITS = Wording(
+        f"Class weights and the bound on sample weights, where rows have any,{_WEIGHED}"
+    )
+    SETTINGS = _seen(
+        f"x_norm, l2 and every other setting were chosen {_BLIND}.",
+        f"The bound on rows, the penalty and every other setting were chosen {_BLIND}.",
+    )
+    SEARCH_GRID = _seen(
+        f"x_norm, param_grid and every other setting were chosen {_BLIND}.",
+        f"The bound on rows, param_grid and every other setting were chosen {_BLIND}.",
+    )
+    PUBLIC_CHOICE = _seen(
+        "{settings} was chosen by cross-validation on {rows:d} rows of public_data, which are public and not "
+        f"protected; every other setting was chosen {_BLIND}.",
+        "Settings were chosen by cross-validation on {rows:d} public rows, which are not protected: {settings}; every "
+        f"other setting was chosen {_BLIND}.",
+    )
+    UNCOUNTED_SEARCH = _not_met(
+        "{search} chose settings from the rows; the guarantee does not cover the choice."
+    )
+    FEATURES = _seen("Features were computed row by row, with nothing learned from other rows.")
+    LEARNED_STEPS = _not_met(
+        "steps before this model learned from the rows, so the guarantee covers this last step only: {steps}."
+    )
+    FROZEN_STEP = _seen("The frozen step {step} was fitted on public rows.")
+    FUNCTION_STEP = _seen("The function of step {step} works row by row.")
+    INSIDE = _not_met(f"this model was fitted inside {{kind}}, which learns {{learns}}; {_ONE_FIT}")
+    FOLD = _not_met(
+        "this model was fitted for one part of a cross-validation, of which every part spends its budget anew and no "
+        f"score is private; {_ONE_FIT}"
+    )
+    WORKER = _not_met(f"this model was fitted in a parallel worker whose caller cannot be seen; {_ONE_FIT}")
+    WORKER_CALLED = _not_met(
+        f"this model was fitted in a parallel worker, by {{caller}}, whose caller cannot be seen; {_ONE_FIT}"
+    )
+    MECHANISM = Wording("{line}")
+    INTERVAL_ROWS = Wording(ROWS_BOUNDED, ROWS_BOUNDED.replace("x_norm", "the bound on rows"))
+    PLACES = Wording(
+        "The order of the rows does not depend on what they hold: sums are rounded row by row and block by block."
+    )
+    SECRET_CANDIDATES = Wording("The number of candidates, and so the time of the search, is kept secret.")
+    LARGE_DELTA = _caution(_LARGE_DELTA, PrivacyWarning, *_COUNT)
+    LARGE_DELTA_BOUND = _caution(_LARGE_DELTA, PrivacyWarning, *_BOUND)
+    FEW_UNITS = _caution(_FEW_UNITS, UtilityWarning, *_COUNT)
+    FEW_UNITS_BOUND = _caution(_FEW_UNITS, UtilityWarning, *_BOUND)
+
+    def __str__(self) -> str:
+        """As a file names it."""
+        return self.name.lower().replace("_", "-")
+
+
 @dataclass(frozen=True)
 class Assumption:
     """One line of a report: what is taken for granted, is not met, or deserves caution.
@@ -129,10 +199,10 @@ class Assumption:
     def read(cls, where: str, stored: object) -> Assumption:
         """From a file; an unknown code, and a status or text of another one, are refused."""
         told = check_object(where, stored, ("code", "status", "text", "values"))
-        if not isinstance(told["code"], str) or told["code"] not in set(Code):
+        code = next((known for known in Code if str(known) == told["code"]), None)
+        if code is None:
             raise InvalidInput(f"{where}: an unknown code.")
-        code = Code(told["code"])
-        fields = WORDINGS[code].fields
+        fields = code.value.fields
         values = check_object(f"{where}, values of {code}", told["values"], fields)
         if not all(matches(values[name], kind) for name, kind in fields.items()):
             raise InvalidInput(f"{where}, values of {code}: one is of a wrong type.")
@@ -143,31 +213,31 @@ class Assumption:
 
     @property
     def status(self) -> Status:
-        return WORDINGS[self.code].status
+        return self.code.value.status
 
     @property
     def text(self) -> str:
-        return WORDINGS[self.code].text.format(**self.values)
+        return self.code.value.text.format(**self.values)
 
     @property
     def plain(self) -> str:
         """As ``str()``, without the names that settings have in code."""
-        wording = WORDINGS[self.code]
+        wording = self.code.value
         return f"{self.status.mark}{(wording.plain or wording.text).format(**self.values)}"
 
     @property
     def around(self) -> bool:
         """Whether only the fit can know it."""
-        return WORDINGS[self.code].around
+        return self.code.value.around
 
     @property
     def warning(self) -> type[Warning] | None:
-        return WORDINGS[self.code].warning
+        return self.code.value.warning
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {
-            "code": self.code.value,
+            "code": str(self.code),
             "status": self.status.value,
             "text": self.text,
             "values": dict(self.values),
@@ -177,6 +247,12 @@ class Assumption:
         return f"{self.status.mark}{self.text}"
 
 
+TARGETS = {
+    ("classes", DECLARED): Code.CLASSES_DECLARED,
+    ("classes", TAKEN): Code.CLASSES_TAKEN,
+    ("range", DECLARED): Code.RANGE_DECLARED,
+}
+"""What is assumed of the targets, by their kind and where it was taken from."""
 BLIND = (Assumption(Code.SETTINGS), Assumption(Code.FEATURES))
 """Of a fit around which nothing learned from the rows."""
 
@@ -252,117 +328,3 @@ def cautions(problem: Problem, budget: Budget, private: bool = True) -> tuple[As
         code = Code.FEW_UNITS if public else Code.FEW_UNITS_BOUND
         found.append(Assumption(code, {**values, "coefficients": coefficients}))
     return tuple(found)
-
-
-TARGETS = {
-    ("classes", DECLARED): Code.CLASSES_DECLARED,
-    ("classes", TAKEN): Code.CLASSES_TAKEN,
-    ("range", DECLARED): Code.RANGE_DECLARED,
-}
-"""What is assumed of the targets, by their kind and where it was taken from."""
-
-_BLIND = "without looking at the data"
-_ONE_FIT = "the guarantee covers this one fit only."
-_WEIGHED = (
-    f" were chosen {_BLIND}: no row weighs more than {{bound:g}}, weights outside 0 to the bound were cut off, and a "
-    "weight follows from its own row."
-)
-
-
-def _seen(text: str, plain: str = "") -> Wording:
-    """What the fit saw around it, and found no fault with."""
-    return Wording(text, plain, around=True)
-
-
-def _not_met(text: str) -> Wording:
-    return Wording(text, status=Status.NOT_MET, around=True)
-
-
-def _caution(text: str, warning: type[Warning], count: str, plain: str = "") -> Wording:
-    """The same text about the number of rows or about its bound."""
-    return Wording(text.format(count), text.format(plain or count), Status.CAUTION, warning=warning)
-
-
-_LARGE_DELTA = (
-    "delta = {{delta:g}} is not below 1 / {{count:d}}, one over {}. A promise with such a delta allows "
-    "{{published}} to be published outright with that chance; choose it far smaller."
-)
-_FEW_UNITS = (
-    "{}, {{count:d}}, is below that of the coefficients, {{coefficients:d}}: expect more noise than signal, and "
-    "use fewer features or more {{unit}}s."
-)
-_COUNT, _BOUND = ("the number of {unit}s",), ("max_rows", "the largest number of {unit}s")
-
-WORDINGS: Mapping[Code, Wording] = {
-    Code.ONE_ROW: Wording("One person contributes one row."),
-    Code.ONE_ID: Wording(
-        "All rows of one person have one id, and rows of different persons have different ids."
-    ),
-    Code.PUBLIC_COUNT: Wording("The number of {unit}s, {count:d}, is public."),
-    Code.MAX_ROWS: Wording(
-        f"max_rows = {{count:d}} was chosen {_BLIND}, and no table exceeds it.",
-        f"The largest number of rows, {{count:d}}, was chosen {_BLIND}, and no table exceeds it.",
-    ),
-    Code.MAX_UNITS: Wording(
-        f"max_rows = {{count:d}} was chosen {_BLIND}, and no table has more persons.",
-        f"The largest number of persons, {{count:d}}, was chosen {_BLIND}, and no table has more persons.",
-    ),
-    Code.CLASSES_DECLARED: Wording(
-        f"classes was chosen {_BLIND}.", f"The set of classes was chosen {_BLIND}."
-    ),
-    Code.CLASSES_TAKEN: Wording("The label set was taken from y; it is public knowledge."),
-    Code.RANGE_DECLARED: Wording(
-        f"y_range was chosen {_BLIND}; targets outside it were cut off.",
-        f"The range of the target was chosen {_BLIND}; targets outside it were cut off.",
-    ),
-    Code.WEIGHTS: Wording(f"Class weights, and the bound on sample weights,{_WEIGHED}"),
-    Code.WEIGHTS_OF_UNITS: Wording(
-        f"Class weights and the bound on sample weights, where rows have any,{_WEIGHED}"
-    ),
-    Code.SETTINGS: _seen(
-        f"x_norm, l2 and every other setting were chosen {_BLIND}.",
-        f"The bound on rows, the penalty and every other setting were chosen {_BLIND}.",
-    ),
-    Code.SEARCH_GRID: _seen(
-        f"x_norm, param_grid and every other setting were chosen {_BLIND}.",
-        f"The bound on rows, param_grid and every other setting were chosen {_BLIND}.",
-    ),
-    Code.PUBLIC_CHOICE: _seen(
-        "{settings} was chosen by cross-validation on {rows:d} rows of public_data, which are public and not "
-        f"protected; every other setting was chosen {_BLIND}.",
-        "Settings were chosen by cross-validation on {rows:d} public rows, which are not protected: {settings}; every "
-        f"other setting was chosen {_BLIND}.",
-    ),
-    Code.UNCOUNTED_SEARCH: _not_met(
-        "{search} chose settings from the rows; the guarantee does not cover the choice."
-    ),
-    Code.FEATURES: _seen("Features were computed row by row, with nothing learned from other rows."),
-    Code.LEARNED_STEPS: _not_met(
-        "steps before this model learned from the rows, so the guarantee covers this last step only: {steps}."
-    ),
-    Code.FROZEN_STEP: _seen("The frozen step {step} was fitted on public rows."),
-    Code.FUNCTION_STEP: _seen("The function of step {step} works row by row."),
-    Code.INSIDE: _not_met(f"this model was fitted inside {{kind}}, which learns {{learns}}; {_ONE_FIT}"),
-    Code.FOLD: _not_met(
-        "this model was fitted for one part of a cross-validation, of which every part spends its budget anew and no "
-        f"score is private; {_ONE_FIT}"
-    ),
-    Code.WORKER: _not_met(
-        f"this model was fitted in a parallel worker whose caller cannot be seen; {_ONE_FIT}"
-    ),
-    Code.WORKER_CALLED: _not_met(
-        f"this model was fitted in a parallel worker, by {{caller}}, whose caller cannot be seen; {_ONE_FIT}"
-    ),
-    Code.MECHANISM: Wording("{line}"),
-    Code.INTERVAL_ROWS: Wording(ROWS_BOUNDED, ROWS_BOUNDED.replace("x_norm", "the bound on rows")),
-    Code.PLACES: Wording(
-        "The order of the rows does not depend on what they hold: sums are rounded row by row and block by block."
-    ),
-    Code.SECRET_CANDIDATES: Wording(
-        "The number of candidates, and so the time of the search, is kept secret."
-    ),
-    Code.LARGE_DELTA: _caution(_LARGE_DELTA, PrivacyWarning, *_COUNT),
-    Code.LARGE_DELTA_BOUND: _caution(_LARGE_DELTA, PrivacyWarning, *_BOUND),
-    Code.FEW_UNITS: _caution(_FEW_UNITS, UtilityWarning, *_COUNT),
-    Code.FEW_UNITS_BOUND: _caution(_FEW_UNITS, UtilityWarning, *_BOUND),
-}

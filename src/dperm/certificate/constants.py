@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from dperm.errors import InvalidInput
 
@@ -22,7 +22,8 @@ CORNER = 64.0  # margins up to here are ordinary
 _LARGEST_MARGIN_EXPONENT = 60
 
 
-class Constants(NamedTuple):
+@dataclass(frozen=True)
+class Constants:
     """Of a loss in its margin: largest slope and curvature, and whether the slope keeps its sign.
 
     ``coupling`` says how the curvature vanishes where the slope is largest, ``at_zero`` how far the loss can fall from
@@ -137,7 +138,7 @@ def loss_constants(problem: Mapping[str, Any]) -> Constants:
     if len(parameters) != known.parameters or (problem["outputs"] >= 2) != known.several_outputs:
         raise InvalidInput(f"the constants of the loss {name!r} with these parameters are not known here.")
     found = known.constants(*parameters)
-    return found._replace(at_zero=math.log(problem["outputs"])) if known.several_outputs else found
+    return replace(found, at_zero=math.log(problem["outputs"])) if known.several_outputs else found
 
 
 def unproven(statement: Mapping[str, Any]) -> tuple[str, ...]:
@@ -152,16 +153,10 @@ def unproven(statement: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class Facts(Constants):
     """Letters as in docs/notation.md: loss with slope l and curvature k, rows of norm r, n of them, p columns."""
 
     loss: str
-    slope: float
-    curvature: float
-    monotone: bool
-    coupling: float | None
-    at_zero: float | None
-    heaviest: float
     outputs: int
     l2: float
     x_norm: float
@@ -186,7 +181,7 @@ class Facts:
                 raise InvalidInput(f"{name} must be above 0.")
         return cls(
             loss=problem["loss"],
-            **constants._asdict(),
+            **asdict(constants),
             outputs=problem["outputs"],
             l2=float(problem["l2"]),
             x_norm=float(problem["x_norm"]),

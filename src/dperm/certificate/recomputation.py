@@ -8,35 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from dperm import __version__
 from dperm.certificate.accountant import Price
 from dperm.certificate.assumptions import read_assumptions
 from dperm.certificate.constants import Facts
-from dperm.certificate.routes import Route, route_of
+from dperm.certificate.routes import Route
 from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.statement import OPTIONAL, mechanism_of, planned_part, problem_of
 from dperm.errors import InvalidInput
-from dperm.mechanisms import resolve
 from dperm.planning.rules import AUTO
 from dperm.privacy import Budget
 
 CLOSE = 1e-9
-
-
-class Claim(Protocol):
-    """What a price is held against."""
-
-    @property
-    def epsilon(self) -> float: ...
-    @property
-    def delta(self) -> float: ...
-
-
-def stated_route(statement: Mapping[str, Any]) -> Route | None:
-    """The route of the chosen mechanism; None for one from elsewhere, which can only be planned again."""
-    return route_of(resolve(statement["mechanism"]["chosen"]["name"]))
 
 
 def check_constants(statement: Mapping[str, Any]) -> str:
@@ -55,7 +40,7 @@ def check_constants(statement: Mapping[str, Any]) -> str:
     return f"{problem['loss']} loss, bounds of rows and gradients, number of coefficients"
 
 
-def check_price(price: Price, claim: Claim) -> str:
+def check_price(price: Price, claim: Evidence | Budget) -> str:
     """The price by the certificate's own accountant, against the claim."""
     reached = price.delta(claim.epsilon)
     if not price.meets(claim.epsilon, claim.delta):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from typing import Any, get_type_hints
@@ -27,16 +27,30 @@ from dperm.mechanisms import Mechanism, Outcome, Plan, resolve
 from dperm.neighbours import Neighbours
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
-from dperm.strict_json import check_format, check_object, digest, header, is_label, matches, typed
+from dperm.strict_json import CITATION, check_format, check_object, digest, header, is_label, matches, typed
 from dperm.unit import PersonLoss, Persons
 
 FORMAT = "dperm certificate"
 _VERSION = re.compile(r"[0-9A-Za-z.+!_-]{1,64}")
-_CITATION = re.compile(r"ledger [0-9a-f]{32}, charge [1-9][0-9]{0,17}, head [0-9a-f]{64}")
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 RELEASED = ("coefficients", "intercept", "classes", "feature_names", "row_map")  # what one digest is about
 IF_RELEASED = ("inference",)  # and what it is about where a file has it
 
+
+@dataclass(frozen=True, kw_only=True)
+class StatedRelease:
+    """One group of equal passages through the gate."""
+
+    name: str
+    sensitivity: float
+    padded_sensitivity: float
+    noise_scale: float
+    grid_exponent: int
+    dimension: int
+    count: int
+
+
+RELEASE = get_type_hints(StatedRelease)
 _OBJECT = dict[str, Any]  # typed further below
 BUDGET = {"epsilon": float, "delta": float}
 PROBLEM = {
@@ -82,15 +96,6 @@ INFERENCE = {  # what was bought for standard errors, beside the coefficients (d
     "weight": float | None,
     "moments": list[float] | None,
     "constant": float,
-}
-RELEASE = {
-    "name": str,
-    "sensitivity": float,
-    "padded_sensitivity": float,
-    "noise_scale": float,
-    "grid_exponent": int,
-    "dimension": int,
-    "count": int,
 }
 _TARGETS = {
     "classes": {"kind": str, "count": int, "origin": str},
@@ -328,21 +333,17 @@ def loss_of(problem: Mapping[str, Any]) -> Loss:
 
 
 def problem_of(statement: Mapping[str, Any]) -> Problem:
-    stated = statement["problem"]
+    stated, persons = statement["problem"], statement.get("persons")
+    if persons is not None:
+        loss = PersonLoss.parse(persons["loss"])
+        persons = Persons(rows_per_person=persons["rows_per_person"], loss=loss)
     return Problem(
         loss=loss_of(stated),
         n_rows=stated["n_units"],
         **{name: stated[name] for name in ("l2", "x_norm", "n_features", "intercept")},
         neighbours=Neighbours.parse(statement["relation"]),
-        persons=_persons_in(statement),
+        persons=persons,
     )
-
-
-def _persons_in(statement: Mapping[str, Any]) -> Persons | None:
-    stated = statement.get("persons")
-    if stated is None:
-        return None
-    return Persons(rows_per_person=stated["rows_per_person"], loss=PersonLoss.parse(stated["loss"]))
 
 
 def _grouped(outcome: Outcome) -> list[dict[str, Any]]:
@@ -371,7 +372,7 @@ def _runs(values: Sequence[float]) -> list[list[float]]:
 
 def check_citation(where: str, value: object) -> None:
     """Refuse what is not the way in which a release cites the charge that paid for it."""
-    if not (isinstance(value, str) and _CITATION.fullmatch(value)):
+    if not (isinstance(value, str) and CITATION.fullmatch(value)):
         raise InvalidInput(f"{where} must be null or have the form 'ledger ..., charge ..., head ...'.")
 
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, get_type_hints
+from typing import Any
 
 from dperm.certificate.accountant import Price, gaussian_price
 from dperm.certificate.constants import ROWS_CHANGED, padded
@@ -15,7 +15,7 @@ from dperm.errors import InvalidInput
 from dperm.planning.pricing import gaussian_noise
 from dperm.privacy import Budget, gaussian_mu
 from dperm.privacy.entropy import SystemEntropy
-from dperm.strict_json import matches
+from dperm.strict_json import typed
 from dperm.unit import UNITS
 
 BINS = (64, 32, 16)
@@ -57,13 +57,7 @@ class Threshold:
     @classmethod
     def from_dict(cls, stored: object) -> Threshold:
         """From what a model file holds: every key, each of its type."""
-        kinds = get_type_hints(cls)
-        if not isinstance(stored, Mapping) or set(stored) != set(kinds):
-            raise InvalidInput(f"a threshold must be an object with exactly the keys {', '.join(kinds)}.")
-        for name, kind in kinds.items():
-            if not matches(stored[name], kind):
-                raise InvalidInput(f"threshold, {name}: the value is of a wrong type.")
-        return cls(**stored)
+        return cls(**typed("threshold", stored, cls))
 
 
 def tuned_words(threshold: Mapping[str, Any]) -> str:

@@ -131,17 +131,18 @@ class Verdict:
             return "recomputed from the stated sensitivities, of which some are not checked"
         return "planned again, not independently recomputed"
 
+    @property
+    def headline(self) -> str:
+        """One line: the guarantee that stands, or the gravest objection."""
+        if self.objections:
+            return _printable(f"NOT OK: {self.objections[0]}")
+        assert self.claim is not None
+        guarantee = f"({self.claim['epsilon']:g}, {self.claim['delta']:g})-differentially private"
+        return _printable(f"OK: {guarantee} for {self.unit}, {self.relation}; {self.how}")
+
     def __str__(self) -> str:
-        if self.ok:
-            assert self.claim is not None
-            head = (
-                f"OK: ({self.claim['epsilon']:g}, {self.claim['delta']:g})-differentially private for {self.unit}, "
-                f"{self.relation}; {self.how}"
-            )
-        else:
-            head = f"NOT OK: {self.objections[0]}"
-        rest = [f"not checked: {line}" for line in self.not_checked] if self.ok else list(self.objections[1:])
-        return "\n  ".join(_printable(line) for line in (head, *rest, *map(str, self.cautions)))
+        rest = self.objections[1:] or [f"not checked: {line}" for line in self.not_checked if self.ok]
+        return "\n  ".join([self.headline, *map(_printable, (*rest, *map(str, self.cautions)))])
 
 
 def _printable(line: str) -> str:

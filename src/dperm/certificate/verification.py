@@ -15,10 +15,10 @@ from dperm.certificate.recomputation import (
     check_price,
     recomputed_price,
     releases_checked,
-    stated_route,
     unchecked,
 )
 from dperm.certificate.released import check_row_map, check_told
+from dperm.certificate.routes import route_of
 from dperm.certificate.routes.evidence import Evidence
 from dperm.certificate.statement import (
     RELEASED,
@@ -30,7 +30,7 @@ from dperm.certificate.statement import (
     mechanism_of,
     problem_of,
 )
-from dperm.certificate.threshold import Threshold, check_thresholds, price_with, thresholds_in, total
+from dperm.certificate.threshold import check_thresholds, price_with, thresholds_in, total
 from dperm.certificate.verdict import (
     FORMULA,
     REPLANNED,
@@ -91,11 +91,10 @@ def verify(
     no file can show that noise was really drawn, or that rows were really bounded.
     """
     requirements = Requirements(max_epsilon=max_epsilon, max_delta=max_delta, unit=unit)
-    examination = _Examination()
+    examination = Examination()
     statement = examination.run("shape of the file", STRUCTURE, lambda: check_file(document))
     if statement is None:
-        return examination.verdict(requirements)
-    examination.statement = statement
+        return Verdict(checks=tuple(examination.checks), claim=None, reason=None, requirements=requirements)
     examination.run("digests", STRUCTURE, lambda: check_digests(document))
     examination.run("claim", STRUCTURE, lambda: check_claim(statement))
     computed = FORMULA if statement["standardisation"] is not None else STRUCTURE
@@ -105,65 +104,55 @@ def verify(
     examination.run("parameters of the estimator", STRUCTURE, lambda: check_parameters(document, statement))
     if "thresholds" in document and examination.sound:
         examination.run("thresholds", SECOND, lambda: check_thresholds(document, statement))
-    if "thresholds" in document and examination.sound:
-        examination.thresholds = thresholds_in(document)
+    thresholds = thresholds_in(document) if examination.sound else ()
     computable = statement["guarantee"] is not None and not unproven(statement)
     if computable and examination.sound:
         examination.run("constants", FORMULA, lambda: check_constants(statement))
-    if computable and examination.sound:
-        examination.recompute(statement)
+    price, not_checked = (
+        _recomputed(examination, statement) if computable and examination.sound else (None, ())
+    )
     if examination.sound:
         examination.run(
             "the whole plan", REPLANNED, lambda: check_plan(statement, document["parameters"]["l2"])
         )
-    return examination.verdict(requirements)
+    assumed = read_assumptions("certificate, assumptions", statement["assumptions"])
+    claim = total(statement["guarantee"], [one.to_dict() for one in thresholds])
+    return Verdict(
+        checks=tuple(examination.checks),
+        claim=claim,
+        reason=statement["reason"] or (None if claim else "a threshold was tuned with predictable noise."),
+        unit=statement["unit"],
+        relation=statement["relation"],
+        price=price_with(price, thresholds) if examination.sound else None,
+        unmet=with_status(assumed, Status.NOT_MET),
+        unproven=unproven(statement),
+        cautions=with_status(assumed, Status.CAUTION),
+        not_checked=not_checked,
+        requirements=requirements,
+    )
 
 
-class _Examination(Examination):
-    """The checks made so far, and the price that they found."""
+def _recomputed(
+    examination: Examination, statement: Mapping[str, Any]
+) -> tuple[Price | None, tuple[str, ...]]:
+    """Sensitivities by the formulas of the proof page, then the price by the second accountant.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.statement: Mapping[str, Any] | None = None
-        self.thresholds: tuple[Threshold, ...] = ()
-        self.price: Price | None = None
-        self.not_checked: tuple[str, ...] = ()
+    The price, and what of it could not be checked. A mechanism from elsewhere has no formulas, and is only planned
+    again.
+    """
+    route = route_of(resolve(statement["mechanism"]["chosen"]["name"]))
+    if route is None:
+        return None, ()
+    evidence, prices = Evidence(statement, Facts.of(statement)), []
 
-    def recompute(self, statement: Mapping[str, Any]) -> None:
-        """Sensitivities by the formulas of the proof page, then the price by the second accountant."""
-        route = stated_route(statement)
-        if route is None:
-            return
-        evidence = Evidence(statement, Facts.of(statement))
+    def releases() -> str:
+        prices.append(recomputed_price(route, evidence))
+        return releases_checked(evidence)
 
-        def releases() -> str:
-            self.price = recomputed_price(route, evidence)
-            self.not_checked = unchecked(evidence)
-            return releases_checked(evidence)
-
-        self.run("releases", FORMULA, releases)
-        price = self.price
-        if price is not None and self.sound:
-            self.run("epsilon at delta", SECOND, lambda: check_price(price, evidence))
-
-    def verdict(self, requirements: Requirements) -> Verdict:
-        statement = self.statement or {"guarantee": None, "reason": None, "unit": "", "relation": ""}
-        assumed = read_assumptions("certificate, assumptions", statement.get("assumptions", ()))
-        claim = total(statement["guarantee"], [one.to_dict() for one in self.thresholds])
-        return Verdict(
-            checks=tuple(self.checks),
-            claim=claim,
-            reason=statement["reason"]
-            or (None if claim else "a threshold was tuned with predictable noise."),
-            unit=statement["unit"],
-            relation=statement["relation"],
-            price=price_with(self.price, self.thresholds) if self.sound else None,
-            unmet=with_status(assumed, Status.NOT_MET),
-            unproven=() if self.statement is None else unproven(self.statement),
-            cautions=with_status(assumed, Status.CAUTION),
-            not_checked=self.not_checked,
-            requirements=requirements,
-        )
+    examination.run("releases", FORMULA, releases)
+    if examination.sound:
+        examination.run("epsilon at delta", SECOND, lambda: check_price(prices[0], evidence))
+    return (prices[0], unchecked(evidence)) if prices else (None, ())
 
 
 LARGEST_COUNT = 10_000_000
@@ -319,7 +308,9 @@ def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Non
     if isinstance(asked, str):
         loss = _of_persons(_weighted(_named(asked, parameters, targets), parameters, targets), statement)
         chosen = statement["mechanism"]["asked"]["name"] == Auto.name and "inference" not in statement
-        asked = describe_loss(_by_rule(loss, statement) if chosen else loss)
+        if chosen:  # by the public rule of ``auto``
+            loss = loss_for(replace(problem_of(statement), loss=loss), Budget(**statement["budget"]))
+        asked = describe_loss(loss)
     elif "persons" in statement or any(parameters.get(name) is not None for name in _WEIGHTS):
         own = rebuild_loss(asked["name"], asked["parameters"], asked["outputs"])
         asked = describe_loss(_of_persons(_weighted(own, parameters, targets), statement))
@@ -376,11 +367,6 @@ def check_persons(parameters: Mapping[str, Any], statement: Mapping[str, Any]) -
         most = rows_kept(statement["problem"]["n_units"])
     if (stated["loss"], stated["rows_per_person"]) != (loss, most):
         raise InvalidInput("person_loss or max_rows_per_person is not what the certificate states.")
-
-
-def _by_rule(loss: Loss, statement: Mapping[str, Any]) -> Loss:
-    """The loss that ``auto`` trains with in place of the one that was asked for, by its public rule."""
-    return loss_for(replace(problem_of(statement), loss=loss), Budget(**statement["budget"]))
 
 
 def _named(name: str, parameters: Mapping[str, Any], targets: Mapping[str, Any]) -> Loss:

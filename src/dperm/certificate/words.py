@@ -67,7 +67,11 @@ def meaning(statement: Mapping[str, Any], verdict: Verdict) -> list[str]:
             f"Someone who knows {others}, tries to find out about the last one from this model and accuses "
             f"wrongly in {one.fpr:.0%} of cases, is right in at most {one.mechanism:.2%} of cases."
         )
-    lines.append(_protected(statement))
+    lines.append(
+        "The protection is for one person with all rows that carry their id, however many."
+        if of_persons(statement)
+        else "The protection is for one row. A person with several rows is protected less."
+    )
     return lines
 
 
@@ -87,14 +91,6 @@ def _change(statement: Mapping[str, Any]) -> str:
         )
     change = "replaced by any other row" if replaced else "left out, or had any one row been added"
     return f"Had any one row of the training data been {change}"
-
-
-def _protected(statement: Mapping[str, Any]) -> str:
-    return (
-        "The protection is for one person with all rows that carry their id, however many."
-        if of_persons(statement)
-        else "The protection is for one row. A person with several rows is protected less."
-    )
 
 
 def attack_table(verdict: Verdict) -> list[Attack]:

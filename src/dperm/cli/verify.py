@@ -90,7 +90,7 @@ def verify(
 def _as_dict(verdict: Any) -> dict[str, Any]:
     return {
         "ok": verdict.ok,
-        "verdict": str(verdict).splitlines()[0],
+        "verdict": verdict.headline,
         "objections": verdict.objections,
         "accepted": verdict.accepted,
         "guarantee": verdict.guarantee,

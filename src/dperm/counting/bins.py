@@ -105,16 +105,6 @@ class ScoreBins:
         ]
 
 
-def bins_of(model: Any, margins: Vector, bins: int) -> Places:
-    """The bin of each margin of a model with one output; what is not a number lies in the middle."""
-    return margin_scale(model).place(margins, bins)
-
-
-def edges_of(model: Any, bins: int) -> Vector:
-    """The margins between the bins, in their order."""
-    return margin_scale(model).edges(bins)
-
-
 def margin_scale(model: Any) -> Scale:
     """Of the margins of a model with one output."""
     centre, weights = margins_about(model)

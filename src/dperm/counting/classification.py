@@ -19,8 +19,12 @@ Vector = NDArray[np.float64]
 
 CONFUSION, LOSSES = "confusion", "losses"
 FLOOR = 0.02
-LOSS_SUMS = ("log loss", "squared log loss", "Brier score", "squared Brier score")
-LOSS_WEIGHTS = (1.0, 0.5, 0.5, 0.25)  # squares only serve the intervals
+LOSS_WEIGHTS = (
+    1.0,
+    0.5,
+    0.5,
+    0.25,
+)  # of log loss and its square, Brier score and its square: squares serve intervals
 
 
 def loss_cap(n_classes: int) -> float:
@@ -113,7 +117,7 @@ class Classification:
         if self.has_probabilities:
             if n_classes > 2:
                 parts.append(Histogram(CONFIDENCE, cells, 0.5))
-            parts.append(Shares(LOSSES, LOSS_SUMS, LOSS_WEIGHTS))
+            parts.append(Shares(LOSSES, LOSS_WEIGHTS))
         return Design(tuple(parts))
 
     def counts(self, rows: LabelledScores, owners: Owners | None = None) -> dict[str, Integers]:

@@ -11,6 +11,7 @@ parts that rows are of one person add up to ``WHOLE``, exactly, however many the
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -87,55 +88,52 @@ class Owners:
         )
 
 
-class Part(Protocol):
+class Part(ABC):
     """One stretch of the vector. ``weights`` are what its numbers are multiplied by, in units of its ``unit``."""
 
+    name: str
+    unit: float = STEP
+
     @property
-    def name(self) -> str: ...
+    def size(self) -> int:
+        return len(self.weights)
+
     @property
-    def size(self) -> int: ...
-    @property
-    def unit(self) -> float: ...
-    @property
+    @abstractmethod
     def weights(self) -> Vector: ...
+
+    @abstractmethod
     def squared_gap(self, neighbours: Neighbours) -> float:
         """Largest squared distance, weights included, between what neighbours count."""
-        ...
 
 
 @dataclass(frozen=True)
-class Histogram:
-    """Every row is in one of ``size`` cells; the rows of a person count together as one."""
+class Histogram(Part):
+    """Every row is in one of ``n_cells``; the rows of a person count together as one."""
 
     name: str
-    size: int
+    n_cells: int
     weight: float = 1.0
     unit: float = STEP
 
     @property
     def weights(self) -> Vector:
-        return np.full(self.size, self.weight)
+        return np.full(self.n_cells, self.weight)
 
     def squared_gap(self, neighbours: Neighbours) -> float:
         """Two cells by 1 when a row is replaced, one when it comes or goes; spread over more cells it is less."""
         return neighbours.rows_changed * self.weight**2
 
     def count(self, cells: Integers, owners: Owners) -> Integers:
-        return owners.histogram(cells, self.size)
+        return owners.histogram(cells, self.n_cells)
 
 
 @dataclass(frozen=True)
-class Shares:
-    """Sums of numbers from 0 to 1, one of each name for every row, each with its own weight."""
+class Shares(Part):
+    """Sums of numbers from 0 to 1, as many for every row as there are weights, each with its own."""
 
     name: str
-    columns: tuple[str, ...]
     each: tuple[float, ...]
-    unit: float = STEP
-
-    @property
-    def size(self) -> int:
-        return len(self.columns)
 
     @property
     def weights(self) -> Vector:

@@ -185,11 +185,6 @@ class CountEstimates:
         np.fill_diagonal(found, np.maximum(np.diag(found), 0.0))  # what is public has none, up to rounding
         return found
 
-    def covariance_of(self, name: str) -> Matrix:
-        """Of the noise of all cells of one part."""
-        size = len(self.part(name))
-        return self.covariance(self.among(name, np.eye(size)))
-
     @cached_property
     def _inverse(self) -> Matrix:
         left = self.constraints.left
@@ -234,7 +229,8 @@ def order_ratio(counts: CountEstimates, name: str, kernel: Matrix, unseen: float
     The numbers of pairs are products of noisy counts. Expectations and variances of such products are known exactly
     for Gaussian noise, and what noise adds to them is taken off (docs/proofs/evaluation.md).
     """
-    cells, noise = counts.part(name), counts.covariance_of(name)
+    cells = counts.part(name)
+    noise = counts.covariance(counts.among(name, np.eye(len(cells))))
     top, bottom = _pairs(kernel), _pairs(np.ones_like(kernel))
 
     def expected(form: Matrix) -> float:

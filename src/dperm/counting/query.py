@@ -69,29 +69,17 @@ class Account:
         release: Callable[[Rows], Result],
         *,
         neighbours: Neighbours,
-        unit: str,
-        kind: str,
-        label: str,
-        mechanism: str,
+        **about: str,
     ) -> tuple[str | None, Result]:
         """Charge the ledger, if there is one, then read, then release; the citation of the charge and the result.
 
-        ``unit`` is what the release protects. ``cost`` is asked for only where it is charged: to price a whole profile
-        may take longer than to train.
+        ``about`` are the unit that the release protects, and the kind, label and mechanism of the charge. ``cost`` is
+        asked for only where it is charged: to price a whole profile may take longer than to train.
         """
         if self.ledger is None:
             return None, release(read())
-        return self.ledger.pay(
-            cost(),
-            read,
-            release,
-            dataset=self.dataset,
-            neighbours=neighbours.value,
-            unit=unit,
-            kind=kind,
-            label=label,
-            mechanism=mechanism,
-        )
+        relation = neighbours.value
+        return self.ledger.pay(cost(), read, release, dataset=self.dataset, neighbours=relation, **about)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -127,22 +115,15 @@ class Query:
         gate: Gate,
         read: Callable[[], Rows],
         count: Callable[[Rows], Mapping[str, Integers]],
-        *,
-        unit: str,
-        kind: str,
-        label: str,
-        mechanism: str,
+        **about: str,
     ) -> Release:
-        """Charge the account, read the rows, count them and release the counts once."""
+        """Charge the account, read the rows, count them and release the counts once; ``about`` is for the ledger."""
         entry, numbers = account.charge(
             lambda: self.cost,
             read,
             lambda rows: self.release(self.design.vector(count(rows)), gate),
             neighbours=self.neighbours,
-            unit=unit,
-            kind=kind,
-            label=label,
-            mechanism=mechanism,
+            **about,
         )
         return Release(self.design, numbers, entry, gate)
 

@@ -35,16 +35,10 @@ WEIGHTS = {
 ERROR_KURTOSIS = 3.0
 
 
-@dataclass(frozen=True)
-class Moments:
+class Moments(Part):
     """Sums of powers of t and e over the rows; weights are as above, and the theorem rests on them."""
 
-    name: str = MOMENTS
-    unit: float = STEP
-
-    @property
-    def size(self) -> int:
-        return len(WEIGHTS)
+    name = MOMENTS
 
     @property
     def weights(self) -> Vector:
@@ -68,7 +62,8 @@ class Moments:
         size = np.abs(e)
         square = size**2
         columns = (t, t**2, t**3, t**4, size, square, square**2, square * t, square * t**2)
-        return np.array([_nearest(owners.sums(_fine(column))).sum() for column in columns])
+        whole = (np.rint(column / FINE).astype(np.int64) for column in columns)
+        return np.array([_nearest(owners.sums(column)).sum() for column in whole])
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,10 +175,6 @@ class Regression:
 
 def _within(values: Vector) -> Vector:
     return np.clip(np.nan_to_num(values), -1.0, 1.0)
-
-
-def _fine(values: Vector) -> Integers:
-    return np.rint(values / FINE).astype(np.int64)
 
 
 def _nearest(sums: Integers) -> Integers:

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from dperm.certificate.assumptions import DECLARED, TAKEN
 from dperm.certificate.statement import loss_of
 from dperm.certificate.threshold import AT_LEAST, Threshold, bins_for, check_objective
-from dperm.counting.bins import bins_of, edges_of
+from dperm.counting.bins import margin_scale
 from dperm.counting.design import Design, Histogram, Integers, share_bits, shared_counts
 from dperm.counting.metrics import registered_metrics
 from dperm.counting.metrics.base import EdgeCounts
@@ -224,7 +224,7 @@ class PrivateClassifier(ClassifierSettings, ClassifierMixin, PrivateLinearModel)
                 if grouped is not None:
                     grouped.check_rows(len(labels))
                     grouped.check_ids()
-                return np.asarray(bins_of(self, margins.reshape(-1), bins) + bins * (labels > 0))
+                return np.asarray(margin_scale(self).place(margins.reshape(-1), bins) + bins * (labels > 0))
 
         def counts(cells: Integers) -> dict[str, Integers]:
             shares = None if grouped is None else grouped.shares()
@@ -415,7 +415,7 @@ def _grouped(X: Any, groups: Any, by_person: bool, paying: bool) -> GroupedRows 
 
 def best_margin(model: Any, bins: int, noisy: Vector, objective: str, noise: float) -> float:
     """The edge that is best for the positive class, on the margin, which is that of ``classes_[1]``."""
-    edges = edges_of(model, bins)
+    edges = margin_scale(model).edges(bins)
     if is_turned(model):
         return -best_edge(-edges[::-1], noisy[::-1], objective, noise)
     return best_edge(edges, noisy, objective, noise)

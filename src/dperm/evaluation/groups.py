@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.counting.design import STEP, WHOLE, Design, Integers, Owners
+from dperm.counting.design import WHOLE, Design, Integers, Owners, Part
 from dperm.counting.estimates import (
     UNKNOWN,
     Constraints,
@@ -130,20 +130,15 @@ def _column(X: Any, by: Any, name: str) -> tuple[Any, list[str]]:
 
 
 @dataclass(frozen=True)
-class GroupSums:
+class GroupSums(Part):
     """For each group the number of its rows, the sum of t, and the sum of 1 - t**2; every row is in one group."""
 
     n_groups: int
-    name: str = SUMMED
-    unit: float = STEP
-
-    @property
-    def size(self) -> int:
-        return len(SUMS) * self.n_groups
+    name = SUMMED
 
     @property
     def weights(self) -> Vector:
-        return np.ones(self.size)
+        return np.ones(len(SUMS) * self.n_groups)
 
     def squared_gap(self, neighbours: Neighbours) -> float:
         """2 for each row that changes, whether both are in one group or not; rounding is inside of it."""

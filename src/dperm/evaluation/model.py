@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +26,20 @@ Vector = NDArray[np.float64]
 TaskName = Literal["binary", "classes", "regression"]
 
 
-class PublicModel(Protocol):
-    """What a plan, the metrics and the notes need to know of a model, whether from itself or from a file."""
+@dataclass(frozen=True, eq=False)
+class StatedModel:
+    """What a file says of the model that it is about."""
 
-    @property
-    def task(self) -> TaskName: ...
-    @property
-    def classes(self) -> Sized: ...
-    @property
-    def y_range(self) -> tuple[float, float]: ...
-    @property
-    def has_probabilities(self) -> bool: ...
+    task: TaskName
+    classes: tuple[Any, ...]
+    y_range: tuple[float, float]
+    has_probabilities: bool
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> StatedModel:
+        low, high = document["y_range"] or (-math.inf, math.inf)
+        probabilities = document["release"]["probabilities"]
+        return cls(document["task"], tuple(document["classes"]), (float(low), float(high)), probabilities)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from dperm.counting.estimates import UNIT
 from dperm.counting.query import Query, Release
 from dperm.counting.regression import Regression
 from dperm.evaluation.curves import Task
-from dperm.evaluation.model import EvaluatedModel, PublicModel
+from dperm.evaluation.model import EvaluatedModel, StatedModel
 from dperm.evaluation.results import BY_PERSON, SEEDED_NOTE
 from dperm.evaluation.rows import Ownership, PublicCount
 from dperm.neighbours import Neighbours
@@ -20,7 +20,7 @@ from dperm.privacy import Budget
 
 
 def planned(
-    model: PublicModel,
+    model: EvaluatedModel | StatedModel,
     scales: Mapping[str, Scale],
     budget: Budget,
     neighbours: Neighbours,
@@ -61,7 +61,9 @@ def stated(
     }
 
 
-def notes_of(model: PublicModel, secure: bool, error_bound: float | None, by_person: bool) -> tuple[str, ...]:
+def notes_of(
+    model: EvaluatedModel | StatedModel, secure: bool, error_bound: float | None, by_person: bool
+) -> tuple[str, ...]:
     """The sentences below an evaluation: each follows from public facts, and a file holds no other."""
     notes = _common_notes(secure, by_person)
     if model.has_probabilities:

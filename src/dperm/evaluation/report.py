@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from dperm.counting.estimates import UNIT, UNKNOWN, Estimate
 from dperm.counting.metrics import registered_metrics
 from dperm.evaluation.curves import CalibrationGroup, RocPoint
@@ -284,16 +286,14 @@ TICKS = [(share, f"{share:g}") for share in (0.0, 0.5, 1.0)]
 
 def roc_drawing(points: list[RocPoint]) -> str:
     """The curve with a band: the intervals of both rates, joined from point to point."""
-    known = [
-        (point.false_positive_rate, point.true_positive_rate)
-        for point in points
-        if point.false_positive_rate.known and point.true_positive_rate.known
-    ]
-    middle = _rising([(0.0, 0.0), *((_at(across), _at(up)) for across, up in known), (1.0, 1.0)])
-    upper = _rising([(0.0, 0.0), *((_low(across), _high(up)) for across, up in known), (1.0, 1.0)])
-    lower = _rising([(0.0, 0.0), *((_high(across), _low(up)) for across, up in known), (1.0, 1.0)])
+    rates = [(point.false_positive_rate, point.true_positive_rate) for point in points]
+    known = [tuple(map(_ends, pair)) for pair in rates if all(rate.known for rate in pair)]
+    # Low end, estimate and high end of both rates, which do not fall from one point to the next, as the true ones.
+    corners = np.array([((0.0,) * 3,) * 2, *known, ((1.0,) * 3,) * 2])
+    across, up = np.maximum.accumulate(corners).transpose(1, 2, 0).tolist()
+    lower, middle, upper = (zip(across[k], up[2 - k], strict=True) for k in (2, 1, 0))
     return SQUARE.drawing(
-        svg.polygon("band", SQUARE.path([(0.0, 0.0), *upper, *reversed(lower)])),
+        svg.polygon("band", SQUARE.path([(0.0, 0.0), *upper, *reversed([*lower])])),
         svg.polyline("guess", SQUARE.path([(0, 0), (1, 1)])),
         svg.polyline("own", SQUARE.path(middle)),
         ticks=TICKS,
@@ -309,11 +309,9 @@ def calibration_drawing(groups: list[CalibrationGroup]) -> str:
     for group in groups:
         if not group.observed.known:
             continue
-        across, up = group.predicted, _at(group.observed)
+        across, (low, up, high) = group.predicted, _ends(group.observed)
         parts += [
-            svg.line(
-                "reach", SQUARE.at(across, _low(group.observed)), SQUARE.at(across, _high(group.observed))
-            ),
+            svg.line("reach", SQUARE.at(across, low), SQUARE.at(across, high)),
             svg.line("own", SQUARE.at(group.low, up), SQUARE.at(group.high, up)),
             svg.dot("dot", SQUARE.at(across, up), 3),
         ]
@@ -331,6 +329,8 @@ def interval_drawing(estimate: Estimate) -> str:
     if not estimate.known:
         return ""
 
+    low, middle, high = _ends(estimate)
+
     def along(share: float) -> tuple[float, float]:
         return 4 + (BAR - 8) * share, 7.0
 
@@ -338,32 +338,16 @@ def interval_drawing(estimate: Estimate) -> str:
         BAR,
         14,
         svg.line("grid", (2, 7), (BAR - 2, 7)),
-        svg.line("reach", along(_low(estimate)), along(_high(estimate))),
-        svg.dot("dot", along(_at(estimate)), 2),
+        svg.line("reach", along(low), along(high)),
+        svg.dot("dot", along(middle), 2),
         label="interval from 0 to 1",
         style="small",
     )
 
 
-def _rising(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The same points with rates that do not fall from one to the next, as the true ones do not."""
-    kept, across, up = [], 0.0, 0.0
-    for here, there in points:
-        across, up = max(across, here), max(up, there)
-        kept.append((across, up))
-    return kept
-
-
-def _at(estimate: Estimate) -> float:
-    return estimate.estimate or 0.0
-
-
-def _low(estimate: Estimate) -> float:
-    return estimate.low or 0.0
-
-
-def _high(estimate: Estimate) -> float:
-    return 1.0 if estimate.high is None else estimate.high
+def _ends(estimate: Estimate) -> tuple[float, float, float]:
+    """Low end, estimate and high end of a share."""
+    return estimate.low or 0.0, estimate.estimate or 0.0, 1.0 if estimate.high is None else estimate.high
 
 
 def plot(found: EvaluationResult, ax: Any = None) -> Any:

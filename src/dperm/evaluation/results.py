@@ -6,21 +6,23 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from typing import Any, ClassVar, TypeVar, get_type_hints
+from types import NoneType
+from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
-from dperm.certificate.statement import plain
+from dperm.certificate.statement import BUDGET, plain
 from dperm.counting.estimates import LEVEL, Estimate
 from dperm.counting.metrics import registered_metrics
 from dperm.errors import InvalidInput
 from dperm.evaluation.curves import CalibrationGroup, RocPoint
 from dperm.evaluation.groups import Mean, declared_groups
 from dperm.models.atomic import atomic_path
-from dperm.strict_json import check_format, check_object, digest, header, matches
+from dperm.strict_json import check_format, check_object, digest, header, matches, typed
 from dperm.unit import PERSON, ROW
 
 LOCAL_NOTE = "Exact figures, for the owner of the data alone: they are not private and must not be published."
 SEEDED_NOTE = "NOT PRIVATE: random_state makes the noise predictable."
 ONCE = "Every person counts once, each of k rows as 1/k."
+_NOT_FOLLOWING = "private or level do not follow from the rest."
 BY_PERSON = "Every person counts once, each of k rows as 1/k: the guarantee is for a person with all rows."
 
 # fmt: off
@@ -37,13 +39,12 @@ MEANS_KEYS = (
 )
 # fmt: on
 MAX_BYTES = 16 << 20
-_ESTIMATE = tuple(part.name for part in fields(Estimate))
 _RELEASE = {
     "sensitivity": float,
     "noise_scale": float,
     "grid_exponent": int,
     "numbers": list[float],
-    "parts": list[Any],
+    "parts": list[dict[str, Any]],
     "entropy": str,
     "secure": bool,
 }
@@ -58,7 +59,6 @@ _EVALUATION_RELEASE = {
 _PART = {"name": str, "size": int, "weights": list[float], "step": float}
 
 Document = dict[str, Any]
-Item = TypeVar("Item", RocPoint, CalibrationGroup, Mean)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -196,146 +196,95 @@ def means_estimates(means: Sequence[Mean], grouped: bool, notes: Sequence[str]) 
 
 def checked_evaluation(document: object) -> Document:
     """The fields of an evaluation, from what JSON held. Keys, types and digest are checked, not what they claim."""
-    held = _checked(document, EVALUATION_FORMAT, EVALUATION_KEYS)
-    task = typed(held, "task", str)
+    held = _checked(document, EvaluationResult)
+    values = _fields(held, EvaluationResult, _EVALUATION_RELEASE)
+    task, classes, ends = values["task"], values["classes"], values["y_range"]
     if task not in ("binary", "classes", "regression"):
         raise InvalidInput("task must be binary, classes or regression.")
-    classes = typed(held, "classes", list[Any])
     n = len(classes)
-    metrics = typed(held, "metrics", dict[str, dict[str, float | None]])
     known = set(registered_metrics())
-    if not set(metrics) <= known or not n == {"binary": 2, "regression": 0}.get(task, max(3, n)):
+    if not set(values["metrics"]) <= known or n != {"binary": 2, "regression": 0}.get(task, max(3, n)):
         raise InvalidInput("metrics or classes do not fit the task.")
-    if (held["y_range"] is not None) is not (task == "regression"):
+    if (ends is not None) is not (task == "regression"):
         raise InvalidInput("y_range is that of a regression, which must state it.")
-    confusion = typed(held, "confusion", list[list[dict[str, float | None]]])
-    rates = typed(held, "rates", list[dict[str, dict[str, float | None]]])
-    if [len(line) for line in confusion] != [n] * n or len(rates) != n:
+    if [len(line) for line in values["confusion"]] != [n] * n or len(values["rates"]) != n:
         raise InvalidInput("confusion and rates must have a line for every class.")
-    count = held["row_count"]
-    ends = typed(held, "y_range", tuple[float, float] | None)
     if ends is not None and not ends[0] < ends[1]:
         raise InvalidInput("y_range must rise.")
-    values = _common(held, _EVALUATION_RELEASE) | {
-        "task": task,
-        "metrics": {name: _estimate(metric) for name, metric in metrics.items()},
-        "confusion": [[_estimate(cell) for cell in line] for line in confusion],
-        "rates": [{name: _estimate(rate) for name, rate in line.items()} for line in rates],
-        "roc": [_item(RocPoint, "a point of roc", point) for point in listed(held, "roc")],
-        "calibration": [
-            _item(CalibrationGroup, "a group of calibration", group) for group in listed(held, "calibration")
-        ],
-        "classes": classes,
-        "y_range": None if ends is None else (float(ends[0]), float(ends[1])),
-        "table_rows": typed(held, "table_rows", int | None),
-        "row_count": None if count is None else _estimate(count),
-        "local": typed(held, "local", bool),
-    }
-    if EvaluationResult(**values).private is not held["private"] or held["level"] != LEVEL:
-        raise InvalidInput("private or level do not follow from the rest.")
+    if EvaluationResult(**values).private is not held["private"]:
+        raise InvalidInput(_NOT_FOLLOWING)
     return values
 
 
 def checked_means(document: object) -> Document:
     """The fields of mean predictions, from what JSON held, checked as far as those of an evaluation."""
-    held = _checked(document, MEANS_FORMAT, MEANS_KEYS)
-    values, other = typed(held, "values", list[Any]), typed(held, "other", str | None)
-    declared = declared_groups("by" if values else None, values or None, other)
-    low, high = typed(held, "range", tuple[float, float])
-    typed(held, "relation", str)
-    common = _common(held, _RELEASE)
-    if common["release"] is None or common["budget"] is None or not low < high:
+    held = _checked(document, MeansResult)
+    named = _value("values", held["values"], list[Any])
+    _value("relation", held["relation"], str)
+    groups = _value("groups", held["groups"], list[Mean])
+    values = _fields({**held, "groups": {}}, MeansResult, _RELEASE)
+    declared = declared_groups("by" if named else None, named or None, values["other"])
+    low, high = values["range"]
+    if values["release"] is None or values["budget"] is None or not low < high:
         raise InvalidInput("mean predictions state their range, their budget and their release.")
-    groups = [_item(Mean, "a mean", one) for one in listed(held, "groups")]
-    overall = _item(Mean, "a mean", held["overall"])
     if len(groups) != len(declared.labels):
         raise InvalidInput("groups must have a line for every declared value.")
-    if common["release"]["secure"] is not held["private"] or held["level"] != LEVEL:
-        raise InvalidInput("private or level do not follow from the rest.")
-    return common | {
-        "label": typed(held, "label", str | int | float | bool | None),
-        "range": (float(low), float(high)),
-        "by": typed(held, "by", str),
-        "groups": dict(zip(declared.labels, groups, strict=True)),
-        "overall": overall,
-        "other": other,
-    }
+    if values["release"]["secure"] is not held["private"]:
+        raise InvalidInput(_NOT_FOLLOWING)
+    return values | {"groups": dict(zip(declared.labels, groups, strict=True))}
 
 
-def _common(held: Document, release: Mapping[str, Any]) -> Document:
-    """The fields of ``Result``."""
-    if held["unit"] not in (ROW, PERSON):
-        raise InvalidInput("unit must be row or person.")
-    return {
-        "model": typed(check_object("model", held["model"], ("sha256",)), "sha256", str),
-        "unit": str(held["unit"]),
-        "rows": typed(held, "rows", int | None),
-        "max_rows": typed(held, "max_rows", int | None),
-        "budget": _budget(held["budget"]),
-        "neighbours": typed(held, "relation", str | None),
-        "ledger_entry": typed(held, "ledger_entry", str | None),
-        "release": _released(held["release"], release),
-        "notes": tuple(typed(held, "notes", list[str])),
-        "library": typed(held, "library", str),
-    }
-
-
-def _checked(document: object, form: str, keys: Sequence[str]) -> dict[str, Any]:
-    """An object of this format with exactly these keys, whose digest is its own."""
-    held = check_object("the file", check_format(document, form), keys)
+def _checked(document: object, kind: type[Result]) -> Document:
+    """An object of the format of a result, with exactly its keys, whose digest is its own."""
+    held = check_object("the file", check_format(document, kind._form), kind._keys)
     if held["digest"] != digest({key: value for key, value in held.items() if key != "digest"}):
         raise InvalidInput("its content does not match its digest: it was changed after it was written.")
+    if held["unit"] not in (ROW, PERSON):
+        raise InvalidInput("unit must be row or person.")
+    if held["level"] != LEVEL:
+        raise InvalidInput(_NOT_FOLLOWING)
     return held
 
 
-def typed(held: Mapping[str, Any], key: str, hint: Any) -> Any:
-    if not matches(held[key], hint):
-        raise InvalidInput(f"{key} is not of the type that it should have.")
-    return held[key]
+def _fields(held: Document, kind: type[Result], release: Mapping[str, Any]) -> Document:
+    """The fields of a result, each of its type."""
+    if held["budget"] is not None:
+        typed("budget", held["budget"], BUDGET)
+    if held["release"] is not None:
+        for part in typed("release", held["release"], release)["parts"]:
+            typed("a part of the release", part, _PART)
+    (model,) = typed("model", held["model"], {"sha256": str}).values()
+    stated = {**held, "model": model, "neighbours": held["relation"]}
+    hints = {part.name: get_type_hints(kind)[part.name] for part in fields(kind) if part.name != "release"}
+    values = {name: _value(name, stated[name], hint) for name, hint in hints.items()}
+    return values | {"release": held["release"]}
 
 
-def listed(held: Mapping[str, Any], key: str) -> list[Any]:
-    if not isinstance(held[key], list):
-        raise InvalidInput(f"{key} must be a list.")
-    return list(held[key])
+def _value(name: str, held: Any, hint: Any) -> Any:
+    """What a field of this type holds: numbers and text, estimates, and lists, objects and dataclasses of them."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if NoneType in parts:
+        return None if held is None else _value(name, held, parts[0])
+    if is_dataclass(hint):
+        hints = get_type_hints(hint)
+        values = check_object(f"what {name} holds", held, hints)
+        made: Any = hint(**{key: _value(key, values[key], kind) for key, kind in hints.items()})  # type: ignore[operator]
+        if isinstance(made, Estimate):
+            _check_interval(made)
+        return made
+    if origin is list and isinstance(held, list):
+        return [_value(name, one, parts[0]) for one in held]
+    if origin in (dict, Mapping) and isinstance(held, dict):
+        return {key: _value(name, one, parts[1]) for key, one in held.items()}
+    if not matches(held, hint):
+        raise InvalidInput(f"{name} is not of the type that it should have.")
+    if origin is tuple:
+        return tuple(_value(name, one, parts[0]) for one in held)
+    return float(held) if hint is float else held
 
 
-def _estimate(held: object) -> Estimate:
-    values = check_object("a figure", held, _ESTIMATE)
-    if not matches(values, dict[str, float | None]):
-        raise InvalidInput("a figure must hold numbers or null.")
-    known = [value is not None for value in values.values()]
-    if any(known) and not (all(known) and values["low"] <= values["estimate"] <= values["high"]):
+def _check_interval(found: Estimate) -> None:
+    ends = (found.low, found.estimate, found.high, found.noise)
+    known = [end for end in ends if end is not None]
+    if known and (len(known) < len(ends) or not known[0] <= known[1] <= known[2]):
         raise InvalidInput("the estimate of a figure must lie in its interval.")
-    return Estimate(**values)
-
-
-def _item(kind: type[Item], what: str, held: object) -> Item:
-    """A point or a mean, each of whose fields is a number or an estimate."""
-    hints = get_type_hints(kind)
-    values = check_object(what, held, hints)
-    parts: dict[str, Any] = {
-        name: float(typed(values, name, float)) if hint is float else _estimate(values[name])
-        for name, hint in hints.items()
-    }
-    return kind(**parts)
-
-
-def _budget(held: object) -> dict[str, float] | None:
-    if held is None:
-        return None
-    values = check_object("budget", held, ("epsilon", "delta"))
-    return {name: float(typed(values, name, float)) for name in ("epsilon", "delta")}
-
-
-def _released(held: object, hints: Mapping[str, Any]) -> dict[str, Any] | None:
-    if held is None:
-        return None
-    values = check_object("release", held, hints)
-    for part in listed(values, "parts"):
-        fields = check_object("a part of the release", part, _PART)
-        for name, hint in _PART.items():
-            typed(fields, name, hint)
-    return {
-        name: values[name] if name == "parts" else typed(values, name, hint) for name, hint in hints.items()
-    }

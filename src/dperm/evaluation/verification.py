@@ -22,7 +22,7 @@ from dperm.certificate.evaluation import (
     release_price,
 )
 from dperm.certificate.recomputation import check_price
-from dperm.certificate.statement import plain
+from dperm.certificate.statement import check_citation, plain
 from dperm.certificate.verdict import (
     FORMULA,
     REPLANNED,
@@ -40,7 +40,7 @@ from dperm.counting.query import Query
 from dperm.errors import InvalidInput
 from dperm.evaluation.curves import estimated
 from dperm.evaluation.groups import ALL, means, means_design
-from dperm.evaluation.model import EvaluatedModel, TaskName
+from dperm.evaluation.model import EvaluatedModel, StatedModel
 from dperm.evaluation.plan import means_notes, notes_of, planned
 from dperm.evaluation.results import (
     EVALUATION_FORMAT,
@@ -54,7 +54,6 @@ from dperm.evaluation.results import (
     evaluation_estimates,
     means_estimates,
 )
-from dperm.ledger.history import Anchor
 from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.unit import UNITS
@@ -133,8 +132,8 @@ def _recomputed(document: Stated, kind: Kind, examination: Examination) -> Price
 
 def _claimed(document: Stated) -> str:
     entry = document["ledger_entry"]
-    if entry is not None and str(Anchor.of(entry)) != entry:
-        raise InvalidInput("ledger_entry must cite a ledger, a charge and a head.")
+    if entry is not None:
+        check_citation("ledger_entry", entry)
     return check_claim(document)
 
 
@@ -199,22 +198,6 @@ def _verdict(
         price=price,
         requirements=requirements,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class StatedModel:
-    """What a file says of the model that it is about."""
-
-    task: TaskName
-    classes: tuple[Any, ...]
-    y_range: tuple[float, float]
-    has_probabilities: bool
-
-    @classmethod
-    def of(cls, document: Stated) -> StatedModel:
-        low, high = document["y_range"] or (-math.inf, math.inf)
-        probabilities = document["release"]["probabilities"]
-        return cls(document["task"], tuple(document["classes"]), (float(low), float(high)), probabilities)
 
 
 def stated_facts(document: Stated) -> dict[str, Any]:

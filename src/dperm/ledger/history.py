@@ -16,12 +16,11 @@ from dperm.errors import InvalidInput
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import EPSILON_RANGE, Budget
 from dperm.privacy.cost import Cost, compose
-from dperm.strict_json import matches, parse
+from dperm.strict_json import CITATION, matches, parse
 from dperm.unit import PERSON, ROW, PrivacyUnit
 
 START = "0" * 64
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_CITATION = re.compile(r"ledger ([0-9a-f]{32}), charge ([1-9][0-9]{0,17}), head ([0-9a-f]{64})")
 _ROW_FOR_PERSONS = (
     "is kept for one person, and this release protects one row, so a person with several rows less. Fit with groups=, "
     "the id of the person of each row, or keep a second ledger for rows."
@@ -82,7 +81,7 @@ class Anchor:
         text = getattr(source, "ledger_entry_", source)
         if isinstance(text, str) and _SHA256.fullmatch(text):
             return cls(head=text)
-        found = _CITATION.fullmatch(text) if isinstance(text, str) else None
+        found = CITATION.fullmatch(text) if isinstance(text, str) else None
         if found is None:
             raise InvalidInput(
                 "a head of 64 hexadecimal digits (dperm ledger show prints it), the text 'ledger ..., charge ..., "
@@ -90,6 +89,15 @@ class Anchor:
                 f"{f'text of {len(text)} characters' if isinstance(text, str) else type(source).__name__}."
             )
         return cls(ledger=found[1], charge=int(found[2]), head=found[3])
+
+
+def kind_by_words(label: str, mechanism: str) -> str:
+    """What a charge pays for, where nobody says it."""
+    if "SearchCV" in label:
+        return SEARCH
+    if mechanism == "evaluation":
+        return EVALUATE
+    return FIT if mechanism and label.startswith("Private") else OTHER
 
 
 def refusal(release: PrivacyUnit, kept_for: str) -> str | None:
@@ -204,33 +212,22 @@ class Book:
                 self.fixed_membership |= {name} if fixed else set()
             case {
                 "event": "charge",
-                "time": str(time),
+                "time": str(),
                 "dataset": str(name),
                 "partition": None | str() as part,
-                "kind": str(kind),
-                "label": str(label),
-                "mechanism": str(mechanism),
+                "kind": str(),
+                "label": str(),
+                "mechanism": str(),
                 "cost": cost,
-                "status": "open" | "spent" as status,
+                "status": "open" | "spent",
                 "unit": "row" | "person" as unit,
             }:
                 _require(name in self.caps and (part is None or part in self.parts.get(name, ())))
                 _require(refusal(PrivacyUnit(relation=self.neighbours, unit=unit), self.unit(name)) is None)
                 price = Cost.from_dict(cost)
                 _require(price.why_unbounded is None and (price.only_gaussian or not self.adaptive_costs))
-                entry = Entry(
-                    id=len(self.entries) + 1,
-                    time=time,
-                    dataset=name,
-                    partition=part,
-                    kind=kind,
-                    label=label,
-                    mechanism=mechanism,
-                    cost=price,
-                    status=status,
-                    head=head,
-                    unit=unit,
-                )
+                told = {key: value for key, value in event.items() if key != "event"} | {"cost": price}
+                entry = Entry(**told, id=len(self.entries) + 1, head=head)
                 self.entries.append(entry)
                 self.heads[head] = entry.id
             case {"event": "settle", "charge": int(number), "status": "spent" | "void" as status}:

@@ -11,21 +11,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dperm.errors import InvalidInput
-from dperm.ledger.history import OPEN, SPENT, VOID, Anchor, Entry
+from dperm.ledger.history import OPEN, SPENT, VOID, Anchor, Book, Entry, kind_by_words
 from dperm.ledger.overview import as_html, document
 from dperm.ledger.store import (
     DEFAULT,
     Charge,
     Pages,
-    begin,
-    check_partitions,
     check_text,
+    create_file,
     declare_cap,
     declare_partitions,
-    kind_by_words,
     note,
+    now,
     opened,
-    settle,
 )
 from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
@@ -114,14 +112,13 @@ class Ledger:
             if cap is None or expect is not None:
                 raise InvalidInput("A new ledger needs epsilon and delta, and has no history to expect.")
             chosen = relation or Neighbours.REPLACE_ONE
-            begin(self.path, cap, chosen, bool(adaptive_costs), bool(strict), kept_for or ROW)
+            create_file(self.path, cap, chosen, bool(adaptive_costs), bool(strict), kept_for or ROW)
         elif not self.path.exists():
             raise InvalidInput(
                 f"There is no ledger at {self.path}. If there was one, what it counted is still spent: restore the "
                 "file. A first one is made by Ledger.create(path, epsilon, delta) or dperm ledger create."
             )
-        with self._open() as pages:
-            book = pages.book
+        book = self._book
         self.neighbours, self.adaptive_costs, self.strict = book.neighbours, book.adaptive_costs, book.strict
         for name, asked, there in (
             ("cap", cap, book.cap(DEFAULT)),
@@ -169,8 +166,7 @@ class Ledger:
     @property
     def head(self) -> str:
         """The hash of the whole history. Keep it outside of the file, and give it to ``expect`` later."""
-        with self._open() as pages:
-            return pages.book.head
+        return self._book.head
 
     def check(self, anchor: Any) -> None:
         """Raise unless the history of this ledger holds what a head, a citation or a model says.
@@ -213,7 +209,7 @@ class Ledger:
             If it protects another unit, or under another relation, than is counted here.
         """
         about = (unit, kind, label, mechanism)
-        return self._charge(cost, dataset, partition, neighbours, *about, status=SPENT).id
+        return self._charge(SPENT, cost, dataset, partition, neighbours, *about).id
 
     def pay(
         self,
@@ -235,8 +231,7 @@ class Ledger:
         and every ordinary error of either becomes the same one, with no other behind it.
         """
         about = (unit, kind, label, mechanism)
-        status = SPENT if self.strict else OPEN
-        entry = self._charge(cost, dataset, None, neighbours, *about, status=status)
+        entry = self._charge(SPENT if self.strict else OPEN, cost, dataset, None, neighbours, *about)
         citation = str(Anchor(ledger=self.id, charge=entry.id, head=entry.head))
         if self.strict:
             return citation, _redacted(lambda: train(read()))
@@ -297,54 +292,41 @@ class Ledger:
         """
         chosen = self._dataset(dataset)
         with self._open() as pages:
-            check_partitions(names, self.neighbours, fixed_membership, pages.book.unit(chosen))
             declare_partitions(pages, chosen, names, fixed_membership)
 
     def partition(self, name: str, *, dataset: str | None = None) -> Ledger:
         """A handle that charges one declared part; give it to the estimator that sees only that part's rows."""
         chosen = self._dataset(dataset)
-        with self._open() as pages:
-            pages.book.check_partition(chosen, name)
+        self._book.check_partition(chosen, name)
         handle = object.__new__(Ledger)
         handle.__dict__.update({**self.__dict__, "_part": (chosen, name)})
         return handle
 
     def cap(self, dataset: str | None = None) -> Budget:
-        with self._open() as pages:
-            return pages.book.cap(self._dataset(dataset))
+        return self._book.cap(self._dataset(dataset))
 
     def unit(self, dataset: str | None = None) -> str:
         """Whom the cap protects: ``row`` or ``person``."""
-        with self._open() as pages:
-            return pages.book.unit(self._dataset(dataset))
+        return self._book.unit(self._dataset(dataset))
 
     def spent(self, dataset: str | None = None) -> float:
         """Epsilon of all charges together, at the delta of the cap."""
-        with self._open() as pages:
-            book = pages.book
-        return book.spent(self._dataset(dataset), self._part and self._part[1])
+        return self._book.spent(self._dataset(dataset), self._part and self._part[1])
 
     def remaining(self, dataset: str | None = None) -> float:
         """Largest epsilon, at the delta of the cap, of one more Gaussian-type release; 0 if none fits."""
-        with self._open() as pages:
-            book = pages.book
-        return book.remaining(self._dataset(dataset), self._part and self._part[1])
+        return self._book.remaining(self._dataset(dataset), self._part and self._part[1])
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
         """All charges in the order they were made, or those of one dataset."""
-        with self._open() as pages:
-            found = pages.book.entries
-        return [entry for entry in found if dataset is None or entry.dataset == dataset]
+        return [entry for entry in self._book.entries if dataset is None or entry.dataset == dataset]
 
     def datasets(self) -> list[str]:
-        with self._open() as pages:
-            return list(pages.book.caps)
+        return list(self._book.caps)
 
     def to_dict(self, *, full: bool = True) -> dict[str, Any]:
         """Everything, ready for JSON; without ``full`` all but the prices, which may be hundreds of numbers each."""
-        with self._open() as pages:
-            book = pages.book
-        return document(book, full)
+        return document(self._book, full)
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write ``to_dict()`` to a JSON file."""
@@ -371,6 +353,7 @@ class Ledger:
 
     def _charge(
         self,
+        status: str,
         cost: Cost,
         dataset: str | None,
         partition: str | None,
@@ -379,8 +362,6 @@ class Ledger:
         kind: str | None,
         label: str,
         mechanism: str,
-        *,
-        status: str,
     ) -> Entry:
         chosen = self._dataset(dataset)
         part = partition if self._part is None else self._part[1]
@@ -397,18 +378,24 @@ class Ledger:
             mechanism=mechanism,
             status=status,
         )
-        charge.check(self.path.name, self.neighbours, self.adaptive_costs)
         with self._open() as pages:
             return charge.write(pages)
 
     def _settle(self, number: int, status: str) -> None:
+        """An open charge becomes final or void; no other charge ever changes."""
         with self._open() as pages:
-            settle(pages, number, status)
+            if pages.book.entries[number - 1].status == OPEN:
+                pages.write({"event": "settle", "time": now(), "charge": number, "status": status})
 
     def _dataset(self, dataset: str | None) -> str:
         if self._part is not None and dataset not in (None, self._part[0]):
             raise InvalidInput(f"This handle charges a partition of {self._part[0]!r}, not {dataset!r}.")
         return self._part[0] if self._part is not None else DEFAULT if dataset is None else dataset
+
+    @property
+    def _book(self) -> Book:
+        with self._open() as pages:
+            return pages.book
 
     @contextmanager
     def _open(self) -> Iterator[Pages]:

@@ -180,14 +180,10 @@ def _panel(
     )
     kinds = [*dict.fromkeys(charge["kind"] for charge in charges)]
     for kind in kinds:
-        mine = [
-            (when, charge["spent_after"])
-            for when, charge in zip(times, charges, strict=True)
-            if charge["kind"] == kind
-        ]
+        mine = [(_time(charge), charge["spent_after"]) for charge in charges if charge["kind"] == kind]
         axes.plot(*zip(*mine, strict=True), "o", color=_COLOURS.get(kind, _OTHER), markersize=5, label=kind)
-    for when, charge in zip(times, charges, strict=True) if len(charges) <= _MOST_NAMED else ():
-        place = (when, charge["spent_after"])
+    for charge in charges if len(charges) <= _MOST_NAMED else ():
+        place = (_time(charge), charge["spent_after"])
         axes.annotate(str(charge["id"]), place, (4, -9), textcoords="offset points", fontsize=8)
     cap = dataset["epsilon"]
     axes.axhline(cap, color="#000000", linewidth=1.1, linestyle="--")

@@ -7,7 +7,7 @@ import os
 import secrets
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -16,11 +16,6 @@ from typing import Any
 
 from dperm.errors import BudgetExceeded, InvalidInput, NotCertified, Unsupported
 from dperm.ledger.history import (
-    EVALUATE,
-    FIT,
-    OPEN,
-    OTHER,
-    SEARCH,
     START,
     Anchor,
     Book,
@@ -40,19 +35,29 @@ FORMAT = "dperm ledger"
 APPLICATION_ID = 0x6450524D
 LOCK_SECONDS = 120.0
 
-SCHEMA = ("CREATE TABLE events (id INTEGER PRIMARY KEY, event TEXT NOT NULL, head TEXT NOT NULL)",)
+SCHEMA = "CREATE TABLE events (id INTEGER PRIMARY KEY, event TEXT NOT NULL, head TEXT NOT NULL)"
 DEFAULT = "default"
 LONGEST_TEXT = 200
 
 
-def create(path: Path, links: Iterable[tuple[str, str]]) -> None:
-    """Write a new ledger that begins with these events and heads, in one step.
+def create_file(
+    path: Path, cap: Budget, neighbours: Neighbours, adaptive_costs: bool, strict: bool, unit: str
+) -> None:
+    """Write a new ledger with an identity of its own, in one step.
 
     Raises
     ------
     InvalidInput
         If the file exists by then, or pages of an earlier ledger lie beside its name.
     """
+    made = {
+        "event": "create",
+        "time": now(),
+        "id": secrets.token_hex(16),
+        "neighbours": neighbours.value,
+        "adaptive_costs": adaptive_costs,
+        "strict": strict,
+    }
     if path.with_name(path.name + "-wal").exists() and not path.exists():
         raise InvalidInput(
             f"{path.name} is missing but its -wal file is there: a ledger was lost. Restore it, or choose another name."
@@ -63,12 +68,14 @@ def create(path: Path, links: Iterable[tuple[str, str]]) -> None:
         with closing(_connect(Path(name))) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("BEGIN IMMEDIATE")
-            for statement in SCHEMA:
-                connection.execute(statement)
+            connection.execute(SCHEMA)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {FORMATS[FORMAT]}")
-            for event, head in links:
-                append(connection, event, head)
+            head = START
+            for event in (made, cap_event(DEFAULT, cap, unit)):
+                text = _text(event)
+                head = next_head(head, text)
+                append(connection, text, head)
             connection.execute("COMMIT")
         try:
             os.link(name, path)  # unlike a rename, it never replaces a file
@@ -144,7 +151,7 @@ def _check_schema(connection: sqlite3.Connection) -> None:
     if version != FORMATS[FORMAT]:
         raise Damaged(f"it has version {version} of the format, and version {FORMATS[FORMAT]} is needed here")
     found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    if sorted(str(sql) for (sql,) in found) != sorted(SCHEMA):
+    if found != [(SCHEMA,)]:
         raise Damaged("its tables are not those of a ledger")
     if connection.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
         raise Damaged("its pages are damaged")
@@ -186,26 +193,6 @@ def opened(path: Path) -> Iterator[Pages]:
     """The whole ledger, locked, with its history checked; what is written is on disk when the block ends."""
     with transaction(path) as connection:
         yield Pages(path, connection, Book(history(connection)))
-
-
-def begin(
-    path: Path, cap: Budget, neighbours: Neighbours, adaptive_costs: bool, strict: bool, unit: str
-) -> None:
-    """Write a new ledger with an identity of its own."""
-    made = {
-        "event": "create",
-        "time": now(),
-        "id": secrets.token_hex(16),
-        "neighbours": neighbours.value,
-        "adaptive_costs": adaptive_costs,
-        "strict": strict,
-    }
-    links, head = [], START
-    for event in (made, cap_event(DEFAULT, cap, unit)):
-        text = _text(event)
-        head = next_head(head, text)
-        links.append((text, head))
-    create(path, links)
 
 
 def cap_event(dataset: str, cap: Budget, unit: str) -> dict[str, Any]:
@@ -251,13 +238,14 @@ class Charge:
     mechanism: str
     status: str
 
-    def check(self, file: str, relation: Neighbours, adaptive_costs: bool) -> None:
-        """Refuse what a ledger with these terms, fixed when its file was made, cannot count, whatever is left."""
+    def _check_terms(self, pages: Pages) -> None:
+        """Refuse what a ledger with the terms of this one cannot count, whatever is left."""
+        relation = pages.book.neighbours
         for name in ("kind", "label", "mechanism"):
             check_text(name, getattr(self, name), empty=True)
         if self.protects.relation is not relation:
             raise Unsupported(
-                f"{file} counts under {relation.value}, and this release is private under "
+                f"{pages.path.name} counts under {relation.value}, and this release is private under "
                 f"{self.protects.relation.value}. Fit with neighbours={relation.value!r}, or keep a second ledger for "
                 "the other relation."
             )
@@ -266,7 +254,7 @@ class Charge:
                 f"A ledger takes no release without a price: {self.cost.why_unbounded} Leave ledger=None for an "
                 "experiment on public data."
             )
-        if adaptive_costs and not self.cost.only_gaussian:
+        if pages.book.adaptive_costs and not self.cost.only_gaussian:
             raise Unsupported(
                 "This ledger lets prices depend on earlier results, which is proved for Gaussian charges only. Use a "
                 "mechanism with such a price, for example dp-gd, ssp or output, or a ledger with adaptive_costs=False."
@@ -274,30 +262,18 @@ class Charge:
 
     def write(self, pages: Pages) -> Entry:
         """Write the charge beside all earlier ones, or refuse it and write nothing."""
-        self._check_unit(pages)
-        self._check_budget(pages)
-        pages.write(
-            {
-                "event": "charge",
-                "time": now(),
-                "dataset": self.dataset,
-                "partition": self.partition,
-                "kind": self.kind,
-                "label": self.label,
-                "mechanism": self.mechanism,
-                "cost": self.cost.to_dict(),
-                "status": self.status,
-                "unit": self.protects.unit,
-            }
-        )
-        return pages.book.entries[-1]
-
-    def _check_unit(self, pages: Pages) -> None:
+        self._check_terms(pages)
         why = refusal(self.protects, pages.book.unit(self.dataset))
         if why is not None:
             raise Unsupported(
                 f"Refused, and nothing was released: {self.dataset!r} in {pages.path.name} {why}"
             )
+        self._check_budget(pages)
+        words = ("dataset", "partition", "kind", "label", "mechanism", "status")
+        about = {name: getattr(self, name) for name in words}
+        price = {"cost": self.cost.to_dict(), "unit": self.protects.unit}
+        pages.write({"event": "charge", "time": now(), **about, **price})
+        return pages.book.entries[-1]
 
     def _check_budget(self, pages: Pages) -> None:
         book = pages.book
@@ -311,21 +287,6 @@ class Charge:
                 f"{pages.path.name}, "
                 f"{total.epsilon(cap.delta):.4g} is spent (all at delta = {cap.delta:g}). {_WAY_OUT}"
             )
-
-
-def kind_by_words(label: str, mechanism: str) -> str:
-    """What a charge pays for, where nobody says it."""
-    if "SearchCV" in label:
-        return SEARCH
-    if mechanism == "evaluation":
-        return EVALUATE
-    return FIT if mechanism and label.startswith("Private") else OTHER
-
-
-def settle(pages: Pages, number: int, status: str) -> None:
-    """An open charge becomes final or void; no other charge ever changes."""
-    if pages.book.entries[number - 1].status == OPEN:
-        pages.write({"event": "settle", "time": now(), "charge": number, "status": status})
 
 
 def note(pages: Pages, number: int, file: str, sha256: str) -> None:
@@ -362,9 +323,11 @@ def declare_cap(pages: Pages, dataset: str, cap: Budget, unit: str | None = None
     pages.write(cap_event(dataset, cap, chosen))
 
 
-def check_partitions(names: Sequence[str], neighbours: Neighbours, fixed_membership: bool, unit: str) -> None:
-    """Refuse parts that cannot be charged side by side."""
-    if neighbours is Neighbours.REPLACE_ONE and not fixed_membership:
+def declare_partitions(pages: Pages, dataset: str, names: Sequence[str], fixed_membership: bool) -> None:
+    """Cut a dataset, once, into parts that can be charged side by side."""
+    book = pages.book
+    unit = book.unit(dataset)
+    if book.neighbours is Neighbours.REPLACE_ONE and not fixed_membership:
         raise InvalidInput(
             f"Under replace-one a new {unit} may belong to another part than the old one, so parts cannot be charged "
             "side by side. Say fixed_membership=True if membership is public and fixed, use a ledger with "
@@ -374,14 +337,9 @@ def check_partitions(names: Sequence[str], neighbours: Neighbours, fixed_members
         raise InvalidInput("names must be a list of different names, at least one.")
     for name in names:
         check_text("partition", name)
-
-
-def declare_partitions(pages: Pages, dataset: str, names: Sequence[str], fixed_membership: bool) -> None:
-    """Cut a dataset, once."""
-    pages.book.cap(dataset)
-    if dataset in pages.book.parts:
+    if dataset in book.parts:
         raise InvalidInput(
-            f"{dataset!r} has its partitions already: {pages.book.parts[dataset]}. A second way to cut "
+            f"{dataset!r} has its partitions already: {book.parts[dataset]}. A second way to cut "
             "the same rows would not be disjoint from the first."
         )
     fixed = {"fixed_membership": bool(fixed_membership)}

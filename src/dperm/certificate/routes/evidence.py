@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from dperm.certificate.constants import ALLOWANCE, Facts, U, grid_exponent, padded
+from dperm.certificate.statement import StatedRelease
 from dperm.errors import InvalidInput
 
 MEAN, MOMENTS = "mean of the rows", "second moments of the columns"
@@ -24,17 +25,8 @@ CONSTANT = 2.0  # times the constant column in the curvature
 RAMP = 1 / 8  # of the bound on residuals
 
 
-@dataclass(frozen=True, kw_only=True)
-class Release:
-    """One group of equal passages through the gate, as stated."""
-
-    name: str
-    sensitivity: float
-    padded_sensitivity: float
-    noise_scale: float
-    grid_exponent: int
-    dimension: int
-    count: int
+class Release(StatedRelease):
+    """What a group of equal passages costs."""
 
     @property
     def mu(self) -> float:
@@ -226,17 +218,10 @@ def inference_mu(evidence: Evidence) -> float:
         evidence.close("inference, weight", stated["weight"], weight)
     constant = 1.0 if evidence.name == "adassp" or facts.intercept == 0 else CONSTANT
     evidence.equal("inference, constant", stated["constant"], constant)
-    _check_moments(evidence)
+    # Noise scales of moments that were released before, where these are what intervals are made of.
+    before = [release.noise_scale for release in evidence.releases[1:]]
+    evidence.equal("inference, moments", stated["moments"], before if evidence.name == "adassp" else None)
     return release.mu
-
-
-def _check_moments(evidence: Evidence) -> None:
-    """Noise scales of moments that were released before, where these are what intervals are made of."""
-    stated = evidence.statement["inference"]["moments"]
-    expected = (
-        [release.noise_scale for release in evidence.releases[1:]] if evidence.name == "adassp" else None
-    )
-    evidence.equal("inference, moments", stated, expected)
 
 
 def _curvature_change(evidence: Evidence) -> float | None:

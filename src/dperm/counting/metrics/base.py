@@ -94,31 +94,22 @@ class EdgeCounts:
 
 
 class ValidationRows(Protocol):
-    """The rows on which a candidate of a search is scored, by its model."""
+    """The rows on which a candidate of a search is scored, by its model.
+
+    ``labels`` are places among the classes, ``right`` says whether the label is the one that is predicted, and
+    ``log_chances`` are those of the label of each row. ``errors`` are of a regression, from 0 to 1: in units of the
+    declared range, and cut off there. ``binned`` is the public bin of each margin of two classes.
+    """
 
     @property
-    def labels(self) -> Integers:
-        """The place of each label among the classes."""
-        ...
-
+    def labels(self) -> Integers: ...
     @property
-    def right(self) -> NDArray[np.bool_]:
-        """Whether the label is the one that is predicted."""
-        ...
-
+    def right(self) -> NDArray[np.bool_]: ...
     @property
-    def log_chances(self) -> Vector:
-        """Of the label of each row."""
-        ...
-
+    def log_chances(self) -> Vector: ...
     @property
-    def errors(self) -> Vector:
-        """Of a regression, from 0 to 1: in units of the declared range, and cut off there."""
-        ...
-
-    def binned(self, bins: int) -> Integers:
-        """The public bin of each margin of two classes."""
-        ...
+    def errors(self) -> Vector: ...
+    def binned(self, bins: int) -> Integers: ...
 
 
 @dataclass(frozen=True, kw_only=True)

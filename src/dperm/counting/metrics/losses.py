@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dperm.counting.classification import (
     CONFUSION,
-    LOSS_SUMS,
+    LOSS_WEIGHTS,
     LOSSES,
     ClassCounts,
     LabelledScores,
@@ -77,7 +77,7 @@ class BrierScore(Metric):
 
 
 def _mean_loss(counts: ClassCounts, place: int) -> Estimate | None:
-    """The sum at this place of ``LOSS_SUMS``, after which its squares come, over the number of rows."""
+    """The sum at this place of ``LOSS_WEIGHTS``, after which its squares come, over the number of rows."""
     estimates = counts.counts
     if not estimates.design.has(LOSSES):
         return None
@@ -88,5 +88,5 @@ def _mean_loss(counts: ClassCounts, place: int) -> Estimate | None:
     # Numbers from 0 to 1 have squares that sum to no more than they do, and no less than their mean allows.
     held = min(max(float(squares), max(0.0, float(total)) ** 2 / n), max(0.0, float(total)))
     return mean(
-        estimates, estimates.among(LOSSES, np.eye(len(LOSS_SUMS))[place : place + 1])[0], everyone, held
+        estimates, estimates.among(LOSSES, np.eye(len(LOSS_WEIGHTS))[place : place + 1])[0], everyone, held
     )

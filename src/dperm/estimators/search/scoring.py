@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.counting.bins import bins_of
+from dperm.counting.bins import margin_scale
 from dperm.counting.metrics.base import Score, SearchFacts, registered_metrics
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.base import PrivateLinearModel
@@ -93,7 +93,7 @@ class ScoredRows:
         return np.asarray(np.abs(predicted - np.clip(self.targets, low, high)) / (high - low))
 
     def binned(self, bins: int) -> Integers:
-        return bins_of(self.model, self.margins, bins)
+        return margin_scale(self.model).place(self.margins, bins)
 
 
 def scores_by_name() -> dict[str, Score]:
