@@ -37,7 +37,7 @@ from dperm.cli.options import (
 from dperm.cli.output import Counter, console, print_json, shown
 from dperm.errors import InvalidInput, NotCertified
 from dperm.experiments.metrics import HELD_OUT, METRICS, OF_CLASSES, OF_NUMBERS, with_error
-from dperm.experiments.results import Curve, Skipped, Study, combine, curves
+from dperm.experiments.results import Curve, Study, combine, curves
 from dperm.experiments.series import error_in_words, known_metrics, mean_and_error
 from dperm.experiments.spec import Contender, Entrant, contenders_of
 from dperm.losses.registry import AUTO_LOSS, fitting_loss, fitting_losses, form_of
@@ -419,8 +419,9 @@ def show(tables: Sequence[pa.Table], metrics: Sequence[str] = ()) -> None:
             screen.print(_table(found, metric, timed=place == 0))
         for line in _arithmetic_lines(found):
             screen.print(line, style="dim")
-        for part in _skipped_lines(study.skipped):
-            screen.print(part, style="yellow")
+        for (name, reason), epsilons in study.gaps().items():
+            at = ", ".join(f"{epsilon:g}" for epsilon in epsilons)
+            screen.print(f"Skipped: {name} at ε = {at}: {reason}", style="yellow")
         screen.print()
     screen.print(f"Cells: mean {error_in_words(Study.of(tables[0]))}. {NOT_A_RELEASE}")
 
@@ -470,12 +471,3 @@ def _arithmetic_lines(found: Sequence[Curve]) -> Iterator[str]:
         names = [curve.label for curve in found if curve.private and curve.certified is kept]
         if names:
             yield f"{words}: {', '.join(names)}."
-
-
-def _skipped_lines(skipped: Sequence[Skipped]) -> Iterator[str]:
-    """One line per mechanism and reason, with the epsilons it holds for."""
-    merged: dict[tuple[str, str], list[float]] = {}
-    for part in skipped:
-        merged.setdefault((part.name, part.reason), []).append(part.epsilon)
-    for (name, reason), epsilons in merged.items():
-        yield f"Skipped: {name} at ε = {', '.join(f'{epsilon:g}' for epsilon in epsilons)}: {reason}"

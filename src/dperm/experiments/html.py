@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from dperm.errors import InvalidInput
 from dperm.experiments.metrics import METRICS
-from dperm.experiments.results import Curve, Skipped, Study, curves, separate
+from dperm.experiments.results import Curve, Study, complete, curves, separate
 from dperm.experiments.series import (
     Look,
     display_name,
@@ -130,7 +130,10 @@ def _study(results: pa.Table) -> dict[str, Any]:
             _contender(curve, some, found, settings.get(curve.label, []))
             for curve, some in zip(found, look, strict=True)
         ],
-        "skipped": _skipped(study.skipped),
+        "skipped": [
+            {"label": name, "reason": reason, "epsilons": [e for e in at if np.isfinite(e)]}
+            for (name, reason), at in study.gaps().items()
+        ],
     }
 
 
@@ -204,12 +207,10 @@ def _pair(mean: float, error: float) -> dict[str, float | None] | None:
 
 def _settings(results: pa.Table) -> dict[str, list[dict[str, Any]]]:
     """The settings really used, by label: each setting once, and the epsilons it was used at."""
-    if "settings" not in results.column_names:
-        return {}
     used: dict[str, dict[tuple[tuple[str, str], ...], set[float]]] = {}
-    columns = [results[name].to_pylist() for name in ("label", "settings", "epsilon")]
-    l2 = results["l2"].to_pylist() if "l2" in results.column_names else [None] * len(results)
-    for name, text, epsilon, number in zip(*columns, l2, strict=True):
+    results = complete(results)
+    columns = [results[name].to_pylist() for name in ("label", "settings", "epsilon", "l2")]
+    for name, text, epsilon, number in zip(*columns, strict=True):
         if name is not None and text is not None:
             shown = _plain(text) if number is None else {**_plain(text), "l2": f"{number:.3g}"}
             used.setdefault(name, {}).setdefault(tuple(shown.items()), set()).add(epsilon)
@@ -233,14 +234,3 @@ def _short(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _skipped(skipped: Sequence[Skipped]) -> list[dict[str, Any]]:
-    """One entry per contender and reason, with its epsilons."""
-    merged: dict[tuple[str, str], list[float]] = {}
-    for part in skipped:
-        merged.setdefault((part.name, part.reason), []).append(part.epsilon)
-    return [
-        {"label": name, "reason": reason, "epsilons": [e for e in at if np.isfinite(e)]}
-        for (name, reason), at in merged.items()
-    ]

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from dperm.errors import DataUnavailable, DpermError
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.experiments.figures import draw_curves
-from dperm.experiments.quiet import measured_only
 from dperm.experiments.results import Study, combine, curves
 from dperm.experiments.spec import Entrant, digest_rows
 from dperm.experiments.splits import assign_folds
+from dperm.experiments.tuning import measured_only
 from dperm.mechanisms import resolve
 from dperm.models.atomic import atomic_path
 from dperm_papers.reproduce import calibration, constants
