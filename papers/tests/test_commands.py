@@ -12,7 +12,7 @@ from click.shell_completion import ShellComplete
 
 import dperm as library
 import dperm_papers
-from dperm.cli import groups
+from dperm.cli import app as groups
 from dperm.cli.app import cli, run
 from dperm.cli.options import loss_names
 from dperm.datasets import dataset_names

@@ -43,8 +43,13 @@ class Data:
 
     @property
     def summary(self) -> str:
-        unit = "rows" if self.groups is None else "persons"
-        return f"{self.name}: {self.n_units:,} {unit}, {self.X.shape[1]} features"
+        return f"{self.name}: {_counted(self.n_units, None, self.groups is not None)}, {self.X.shape[1]} features"
+
+
+def _counted(number: int | None, max_rows: int | None, by_person: bool) -> str:
+    """How many rows or persons there are, as far as that is public. Of persons the number of rows is private."""
+    known = f"at most {max_rows:,} " if max_rows is not None else "" if number is None else f"{number:,} "
+    return known + ("persons" if by_person else "rows")
 
 
 def load(
@@ -144,11 +149,8 @@ class Announced:
 
     @property
     def summary(self) -> str:
-        number = f"{self.n_rows:,}" if self._max_rows is None else f"at most {self._max_rows:,}"
-        what = f"{number} rows"
-        if self.groups is not None:
-            number = f"{len(self.groups.names):,}" if self._max_rows is None else number
-            what = f"{number} persons"  # how many rows they have is private
+        number = self.n_rows if self.groups is None else len(self.groups.names)
+        what = _counted(number, self._max_rows, self.groups is not None)
         return f"{Path(self._data).stem}: {what}, {self.schema.n_columns} features"
 
     @cached_property
@@ -252,12 +254,8 @@ class AnnouncedShards:
 
     def __init__(self, name: str, shards: Any, schema: Schema, max_rows: int | None) -> None:
         self.schema, self.X = schema, shards
-        number = f"{sum(shards.sizes):,}" if max_rows is None else f"at most {max_rows:,}"
-        what = f"{number} rows"
-        if (
-            schema.person is not None
-        ):  # how many rows they have is private, and how many they are is not known yet
-            what = "persons" if max_rows is None else f"{number} persons"
+        by_person = schema.person is not None  # how many they are is not known yet
+        what = _counted(None if by_person else sum(shards.sizes), max_rows, by_person)
         self.summary = f"{name}: {what}, {shards.n_features} features, in shards"
 
 

@@ -8,8 +8,16 @@ import click
 from rich.table import Table
 
 from dperm.cli import options
-from dperm.cli.groups import Ordered
-from dperm.cli.output import check_figure, check_free, console, fitting, plain_table, print_json, write_figure
+from dperm.cli.output import (
+    Ordered,
+    check_figure,
+    check_free,
+    console,
+    fitting,
+    plain_table,
+    print_json,
+    write_figure,
+)
 from dperm.errors import InvalidInput
 from dperm.ledger.overview import CHARGES, UNIT, in_words, with_units
 

@@ -205,21 +205,10 @@ def sharing(contender: Contender, columns: int) -> list[list[int]]:
 def train(
     contender: Contender, grids: Mapping[int, PlanGrid], batch: Batch, entropy: Entropy
 ) -> tuple[list[dict[str, Any]], list[Skipped]]:
-    """The rows of some candidates at all epsilons, trained in one call; or why there are none."""
-    try:
-        models = _train(contender, grids, batch, entropy)
-    except DpermError as error:
-        return [], [skip(contender, epsilon, error) for grid in grids.values() for epsilon in grid]
-    rows = []
-    for (candidate, epsilon), some in models.items():
-        rows += rows_of(contender, candidate, epsilon, batch, some)
-    return rows, []
+    """The rows of some candidates at all epsilons, trained in one call; or why there are none.
 
-
-def _train(
-    contender: Contender, grids: Mapping[int, PlanGrid], batch: Batch, entropy: Entropy
-) -> dict[tuple[int, float], list[Model]]:
-    """Only the call that trains and releases is timed."""
+    Only the call that trains and releases is timed.
+    """
     lead = contender.candidates[next(iter(grids))]
     jobs: list[Job[Any]] = []
     cells = []
@@ -230,25 +219,31 @@ def _train(
                 plan = plans[n_rows] if place == 0 else replace(plans[n_rows], mechanism=lead)
                 jobs.append(Job(plan=plan, model=place * len(batch.n_training) + model))
     if not jobs:
-        return {}
-    table = batch.table if len(grids) == 1 else batch.repeated(len(grids))
-    started = time.perf_counter()
-    outcomes = lead.run(jobs, table, Gate(entropy))
-    seconds = (time.perf_counter() - started) / len(jobs)
-    models = iter(
-        Model(
-            weights=outcome.weights,
-            row_map=outcome.row_map,
-            loss=None if isinstance(lead, Majority) else job.plan.trained_by.problem.loss,
-            settings=canonical_json(job.plan.settings),
-            noise_scale=None if job.plan.noise is None else job.plan.noise.scale,
-            seconds=seconds,
-            l2=job.plan.problem.l2,
-            certified=outcome.certified,
-        )
-        for job, outcome in zip(jobs, outcomes, strict=True)
-    )
-    return {cell: [next(models) for _ in batch.n_training] for cell in cells}
+        return [], []
+    try:
+        table = batch.table if len(grids) == 1 else batch.repeated(len(grids))
+        started = time.perf_counter()
+        outcomes = lead.run(jobs, table, Gate(entropy))
+        seconds = (time.perf_counter() - started) / len(jobs)
+        models = [
+            Model(
+                weights=outcome.weights,
+                row_map=outcome.row_map,
+                loss=None if isinstance(lead, Majority) else job.plan.trained_by.problem.loss,
+                settings=canonical_json(job.plan.settings),
+                noise_scale=None if job.plan.noise is None else job.plan.noise.scale,
+                seconds=seconds,
+                l2=job.plan.problem.l2,
+                certified=outcome.certified,
+            )
+            for job, outcome in zip(jobs, outcomes, strict=True)
+        ]
+    except DpermError as error:
+        return [], [skip(contender, epsilon, error) for _, epsilon in cells]
+    rows, n = [], len(batch.n_training)
+    for place, (candidate, epsilon) in enumerate(cells):
+        rows += rows_of(contender, candidate, epsilon, batch, models[place * n : (place + 1) * n])
+    return rows, []
 
 
 def rows_of(

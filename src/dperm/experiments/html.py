@@ -27,7 +27,6 @@ from dperm.experiments.series import (
     limit,
     line,
     looks,
-    mean_and_error,
     remark,
 )
 from dperm.planning.rules import l2_in_words
@@ -170,20 +169,19 @@ def _target(study: Study) -> str:
 def _contender(
     curve: Curve, look: Look, found: Sequence[Curve], settings: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    points = []
-    for place, epsilon in enumerate(curve.epsilons.tolist()):
-        point: dict[str, Any] = {"epsilon": epsilon, "runs": len(curve.runs[place])}
-        for metric in METRICS:
-            point[metric] = _pair(*mean_and_error(getattr(curve, metric)[place], curve.runs[place][:, 0]))
-        points.append(point)
+    means = {metric: curve.means(metric) for metric in METRICS}
     above = line(curve, "objective", found) if is_above_minimum(found, "objective") else None
-    excess = (
-        {}
-        if above is None
-        else dict(zip(above.epsilons.tolist(), zip(above.mean, above.error, strict=True), strict=True))
-    )
-    for point in points:
-        point["excess"] = _pair(*excess.get(point["epsilon"], (math.nan, math.nan)))
+    drawn = () if above is None else zip(above.epsilons.tolist(), above.mean, above.error, strict=True)
+    excess = {epsilon: (mean, error) for epsilon, mean, error in drawn}
+    points = [
+        {
+            "epsilon": epsilon,
+            "runs": len(runs),
+            **{metric: _pair(*means[metric][epsilon]) for metric in METRICS},
+            "excess": _pair(*excess.get(epsilon, (math.nan, math.nan))),
+        }
+        for epsilon, runs in zip(curve.epsilons.tolist(), curve.runs, strict=True)
+    ]
     return {
         "label": display_name(curve),
         "mechanism": curve.mechanism,

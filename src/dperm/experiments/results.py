@@ -218,6 +218,22 @@ class Curve:
     mae: list[NDArray[np.float64]] = field(default_factory=list)
     certified: bool | None = None
 
+    def means(self, metric: str, factor: float = 1.0) -> dict[float, tuple[float, float]]:
+        """Mean and standard error by epsilon; not numbers where a value is not defined."""
+        values = zip(self.epsilons.tolist(), getattr(self, metric), self.runs, strict=True)
+        return {epsilon: mean_and_error(factor * some, runs[:, 0]) for epsilon, some, runs in values}
+
+
+def mean_and_error(values: NDArray[np.float64], repeats: NDArray[np.int64]) -> tuple[float, float]:
+    """The mean of all runs, and the standard error of the means of the repeats; of one repeat, over its folds."""
+    mean = float(values.mean())
+    names = np.unique(repeats)
+    if len(names) > 1:
+        values = np.array([values[repeats == name].mean() for name in names])
+    if len(values) < 2:
+        return mean, float("nan")
+    return mean, float(values.std(ddof=1) / np.sqrt(len(values)))
+
 
 def curves(results: pa.Table) -> list[Curve]:
     """The results contender by contender, in the order of the table."""
