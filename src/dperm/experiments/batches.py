@@ -13,7 +13,7 @@ from dperm.engine import Rows as PrivateRows
 from dperm.engine import engine_for
 from dperm.errors import DpermError, InvalidInput
 from dperm.experiments import splits
-from dperm.experiments.judging import Judgement, Model, judge
+from dperm.experiments.judging import Model, Scores, judge
 from dperm.experiments.results import Skipped
 from dperm.experiments.spec import Contender, Spec, canonical_json, digest_rows
 from dperm.losses import Loss, resolve_loss
@@ -178,7 +178,7 @@ class Batch:
             mask=mask,
         )
 
-    def judge(self, models: Sequence[Model]) -> list[Judgement]:
+    def judge(self, models: Sequence[Model]) -> list[Scores]:
         """What the models of this batch are worth, in the order of the mask."""
         spec = self.spec
         unit = None if spec.y_range is None else (spec.y_range[1] - spec.y_range[0]) / 2
@@ -264,8 +264,7 @@ def rows_of(
                 "delta": spec.delta,
                 "repeat": batch.repeats[repeat],
                 "fold": fold,
-                **found.held_out._asdict(),
-                "objective": found.objective,
+                **found._asdict(),
                 "noise_scale": model.noise_scale,
                 "seconds": model.seconds,
                 "label": contender.label,

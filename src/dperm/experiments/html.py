@@ -32,6 +32,7 @@ from dperm.experiments.series import (
 from dperm.planning.rules import l2_in_words
 from dperm.render.style import DARK, LIGHT, colours
 
+_TITLE = "Private mechanisms compared"
 _NOT_A_RELEASE = (
     "An evaluation on held-out rows, not a private release: no noise was added to these figures, and they come from "
     "many models on the same rows."
@@ -42,7 +43,7 @@ def write_html(
     results: pa.Table | Sequence[pa.Table],
     path: str | os.PathLike[str],
     *,
-    title: str = "Private mechanisms compared",
+    title: str = _TITLE,
     above: str = "",
     below: str = "",
 ) -> Path:
@@ -68,11 +69,7 @@ def write_html(
 
 
 def html_page(
-    results: pa.Table | Sequence[pa.Table],
-    *,
-    title: str = "Private mechanisms compared",
-    above: str = "",
-    below: str = "",
+    results: pa.Table | Sequence[pa.Table], title: str = _TITLE, above: str = "", below: str = ""
 ) -> str:
     """The text of the page."""
     folder = files("dperm.experiments") / "page"

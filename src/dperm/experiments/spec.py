@@ -73,10 +73,8 @@ Entrants = Sequence[Entrant] | Mapping[str, Entrant]
 
 def contenders_of(entrants: Entrants) -> tuple[Contender, ...]:
     """The contenders of a list, labelled by mechanism and accounting, or of a dict, labelled by its keys."""
-    if isinstance(entrants, Mapping):
-        found = [_contender(entrant, name) for name, entrant in entrants.items()]
-    else:
-        found = [_contender(entrant, None) for entrant in entrants]
+    named: Any = entrants.items() if isinstance(entrants, Mapping) else ((None, some) for some in entrants)
+    found = [_contender(entrant, name) for name, entrant in named]
     labels = [contender.label for contender in found]
     repeated = next((name for name in labels if labels.count(name) > 1), None)
     if repeated is not None:
