@@ -272,9 +272,12 @@ def announce(
     if path.is_dir() and any(path.glob("*.npy")):
         return _folder(path, (schema_path, target, spline, person), max_rows)
     schema = declared(data, schema_path, target, spline, person)
-    if target is not None and not (is_named(data) or path.is_dir()):
-        check_target(look_at(path, schema)[0], data, schema_path, target)
-    if not is_named(data) and (path.is_dir() or _is_large(path, schema)):
+    large = path.is_dir()
+    if path.is_file() and not is_named(data):
+        names, rows = look_at(path, schema)
+        check_target(names, data, schema_path, target)
+        large = rows * len(names) > MANY_CELLS
+    if large and not is_named(data):
         from dperm.data import open_shards
 
         return AnnouncedShards(path.stem, open_shards(path, schema), schema, max_rows)
@@ -293,13 +296,6 @@ def _folder(path: Path, said: tuple[Any, ...], max_rows: int | None) -> Announce
     if shards.schema is None:
         raise click.UsageError(f"{path.name}: these shards have no schema; fit them from Python.")
     return AnnouncedShards(path.stem, shards, shards.schema, max_rows)
-
-
-def _is_large(path: Path, schema: Schema) -> bool:
-    if not path.is_file():
-        return False
-    names, rows = look_at(path, schema)
-    return rows * len(names) > MANY_CELLS
 
 
 hash_option = click.option(

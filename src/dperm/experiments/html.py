@@ -135,10 +135,12 @@ def _study(results: pa.Table) -> dict[str, Any]:
 
 def _facts(study: Study) -> list[tuple[str, str]]:
     split = "the published parts" if study.folds == 1 else f"{study.folds} folds"
+    ends = study.y_range
+    target = f"{study.n_classes} classes" if ends is None else f"a number from {ends[0]:g} to {ends[1]:g}"
     return [
         (f"{study.unit.capitalize()}s", f"{study.n_rows:,}"),
         ("Features", f"{study.n_features:,}"),
-        ("Target", _target(study)),
+        ("Target", target),
         ("Loss", study.loss),
         ("l2 penalty", l2_in_words(study.l2)),
         ("Bound on the norm of a row", f"{study.x_norm:g}"),
@@ -154,13 +156,6 @@ def _digits(found: Sequence[Curve], metric: str) -> int:
     drawn = (line(curve, metric, found) for curve in found)
     means = (mean for one in drawn if one is not None for mean in one.mean.tolist())
     return METRICS[metric].decimals(METRICS[metric].factor * mean for mean in means)
-
-
-def _target(study: Study) -> str:
-    if study.y_range is None:
-        return f"{study.n_classes} classes"
-    low, high = study.y_range
-    return f"a number from {low:g} to {high:g}"
 
 
 def _contender(

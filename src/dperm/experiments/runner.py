@@ -50,16 +50,7 @@ def run(
     ``folder``, under the identity of the spec, so that a run that is stopped or killed loses at most the batch
     it was at, and the next one goes on from there.
 
-    Parameters
-    ----------
-    spec, rows
-        What is compared, and on what; ``spec.rows`` is the digest of these very rows.
-    folder : path, optional
-        Without one nothing is kept.
-    fresh : bool
-        Forget the finished batches of this spec.
-    progress : callable, optional
-        Called with the number of finished batches and their total: at the start and after every batch.
+    ``spec.rows`` is the digest of these very rows; the other parameters are those of ``compare``.
     """
     store = Store(spec, folder, fresh=fresh)
     groups = group_repeats(spec.repeats, spec.folds, loss_of(spec).outputs)
