@@ -20,7 +20,8 @@ from dperm.cli.evaluate import evaluate, means
 from dperm.cli.fit import fit
 from dperm.cli.ledger import ledger
 from dperm.cli.mechanisms import mechanisms
-from dperm.cli.output import Ordered, warn
+from dperm.cli.options import Ordered
+from dperm.cli.output import warn
 from dperm.cli.plan import plan
 from dperm.cli.report import report
 from dperm.cli.saved_models import export, predict, show

@@ -42,7 +42,7 @@ from dperm.experiments.series import error_in_words, known_metrics
 from dperm.experiments.spec import Contender, Entrant, contenders_of
 from dperm.losses.registry import AUTO_LOSS, fitting_loss, fitting_losses, form_of
 from dperm.mechanisms import mechanism_names, resolve
-from dperm.planning.rules import L2, l2_in_words
+from dperm.planning.rules import l2_in_words
 
 
 def parse_methods(
@@ -187,18 +187,14 @@ def compare(
     oracles: tuple[str, ...],
     epsilons: tuple[float, ...],
     delta: float | None,
-    folds: int,
-    repeats: int,
     published_split: bool,
-    l2: L2,
     neighbours: str,
     max_rows: int | None,
-    seed: int,
     folder: str,
     metrics: tuple[str, ...],
     html: bool,
-    fresh: bool,
     as_json: bool,
+    **settings: Any,  # folds, repeats, l2, seed and fresh, as the comparison takes them
 ) -> None:
     """Compare private mechanisms by repeated cross-validation, at several ε, on the same splits.
 
@@ -256,18 +252,14 @@ def compare(
                 mechanisms=methods,
                 epsilons=epsilons or EPSILONS,
                 delta=default_delta(max_rows or records.n_units) if delta is None else delta,
-                folds=folds,
-                repeats=repeats,
                 held_out=records.held_out if published_split else None,
                 groups=records.groups,
                 y_range=y_range,
-                l2=l2,
                 neighbours=neighbours,
                 max_rows=max_rows,
-                seed=seed,
                 folder=out / "parts",
-                fresh=fresh,
                 progress=bar,
+                **settings,
             )
         kept, total = kept + bar.kept, total + bar.total
         if not len(results):

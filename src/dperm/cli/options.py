@@ -34,6 +34,21 @@ GRAMMAR = (
 )
 
 
+class Ordered(click.Group):
+    """A group that lists its commands in their order and asks what an unknown one was meant to be."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, known = args[0], self.list_commands(ctx)
+        if not (ctx.resilient_parsing or name.startswith("-") or name in known):
+            ctx.fail(f"No such command {name!r}.{did_you_mean(name, known)}")
+        return super().resolve_command(ctx, args)
+
+
 class OneOf(click.types.StringParamType):
     """One of some names, which are asked for when they are needed: a module may have added to them by then."""
 

@@ -180,21 +180,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {', '.join(first)} or {last}?" if first else f" Did you mean {last}?"
 
 
-class Ordered(click.Group):
-    """A group that lists its commands in their order and asks what an unknown one was meant to be."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, known = args[0], self.list_commands(ctx)
-        if not (ctx.resilient_parsing or name.startswith("-") or name in known):
-            ctx.fail(f"No such command {name!r}.{did_you_mean(name, known)}")
-        return super().resolve_command(ctx, args)
-
-
 class Counter:
     """One bar of finished batches; those that were finished before do not count for the time left."""
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from dperm.cli.options import data_argument, file_option, force_option, json_option, target_option
-from dperm.cli.output import Ordered, check_free, print_json, say
+from dperm.cli.options import Ordered, data_argument, file_option, force_option, json_option, target_option
+from dperm.cli.output import check_free, print_json, say
 
 
 @click.group(cls=Ordered, short_help="Draft a schema, or check one against the data.")

@@ -88,21 +88,18 @@ def verify(
 
 
 def _as_dict(verdict: Any) -> dict[str, Any]:
-    facts = (
-        "objections",
-        "accepted",
-        "guarantee",
-        "claim",
-        "reason",
-        "unit",
-        "relation",
-        "independent",
-        "not_checked",
-    )
     return {
         "ok": verdict.ok,
         "verdict": str(verdict).splitlines()[0],
-        **{name: getattr(verdict, name) for name in facts},
+        "objections": verdict.objections,
+        "accepted": verdict.accepted,
+        "guarantee": verdict.guarantee,
+        "claim": verdict.claim,
+        "reason": verdict.reason,
+        "unit": verdict.unit,
+        "relation": verdict.relation,
+        "independent": verdict.independent,
+        "not_checked": verdict.not_checked,
         "unmet": [one.to_dict() for one in verdict.unmet],
         "cautions": [one.to_dict() for one in verdict.cautions],
         "checks": [asdict(check) for check in verdict.checks],
