@@ -15,7 +15,7 @@ from benchmarks import record
 from dperm import PrivateLogisticRegression, balanced_weights
 from dperm.datasets import load_dataset
 from dperm.experiments.metrics import with_error
-from dperm.experiments.quiet import measured_only
+from dperm.experiments.tuning import measured_only
 from dperm_papers.pages.cells import Table, cell
 from dperm_papers.pages.runs import Stopwatch
 

@@ -19,8 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from dperm.experiments.results import Study, curves
-from dperm.experiments.series import mean_and_error
+from dperm.experiments.results import Study, curves, mean_and_error
 from dperm_papers.pages.cells import Number
 from dperm_papers.pages.files import read
 

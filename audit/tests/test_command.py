@@ -6,15 +6,15 @@ from pathlib import Path
 
 import dperm as library
 import dperm_audit
-from dperm.cli import groups
+from dperm.cli import app
 from dperm.cli.app import cli, run
 from dperm_audit.command import audit
 
 
 def test_the_entry_point_is_the_command():
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-    ours = {name for name, where in groups.ADDED_BY.items() if f"dperm-{where}" == project["name"]}
-    assert project["entry-points"][groups.ENTRY_POINTS].keys() == ours == {"audit"}
+    ours = {name for name, where in app.ADDED_BY.items() if f"dperm-{where}" == project["name"]}
+    assert project["entry-points"][app.ENTRY_POINTS].keys() == ours == {"audit"}
     assert cli.get_command(None, "audit") is audit
 
 
@@ -23,7 +23,7 @@ def test_library_and_audit_have_one_version():
 
 
 def test_without_the_package_one_line_says_how_to_get_it(capsys, monkeypatch):
-    monkeypatch.setattr(groups, "_installed", dict)
+    monkeypatch.setattr(app, "_installed", dict)
     for line in ("audit", "audit --help", "audit output --runs 2000"):
         code = run(line.split())
         out, err = capsys.readouterr()

@@ -12,7 +12,7 @@ from click.shell_completion import ShellComplete
 
 import dperm as library
 import dperm_papers
-from dperm.cli import groups
+from dperm.cli import app as groups
 from dperm.cli.app import cli, run
 from dperm.cli.options import loss_names
 from dperm.datasets import dataset_names
@@ -37,8 +37,8 @@ def dperm(tmp_path, monkeypatch, capsys):
 
 def test_the_entry_points_are_the_commands():
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-    ours = {name for name, where in groups.ADDED_BY.items() if f"dperm-{where}" == project["name"]}
-    assert project["entry-points"][groups.ENTRY_POINTS].keys() == ours == COMMANDS.keys()
+    ours = {name for name, where in app.ADDED_BY.items() if f"dperm-{where}" == project["name"]}
+    assert project["entry-points"][app.ENTRY_POINTS].keys() == ours == COMMANDS.keys()
     assert {name: cli.get_command(None, name) for name in COMMANDS} == COMMANDS
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from dperm import plot
 from dperm.errors import InvalidInput
-from dperm.experiments.figures import draw_curves
-from dperm.experiments.results import NOT_PRIVATE, Study, combine, curves, make_results
-from dperm.experiments.series import COLOURS, limit, line, looks, mean_and_error
+from dperm.experiments.figures import figure_of, save
+from dperm.experiments.results import NOT_PRIVATE, Study, combine, curves, make_results, mean_and_error
+from dperm.experiments.series import COLOURS, limit, line, looks
 from dperm.experiments.spec import ORACLE_MARK
 from dperm.render.style import PALETTE
 
@@ -69,7 +69,7 @@ def words(figure):
 
 
 def test_every_mechanism_is_drawn_in_its_colour(tmp_path):
-    draw_curves(tiny_results([*MIXED[:2], ("amp", "tight"), MIXED[3]]), tmp_path / "c.png")
+    save(figure_of(tiny_results([*MIXED[:2], ("amp", "tight"), MIXED[3]])), tmp_path / "c.png")
     image = pixels(tmp_path / "c.png")
     assert image.shape[1] > 1500
     drawn = [colour for colour in PALETTE if colour != "#000000" and shows(image, colour)]
@@ -77,9 +77,8 @@ def test_every_mechanism_is_drawn_in_its_colour(tmp_path):
 
 
 def test_one_epsilon_is_enough(tmp_path):
-    draw_curves(
-        tiny_results([(f"m{i}", "tight") for i in range(COLOURS)], epsilons=(1.0,)), tmp_path / "c.png"
-    )
+    results = tiny_results([(f"m{i}", "tight") for i in range(COLOURS)], epsilons=(1.0,))
+    save(figure_of(results), tmp_path / "c.png")
     assert all(shows(pixels(tmp_path / "c.png"), colour) for colour in PALETTE)
 
 
@@ -220,7 +219,7 @@ def test_metrics_and_studies_have_panels_of_their_own():
 
 def test_nothing_to_draw_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="no results"):
-        draw_curves(make_results([], Study(**STUDY)), tmp_path / "c.png")
+        save(figure_of(make_results([], Study(**STUDY))), tmp_path / "c.png")
     assert list(tmp_path.iterdir()) == []
 
 

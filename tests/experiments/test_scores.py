@@ -105,8 +105,8 @@ def test_every_model_is_judged_through_its_own_map(outputs, monkeypatch):
             features = row_map.features(X)
         margins = np.column_stack([features, np.full(80, 0.3)]) @ models[k].weights
         expected = scores(margins[~own], targets[~own], loss)
-        assert found.held_out[:3] == pytest.approx(expected[:3], rel=1e-9)
-        assert found.held_out[3:] == expected[3:] == (None, None, None)
+        assert found[:3] == pytest.approx(expected[:3], rel=1e-9)
+        assert found[3:6] == expected[3:6] == (None, None, None)
         objective = loss.value(margins[own], targets[own]).mean() + 0.05 * np.sum(models[k].weights ** 2)
         assert found.objective == pytest.approx(objective, rel=1e-9)
 

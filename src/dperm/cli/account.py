@@ -1,26 +1,29 @@
 """``dperm account``: how much noise a guarantee costs, from public facts alone."""
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import click
+import numpy as np
 from rich.table import Table
 
 from dperm.certificate.assumptions import cautions
 from dperm.cli import options
 from dperm.cli.grammar import read_mechanism
 from dperm.cli.output import console, plain_table, print_json, warn
+from dperm.errors import DpermError, InvalidInput
 from dperm.estimators.labels import weighted
 from dperm.estimators.persons import declared_persons, loss_of_persons
-from dperm.experiments.prices import Price, price
 from dperm.losses import ClippedSquared, Loss, resolve_loss
 from dperm.losses.registry import AUTO_LOSS, fitting_loss, form_for
 from dperm.mechanisms import Mechanism, Plan
 from dperm.mechanisms.auto import Auto, choose, loss_for
+from dperm.mechanisms.output.family import DescentPlan
 from dperm.neighbours import Neighbours
+from dperm.planning.pricing import TIGHT, price_branches
 from dperm.planning.rules import L2
-from dperm.privacy import Budget
+from dperm.privacy import Budget, calibrate_rdp
 from dperm.privacy.budget import EPSILON_RANGE, DeltaCurve, advantage, tradeoff
 from dperm.privacy.events import Point, Unbounded
 from dperm.problem import Problem
@@ -157,21 +160,23 @@ def account(
         warn(caution.text)
     settings = {key: value for key, value in plan.settings.items() if key != "accounting"}
     if as_json:
-        public: dict[str, Any] = {
+        public = {
             "mechanism": asked.name,
             "chosen": chosen.name,
             "why": why,
             "accounting": chosen.accounting,
-        }
-        public |= {"epsilon": budget.epsilon, "delta": delta, "n_rows": problem.n_rows, "unit": problem.unit}
-        public |= {
+            "epsilon": budget.epsilon,
+            "delta": delta,
+            "n_rows": problem.n_rows,
+            "unit": problem.unit,
             "neighbours": neighbours,
             "loss": minimised.name if loss == AUTO_LOSS else loss,
             "classes": classes,
             "l2": problem.l2,
             "settings": settings,
+            "cautions": [caution.text for caution in cautioned],
+            "not_certified": plan.not_certified,
         }
-        public |= {"cautions": [caution.text for caution in cautioned], "not_certified": plan.not_certified}
         risk = risk_of(plan) if plan.not_certified is None else None
         print_json({**public, "prices": [asdict(p) for p in prices], "risk": risk})
         return
@@ -219,6 +224,56 @@ def _loss(name: str, classes: int | None, residual_bound: float | None) -> Loss:
     loss = form_for(resolve_loss(fitting_loss(name, n_classes)), n_classes)
     assert loss is not None  # since it is for so many
     return loss
+
+
+RENYI_CKS = "Rényi divergence over the batches, converted as in Canonne, Kamath & Steinke (2020)"
+
+
+@dataclass(frozen=True)
+class Price:
+    """The noise that one way of accounting asks for; without one, ``reason`` says why."""
+
+    accounting: str
+    accountant: str
+    sensitivity: float | None = None
+    noise_scale: float | None = None
+    ratio: float | None = None
+    reason: str | None = None
+
+
+def price(mechanism: Mechanism, problem: Problem, budget: Budget) -> tuple[Plan, list[Price]]:
+    """The tight plan, and its noise scale beside the paper's and, for a secret order, two others.
+
+    ``worst batch alone`` forgets that the batch of the differing row is hidden. ``Rényi + CKS`` is the
+    paper's Rényi divergence with a later, better conversion. ``ratio`` is relative to the tight scale.
+    """
+    if not mechanism.private:
+        raise InvalidInput(f"mechanism {mechanism.name!r} is a baseline without noise; choose a private one.")
+    plan = replace(mechanism, accounting="tight").plan(problem, budget)
+    sensitivity, scale = _noise(plan)
+    prices = [("tight", plan.accountant, sensitivity, scale)]
+    if isinstance(plan, DescentPlan) and plan.secret_batches:
+        alone, _ = price_branches(problem, budget, np.ones(1), np.array([sensitivity]))
+        share = np.array(plan.secret_batches) / problem.n_rows
+        cks = calibrate_rdp(share, np.asarray(plan.sensitivities), budget, "cks")
+        prices.append(("worst batch alone", TIGHT, sensitivity, alone.scale))
+        prices.append(("Rényi + CKS", RENYI_CKS, sensitivity, cks))
+    refused = []
+    try:
+        paper = replace(mechanism, accounting="paper").plan(problem, budget)
+    except DpermError as error:
+        refused = [Price("paper", mechanism.source, reason=str(error))]
+    else:
+        formula = getattr(mechanism, "paper_sensitivity", None)
+        papers = _noise(paper)[0] if formula is None else formula(problem)
+        prices.append(("paper", paper.accountant, papers, _noise(paper)[1]))
+    return plan, [*(Price(*one, ratio=one[-1] / scale) for one in prices), *refused]
+
+
+def _noise(plan: Plan) -> tuple[float, float]:
+    if plan.noise is None:
+        raise InvalidInput(f"mechanism {plan.mechanism.name!r} adds no noise of one scale.")
+    return plan.noise.sensitivity, plan.noise.scale
 
 
 def _show(

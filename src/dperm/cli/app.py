@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import click
@@ -16,9 +17,9 @@ from dperm.cli.compare import compare, plot
 from dperm.cli.convert import convert
 from dperm.cli.evaluate import evaluate, means
 from dperm.cli.fit import fit
-from dperm.cli.groups import WithInstalled
 from dperm.cli.ledger import ledger
 from dperm.cli.mechanisms import mechanisms
+from dperm.cli.options import Ordered
 from dperm.cli.output import warn
 from dperm.cli.plan import plan
 from dperm.cli.report import report
@@ -27,6 +28,12 @@ from dperm.cli.schema import schema
 from dperm.cli.verify import verify
 from dperm.errors import BudgetExceeded, DpermError, PrivacyWarning, UtilityWarning
 
+ENTRY_POINTS = "dperm.commands"
+"""The group of entry points by which an installed package adds commands of its own."""
+
+ADDED_BY = {"audit": "audit", "reproduce": "papers", "curvature": "papers"}
+"""The distribution beside this one that has a command, for whoever has not installed it: dperm-audit, dperm-papers."""
+
 COMPLETION = (
     "A shell completes names of commands, options, mechanisms, losses, relations and data sets after: eval "
     '"$(_DPERM_COMPLETE=bash_source dperm)"; for other shells see the page on the command line.'
@@ -34,6 +41,41 @@ COMPLETION = (
 
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # of newer releases of click
 """What is raised where a group of commands is called without a word; its message is the help."""
+
+
+class WithInstalled(Ordered):
+    """Our own commands, then those of installed packages. One that does not load is left out with a warning."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name in ADDED_BY and name not in self.list_commands(ctx) and not ctx.resilient_parsing:
+            ctx.fail(
+                f"The command {name!r} comes with dperm-{ADDED_BY[name]}. Install it with: pip install "
+                f"dperm-{ADDED_BY[name]} (from a checkout: pip install ./{ADDED_BY[name]})."
+            )
+        return super().resolve_command(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.commands, *(name for name in _installed() if name not in self.commands)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        entry = _installed().get(cmd_name)
+        try:
+            command = None if entry is None else entry.load()
+        except Exception as error:
+            warnings.warn(
+                f"the command {cmd_name!r} could not be loaded: {error}", RuntimeWarning, stacklevel=2
+            )
+            return None
+        return command if isinstance(command, click.Command) else None
+
+
+def _installed() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
 
 
 @click.group(

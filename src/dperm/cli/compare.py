@@ -37,12 +37,12 @@ from dperm.cli.options import (
 from dperm.cli.output import Counter, console, print_json, shown
 from dperm.errors import InvalidInput, NotCertified
 from dperm.experiments.metrics import HELD_OUT, METRICS, OF_CLASSES, OF_NUMBERS, with_error
-from dperm.experiments.results import Curve, Skipped, Study, combine, curves
-from dperm.experiments.series import error_in_words, known_metrics, mean_and_error
+from dperm.experiments.results import Curve, Study, combine, curves
+from dperm.experiments.series import error_in_words, known_metrics
 from dperm.experiments.spec import Contender, Entrant, contenders_of
 from dperm.losses.registry import AUTO_LOSS, fitting_loss, fitting_losses, form_of
 from dperm.mechanisms import mechanism_names, resolve
-from dperm.planning.rules import L2, l2_in_words
+from dperm.planning.rules import l2_in_words
 
 
 def parse_methods(
@@ -187,18 +187,14 @@ def compare(
     oracles: tuple[str, ...],
     epsilons: tuple[float, ...],
     delta: float | None,
-    folds: int,
-    repeats: int,
     published_split: bool,
-    l2: L2,
     neighbours: str,
     max_rows: int | None,
-    seed: int,
     folder: str,
     metrics: tuple[str, ...],
     html: bool,
-    fresh: bool,
     as_json: bool,
+    **settings: Any,  # folds, repeats, l2, seed and fresh, as the comparison takes them
 ) -> None:
     """Compare private mechanisms by repeated cross-validation, at several ε, on the same splits.
 
@@ -256,18 +252,14 @@ def compare(
                 mechanisms=methods,
                 epsilons=epsilons or EPSILONS,
                 delta=default_delta(max_rows or records.n_units) if delta is None else delta,
-                folds=folds,
-                repeats=repeats,
                 held_out=records.held_out if published_split else None,
                 groups=records.groups,
                 y_range=y_range,
-                l2=l2,
                 neighbours=neighbours,
                 max_rows=max_rows,
-                seed=seed,
                 folder=out / "parts",
-                fresh=fresh,
                 progress=bar,
+                **settings,
             )
         kept, total = kept + bar.kept, total + bar.total
         if not len(results):
@@ -372,7 +364,7 @@ def draw(
     tables: Sequence[pa.Table], folder: Path, html: bool = False, metrics: Sequence[str] = ()
 ) -> list[Path]:
     """One figure per study, and the page if wanted, all of them or none."""
-    from dperm.experiments.figures import draw_curves
+    from dperm.experiments.figures import figure_of, save
     from dperm.models.atomic import atomic_path
 
     names = ["curves.png"] if len(tables) == 1 else [f"curves-{Study.of(table).loss}.png" for table in tables]
@@ -380,7 +372,7 @@ def draw(
     with ExitStack() as stack:
         figures = [stack.enter_context(atomic_path(file)) for file in files]
         for table, figure in zip(tables, figures, strict=True):
-            draw_curves(table, figure, metrics or None)
+            save(figure_of(table, metrics or None), figure)
         if html:
             from dperm.experiments.html import write_html
 
@@ -390,17 +382,12 @@ def draw(
 
 
 def _summary(curve: Curve) -> Iterator[dict[str, Any]]:
-    for place, epsilon in enumerate(curve.epsilons):
-        row: dict[str, Any] = {
-            "mechanism": curve.label,
-            "epsilon": float(epsilon),
-            "runs": len(curve.runs[place]),
-        }
+    means = {metric: curve.means(metric) for metric in USUAL_TABLES}
+    for epsilon, runs in zip(curve.epsilons.tolist(), curve.runs, strict=True):
+        row: dict[str, Any] = {"mechanism": curve.label, "epsilon": epsilon, "runs": len(runs)}
         for metric in USUAL_TABLES:
-            values = getattr(curve, metric)[place]
-            mean, error = mean_and_error(values, curve.runs[place][:, 0])
-            row[f"{metric}_mean"] = mean if math.isfinite(mean) else None
-            row[f"{metric}_se"] = error if math.isfinite(error) else None
+            for name, number in zip(("mean", "se"), means[metric][epsilon], strict=True):
+                row[f"{metric}_{name}"] = number if math.isfinite(number) else None
         yield {**row, "seconds_per_model": curve.seconds}
 
 
@@ -419,16 +406,17 @@ def show(tables: Sequence[pa.Table], metrics: Sequence[str] = ()) -> None:
             screen.print(_table(found, metric, timed=place == 0))
         for line in _arithmetic_lines(found):
             screen.print(line, style="dim")
-        for part in _skipped_lines(study.skipped):
-            screen.print(part, style="yellow")
+        for (name, reason), epsilons in study.gaps().items():
+            at = ", ".join(f"{epsilon:g}" for epsilon in epsilons)
+            screen.print(f"Skipped: {name} at ε = {at}: {reason}", style="yellow")
         screen.print()
     screen.print(f"Cells: mean {error_in_words(Study.of(tables[0]))}. {NOT_A_RELEASE}")
 
 
 def _table(found: Sequence[Curve], metric: str, *, timed: bool) -> Table:
-    cells = {curve.label: _means(curve, metric) for curve in found}
-    digits = METRICS[metric].decimals(mean for means in cells.values() for mean, _ in means.values())
-    places = (digits, METRICS[metric].finer)
+    cells = {curve.label: curve.means(metric, METRICS[metric].factor) for curve in found}
+    means = [mean for some in cells.values() for mean, _ in some.values() if math.isfinite(mean)]
+    places = (METRICS[metric].decimals(means), METRICS[metric].finer)
     epsilons = sorted({float(epsilon) for curve in found for epsilon in curve.epsilons})
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("mechanism", no_wrap=True)
@@ -437,28 +425,13 @@ def _table(found: Sequence[Curve], metric: str, *, timed: bool) -> Table:
     if timed:
         table.add_column("ms/model", justify="right", min_width=len("ms/model"))
     for i, curve in enumerate(found):
-        here = [e in curve.epsilons for e in epsilons]
-        shown = [
-            with_error(*cells[curve.label].get(e, (math.nan, math.nan)), *places) if ran else "skipped"
-            for e, ran in zip(epsilons, here, strict=True)
-        ]
+        mine = cells[curve.label]
+        shown = [with_error(*mine[e], *places) if e in mine else "skipped" for e in epsilons]
         if timed:
             shown.append(f"{1000 * curve.seconds:.1f}")
         last_private = curve.private and i + 1 < len(found) and not found[i + 1].private
         table.add_row(curve.label, *shown, end_section=last_private, style="" if curve.private else "dim")
     return table
-
-
-def _means(curve: Curve, metric: str) -> dict[float, tuple[float, float]]:
-    """Mean and standard error as they are shown, by epsilon, where there are values."""
-    factor = METRICS[metric].factor
-    return {
-        epsilon: mean_and_error(factor * values, runs[:, 0])
-        for epsilon, values, runs in zip(
-            curve.epsilons.tolist(), getattr(curve, metric), curve.runs, strict=True
-        )
-        if np.isfinite(values).all()
-    }
 
 
 def _arithmetic_lines(found: Sequence[Curve]) -> Iterator[str]:
@@ -470,12 +443,3 @@ def _arithmetic_lines(found: Sequence[Curve]) -> Iterator[str]:
         names = [curve.label for curve in found if curve.private and curve.certified is kept]
         if names:
             yield f"{words}: {', '.join(names)}."
-
-
-def _skipped_lines(skipped: Sequence[Skipped]) -> Iterator[str]:
-    """One line per mechanism and reason, with the epsilons it holds for."""
-    merged: dict[tuple[str, str], list[float]] = {}
-    for part in skipped:
-        merged.setdefault((part.name, part.reason), []).append(part.epsilon)
-    for (name, reason), epsilons in merged.items():
-        yield f"Skipped: {name} at ε = {', '.join(f'{epsilon:g}' for epsilon in epsilons)}: {reason}"

@@ -43,8 +43,13 @@ class Data:
 
     @property
     def summary(self) -> str:
-        unit = "rows" if self.groups is None else "persons"
-        return f"{self.name}: {self.n_units:,} {unit}, {self.X.shape[1]} features"
+        return f"{self.name}: {_counted(self.n_units, None, self.groups is not None)}, {self.X.shape[1]} features"
+
+
+def _counted(number: int | None, max_rows: int | None, by_person: bool) -> str:
+    """How many rows or persons there are, as far as that is public. Of persons the number of rows is private."""
+    known = f"at most {max_rows:,} " if max_rows is not None else "" if number is None else f"{number:,} "
+    return known + ("persons" if by_person else "rows")
 
 
 def load(
@@ -144,11 +149,8 @@ class Announced:
 
     @property
     def summary(self) -> str:
-        number = f"{self.n_rows:,}" if self._max_rows is None else f"at most {self._max_rows:,}"
-        what = f"{number} rows"
-        if self.groups is not None:
-            number = f"{len(self.groups.names):,}" if self._max_rows is None else number
-            what = f"{number} persons"  # how many rows they have is private
+        number = self.n_rows if self.groups is None else len(self.groups.names)
+        what = _counted(number, self._max_rows, self.groups is not None)
         return f"{Path(self._data).stem}: {what}, {self.schema.n_columns} features"
 
     @cached_property
@@ -252,12 +254,8 @@ class AnnouncedShards:
 
     def __init__(self, name: str, shards: Any, schema: Schema, max_rows: int | None) -> None:
         self.schema, self.X = schema, shards
-        number = f"{sum(shards.sizes):,}" if max_rows is None else f"at most {max_rows:,}"
-        what = f"{number} rows"
-        if (
-            schema.person is not None
-        ):  # how many rows they have is private, and how many they are is not known yet
-            what = "persons" if max_rows is None else f"{number} persons"
+        by_person = schema.person is not None  # how many they are is not known yet
+        what = _counted(None if by_person else sum(shards.sizes), max_rows, by_person)
         self.summary = f"{name}: {what}, {shards.n_features} features, in shards"
 
 
@@ -274,9 +272,12 @@ def announce(
     if path.is_dir() and any(path.glob("*.npy")):
         return _folder(path, (schema_path, target, spline, person), max_rows)
     schema = declared(data, schema_path, target, spline, person)
-    if target is not None and not (is_named(data) or path.is_dir()):
-        check_target(look_at(path, schema)[0], data, schema_path, target)
-    if not is_named(data) and (path.is_dir() or _is_large(path, schema)):
+    large = path.is_dir()
+    if path.is_file() and not is_named(data):
+        names, rows = look_at(path, schema)
+        check_target(names, data, schema_path, target)
+        large = rows * len(names) > MANY_CELLS
+    if large and not is_named(data):
         from dperm.data import open_shards
 
         return AnnouncedShards(path.stem, open_shards(path, schema), schema, max_rows)
@@ -295,13 +296,6 @@ def _folder(path: Path, said: tuple[Any, ...], max_rows: int | None) -> Announce
     if shards.schema is None:
         raise click.UsageError(f"{path.name}: these shards have no schema; fit them from Python.")
     return AnnouncedShards(path.stem, shards, shards.schema, max_rows)
-
-
-def _is_large(path: Path, schema: Schema) -> bool:
-    if not path.is_file():
-        return False
-    names, rows = look_at(path, schema)
-    return rows * len(names) > MANY_CELLS
 
 
 hash_option = click.option(

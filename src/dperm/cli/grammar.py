@@ -97,24 +97,14 @@ def _value(mechanism: Mechanism, key: str, text: str, kinds: tuple[Any, ...]) ->
         with suppress(json.JSONDecodeError):
             return json.loads(text)
         return text
-    for kind in (NoneType, bool, int, float, str):
-        if kind in kinds:
-            found = _of_kind(kind, text)
-            if found:
-                return found[0]
+    for kind in (NoneType, bool):
+        if kind in kinds and text.lower() in _WORDS[kind]:
+            return _WORDS[kind][text.lower()]
+    for number in (int, float):
+        with suppress(ValueError, OverflowError):
+            if number in kinds and math.isfinite(number(text)):
+                return number(text)
+    if str in kinds:
+        return text
     wanted = " or ".join(_KINDS[kind] for kind in kinds)
     raise InvalidInput(f"{key} of mechanism {mechanism.name!r} takes {wanted}; got {text!r}.")
-
-
-def _of_kind(kind: Any, text: str) -> tuple[Any, ...]:
-    """The text as a value of this kind, if it is one."""
-    if kind in _WORDS:
-        word = text.lower()
-        return (_WORDS[kind][word],) if word in _WORDS[kind] else ()
-    if kind is str:
-        return (text,)
-    with suppress(ValueError, OverflowError):
-        number = kind(text)
-        if math.isfinite(number):
-            return (number,)
-    return ()

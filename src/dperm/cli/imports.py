@@ -3,8 +3,7 @@
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -30,24 +29,20 @@ def import_at_once(ctx: click.Context, _parameter: click.Parameter, modules: Seq
 
 
 def import_modules(modules: Sequence[str]) -> None:
-    """Import modules by name, or .py files by path, for what they register."""
+    """Import modules by name, or .py files by path, for what they register.
+
+    It is somebody's code: whatever it raises is shown by kind and message.
+    """
     for module in modules:
-        is_file = module.endswith(".py")
-        load = partial(_import_file, Path(module)) if is_file else partial(importlib.import_module, module)
-        reason = _failure(load)
+        reason = None
+        try:
+            _import_file(Path(module)) if module.endswith(".py") else importlib.import_module(module)
+        except (ImportError, DpermError) as error:
+            reason = str(error)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
         if reason is not None:
             raise InvalidInput(f"--import {module}: {reason}")
-
-
-def _failure(load: Callable[[], ModuleType]) -> str | None:
-    """Why a module cannot be imported. It is somebody's code: whatever it raises is shown by kind and message."""
-    try:
-        load()
-    except (ImportError, DpermError) as error:
-        return str(error)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return None
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -8,7 +8,6 @@ import click
 from rich.table import Table
 
 from dperm.cli import options
-from dperm.cli.groups import Ordered
 from dperm.cli.output import check_figure, check_free, console, fitting, plain_table, print_json, write_figure
 from dperm.errors import InvalidInput
 from dperm.ledger.overview import CHARGES, UNIT, in_words, with_units
@@ -28,7 +27,7 @@ def _for(unit: str) -> str:
     return "" if unit == "row" else f" for one {unit}"
 
 
-@click.group(cls=Ordered, short_help="One budget over many fits, kept in a file.")
+@click.group(cls=options.Ordered, short_help="One budget over many fits, kept in a file.")
 def ledger() -> None:
     """Keep count of what all fits on the same people cost together.
 

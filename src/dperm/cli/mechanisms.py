@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby
-from typing import Any
 
 import click
 from rich.table import Table
@@ -42,7 +41,9 @@ def mechanisms(names: tuple[str, ...], wide: bool, as_json: bool) -> None:
     if wanted:
         entries = {name: entries[name] for name in wanted}
     if as_json:
-        print_json([{**asdict(entry), "settings": _settings(entry)} for entry in entries.values()])
+        print_json(
+            [{**asdict(entry), "settings": settings_of(resolve(entry.name))} for entry in entries.values()]
+        )
     elif wanted:
         _show_details(list(entries.values()))
     else:
@@ -109,16 +110,12 @@ def _accountings(entry: Entry) -> str:
     return ", ".join(entry.accountings) if entry.private else "NOT PRIVATE"
 
 
-def _settings(entry: Entry) -> dict[str, Any]:
-    return settings_of(resolve(entry.name))
-
-
 def _show_details(entries: Sequence[Entry]) -> None:
     screen = console()
     for entry in entries:
         screen.print(f"{entry.name}: {entry.title}", style="bold")
         facts = Table.grid(padding=(0, 3))
-        settings = _settings(entry)
+        settings = settings_of(resolve(entry.name))
         facts.add_row("  family", entry.family)
         facts.add_row("  losses", ", ".join(entry.losses))
         facts.add_row("  relations", ", ".join(entry.relations))

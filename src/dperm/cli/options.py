@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -26,13 +26,27 @@ from dperm.planning.rules import AUTO, parse_l2
 from dperm.schema import Schema
 from dperm.unit import PersonLoss
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
 
 DEFAULT_MECHANISM = "auto"
 GRAMMAR = (
     f"{SYNTAX} gives settings, NAME:paper the noise of the paper's own accounting. See dperm mechanisms."
 )
+
+
+class Ordered(click.Group):
+    """A group that lists its commands in their order and asks what an unknown one was meant to be."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, known = args[0], self.list_commands(ctx)
+        if not (ctx.resilient_parsing or name.startswith("-") or name in known):
+            ctx.fail(f"No such command {name!r}.{did_you_mean(name, known)}")
+        return super().resolve_command(ctx, args)
 
 
 class OneOf(click.types.StringParamType):
@@ -240,40 +254,6 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 force_option = click.option("--force", is_flag=True, help="Replace an existing file.")
 
 
-def task_options(command: Command) -> Command:
-    """What every command takes that fits or plans models: l2, the relation, the bound on the rows, and imports."""
-    what = "What is hidden: the content of a row, or also whether it is there."
-    for option in (import_option, max_rows_option, neighbours_option(what), l2_option):
-        command = option(command)
-    return command
-
-
-def ledger_options(command: Command) -> Command:
-    """The ledger to charge, and which of its datasets."""
-    name = click.option(
-        "--dataset-name", metavar="NAME", show_default="its default one", help="Dataset of the ledger."
-    )
-    for option in (name, file_option("--ledger", "ledger_path", "Charge this ledger (see dperm ledger).")):
-        command = option(command)
-    return command
-
-
-def release_options(what: str, output: str) -> Decorator:
-    """What every command takes that counts private rows: the unit, the relation, the ledger and the output."""
-
-    def add(command: Command) -> Command:
-        hidden = f"What is hidden: the content of a {what}, or also whether it is there."
-        file = file_option("--output", "output_path", output)
-        for option in (json_option, import_option, force_option, file):
-            command = option(command)
-        command = ledger_options(command)
-        for option in (max_rows_option, neighbours_option(hidden), unit_option):
-            command = option(command)
-        return command
-
-    return add
-
-
 def person_losses() -> tuple[str, ...]:
     return tuple(loss.value for loss in PersonLoss)
 
@@ -317,11 +297,48 @@ unit_option = click.option(
 )
 
 
-def person_options(command: Command) -> Command:
-    """Whose rows they are, and how those of one person count."""
-    for option in (max_rows_per_person_option, person_loss_option, person_option):
-        command = option(command)
-    return command
+def together(*options: Decorator) -> Decorator:
+    """Several options as one, in this order."""
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+task_options = together(
+    l2_option,
+    neighbours_option("What is hidden: the content of a row, or also whether it is there."),
+    max_rows_option,
+    import_option,
+)
+"""What every command takes that fits or plans models."""
+
+person_options = together(person_option, person_loss_option, max_rows_per_person_option)
+"""Whose rows they are, and how those of one person count."""
+
+ledger_options = together(
+    file_option("--ledger", "ledger_path", "Charge this ledger (see dperm ledger)."),
+    click.option(
+        "--dataset-name", metavar="NAME", show_default="its default one", help="Dataset of the ledger."
+    ),
+)
+
+
+def release_options(what: str, output: str) -> Decorator:
+    """What every command takes that counts private rows: the unit, the relation, the ledger and the output."""
+    return together(
+        unit_option,
+        neighbours_option(f"What is hidden: the content of a {what}, or also whether it is there."),
+        max_rows_option,
+        ledger_options,
+        file_option("--output", "output_path", output),
+        force_option,
+        import_option,
+        json_option,
+    )
 
 
 def counted_by(schema: Schema, unit: str | None) -> Schema:

@@ -84,12 +84,14 @@ def plan(
       dperm plan --persons 5000 --features 40 --epsilon 0.5
     """
     from dperm.certificate.assumptions import cautions
+    from dperm.estimators.linear import PrivateLinearRegression
+    from dperm.estimators.logistic import PrivateLogisticRegression
     from dperm.planning.outlook import outlook
 
     spent = epsilon / 5 if evaluation is None else Budget(evaluation, delta).epsilon
     if evaluation is not None and evaluation >= epsilon:
         raise click.UsageError("--evaluation is a part of --epsilon; give less.")
-    shape = _shape(features, classes, target_range, schema_path, n_persons is not None)
+    features, classes, bounds = _shape(features, classes, target_range, schema_path, n_persons is not None)
     n_units, max_rows = options.units(
         neighbours,
         n_rows,
@@ -97,12 +99,13 @@ def plan(
         n_persons,
         "give --n, the number of rows that you have or could collect.",
     )
-    made = _planned(
-        n_units,
-        n_persons,
-        *shape,
-        {"epsilon": epsilon, "delta": delta, "neighbours": neighbours, "max_rows": max_rows},
+    common: Any = {"epsilon": epsilon, "delta": delta, "neighbours": neighbours, "max_rows": max_rows}
+    default = (
+        PrivateLogisticRegression(**common, classes=list(range(classes)))
+        if bounds is None
+        else PrivateLinearRegression(**common, y_range=bounds)
     )
+    made = default.plan(n_units, features, n_persons=n_persons)
     found = outlook(made.problem, made.budget)
     if found is None:
         raise click.UsageError(
@@ -142,24 +145,6 @@ def _shape(
     return features, classes or 2, target_range
 
 
-def _planned(
-    n_rows: int,
-    n_persons: int | None,
-    features: int,
-    classes: int,
-    bounds: tuple[float, float] | None,
-    common: dict[str, Any],
-) -> Any:
-    """The plan of the default estimator."""
-    from dperm.estimators.linear import PrivateLinearRegression
-    from dperm.estimators.logistic import PrivateLogisticRegression
-
-    if bounds is not None:
-        return PrivateLinearRegression(**common, y_range=bounds).plan(n_rows, features, n_persons=n_persons)
-    model = PrivateLogisticRegression(**common, classes=list(range(classes)))
-    return model.plan(n_rows, features, n_persons=n_persons)
-
-
 def _show(found: Outlook, made: Any, spent: float) -> None:
     problem, budget = found.problem, found.budget
     kind = "a number to predict" if "r2" in found.losses else f"{max(problem.loss.outputs, 2)} classes"
@@ -171,7 +156,11 @@ def _show(found: Outlook, made: Any, spent: float) -> None:
         f"{problem.neighbours.value} neighbours"
     )
     _section("Expected to lose, against the same model without noise", losses_in_words(found))
-    _section("The noise", [*noise_in_words(found), _mechanism(made)])
+    noise = (
+        f"{made.trained_by.mechanism.name}: standard deviation {made.noise.scale:.3g} on {made.noise_on}; one "
+        f"{problem.unit} moves them by at most {made.noise.sensitivity:.3g}."
+    )
+    _section("The noise", [*noise_in_words(found), noise])
     _section(f"To halve the loss of {NAMES[next(iter(found.losses))]}", half_in_words(found))
     if found.too_noisy:
         return
@@ -182,14 +171,6 @@ def _show(found: Outlook, made: Any, spent: float) -> None:
         losses = [points_at_most(forecast) for forecast in way.losses.values()]
         table.add_row(way.name, f"{way.epsilon:.3g}", f"{way.n_rows:,}", *losses)
     console().print(table)
-
-
-def _mechanism(made: Any) -> str:
-    noise, by, on = made.noise, made.trained_by.mechanism, made.noise_on
-    return (
-        f"{by.name}: standard deviation {noise.scale:.3g} on {on}; one {made.problem.unit} moves them by at most "
-        f"{noise.sensitivity:.3g}."
-    )
 
 
 def _section(title: str, lines: list[str]) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from dperm.cli.groups import Ordered
-from dperm.cli.options import data_argument, file_option, force_option, json_option, target_option
+from dperm.cli.options import Ordered, data_argument, file_option, force_option, json_option, target_option
 from dperm.cli.output import check_free, print_json, say
 
 

@@ -1,7 +1,7 @@
 """Named data sets: tables with their schemas, bundled with the package, read from files or fetched."""
 
-from dperm.datasets.dataset import Dataset
 from dperm.datasets.registry import (
+    Dataset,
     dataset_names,
     dataset_rows,
     dataset_schema,

@@ -11,21 +11,89 @@ from numpy.typing import NDArray
 
 from dperm.engine import Rows as PrivateRows
 from dperm.engine import engine_for
-from dperm.errors import DpermError
+from dperm.errors import DpermError, InvalidInput
 from dperm.experiments import splits
-from dperm.experiments.grid import PlanGrid, loss_of, skip
-from dperm.experiments.judging import Judgement, Model, judge
+from dperm.experiments.judging import Model, Scores, judge
 from dperm.experiments.results import Skipped
 from dperm.experiments.spec import Contender, Spec, canonical_json, digest_rows
-from dperm.mechanisms import Job
+from dperm.losses import Loss, resolve_loss
+from dperm.mechanisms import Job, Mechanism, Plan
 from dperm.mechanisms.baselines import Majority
 from dperm.mechanisms.gradient.family import GradientMechanism
 from dperm.mechanisms.output.family import DescentMechanism
-from dperm.privacy import Gate, SeededEntropy, SystemEntropy
-from dperm.problem import INTERCEPT_SCALE
+from dperm.neighbours import Neighbours
+from dperm.planning.rules import AUTO, L2
+from dperm.privacy import Budget, Gate, SeededEntropy, SystemEntropy
+from dperm.problem import INTERCEPT_SCALE, Problem
 from dperm.row_map import RowMap
 
 Entropy = SystemEntropy | SeededEntropy
+PlanGrid = dict[float, dict[int, Plan]]
+"""Plans by epsilon and number of training rows."""
+
+
+def loss_of(spec: Spec) -> Loss:
+    loss = resolve_loss(spec.loss)
+    return loss if spec.y_range is not None else loss.for_classes(spec.n_classes)
+
+
+def problems_of(spec: Spec, held_out: NDArray[np.bool_] | None) -> list[Problem]:
+    """The task for each number of training rows that occurs: folds differ by one row at most.
+
+    With a declared capacity there is one, for as many rows as that. l2 is 0 where a mechanism's rule sets it.
+    """
+    n, folds = spec.n_rows, spec.folds
+    counts = {n - n // folds, n - -(-n // folds)} if held_out is None else {n - int(held_out.sum())}
+    if spec.max_rows is not None:
+        if max(counts) > spec.max_rows:
+            raise InvalidInput("a model has more training rows than max_rows; declare a larger number.")
+        counts = {spec.max_rows}
+    return [
+        Problem.for_table(
+            n_rows,
+            spec.n_features,
+            loss=loss_of(spec),
+            l2=spec.l2 if isinstance(spec.l2, float) else 0.0,
+            x_norm=spec.x_norm,
+            neighbours=Neighbours.parse(spec.neighbours),
+        )
+        for n_rows in sorted(counts)
+    ]
+
+
+def budgets_of(spec: Spec) -> list[Budget]:
+    return [Budget(epsilon, spec.delta) for epsilon in spec.epsilons]
+
+
+def plan_grid(
+    contender: Contender,
+    mechanism: Mechanism,
+    problems: Sequence[Problem],
+    budgets: Sequence[Budget],
+    l2: L2,
+) -> tuple[PlanGrid, list[Skipped]]:
+    """The plans that the mechanism does not refuse, and the refusals."""
+    grid: PlanGrid = {}
+    skipped = []
+    for budget in budgets:
+        try:
+            tasks = (
+                problems if l2 != AUTO else [mechanism.regularised(problem, budget) for problem in problems]
+            )
+            grid[budget.epsilon] = {task.n_rows: mechanism.plan(task, budget) for task in tasks}
+        except DpermError as error:
+            skipped.append(skip(contender, budget.epsilon, error))
+    return grid, skipped
+
+
+def skip(contender: Contender, epsilon: float, error: DpermError) -> Skipped:
+    return Skipped(
+        mechanism=contender.mechanism,
+        accounting=contender.accounting,
+        epsilon=epsilon,
+        reason=str(error),
+        label=contender.label,
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -110,7 +178,7 @@ class Batch:
             mask=mask,
         )
 
-    def judge(self, models: Sequence[Model]) -> list[Judgement]:
+    def judge(self, models: Sequence[Model]) -> list[Scores]:
         """What the models of this batch are worth, in the order of the mask."""
         spec = self.spec
         unit = None if spec.y_range is None else (spec.y_range[1] - spec.y_range[0]) / 2
@@ -137,21 +205,10 @@ def sharing(contender: Contender, columns: int) -> list[list[int]]:
 def train(
     contender: Contender, grids: Mapping[int, PlanGrid], batch: Batch, entropy: Entropy
 ) -> tuple[list[dict[str, Any]], list[Skipped]]:
-    """The rows of some candidates at all epsilons, trained in one call; or why there are none."""
-    try:
-        models = _train(contender, grids, batch, entropy)
-    except DpermError as error:
-        return [], [skip(contender, epsilon, error) for grid in grids.values() for epsilon in grid]
-    rows = []
-    for (candidate, epsilon), some in models.items():
-        rows += rows_of(contender, candidate, epsilon, batch, some)
-    return rows, []
+    """The rows of some candidates at all epsilons, trained in one call; or why there are none.
 
-
-def _train(
-    contender: Contender, grids: Mapping[int, PlanGrid], batch: Batch, entropy: Entropy
-) -> dict[tuple[int, float], list[Model]]:
-    """Only the call that trains and releases is timed."""
+    Only the call that trains and releases is timed.
+    """
     lead = contender.candidates[next(iter(grids))]
     jobs: list[Job[Any]] = []
     cells = []
@@ -162,25 +219,31 @@ def _train(
                 plan = plans[n_rows] if place == 0 else replace(plans[n_rows], mechanism=lead)
                 jobs.append(Job(plan=plan, model=place * len(batch.n_training) + model))
     if not jobs:
-        return {}
-    table = batch.table if len(grids) == 1 else batch.repeated(len(grids))
-    started = time.perf_counter()
-    outcomes = lead.run(jobs, table, Gate(entropy))
-    seconds = (time.perf_counter() - started) / len(jobs)
-    models = iter(
-        Model(
-            weights=outcome.weights,
-            row_map=outcome.row_map,
-            loss=None if isinstance(lead, Majority) else job.plan.trained_by.problem.loss,
-            settings=canonical_json(job.plan.settings),
-            noise_scale=None if job.plan.noise is None else job.plan.noise.scale,
-            seconds=seconds,
-            l2=job.plan.problem.l2,
-            certified=outcome.certified,
-        )
-        for job, outcome in zip(jobs, outcomes, strict=True)
-    )
-    return {cell: [next(models) for _ in batch.n_training] for cell in cells}
+        return [], []
+    try:
+        table = batch.table if len(grids) == 1 else batch.repeated(len(grids))
+        started = time.perf_counter()
+        outcomes = lead.run(jobs, table, Gate(entropy))
+        seconds = (time.perf_counter() - started) / len(jobs)
+        models = [
+            Model(
+                weights=outcome.weights,
+                row_map=outcome.row_map,
+                loss=None if isinstance(lead, Majority) else job.plan.trained_by.problem.loss,
+                settings=canonical_json(job.plan.settings),
+                noise_scale=None if job.plan.noise is None else job.plan.noise.scale,
+                seconds=seconds,
+                l2=job.plan.problem.l2,
+                certified=outcome.certified,
+            )
+            for job, outcome in zip(jobs, outcomes, strict=True)
+        ]
+    except DpermError as error:
+        return [], [skip(contender, epsilon, error) for _, epsilon in cells]
+    rows, n = [], len(batch.n_training)
+    for place, (candidate, epsilon) in enumerate(cells):
+        rows += rows_of(contender, candidate, epsilon, batch, models[place * n : (place + 1) * n])
+    return rows, []
 
 
 def rows_of(
@@ -201,8 +264,7 @@ def rows_of(
                 "delta": spec.delta,
                 "repeat": batch.repeats[repeat],
                 "fold": fold,
-                **found.held_out._asdict(),
-                "objective": found.objective,
+                **found._asdict(),
                 "noise_scale": model.noise_scale,
                 "seconds": model.seconds,
                 "label": contender.label,

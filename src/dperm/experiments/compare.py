@@ -13,8 +13,7 @@ from dperm.engine.sparse.rows import as_csr, is_sparse
 from dperm.errors import InvalidInput
 from dperm.estimators.labels import encode_labels, encode_numbers
 from dperm.estimators.persons import GroupedRows
-from dperm.experiments.batches import Rows
-from dperm.experiments.grid import budgets_of, problems_of
+from dperm.experiments.batches import Rows, budgets_of, problems_of
 from dperm.experiments.runner import Progress, run
 from dperm.experiments.spec import Entrants, Spec, contenders_of
 from dperm.losses.registry import AUTO_LOSS, fitting_loss, form_of
@@ -107,26 +106,9 @@ def compare(
         over the number of models it gave. ``Study.of(table)`` tells what was compared, where, and what was skipped and
         why.
     """
-    spec, rows = specify(
-        X,
-        y,
-        dataset=dataset,
-        loss=loss,
-        mechanisms=mechanisms,
-        epsilons=epsilons,
-        delta=delta,
-        folds=folds,
-        repeats=repeats,
-        held_out=held_out,
-        groups=groups,
-        y_range=y_range,
-        l2=l2,
-        x_norm=x_norm,
-        neighbours=neighbours,
-        max_rows=max_rows,
-        seed=seed,
-    )
-    return run(spec, rows, folder=folder, fresh=fresh, progress=progress)
+    study = dict(locals())
+    where = {name: study.pop(name) for name in ("folder", "fresh", "progress")}
+    return run(*specify(**study), **where)
 
 
 def specify(

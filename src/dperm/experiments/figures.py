@@ -116,13 +116,6 @@ def save(figure: Figure, path: str | os.PathLike[str], format: str = "png") -> N
         figure.savefig(path, format=format, metadata={"Software": None} if format == "png" else None)
 
 
-def draw_curves(
-    results: pa.Table, path: str | os.PathLike[str], metrics: Sequence[str] | None = None
-) -> None:
-    """Draw every contender into a PNG, as ``dperm.plot.curves`` does."""
-    save(figure_of(results, metrics), path)
-
-
 class _Row:
     """One study: its panels, the legend beside, the title above and the note below them."""
 
@@ -158,7 +151,8 @@ class _Row:
             f"Mean over {study.repeats} × {split}; bands: {error_in_words(study)}. δ = {study.delta:g}, "
             f"l2 = {l2_in_words(study.l2)}. An evaluation on held-out rows, not a private release."
         ]
-        if any(_is_cropped(self.found, self.looks, metric) for metric in self.metrics):
+        lines = (one for metric in self.metrics for one in _lines(self.found, self.looks, metric))
+        if any(one.beyond.any() for one in lines):
             text[0] += " Arrows: off the scale; the table has the values."
         pale = [curve.label for curve, look in zip(self.found, self.looks, strict=True) if is_pale(look)]
         if pale:
@@ -234,11 +228,6 @@ class _Drawn:
     beyond: NDArray[np.bool_]
 
 
-def _is_cropped(found: Sequence[Curve], looks: Sequence[Look], metric: str) -> bool:
-    """Whether some contender is off the scale of its panel."""
-    return any(one.beyond.any() for one in _lines(found, looks, metric))
-
-
 def _draw_panel(axes: Axes, found: Sequence[Curve], looks: Sequence[Look], metric: str) -> None:
     """Draw the lines, a mark at the edge for what is beyond it, and the names of the baselines."""
     above = is_above_minimum(found, metric)
@@ -248,7 +237,11 @@ def _draw_panel(axes: Axes, found: Sequence[Curve], looks: Sequence[Look], metri
         axes.text(0.5, 0.5, "nothing to draw", transform=axes.transAxes, ha="center", color=GREY)
         axes.set_axis_off()
         return
-    _epsilons(axes, np.unique(np.concatenate([curve.epsilons for curve in found])))
+    epsilons = np.unique(np.concatenate([curve.epsilons for curve in found]))
+    axes.set_xscale("log")
+    axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+    axes.xaxis.minorticks_off()
+    axes.set_xlabel("ε (more privacy to the left)")
     if above or metric == "noise_scale":
         axes.set_yscale("log")
     for one in drawn:
@@ -278,13 +271,6 @@ def _lines(found: Sequence[Curve], looks: Sequence[Look], metric: str) -> list[_
                 )
             )
     return lines
-
-
-def _epsilons(axes: Axes, epsilons: Floats) -> None:
-    axes.set_xscale("log")
-    axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
-    axes.xaxis.minorticks_off()
-    axes.set_xlabel("ε (more privacy to the left)")
 
 
 def _draw(axes: Axes, one: _Drawn) -> None:

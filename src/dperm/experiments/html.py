@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from dperm.errors import InvalidInput
 from dperm.experiments.metrics import METRICS
-from dperm.experiments.results import Curve, Skipped, Study, curves, separate
+from dperm.experiments.results import Curve, Study, complete, curves, separate
 from dperm.experiments.series import (
     Look,
     display_name,
@@ -27,12 +27,12 @@ from dperm.experiments.series import (
     limit,
     line,
     looks,
-    mean_and_error,
     remark,
 )
 from dperm.planning.rules import l2_in_words
 from dperm.render.style import DARK, LIGHT, colours
 
+_TITLE = "Private mechanisms compared"
 _NOT_A_RELEASE = (
     "An evaluation on held-out rows, not a private release: no noise was added to these figures, and they come from "
     "many models on the same rows."
@@ -43,7 +43,7 @@ def write_html(
     results: pa.Table | Sequence[pa.Table],
     path: str | os.PathLike[str],
     *,
-    title: str = "Private mechanisms compared",
+    title: str = _TITLE,
     above: str = "",
     below: str = "",
 ) -> Path:
@@ -69,11 +69,7 @@ def write_html(
 
 
 def html_page(
-    results: pa.Table | Sequence[pa.Table],
-    *,
-    title: str = "Private mechanisms compared",
-    above: str = "",
-    below: str = "",
+    results: pa.Table | Sequence[pa.Table], title: str = _TITLE, above: str = "", below: str = ""
 ) -> str:
     """The text of the page."""
     folder = files("dperm.experiments") / "page"
@@ -130,16 +126,21 @@ def _study(results: pa.Table) -> dict[str, Any]:
             _contender(curve, some, found, settings.get(curve.label, []))
             for curve, some in zip(found, look, strict=True)
         ],
-        "skipped": _skipped(study.skipped),
+        "skipped": [
+            {"label": name, "reason": reason, "epsilons": [e for e in at if np.isfinite(e)]}
+            for (name, reason), at in study.gaps().items()
+        ],
     }
 
 
 def _facts(study: Study) -> list[tuple[str, str]]:
     split = "the published parts" if study.folds == 1 else f"{study.folds} folds"
+    ends = study.y_range
+    target = f"{study.n_classes} classes" if ends is None else f"a number from {ends[0]:g} to {ends[1]:g}"
     return [
         (f"{study.unit.capitalize()}s", f"{study.n_rows:,}"),
         ("Features", f"{study.n_features:,}"),
-        ("Target", _target(study)),
+        ("Target", target),
         ("Loss", study.loss),
         ("l2 penalty", l2_in_words(study.l2)),
         ("Bound on the norm of a row", f"{study.x_norm:g}"),
@@ -157,30 +158,22 @@ def _digits(found: Sequence[Curve], metric: str) -> int:
     return METRICS[metric].decimals(METRICS[metric].factor * mean for mean in means)
 
 
-def _target(study: Study) -> str:
-    if study.y_range is None:
-        return f"{study.n_classes} classes"
-    low, high = study.y_range
-    return f"a number from {low:g} to {high:g}"
-
-
 def _contender(
     curve: Curve, look: Look, found: Sequence[Curve], settings: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    points = []
-    for place, epsilon in enumerate(curve.epsilons.tolist()):
-        point: dict[str, Any] = {"epsilon": epsilon, "runs": len(curve.runs[place])}
-        for metric in METRICS:
-            point[metric] = _pair(*mean_and_error(getattr(curve, metric)[place], curve.runs[place][:, 0]))
-        points.append(point)
+    means = {metric: curve.means(metric) for metric in METRICS}
     above = line(curve, "objective", found) if is_above_minimum(found, "objective") else None
-    excess = (
-        {}
-        if above is None
-        else dict(zip(above.epsilons.tolist(), zip(above.mean, above.error, strict=True), strict=True))
-    )
-    for point in points:
-        point["excess"] = _pair(*excess.get(point["epsilon"], (math.nan, math.nan)))
+    drawn = () if above is None else zip(above.epsilons.tolist(), above.mean, above.error, strict=True)
+    excess = {epsilon: (mean, error) for epsilon, mean, error in drawn}
+    points = [
+        {
+            "epsilon": epsilon,
+            "runs": len(runs),
+            **{metric: _pair(*means[metric][epsilon]) for metric in METRICS},
+            "excess": _pair(*excess.get(epsilon, (math.nan, math.nan))),
+        }
+        for epsilon, runs in zip(curve.epsilons.tolist(), curve.runs, strict=True)
+    ]
     return {
         "label": display_name(curve),
         "mechanism": curve.mechanism,
@@ -204,12 +197,10 @@ def _pair(mean: float, error: float) -> dict[str, float | None] | None:
 
 def _settings(results: pa.Table) -> dict[str, list[dict[str, Any]]]:
     """The settings really used, by label: each setting once, and the epsilons it was used at."""
-    if "settings" not in results.column_names:
-        return {}
     used: dict[str, dict[tuple[tuple[str, str], ...], set[float]]] = {}
-    columns = [results[name].to_pylist() for name in ("label", "settings", "epsilon")]
-    l2 = results["l2"].to_pylist() if "l2" in results.column_names else [None] * len(results)
-    for name, text, epsilon, number in zip(*columns, l2, strict=True):
+    results = complete(results)
+    columns = [results[name].to_pylist() for name in ("label", "settings", "epsilon", "l2")]
+    for name, text, epsilon, number in zip(*columns, strict=True):
         if name is not None and text is not None:
             shown = _plain(text) if number is None else {**_plain(text), "l2": f"{number:.3g}"}
             used.setdefault(name, {}).setdefault(tuple(shown.items()), set()).add(epsilon)
@@ -233,14 +224,3 @@ def _short(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _skipped(skipped: Sequence[Skipped]) -> list[dict[str, Any]]:
-    """One entry per contender and reason, with its epsilons."""
-    merged: dict[tuple[str, str], list[float]] = {}
-    for part in skipped:
-        merged.setdefault((part.name, part.reason), []).append(part.epsilon)
-    return [
-        {"label": name, "reason": reason, "epsilons": [e for e in at if np.isfinite(e)]}
-        for (name, reason), at in merged.items()
-    ]

@@ -26,10 +26,10 @@ _CELLS = 1 << 23  # margins held at once
 
 
 class Scores(NamedTuple):
-    """Of classes the first three, of numbers the others.
+    """On held-out rows, of classes the first three and of numbers the next three; and the regularised mean loss.
 
     ``auc`` is None where the rows hold one label only, ``log_loss`` where margins stand for no probabilities, ``r2``
-    where the rows hold one number only.
+    where the rows hold one number only. ``objective`` is that of the study on the training rows, with the model's l2.
     """
 
     accuracy: float | None = None
@@ -38,6 +38,7 @@ class Scores(NamedTuple):
     r2: float | None = None
     rmse: float | None = None
     mae: float | None = None
+    objective: float | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,14 +59,6 @@ class Model:
     certified: bool | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judgement:
-    """Scores on the held-out rows, and the mean loss of the study on the training rows with the model's own l2."""
-
-    held_out: Scores
-    objective: float
-
-
 def judge(
     models: Sequence[Model],
     X: Any,
@@ -74,24 +67,25 @@ def judge(
     loss: Loss,
     unit: float | None = None,
     shares: NDArray[np.float64] | None = None,
-) -> list[Judgement]:
+) -> list[Scores]:
     """Each model on its rows: column k of the mask is True for those that model k trained on.
 
     ``unit`` is given for numbers: what 1 stands for in the units of the target. ``shares`` are given for rows of
     persons: what each row counts.
     """
-    found: dict[int, Judgement] = {}
+    found: dict[int, Scores] = {}
     for k, margins in _margins(models, X):
         training, penalty = mask[:, k], models[k].l2 / 2 * float(np.sum(models[k].weights ** 2))
         tested = margins[~training], targets[~training]
         inside, outside = (None, None) if shares is None else (shares[training], shares[~training])
         losses = loss.value(margins[training], targets[training])
-        found[k] = Judgement(
-            held_out=scores(*tested, models[k].loss, outside)
+        measured = (
+            scores(*tested, models[k].loss, outside)
             if unit is None
-            else number_scores(*tested, unit, outside),
-            objective=float(np.average(losses, weights=inside)) + penalty,
+            else number_scores(*tested, unit, outside)
         )
+        objective = float(np.average(losses, weights=inside)) + penalty
+        found[k] = measured._replace(objective=objective)
     return [found[k] for k in range(len(models))]
 
 
@@ -123,11 +117,10 @@ def scores(
 
     ``weights`` say what each row counts, where rows do not count alike.
     """
-    log_probabilities = None if loss is None else log_proba(loss, margins)
     return Scores(
         accuracy=accuracy(margins, targets, weights),
         auc=area(margins, targets, weights),
-        log_loss=None if log_probabilities is None else log_loss(log_probabilities, targets, weights),
+        log_loss=_log_loss(loss, margins, targets, weights),
     )
 
 
@@ -176,18 +169,16 @@ def _area(values: Margins, positive: NDArray[np.bool_], weights: Weights | None)
     return (ranks - n_positive * (n_positive + 1) / 2) / n_pairs
 
 
-def log_proba(loss: Loss, margins: Margins) -> Margins | None:
-    """Logarithms of the probabilities of all labels, one column each; None where there are none."""
-    if not loss.has_log_odds:
+def _log_loss(
+    loss: Loss | None, margins: Margins, targets: NDArray[Any], weights: Weights | None
+) -> float | None:
+    """Mean of minus the log-probability of the label that came; None where there are no probabilities."""
+    if loss is None or not loss.has_log_odds:
         return None
-    odds = loss.log_odds(margins)
+    odds, labels = loss.log_odds(margins), targets
     if odds.ndim == 2:
-        return np.asarray(log_softmax(odds, axis=1))
-    return np.column_stack([log_expit(-odds), log_expit(odds)])
-
-
-def log_loss(log_probabilities: Margins, targets: NDArray[Any], weights: Weights | None = None) -> float:
-    """Mean of minus the log-probability of the label that came."""
-    labels = targets > 0 if log_probabilities.shape[1] == 2 else targets
-    told = np.take_along_axis(log_probabilities, labels.astype(int)[:, None], axis=1)[:, 0]
-    return float(-np.average(told, weights=weights))
+        log_proba = log_softmax(odds, axis=1)
+    else:
+        log_proba, labels = np.column_stack([log_expit(-odds), log_expit(odds)]), targets > 0
+    came = np.take_along_axis(log_proba, labels.astype(int)[:, None], axis=1)[:, 0]
+    return float(-np.average(came, weights=weights))

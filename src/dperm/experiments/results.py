@@ -30,14 +30,7 @@ COLUMNS = pa.schema(
         ("delta", pa.float64()),
         ("repeat", pa.int64()),
         ("fold", pa.int64()),
-        ("accuracy", pa.float64()),
-        ("auc", pa.float64()),
-        ("log_loss", pa.float64()),
-        ("r2", pa.float64()),
-        ("rmse", pa.float64()),
-        ("mae", pa.float64()),
-        ("objective", pa.float64()),
-        ("noise_scale", pa.float64()),
+        *((metric, pa.float64()) for metric in METRICS),
         ("seconds", pa.float64()),
         ("label", pa.string()),
         ("tuning", pa.string()),
@@ -74,13 +67,12 @@ class Skipped:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study:
-    """What was compared; it travels with the table of results as metadata.
+class Setup:
+    """The facts of a comparison that its spec and its results share.
 
-    ``n_rows`` counts persons where these are the ``unit``. ``n_classes`` is 0 for a target of numbers, which then has a
-    ``y_range``. ``folds`` is 1 when the rows were split once, into published parts for training and testing.
-    ``contenders`` has a dict with label, tuning, mechanism and candidates (their settings) for each; ``versions`` and
-    ``machine`` tell where the results were computed.
+    ``n_rows`` and ``max_rows`` count persons where these are the ``unit``. ``n_classes`` is 0 for a target of numbers,
+    whose declared ``y_range`` stands for -1 to 1. ``folds`` is 1 when the rows were split once, into published parts
+    for training and testing.
     """
 
     dataset: str
@@ -99,11 +91,28 @@ class Study:
     max_rows: int | None = None
     unit: str = "row"
     epsilons: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Setup):
+    """What was compared; it travels with the table of results as metadata.
+
+    ``contenders`` has a dict with label, tuning, mechanism and candidates (their settings) for each; ``versions`` and
+    ``machine`` tell where the results were computed.
+    """
+
     identity: str = ""
     contenders: tuple[Mapping[str, Any], ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, str] = field(default_factory=dict)
     skipped: tuple[Skipped, ...] = ()
+
+    def gaps(self) -> dict[tuple[str, str], list[float]]:
+        """What was skipped: by the name of the contender and the reason, the epsilons."""
+        found: dict[tuple[str, str], list[float]] = {}
+        for part in self.skipped:
+            found.setdefault((part.name, part.reason), []).append(part.epsilon)
+        return found
 
     @property
     def relation(self) -> str:
@@ -202,26 +211,39 @@ class Curve:
     mae: list[NDArray[np.float64]] = field(default_factory=list)
     certified: bool | None = None
 
+    def means(self, metric: str, factor: float = 1.0) -> dict[float, tuple[float, float]]:
+        """Mean and standard error by epsilon; not numbers where a value is not defined."""
+        values = zip(self.epsilons.tolist(), getattr(self, metric), self.runs, strict=True)
+        return {epsilon: mean_and_error(factor * some, runs[:, 0]) for epsilon, some, runs in values}
+
+
+def mean_and_error(values: NDArray[np.float64], repeats: NDArray[np.int64]) -> tuple[float, float]:
+    """The mean of all runs, and the standard error of the means of the repeats; of one repeat, over its folds."""
+    mean = float(values.mean())
+    names = np.unique(repeats)
+    if len(names) > 1:
+        values = np.array([values[repeats == name].mean() for name in names])
+    if len(values) < 2:
+        return mean, float("nan")
+    return mean, float(values.std(ddof=1) / np.sqrt(len(values)))
+
 
 def curves(results: pa.Table) -> list[Curve]:
     """The results contender by contender, in the order of the table."""
+    results = complete(results)
     mechanism, accounting, epsilon = (
         np.array(results[name].to_pylist()) for name in ("mechanism", "accounting", "epsilon")
     )
-    names = np.array(
-        [
-            given or label(*kind)
-            for given, *kind in zip(_texts(results, "label"), mechanism, accounting, strict=True)
-        ]
-    )
-    tuning = [given or RULE for given in _texts(results, "tuning")]
-    value = {name: _numbers(results, name) for name in METRICS}
+    labels = zip(results["label"].to_pylist(), mechanism, accounting, strict=True)
+    names = np.array([given or label(*kind) for given, *kind in labels])
+    value = {name: np.asarray(results[name].to_numpy(), np.float64) for name in METRICS}
     seconds = results["seconds"].to_numpy()
-    kept = results["certified"].to_pylist() if "certified" in results.column_names else [None] * len(results)
+    certified = results["certified"].to_pylist()
     run = np.column_stack([results["repeat"].to_numpy(), results["fold"].to_numpy()])
     found = []
     for name in dict.fromkeys(names.tolist()):
         mine = names == name
+        kept = [certified[i] for i in np.flatnonzero(mine)]
         first = int(mine.argmax())
         epsilons = np.unique(epsilon[mine])
         at = [mine & (epsilon == some) for some in epsilons]
@@ -232,31 +254,19 @@ def curves(results: pa.Table) -> list[Curve]:
                 epsilons=epsilons,
                 **{metric: [value[metric][runs] for runs in at] for metric in METRICS},
                 seconds=float(seconds[mine].mean()),
-                tuning=tuning[first],
+                tuning=results["tuning"][first].as_py() or RULE,
                 mechanism=str(mechanism[first]),
                 accounting=str(accounting[first]),
                 runs=[run[runs] for runs in at],
-                certified=_all_known([kept[i] for i in np.flatnonzero(mine)]),
+                certified=None if None in kept else all(kept),
             )
         )
     return found
 
 
-def _all_known(kept: list[bool | None]) -> bool | None:
-    """Whether all hold; None where one is not known."""
-    return None if None in kept else all(kept)
-
-
-def _texts(results: pa.Table, name: str) -> list[str | None]:
-    """A column of texts, which older tables do not have."""
-    found: list[str | None] = (
-        results[name].to_pylist() if name in results.column_names else [None] * len(results)
-    )
-    return found
-
-
-def _numbers(results: pa.Table, name: str) -> NDArray[np.float64]:
-    """A column of numbers, not a number where one is missing; older tables do not have all of them."""
-    if name not in results.column_names:
-        return np.full(len(results), np.nan)
-    return np.asarray(results[name].to_numpy(), np.float64)
+def complete(results: pa.Table) -> pa.Table:
+    """The table with all columns: those that it does not have are null."""
+    for column in COLUMNS:
+        if column.name not in results.column_names:
+            results = results.append_column(column, pa.nulls(len(results), column.type))
+    return results

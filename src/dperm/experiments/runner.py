@@ -10,14 +10,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dperm.errors import DpermError
-from dperm.experiments.batches import Batch, Entropy, Rows, sharing, train
-from dperm.experiments.grid import PlanGrid, budgets_of, loss_of, plan_grid, problems_of
-from dperm.experiments.results import Skipped, Study, make_results
-from dperm.experiments.single import train_by_person
+from dperm.experiments.batches import (
+    Batch,
+    Entropy,
+    PlanGrid,
+    Rows,
+    budgets_of,
+    loss_of,
+    plan_grid,
+    problems_of,
+    sharing,
+    train,
+)
+from dperm.experiments.results import Setup, Skipped, Study, make_results
 from dperm.experiments.spec import Contender, Spec, plain_value, stream_code
 from dperm.experiments.splits import group_repeats
 from dperm.experiments.store import PART_COLUMNS, Part, Store, merged
-from dperm.experiments.tuning import best_on_test, train_by_search
+from dperm.experiments.tuning import best_on_test, train_singly
 from dperm.mechanisms import Mechanism
 from dperm.models.atomic import atomic_path
 from dperm.privacy import SeededEntropy, SystemEntropy
@@ -41,16 +50,7 @@ def run(
     ``folder``, under the identity of the spec, so that a run that is stopped or killed loses at most the batch
     it was at, and the next one goes on from there.
 
-    Parameters
-    ----------
-    spec, rows
-        What is compared, and on what; ``spec.rows`` is the digest of these very rows.
-    folder : path, optional
-        Without one nothing is kept.
-    fresh : bool
-        Forget the finished batches of this spec.
-    progress : callable, optional
-        Called with the number of finished batches and their total: at the start and after every batch.
+    ``spec.rows`` is the digest of these very rows; the other parameters are those of ``compare``.
     """
     store = Store(spec, folder, fresh=fresh)
     groups = group_repeats(spec.repeats, spec.folds, loss_of(spec).outputs)
@@ -114,12 +114,9 @@ class _Trainer:
 
     def train(self, batch: Batch, group: int) -> Part:
         spec, contender = self.spec, self.contender
-        if contender.tuning == "search":
+        if contender.tuning == "search" or spec.unit == "person":
             stream = _stream(spec.seed, contender.candidates[0], group)
-            return Part.make(*train_by_search(contender, batch, spec.epsilons, stream))
-        if spec.unit == "person":
-            stream = _stream(spec.seed, contender.candidates[0], group)
-            return Part.make(*train_by_person(contender, batch, spec.epsilons, stream))
+            return Part.make(*train_singly(contender, batch, spec.epsilons, stream))
         rows, skipped = [], list(self.skipped)
         columns = len(batch.n_training) * loss_of(spec).outputs
         for together in sharing(contender, columns):
@@ -151,23 +148,18 @@ def _assemble(store: Store, n_groups: int) -> pa.Table:
         tables.append(rows)
         skipped += refused
         parts += mine
-    told = {fact.name for fact in fields(Study)} & {fact.name for fact in fields(spec)} - {"contenders"}
     study = Study(
-        **{name: getattr(spec, name) for name in told},
+        **{fact.name: getattr(spec, fact.name) for fact in fields(Setup)},
         identity=spec.identity,
-        contenders=tuple(_described(contender) for contender in spec.contenders),
+        contenders=tuple(
+            {
+                **{name: getattr(one, name) for name in ("label", "mechanism", "accounting", "tuning")},
+                "candidates": [plain_value(candidate.settings) for candidate in one.candidates],
+            }
+            for one in spec.contenders
+        ),
         versions=merged([part.versions for part in parts]),
         machine=merged([part.machine for part in parts]),
         skipped=tuple(dict.fromkeys(skipped)),
     )
     return make_results(pa.concat_tables(tables), study)
-
-
-def _described(contender: Contender) -> dict[str, object]:
-    return {
-        "label": contender.label,
-        "mechanism": contender.mechanism,
-        "accounting": contender.accounting,
-        "tuning": contender.tuning,
-        "candidates": [plain_value(candidate.settings) for candidate in contender.candidates],
-    }

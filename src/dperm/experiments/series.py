@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
 from dperm.experiments.metrics import METRICS, SCORES
-from dperm.experiments.results import Curve, Study
+from dperm.experiments.results import Curve, Study, mean_and_error
 from dperm.experiments.spec import ORACLE_MARK
 
 MINIMISER = "none"
@@ -55,11 +55,11 @@ def is_above_minimum(found: Sequence[Curve], metric: str) -> bool:
 
 def known_metrics(found: Sequence[Curve], metrics: Sequence[str]) -> tuple[str, ...]:
     """Those of the metrics that some curve has values of."""
-    return tuple(metric for metric in metrics if any(_has(curve, metric) for curve in found))
-
-
-def _has(curve: Curve, metric: str) -> bool:
-    return any(np.isfinite(values).all() for values in getattr(curve, metric))
+    return tuple(
+        metric
+        for metric in metrics
+        if any(np.isfinite(values).all() for curve in found for values in getattr(curve, metric))
+    )
 
 
 def line(curve: Curve, metric: str, found: Sequence[Curve]) -> Line | None:
@@ -78,17 +78,6 @@ def line(curve: Curve, metric: str, found: Sequence[Curve]) -> Line | None:
         return None
     mean, error = zip(*(mean_and_error(values[i], curve.runs[i][:, 0]) for i in drawn), strict=True)
     return Line(epsilons=curve.epsilons[drawn], mean=np.array(mean), error=np.array(error))
-
-
-def mean_and_error(values: NDArray[np.float64], repeats: NDArray[np.int64]) -> tuple[float, float]:
-    """The mean of all runs, and the standard error of the means of the repeats; of one repeat, over its folds."""
-    mean = float(values.mean())
-    names = np.unique(repeats)
-    if len(names) > 1:
-        values = np.array([values[repeats == name].mean() for name in names])
-    if len(values) < 2:
-        return mean, float("nan")
-    return mean, float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def error_in_words(study: Study) -> str:

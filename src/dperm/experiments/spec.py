@@ -20,9 +20,8 @@ from dperm.codes import CodedTable
 from dperm.engine.sparse.rows import is_sparse
 from dperm.errors import InvalidInput
 from dperm.experiments import splits
-from dperm.experiments.results import NOT_PRIVATE, RULE, TUNINGS, label
+from dperm.experiments.results import NOT_PRIVATE, RULE, TUNINGS, Setup, label
 from dperm.mechanisms import Mechanism, resolve
-from dperm.planning.rules import L2
 
 ORACLE_MARK = " (oracle, not private)"
 """How the label of a contender ends whose settings were chosen on the test rows."""
@@ -74,10 +73,8 @@ Entrants = Sequence[Entrant] | Mapping[str, Entrant]
 
 def contenders_of(entrants: Entrants) -> tuple[Contender, ...]:
     """The contenders of a list, labelled by mechanism and accounting, or of a dict, labelled by its keys."""
-    if isinstance(entrants, Mapping):
-        found = [_contender(entrant, name) for name, entrant in entrants.items()]
-    else:
-        found = [_contender(entrant, None) for entrant in entrants]
+    named: Any = entrants.items() if isinstance(entrants, Mapping) else ((None, some) for some in entrants)
+    found = [_contender(entrant, name) for name, entrant in named]
     labels = [contender.label for contender in found]
     repeated = next((name for name in labels if labels.count(name) > 1), None)
     if repeated is not None:
@@ -95,35 +92,17 @@ def _contender(entrant: Entrant, name: str | None) -> Contender:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spec:
+class Spec(Setup):
     """All that decides the results. Equal specs have equal identities; any other field gives another one.
 
-    ``rows`` is the digest of the rows, the targets and the published test part. ``n_classes`` is 0 for numbers, whose
-    declared ``y_range`` stands for -1 to 1. ``n_rows`` and ``max_rows`` count persons where these are the ``unit``.
-    ``folds`` is 1 with a published split. ``version`` is that of the library;
+    ``rows`` is the digest of the rows, the targets and the published test part. ``version`` is that of the library;
     a mechanism from elsewhere counts with the text of its module.
     """
 
-    dataset: str
     rows: str
-    n_rows: int
-    n_features: int
-    n_classes: int
-    loss: str
-    l2: L2
-    x_norm: float
-    delta: float
-    neighbours: str
-    max_rows: int | None
     published_split: bool
-    folds: int
-    repeats: int
-    seed: int | None
-    epsilons: tuple[float, ...]
     contenders: tuple[Contender, ...]
-    y_range: tuple[float, float] | None = None
     version: str = __version__
-    unit: str = "row"
 
     @cached_property
     def document(self) -> dict[str, Any]:

@@ -1,22 +1,30 @@
-"""How settings are chosen beyond the public rule: privately and paid for, or on the test rows (not private)."""
+"""Settings chosen beyond the public rule, privately or on the test rows, and models that are fitted one at a time."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dperm.errors import DpermError, InvalidInput
-from dperm.experiments.batches import Batch, Entropy, rows_of
-from dperm.experiments.grid import skip
+from dperm.certificate.statement import loss_of as stated_loss
+from dperm.errors import DpermError, InvalidInput, PrivacyWarning, UtilityWarning
+from dperm.estimators.base import PrivateLinearModel
+from dperm.estimators.linear import PrivateLinearRegression
+from dperm.estimators.linear_classifier import PrivateLinearClassifier
+from dperm.estimators.search import PrivateSearchCV
+from dperm.experiments.batches import Batch, Entropy, loss_of, rows_of, skip
 from dperm.experiments.judging import Model
 from dperm.experiments.metrics import SCORES
 from dperm.experiments.results import Skipped, label
-from dperm.experiments.single import estimator_of, model_of, stream_of, timed_fit
 from dperm.experiments.spec import Contender, canonical_json
 from dperm.mechanisms import Mechanism, resolve
+from dperm.mechanisms.baselines import Majority
+from dperm.privacy import SeededEntropy
 
 
 def oracle(mechanism: str | Mechanism, *, label: str | None = None, **grid: Iterable[Any]) -> Contender:
@@ -78,37 +86,89 @@ def best_on_test(contender: Contender, rows: pa.Table) -> pa.Table:
     return rows.filter(pa.array(keep))
 
 
-def train_by_search(
+def train_singly(
     contender: Contender, batch: Batch, epsilons: Sequence[float], entropy: Entropy
 ) -> tuple[list[dict[str, Any]], list[Skipped]]:
-    """One private search per epsilon, repeat and fold. The timed call is ``fit``."""
+    """One fit per epsilon, repeat and fold: a private search, or every candidate by itself. Only ``fit`` is timed.
+
+    Where rows are of persons, a model is trained on all rows of those that train there.
+    """
     rows: list[dict[str, Any]] = []
     skipped = []
-    for epsilon in epsilons:
-        try:
-            models = [_search(contender, batch, column, epsilon, entropy) for column in batch.mask.T]
-        except DpermError as error:
-            skipped.append(skip(contender, epsilon, error))
-        else:
-            rows += rows_of(contender, 0, epsilon, batch, models)
+    for candidate, mechanism in enumerate(contender.candidates):
+        for epsilon in epsilons:
+            try:
+                models = [
+                    _fitted(contender, mechanism, batch, column, epsilon, entropy) for column in batch.mask.T
+                ]
+            except DpermError as error:
+                skipped.append(skip(contender, epsilon, error))
+            else:
+                rows += rows_of(contender, candidate, epsilon, batch, models)
+        if contender.tuning == "search":
+            break  # its fits have tried all candidates
     return rows, skipped
 
 
-def _search(contender: Contender, batch: Batch, training: Any, epsilon: float, entropy: Entropy) -> Model:
-    from dperm.estimators.search import PrivateSearchCV
-
-    model = PrivateSearchCV(
-        estimator_of(batch, training, epsilon),
-        {"mechanism": list(contender.candidates)},
-        epsilon=epsilon,
-        delta=batch.spec.delta,
-        random_state=stream_of(entropy),
-    )
-    seconds = timed_fit(model, batch, training)
-    chosen: Mechanism = model.best_params_["mechanism"]
-    return model_of(
-        model.best_estimator_,
-        settings=canonical_json({**model.privacy_.settings, "chosen": chosen.settings}),
+def _fitted(
+    contender: Contender, mechanism: Mechanism, batch: Batch, training: Any, epsilon: float, entropy: Entropy
+) -> Model:
+    rows, searched = batch.rows, contender.tuning == "search"
+    stream = entropy.generator if isinstance(entropy, SeededEntropy) else None
+    model: Any = _estimator(batch, training, epsilon)
+    if searched:
+        candidates = {"mechanism": list(contender.candidates)}
+        model = PrivateSearchCV(
+            model, candidates, epsilon=epsilon, delta=batch.spec.delta, random_state=stream
+        )
+    else:
+        model.set_params(mechanism=mechanism, random_state=stream)
+    ids = {} if rows.persons is None else {"groups": rows.persons[training]}
+    X, targets = rows.X[training], rows.targets[training]
+    with measured_only():
+        started = time.perf_counter()
+        model.fit(X, targets, **ids)
+        seconds = time.perf_counter() - started
+    settings, fitted = model.privacy_.settings, model
+    if searched:
+        mechanism, fitted = model.best_params_["mechanism"], model.best_estimator_
+        settings = {**settings, "chosen": mechanism.settings}
+    weights = fitted.row_map_.weights(np.atleast_2d(fitted.coef_).T, np.atleast_1d(fitted.intercept_))
+    has_odds = not isinstance(mechanism, Majority)
+    return Model(
+        weights=weights[:, 0] if weights.shape[1] == 1 else weights,
+        row_map=fitted.row_map_,
+        loss=stated_loss(fitted.privacy_.statement["problem"]) if has_odds else None,
+        settings=canonical_json(settings),
         noise_scale=model.privacy_.noise_scale,
         seconds=seconds,
+        l2=fitted.privacy_.l2,
     )
+
+
+def _estimator(batch: Batch, training: Any, epsilon: float) -> PrivateLinearModel:
+    """An estimator for the rows of a column of the mask, as the study declares it."""
+    spec = batch.spec
+    hidden = spec.neighbours == "add-remove"
+    settings: dict[str, Any] = {
+        "loss": loss_of(spec),
+        "epsilon": epsilon,
+        "delta": spec.delta,
+        "l2": spec.l2,
+        "x_norm": spec.x_norm,
+        "neighbours": spec.neighbours,
+        "max_rows": (spec.max_rows or batch.rows.count(training)) if hidden else None,
+    }
+    if spec.y_range is None:
+        labels = np.unique(batch.rows.targets).tolist()
+        return PrivateLinearClassifier(classes=labels, **settings)
+    return PrivateLinearRegression(y_range=(-1.0, 1.0), **settings)
+
+
+@contextmanager
+def measured_only() -> Iterator[None]:
+    """Without dperm's own warnings; reports that are made inside still hold what they would say."""
+    with warnings.catch_warnings():
+        for kind in (PrivacyWarning, UtilityWarning):
+            warnings.simplefilter("ignore", kind)
+        yield

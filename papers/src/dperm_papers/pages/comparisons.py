@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 
 from dperm.errors import InvalidInput
 from dperm.experiments.metrics import METRICS, with_error
-from dperm.experiments.results import Curve, Study, curves
-from dperm.experiments.series import mean_and_error
+from dperm.experiments.results import Curve, Study, curves, mean_and_error
 from dperm_papers.pages.cells import Cell, Table, cell
 from dperm_papers.pages.files import Results
 from dperm_papers.pages.runs import Run

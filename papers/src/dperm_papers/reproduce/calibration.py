@@ -8,9 +8,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dperm.estimators.logistic import PrivateLogisticRegression
-from dperm.experiments.quiet import measured_only
 from dperm.experiments.spec import digest_rows
 from dperm.experiments.splits import assign_folds
+from dperm.experiments.tuning import measured_only
 from dperm_papers.reproduce.cached import cached
 from dperm_papers.reproduce.data import Records
 from dperm_papers.reproduce.item import Bench

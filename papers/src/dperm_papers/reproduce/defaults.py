@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 
 from dperm.errors import DataUnavailable, DpermError
 from dperm.estimators.linear import PrivateLinearRegression
-from dperm.experiments.figures import draw_curves
-from dperm.experiments.quiet import measured_only
+from dperm.experiments.figures import figure_of, save
 from dperm.experiments.results import Study, combine, curves
 from dperm.experiments.spec import Entrant, digest_rows
 from dperm.experiments.splits import assign_folds
+from dperm.experiments.tuning import measured_only
 from dperm.mechanisms import resolve
 from dperm.models.atomic import atomic_path
 from dperm_papers.reproduce import calibration, constants
@@ -328,7 +328,7 @@ def _write(found: _Found, folder: Path) -> list[Path]:
     for table in found.tables:
         files.append(folder / f"{Study.of(table).dataset.partition(',')[0]}.png")
         with atomic_path(files[-1]) as unfinished:
-            draw_curves(table, unfinished)
+            save(figure_of(table), unfinished)
     return files
 
 

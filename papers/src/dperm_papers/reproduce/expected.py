@@ -21,9 +21,9 @@ from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.experiments.figures import save
 from dperm.experiments.judging import accuracy, area
-from dperm.experiments.quiet import measured_only
 from dperm.experiments.spec import digest_rows
 from dperm.experiments.splits import text_code
+from dperm.experiments.tuning import measured_only
 from dperm.losses import Logistic
 from dperm.models.atomic import atomic_path
 from dperm.planning.outlook import CONSTANTS, STUDY, LossCurve

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from dperm.estimators.logistic import PrivateLogisticRegression
-from dperm.experiments.quiet import measured_only
+from dperm.experiments.tuning import measured_only
 from dperm.privacy.subsampled import fixed_size_epsilon
 from dperm_papers.reproduce.published import REPORT_CONSTANTS, REPORT_TABLES, TEST_POINTS, PublishedAccuracy
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dperm.experiments.figures import save
 from dperm.experiments.metrics import with_error
-from dperm.experiments.series import mean_and_error
+from dperm.experiments.results import mean_and_error
 from dperm.models.atomic import atomic_path
 from dperm_papers.reproduce.item import Bench, Check, Item, Report, Section
 from dperm_papers.reproduce.published import REPORT_CONSTANTS, REPORT_TABLES, TEST_POINTS, PublishedAccuracy

@@ -9,14 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dperm.errors import DataUnavailable
-from dperm.experiments.batches import Rows
+from dperm.experiments.batches import Rows, budgets_of, plan_grid, problems_of
 from dperm.experiments.compare import specify
 from dperm.experiments.figures import figure_of, save
-from dperm.experiments.grid import budgets_of, plan_grid, problems_of
 from dperm.experiments.metrics import METRICS, with_error
-from dperm.experiments.results import RULE, Study, combine, curves, make_results
+from dperm.experiments.results import RULE, Study, combine, curves, make_results, mean_and_error
 from dperm.experiments.runner import run
-from dperm.experiments.series import error_in_words, mean_and_error
+from dperm.experiments.series import error_in_words
 from dperm.experiments.spec import Entrant, Spec
 from dperm.experiments.store import merged
 from dperm.models.atomic import atomic_path
