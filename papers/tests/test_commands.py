@@ -12,7 +12,7 @@ from click.shell_completion import ShellComplete
 
 import dperm as library
 import dperm_papers
-from dperm.cli import app as groups
+from dperm.cli import app
 from dperm.cli.app import cli, run
 from dperm.cli.options import loss_names
 from dperm.datasets import dataset_names
@@ -48,7 +48,7 @@ def test_the_distributions_have_one_version():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_without_the_package_one_line_says_how_to_get_it(name, dperm, monkeypatch):
-    monkeypatch.setattr(groups, "_installed", dict)
+    monkeypatch.setattr(app, "_installed", dict)
     assert name not in cli.list_commands(None)
     for line in (name, f"{name} --help", f"{name} frontier --quick"):
         code, out, err = dperm(line)
