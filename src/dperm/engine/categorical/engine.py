@@ -111,9 +111,9 @@ class CategoricalEngine(BlockedEngine):
         bound = one_clip(wanted, 1, w.dtype)
         mask = no_mask(1) if self._rows.mask is None else self._rows.mask
         held = (self._rows.fields, self._rows.entries, self._columns(), mask, model)
-        settings = (self._weights(w), kind, parameters(loss), bound, wanted.value, wanted.gradient)
+        settings = (self._weights(w), kind, parameters(loss), bound, (wanted.value, wanted.gradient))
         return self._summed(
-            lambda edges, part, sums: kernels.one_model(*held, edges, *part, *settings, sums), rows
+            lambda edges, part, sums: kernels.one_model(held, edges, *part, *settings, sums), rows
         )
 
     def _summed(self, add: Callable[[Integers, Part, Floats], None], rows: Part) -> tuple[float, Floats]:
@@ -143,7 +143,7 @@ class CategoricalEngine(BlockedEngine):
         held = (self._rows.fields, self._rows.entries, self._columns(), mask)
         sums_of = [
             self._summed(
-                lambda edges, part, sums, k=k: kernels.count_rows(*held, k, edges, *part, sums),  # type: ignore[misc]
+                lambda edges, part, sums, k=k: kernels.count_rows((*held, k), edges, *part, sums),  # type: ignore[misc]
                 (0, self.n_rows),
             )[1]
             for k in range(mask.shape[1])

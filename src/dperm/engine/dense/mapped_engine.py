@@ -129,12 +129,12 @@ class MappedEngine(BlockedEngine):
         weights = np.append(W[:p, 0] / spread, rows.constant * W[p, 0] if rows.constant > 0 else 0.0)
         bound = one_clip(wanted, 1, W.dtype)
         mask = no_mask(1) if rows.mask is None else rows.mask
-        columns = (*rows.lies, rows.centre, rows.y, rows.inverse_norm, mask, weights)
-        how = (kind, parameters(loss), bound, wanted.value, wanted.gradient)
+        read = ((*rows.lies, rows.centre), (rows.y, rows.inverse_norm, mask), weights)
+        how = (kind, parameters(loss), bound, (wanted.value, wanted.gradient))
 
         def pass_over(part: Part) -> tuple[Floats, Floats]:
             sums = np.zeros(p + 1)
-            return np.array([mapped_kernels.one_mapped_model(*columns, *part, *how, sums)]), sums
+            return np.array([mapped_kernels.one_mapped_model(*read, *part, *how, sums)]), sums
 
         parts = split(first, last, (last - first) * p / _FUSED_WORK)
         value, total = self._sum_of_parts(pass_over, parts)

@@ -30,7 +30,6 @@ from dperm.engine.registry import register_engine
 from dperm.engine.shards.sources import Encoder, Executor, ShardSource
 from dperm.engine.shards.tasks import (
     CACHE,
-    EncodedLabels,
     LabelCheck,
     Labels,
     Opening,
@@ -38,6 +37,7 @@ from dperm.engine.shards.tasks import (
     PersonDigests,
     Piece,
     Predicted,
+    from_all,
     gathered,
 )
 from dperm.errors import InvalidInput, Unsupported
@@ -47,19 +47,8 @@ from dperm.row_map import RowMap
 from dperm.typing import Floats, Integers
 
 
-@dataclass(frozen=True, eq=False)
 class ShardRanges(Batches):
     """Batch j of model k is, in each shard s, the rows at positions ``edges[j, s, k] <= i < edges[j + 1, s, k]``."""
-
-    edges: Integers
-    counts: Integers
-
-    @property
-    def sizes(self) -> Integers:
-        return self.counts
-
-    def only(self, batch: int) -> ShardRanges:
-        return ShardRanges(self.edges[batch : batch + 2], self.counts[batch : batch + 1])
 
     def of_shard(self, shard: int) -> Ranges | None:
         """The part of a single batch in a shard, or None where that is empty for every model."""
@@ -197,15 +186,14 @@ class ShardedRows(BoundedRows):
     @classmethod
     def margins_of(cls, X: Any, row_map: RowMap, coefficients: Floats, constant: Floats | float) -> Floats:
         task = Predicted(source=X, row_map=row_map, coefficients=coefficients, constant=constant)
-        shards = [shard for shard, n in enumerate(X.sizes) if n]
-        return np.concatenate(list(gathered(X.executor(), task, shards)))
+        return np.concatenate(list(from_all(task)))
 
     def check_labels(self, loss: Loss) -> None:
         if self._encode is None:
             check_labels(np.asarray(self._y), loss)
             return
         task = LabelCheck(source=self._source, encode=self._encode, loss=loss)
-        for _ in gathered(self._executor, task, [s for s, n in enumerate(self._source.sizes) if n]):
+        for _ in from_all(task, self._executor):
             pass
 
     def open(self, order: Order | None = None, *, precise: bool = False) -> ShardedEngine:
@@ -406,24 +394,15 @@ class ShardedEngine(Engine):
         return Evaluation(*(np.sum(column, axis=0) for column in zip(*answers, strict=True)))
 
 
-def labels_in(source: ShardSource) -> NDArray[Any]:
-    """The labels of all shards as they came, for a score."""
-    shards = [shard for shard, n in enumerate(source.sizes) if n]
-    return np.concatenate(list(gathered(source.executor(), Labels(source=source), shards)))
-
-
-def encoded_in(source: ShardSource, encode: Encoder) -> NDArray[Any]:
-    """The labels of all shards, each encoded where it is."""
-    shards = [shard for shard, n in enumerate(source.sizes) if n]
-    found = gathered(source.executor(), EncodedLabels(source=source, encode=encode), shards)
-    return np.concatenate(list(found)) if shards else np.empty(0)
+def labels_in(source: ShardSource, encode: Encoder | None = None) -> NDArray[Any]:
+    """The labels of all shards as they came, or each encoded where it is."""
+    found = list(from_all(Labels(source=source, encode=encode)))
+    return np.concatenate(found) if found else np.empty(0)
 
 
 def persons_in(source: ShardSource) -> NDArray[np.void]:
     """What stands for the person of each row of all shards."""
-    shards = [shard for shard, n in enumerate(source.sizes) if n]
-    found = gathered(source.executor(), PersonDigests(source=source), shards)
-    return np.concatenate([np.empty(0, DIGEST), *found])
+    return np.concatenate([np.empty(0, DIGEST), *from_all(PersonDigests(source=source))])
 
 
 def _with_empty(sizes: Sequence[int], n_rows: int) -> tuple[int, ...]:

@@ -156,9 +156,6 @@ class SafeTask(ABC):
             if given is None and shard < len(self.source.sizes):
                 self.source.rest(shard)
 
-    def _labels(self, shard: int, given: Loaded | None) -> Any:
-        return self.source.labels(shard) if given is None else self.source.given(shard, given)[1]
-
     def part(self, shard: int) -> Self:
         return replace(self, source=self.source.part(shard))
 
@@ -262,14 +259,24 @@ class Pass(SafeTask):
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class LabelCheck(SafeTask):
+class Labels(SafeTask):
+    """The labels as they came, or as losses take them."""
+
+    encode: Encoder | None
+
+    def _do(self, shard: int, given: Loaded | None) -> Any:
+        labels = self.source.labels(shard) if given is None else self.source.given(shard, given)[1]
+        return np.asarray(labels if self.encode is None else self.encode(labels))
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class LabelCheck(Labels):
     """Whether the loss knows all labels of a shard."""
 
-    encode: Encoder
     loss: Loss
 
     def _do(self, shard: int, given: Loaded | None) -> None:
-        check_labels(np.asarray(self.encode(self._labels(shard, given))), self.loss)
+        check_labels(super()._do(shard, given), self.loss)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -286,24 +293,6 @@ class Predicted(SafeTask):
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Labels(SafeTask):
-    """The labels as they came, for a score."""
-
-    def _do(self, shard: int, given: Loaded | None) -> Any:
-        return np.asarray(self._labels(shard, given))
-
-
-@dataclass(frozen=True, repr=False, kw_only=True)
-class EncodedLabels(SafeTask):
-    """The labels as losses take them."""
-
-    encode: Encoder
-
-    def _do(self, shard: int, given: Loaded | None) -> Any:
-        return np.asarray(self.encode(self._labels(shard, given)))
-
-
-@dataclass(frozen=True, repr=False, kw_only=True)
 class PersonDigests(SafeTask):
     """Whose rows they are. An executor that has a shard at hand has its ids behind the labels."""
 
@@ -313,6 +302,12 @@ class PersonDigests(SafeTask):
         if len(found) != self.source.sizes[shard]:
             raise InvalidInput(f"shard {shard} has another number of ids of persons than of rows.")
         return found
+
+
+def from_all(task: SafeTask, executor: Executor | None = None) -> Iterator[Any]:
+    """The answers of all shards of its source that have rows."""
+    shards = [shard for shard, n in enumerate(task.source.sizes) if n]
+    return gathered(executor or task.source.executor(), task, shards)
 
 
 TRIES = 4
