@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dperm.arithmetic import Arithmetic
+from dperm.arithmetic import UNIT_ROUNDOFF, Arithmetic
 from dperm.engine.base.draws import Members, Order
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss, Weighted
@@ -142,7 +142,6 @@ class BoundedRows(Rows):
         self._mask = None if mask is None else np.asarray(mask)
         self._used: set[Arithmetic] = set()
         self._check_declared()
-        self._rows_of_model = self._counted()
 
     @property
     def n_rows(self) -> int:
@@ -161,7 +160,7 @@ class BoundedRows(Rows):
         return part
 
     def check_matches(self, problem: Problem, model: int) -> None:
-        rows = self._n_rows if self._rows_of_model is None else int(self._rows_of_model[model])
+        rows = self._n_rows if self._mask is None else int(self._mask[:, model].sum(dtype=np.int64))
         if self.members is not None:
             rows = self.members.n_persons
         if problem.many_rows != (self.members is not None):
@@ -180,16 +179,12 @@ class BoundedRows(Rows):
             return self
         part = copy(self)
         part._mask = self._mask[:, models]
-        part._rows_of_model = part._counted()
         return part
 
     def mapped(self, row_map: RowMap) -> Self:
         part = copy(self)
         part._map = row_map
         return part
-
-    def _counted(self) -> Integers | None:
-        return None if self._mask is None else np.asarray(self._mask.sum(axis=0, dtype=np.int64))
 
     def _check_declared(self) -> None:
         if self._n_rows < 1 or self._shape[0] > self._n_rows:
@@ -480,6 +475,14 @@ def storage_of(row_map: RowMap, size: int, precise: bool, wished: DTypeLike | No
 def floor_of(n_features: int, dtype: np.dtype[Any]) -> float:
     """No stored norm is taken as smaller than this, so that underflow cannot spoil the clip."""
     return float(n_features * 2.0 ** -(_EXPONENT_LIMIT[dtype] + 20))
+
+
+def storing_bounds(row_map: RowMap, n_features: int, dtype: np.dtype[Any]) -> tuple[float, ...]:
+    """``x_norm``, intercept, slack, shrink and floor of stored rows; ``Table._bounded`` says why they do."""
+    rounding = 2.0**-24 if dtype == np.float32 else 0.0
+    slack = 1 + 4 * rounding + 4 * (n_features + 8) * UNIT_ROUNDOFF
+    shrink = 1 - 2 * rounding - (n_features + 16) * UNIT_ROUNDOFF
+    return row_map.x_norm, round_down(row_map.intercept, dtype), slack, shrink, floor_of(n_features, dtype)
 
 
 def round_down(value: float, dtype: np.dtype[Any]) -> float:

@@ -126,15 +126,12 @@ class DenseEngine(BlockedEngine):
     def _load(self, first: int, last: int, dtype: np.dtype[Any]) -> Array:
         return self._rows.X[first:last].astype(dtype, copy=False)
 
-    def _margins_into(self, block: Array, weights: Array, out: Array) -> None:
-        np.matmul(block, weights, out=out)
-
     def _add_back(self, block: Array, slopes: Array, total: Floats) -> None:
         for first in range(0, len(block), ADDED):
             last = first + ADDED
             total += block[first:last].T @ slopes[first:last]
 
-    def _epoch(
+    def _one_model_epoch(
         self, w: Floats, schedule: list[Any], kind: Formulas, loss: Loss, keep_sum: bool, total: Floats
     ) -> bool:
         if len(self._fused_parts(0, self.n_rows // len(schedule[-1]))) > 1:

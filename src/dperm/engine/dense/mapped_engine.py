@@ -112,9 +112,6 @@ class MappedEngine(BlockedEngine):
     def _load(self, first: int, last: int, dtype: np.dtype[Any]) -> Array:
         return self._rows.block(first, last, dtype)
 
-    def _margins_into(self, block: Array, weights: Array, out: Array) -> None:
-        np.matmul(block, weights, out=out)
-
     def _add_back(self, block: Array, slopes: Array, total: Floats) -> None:
         total += block.T @ slopes
 

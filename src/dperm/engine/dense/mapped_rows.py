@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.engine.base.rows import InMemoryRows, OpenRequest
 from dperm.engine.dense.rows import Table
 from dperm.engine.registry import register_engine
@@ -24,7 +25,6 @@ _FARTHEST = 256.0  # of x_norm: the longest centre, in units of the scale
 _COPIED_AT_MOST = 2**26  # numbers
 _AT_ONCE = 2**20  # numbers, at least, in the part of a thread
 _PREDICTED_AT_ONCE = 4096
-_UNIT = 2.0**-53
 
 
 @register_engine
@@ -138,10 +138,10 @@ class MappedRows(InMemoryRows):
         from dperm.engine.dense.mapped_kernels import row_factors
 
         p, moved = self._shape[1], 1 + 2 * farthest(self._map)
-        slack = 1 + 4 * rounding + (4 * (p + 8) + 16 * moved) * _UNIT
-        shrink = 1 - 2 * rounding - (p + 16 + 8 * moved) * _UNIT
+        slack = 1 + 4 * rounding + (4 * (p + 8) + 16 * moved) * UNIT_ROUNDOFF
+        shrink = 1 - 2 * rounding - (p + 16 + 8 * moved) * UNIT_ROUNDOFF
         # No norm is taken as smaller than this, so that neither underflow nor cancellation can spoil the clip.
-        floor = p * 2.0**-200 + 8 * moved * _UNIT * self._map.x_norm * (centre.size > 0)
+        floor = p * 2.0**-200 + 8 * moved * UNIT_ROUNDOFF * self._map.x_norm * (centre.size > 0)
         bounds = (self._map.x_norm, self._map.intercept, slack, shrink, floor)
         length, inverse_norm = np.zeros(self._n_rows), np.full(self._n_rows, 1 / floor)
         lift = np.zeros(self._n_rows) if centre.any() else None

@@ -26,7 +26,6 @@ _FARTHEST = 2.0**9  # of x_norm: centres further from their mean would cost too 
 _LARGEST = 2.0**50  # of x_norm, and of a moved row over it; and the inverse: float32 holds every norm
 _SHORTER = 1 - 2.0**-40  # of the bound, so that no rounding of a mapped row gets beyond it
 _AT_ONCE = 2**14  # rows that one model's verbs copy at a time
-_DOUBLE = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -92,9 +91,6 @@ class PerModelEngine(BlockedEngine):
 
     def arithmetic(self, n_models: int) -> Arithmetic:
         return FLOAT64
-
-    def _dtype(self, n_models: int) -> np.dtype[Any]:
-        return _DOUBLE
 
     def select(self, models: Sequence[int]) -> Self:
         part = copy(self)
@@ -167,7 +163,7 @@ class PerModelEngine(BlockedEngine):
 
         def pass_over(part: Part) -> tuple[Floats]:
             total = np.zeros((n_models, self.n_columns))
-            for cut in self._cuts(part, 1, _DOUBLE):
+            for cut in self._cuts(part, 1, self._dtype(1)):
                 for k in range(n_models):
                     shift, spread = (np.ascontiguousarray(of[:, k]) for of in (rows.shift, rows.spread))
                     how = (shift, spread, rows.bound, k, power == 2)

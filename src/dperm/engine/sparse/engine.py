@@ -140,9 +140,6 @@ class SparseEngine(BlockedEngine):
     def arithmetic(self, n_models: int) -> Arithmetic:
         return arithmetic_at(self._rows.reach, self.n_columns, self.n_rows)
 
-    def _dtype(self, n_models: int) -> np.dtype[Any]:
-        return np.dtype(np.float64)
-
     def _load(self, first: int, last: int, dtype: np.dtype[Any]) -> Part:
         return first, last
 
@@ -222,7 +219,7 @@ class SparseEngine(BlockedEngine):
         rows = self._rows
         return rows.y, rows.inverse_norm, no_mask(1) if rows.mask is None else rows.mask
 
-    def _epoch(
+    def _one_model_epoch(
         self, w: Floats, schedule: list[Any], kind: Formulas, loss: Loss, keep_sum: bool, total: Floats
     ) -> bool:
         """Where batches are small for the number of columns, by public numbers, a step moves only what it touches.
