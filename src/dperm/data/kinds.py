@@ -210,16 +210,13 @@ def kind_by(schema: Schema) -> SchemaKind:
     return CategoricalKind(schema) if can_code(schema) else SchemaKind(schema)
 
 
-class _Dense:
-    kind: str
-    features: int
-    classes: list[Any] | None
-    names: list[str] | None
-    labels: bool
-
-
-class _DenseOfPersons(_Dense):
-    person: str
+_DENSE = {
+    "kind": str,
+    "features": int,
+    "classes": list[Any] | None,
+    "names": list[str] | None,
+    "labels": bool,
+}
 
 
 def kind_of(stated: object) -> Kind:
@@ -232,7 +229,7 @@ def kind_of(stated: object) -> Kind:
     ):
         kind = kind_by(Schema.from_dict(stated["schema"], origin="the schema of the shards"))
     elif stated.get("kind") == DenseKind.name:
-        held = typed("rows_as", stated, _DenseOfPersons if "person" in stated else _Dense)
+        held = typed("rows_as", stated, {**_DENSE, "person": str} if "person" in stated else _DENSE)
         if not 1 <= held["features"] <= 2**31:
             raise InvalidInput("rows_as, features must be at least 1.")
         kind = DenseKind(

@@ -92,6 +92,18 @@ def check_sizes(counts: NDArray[Any], own_counts: Integers) -> None:
         )
 
 
+def cuts_of(counts: NDArray[Any], mask: NDArray[Any] | None) -> Integers:
+    """The places among all rows where batches of so many of each model's own rows begin and end, ``(m + 1, K)``."""
+    cuts = np.zeros((counts.shape[0] + 1, counts.shape[1]), np.int64)
+    np.cumsum(counts, axis=0, out=cuts[1:])
+    if mask is not None:
+        for k in range(counts.shape[1]):
+            own = np.flatnonzero(mask[:, k])
+            cuts[1:-1, k] = own[cuts[1:-1, k]]
+        cuts[0], cuts[-1] = 0, len(mask)
+    return cuts
+
+
 class Members:
     """The rows of every person, by their places in the table.
 

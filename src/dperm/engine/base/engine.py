@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dperm.arithmetic import Arithmetic
-from dperm.engine.base.draws import Batches, Ranges, Sample, check_sizes
+from dperm.engine.base.draws import Batches, Ranges, Sample, check_sizes, cuts_of
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss
 from dperm.typing import Floats, Integers
@@ -382,14 +382,7 @@ class StoredEngine(Engine):
     def batches(self, sizes: ArrayLike) -> Ranges:
         counts = np.asarray(sizes)
         check_sizes(counts, self._own_counts(counts.shape[1] if counts.ndim == 2 else 0))
-        cuts = np.zeros((counts.shape[0] + 1, counts.shape[1]), np.int64)
-        np.cumsum(counts, axis=0, out=cuts[1:])
-        if self._rows.mask is not None:
-            for k in range(counts.shape[1]):
-                own = np.flatnonzero(self._rows.mask[:, k])
-                cuts[1:-1, k] = own[cuts[1:-1, k]]
-            cuts[0], cuts[-1] = 0, self.n_rows
-        return Ranges(cuts, counts.astype(np.int64, copy=False))
+        return Ranges(cuts_of(counts, self._rows.mask), counts.astype(np.int64, copy=False))
 
     def _begin(self, loss: Loss, W: Floats) -> int:
         mask = self._rows.mask

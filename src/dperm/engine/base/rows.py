@@ -48,13 +48,13 @@ class Rows(ABC):
         """Whether these rows are of the kind that this engine opens; only the type of X is looked at."""
 
     @classmethod
-    @abstractmethod
     def of(cls, X: Any, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> Self:
         """Rows as they came, with encoded targets: -1/+1, real numbers, or 0..C-1.
 
         There may be fewer than ``n_rows`` rows: the missing ones are empty, all zero with the intercept column too, so
         that their gradient is zero. ``mask``, 0/1 of shape (n_rows, K), says which rows each of K models trains on.
         """
+        return cls(X, y, row_map=row_map, n_rows=n_rows, mask=mask)  # type: ignore[call-arg]
 
     @classmethod
     def shape_of(cls, X: Any) -> tuple[int, int]:
@@ -125,14 +125,9 @@ class BoundedRows(Rows):
     Parameters
     ----------
     shape : (int, int)
-        Rows that there are, and features. The rows up to ``n_rows`` are empty: all zero (the intercept column too)
-        with label +1, so their gradient is zero.
-    row_map : RowMap
-        Longer rows than its public bound are scaled down.
-    n_rows : int
-        Public number of rows, or capacity.
-    mask : bool or 0/1 array of shape (n_rows, K), optional
-        Which rows each of K models trains on.
+        Rows that there are, and features.
+    row_map, n_rows, mask
+        As for ``Rows.of``. Longer rows than the public bound of the map are scaled down.
     """
 
     def __init__(self, shape: tuple[int, int], *, row_map: RowMap, n_rows: int, mask: Any = None) -> None:
@@ -309,10 +304,6 @@ class InMemoryRows(BoundedRows):
         self._clip_bound: float | None = None
         check_targets(self._y, shape[0])
         super().__init__(shape, row_map=row_map, n_rows=n_rows, mask=mask)
-
-    @classmethod
-    def of(cls, X: Any, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> Self:
-        return cls(X, y, row_map=row_map, n_rows=n_rows, mask=mask)
 
     def check_labels(self, loss: Loss) -> None:
         check_labels(self._y, loss)

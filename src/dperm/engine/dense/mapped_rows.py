@@ -88,18 +88,15 @@ class MappedRows(InMemoryRows):
 
         Their margins are then precise enough.
         """
-        if self._better_copied():
+        columns = self._shape[1] + (self._map.intercept > 0)
+        far = self._map.moves and 3 + farthest(self._map) > columns
+        if far and self._n_rows * columns <= _COPIED_AT_MOST:
             table = Table(self._X, self._y, row_map=self._map, n_rows=self._n_rows, mask=self._mask)
             return table.noting(self._used)._engine(request)
         from dperm.engine.dense.mapped_engine import MappedEngine
 
         rows = self._stored(request)
         return MappedEngine(rows, self._used, precise=request.precise, threads=request.threads)
-
-    def _better_copied(self) -> bool:
-        columns = self._shape[1] + (self._map.intercept > 0)
-        far = self._map.moves and 3 + farthest(self._map) > columns
-        return far and self._n_rows * columns <= _COPIED_AT_MOST
 
     def _check_bounds(self) -> None:
         """Refuse bounds and moves for which the slack of ``_factors`` would not do; all of them are public."""

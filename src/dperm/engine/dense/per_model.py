@@ -177,17 +177,10 @@ class PerModelEngine(BlockedEngine):
 
     def _of_one(self, model: int, sums: Callable[[Engine], Floats]) -> Floats:
         """Sums over the rows as one model sees them, a part of the rows after the other."""
-        parts = [
-            sums(
-                DenseEngine(
-                    self._rows.seen_by(model, first, min(first + _AT_ONCE, self.n_rows)),
-                    None,
-                    precise=True,
-                    threads=self._threads,
-                )
-            )
-            for first in range(0, self.n_rows, _AT_ONCE)
-        ]
+        parts = []
+        for first in range(0, self.n_rows, _AT_ONCE):
+            seen = self._rows.seen_by(model, first, min(first + _AT_ONCE, self.n_rows))
+            parts.append(sums(DenseEngine(seen, None, precise=True, threads=self._threads)))
         return np.asarray(sum(parts))
 
 

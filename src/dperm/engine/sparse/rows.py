@@ -85,21 +85,15 @@ class SparseRows(InMemoryRows):
 
     def _engine(self, request: OpenRequest) -> Engine:
         """Rows are held densely where a far centre would cost precision and all numbers fit, by their public number."""
-        if self._better_dense():
-            dense = Table(as_csr(self._X).toarray(), self._y, row_map=self._map, n_rows=self._n_rows)
-            return dense.noting(self._used)._engine(request)
-        from dperm.engine.sparse.engine import SparseEngine
-
-        rows = self._stored(request)
-        return SparseEngine(rows, self._used, precise=request.precise, threads=request.threads)
-
-    def _better_dense(self) -> bool:
-        """Whether a few columns with a far centre are held densely, because that is more precise."""
-        from dperm.engine.sparse.engine import arithmetic_at
+        from dperm.engine.sparse.engine import SparseEngine, arithmetic_at
 
         n_columns = self._shape[1] + (self._map.intercept > 0)
         stated = arithmetic_at(self._reach(), n_columns, self._n_rows)
-        return self._n_rows * n_columns <= _DENSE_AT_MOST and not stated.within(FLOAT64)
+        if self._n_rows * n_columns <= _DENSE_AT_MOST and not stated.within(FLOAT64):
+            dense = Table(as_csr(self._X).toarray(), self._y, row_map=self._map, n_rows=self._n_rows)
+            return dense.noting(self._used)._engine(request)
+        rows = self._stored(request)
+        return SparseEngine(rows, self._used, precise=request.precise, threads=request.threads)
 
     def _reach(self) -> float:
         """Bound on (norm of the entries + norm of the centre) / ``x_norm`` of rows as stored."""
