@@ -63,10 +63,6 @@ def one_clip(wanted: Wanted, outputs: int, dtype: np.dtype[Any]) -> float:
     return math.inf if wanted.clip is None else float(safe_clip(wanted.clip, outputs, dtype)[0])
 
 
-def no_mask(n_models: int) -> NDArray[np.uint8]:
-    return np.empty((0, n_models), np.uint8)
-
-
 class Stage(ABC):
     """Z holds the margins of rows first, first + 1, ... with the models (and outputs) side by side."""
 
@@ -76,7 +72,7 @@ class Stage(ABC):
         self._rows, self._loss, (self._start, self._stop) = rows, loss, span
         self._models = len(self._start)
         self._clip = None if clip is None else safe_clip(clip, loss.outputs, dtype)
-        self._mask = no_mask(self._models) if rows.mask is None else rows.mask
+        self._mask = rows.known_mask
         self._dtype = dtype
 
     @abstractmethod
@@ -292,12 +288,11 @@ class BlockedEngine(StoredEngine):
         ends = np.stack([begin, end], axis=2).reshape(len(begin), -1)
         _, weights = self._stage(loss, ends, self._range(2 * n_models, None), None, self._dtype(n_models))
         padded = np.pad(shares, (0, -len(shares) % 8), mode="edge")  # whole vectors of numbers
-        mask = no_mask(n_models) if self._rows.mask is None else self._rows.mask
 
         def pass_over(part: Part) -> tuple[Floats]:
             total = np.zeros((n_models, len(padded)))
             for first, _, Z in self._margin_blocks(part, weights):
-                rows = (self._rows.y, mask, first)
+                rows = (self._rows.y, self._rows.known_mask, first)
                 add_values_between(Z, len(Z), n_models, padded, *rows, kind, parameters(loss), total)
             return (total,)
 

@@ -224,6 +224,11 @@ class Stored(ABC):
         return len(self.y)
 
     @property
+    def known_mask(self) -> NDArray[np.uint8]:
+        """As kernels take it: the mask, without rows where there is none."""
+        return np.empty((0, 1), np.uint8) if self.mask is None else self.mask
+
+    @property
     @abstractmethod
     def n_columns(self) -> int:
         """With that of the intercept."""

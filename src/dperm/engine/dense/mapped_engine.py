@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT32, FLOAT64, UNIT_ROUNDOFF, Arithmetic
-from dperm.engine.base.blocked import BlockedEngine, compiled_kind, no_mask, one_clip, parameters
+from dperm.engine.base.blocked import BlockedEngine, compiled_kind, one_clip, parameters
 from dperm.engine.base.engine import Wanted
 from dperm.engine.base.rows import Stored
 from dperm.engine.dense import mapped_kernels
@@ -125,8 +125,7 @@ class MappedEngine(BlockedEngine):
         spread = rows.spread if rows.spread.size else np.ones(p)
         weights = np.append(W[:p, 0] / spread, rows.constant * W[p, 0] if rows.constant > 0 else 0.0)
         bound = one_clip(wanted, 1, W.dtype)
-        mask = no_mask(1) if rows.mask is None else rows.mask
-        read = ((*rows.lies, rows.centre), (rows.y, rows.inverse_norm, mask), weights)
+        read = ((*rows.lies, rows.centre), (rows.y, rows.inverse_norm, rows.known_mask), weights)
         how = (kind, parameters(loss), bound, (wanted.value, wanted.gradient))
 
         def pass_over(part: Part) -> tuple[Floats, Floats]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT64, UNIT_ROUNDOFF, Arithmetic
-from dperm.engine.base.blocked import FEWEST_ROWS, MOST_ROWS, BlockedEngine, Span, Stage, no_mask, safe_clip
+from dperm.engine.base.blocked import FEWEST_ROWS, MOST_ROWS, BlockedEngine, Span, Stage, safe_clip
 from dperm.engine.base.engine import Engine
 from dperm.engine.base.rows import StoredDense
 from dperm.engine.dense.engine import DenseEngine
@@ -159,7 +159,6 @@ class PerModelEngine(BlockedEngine):
 
     def _power_sums(self, power: int) -> Floats:
         rows, n_models = self._rows, self._rows.norms.shape[1]
-        mask = no_mask(n_models) if rows.mask is None else rows.mask
 
         def pass_over(part: Part) -> tuple[Floats]:
             total = np.zeros((n_models, self.n_columns))
@@ -168,7 +167,7 @@ class PerModelEngine(BlockedEngine):
                     shift, spread = (np.ascontiguousarray(of[:, k]) for of in (rows.shift, rows.spread))
                     how = (shift, spread, rows.bound, k, power == 2)
                     own = np.zeros(self.n_columns)
-                    add_seen(rows.X, mask, rows.norms, *how, *cut, own)
+                    add_seen(rows.X, rows.known_mask, rows.norms, *how, *cut, own)
                     total[k] += own
             return (total,)
 

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dperm.engine.base.rows import (
-    InMemoryRows,
-    OpenRequest,
-    Rows,
-    StoredDense,
-    storage_of,
-    storing_bounds,
-)
+from dperm.engine.base.rows import InMemoryRows, OpenRequest, Rows, StoredDense, storage_of, storing_bounds
 from dperm.errors import InvalidInput
 from dperm.processors import Part, in_order, split
 from dperm.row_map import RowMap

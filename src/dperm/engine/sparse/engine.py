@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT64, Arithmetic
-from dperm.engine.base.blocked import BlockedEngine, compiled_kind, no_mask, one_clip, parameters
+from dperm.engine.base.blocked import BlockedEngine, compiled_kind, one_clip, parameters
 from dperm.engine.base.engine import Wanted
 from dperm.engine.base.formulas import Formulas
 from dperm.engine.base.intrinsics import LANES
@@ -217,7 +217,7 @@ class SparseEngine(BlockedEngine):
     @property
     def _labels(self) -> tuple[NDArray[Any], ...]:
         rows = self._rows
-        return rows.y, rows.inverse_norm, no_mask(1) if rows.mask is None else rows.mask
+        return rows.y, rows.inverse_norm, rows.known_mask
 
     def _one_model_epoch(
         self, w: Floats, schedule: list[Any], kind: Formulas, loss: Loss, keep_sum: bool, total: Floats
