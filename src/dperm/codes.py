@@ -104,7 +104,16 @@ class CodeLayout:
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Which blocks of levels share a code, by their public sizes; in a code the last of a group counts fastest."""
-        return _packed([levels.n_codes for levels in self.levels], MOST_JOINT)
+        sizes = [levels.n_codes for levels in self.levels]
+        groups: list[list[int]] = []
+        for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):  # each in the first that has room for it
+            for group in groups:
+                if math.prod(sizes[j] for j in group) * sizes[i] <= MOST_JOINT:
+                    group.append(i)
+                    break
+            else:
+                groups.append([i])
+        return tuple(map(tuple, groups))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -133,19 +142,6 @@ class CodeLayout:
     @property
     def row_bytes(self) -> int:
         return self.code_type.itemsize * len(self.groups) + 4 * self.n_floats
-
-
-def _packed(sizes: Sequence[int], most: int) -> tuple[tuple[int, ...], ...]:
-    """Put sizes together, large ones first, each in the first group whose product stays within ``most``."""
-    groups: list[list[int]] = []
-    for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
-        for group in groups:
-            if math.prod(sizes[j] for j in group) * sizes[i] <= most:
-                group.append(i)
-                break
-        else:
-            groups.append([i])
-    return tuple(map(tuple, groups))
 
 
 BLOCK = 64

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from types import TracebackType
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -91,9 +90,7 @@ class _OneBlasThread:
                 self._set([1] * len(self._libraries))
             self._depth += 1
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         with self._lock:
             self._depth -= 1
             if self._depth == 0:

@@ -109,14 +109,14 @@ def test_two_do_not_write_to_one_folder(parts, tmp_path):
 
 
 def test_a_disk_that_is_full_keeps_what_is_finished(parts, tmp_path, monkeypatch):
-    real, count = writing._save, iter(range(100))
+    real, count = writing.new_file, iter(range(100))
 
-    def full(path, values):
+    def full(path):
         if next(count) == 4:
             raise OSError(28, "No space left on device")
-        return real(path, values)
+        return real(path)
 
-    monkeypatch.setattr(writing, "_save", full)
+    monkeypatch.setattr(writing, "new_file", full)
     with pytest.raises(OSError, match="No space"):
         convert(parts, tmp_path / "shards")
     assert "shard-00000.labels.npy" in names(tmp_path / "shards")

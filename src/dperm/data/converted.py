@@ -10,7 +10,6 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from dperm.data.feeds import Feed
 from dperm.data.folder import FolderShards
 from dperm.data.kinds import Kind
 from dperm.data.writing import read_as, rows_of_a_shard, write_feed
@@ -37,7 +36,13 @@ class ConvertedShards(ShardSource):
         kind, self._feed = read_as(table, schema, y, None, person)
         self._kind: Kind = kind
         self._size = rows_of_a_shard(kind, None)
-        total = _count(table, self._feed, schema)
+        total = self._feed.total
+        if total is None and isinstance(table, str | Path) and Path(table).is_file():
+            total = look_at(table, schema)[1]
+        if total is None:
+            raise InvalidInput(
+                "nothing says how many rows there are before they are read; write them to a folder first: write_shards."
+            )
         full, rest = divmod(total, self._size)
         self.sizes = (*[self._size] * full, *([rest] if rest else []))
         self.n_features, self.feature_names = kind.n_features, kind.feature_names
@@ -79,17 +84,6 @@ class ConvertedShards(ShardSource):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FolderShards, (str(self._converted().folder),)
-
-
-def _count(table: Any, feed: Feed, schema: Schema | None) -> int:
-    total = feed.total
-    if total is None and isinstance(table, str | Path) and Path(table).is_file():
-        total = look_at(table, schema)[1]
-    if total is None:
-        raise InvalidInput(
-            "nothing says how many rows there are before they are read; write them to a folder first: write_shards."
-        )
-    return total
 
 
 def open_shards(

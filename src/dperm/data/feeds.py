@@ -10,10 +10,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dperm.errors import InvalidInput
 from dperm.person_ids import texts
 from dperm.schema import Schema, look_at, stream_table
-from dperm.schema.columns import arrow_columns
+from dperm.schema.columns import NUMBERS, TRUTH_VALUES, arrow_columns, as_numbers, check_kind, kind_of
 from dperm.schema.encoding import person_column
 from dperm.schema.readers import ROWS_AT_ONCE, from_row
 
@@ -47,7 +49,9 @@ def table_feed(source: Any, schema: Schema | None, person: str | None = None) ->
     if isinstance(source, pa.RecordBatchReader):
         return Feed(pieces=lambda skip: from_row(_read_by(source), skip))
     if isinstance(source, Mapping) or hasattr(source, "__arrow_c_stream__"):
-        return Feed(pieces=lambda skip: _cut([source], schema, skip, person), total=_length(source))
+        counted = not isinstance(source, Mapping) and hasattr(source, "__len__")
+        total = len(source) if counted else None
+        return Feed(pieces=lambda skip: _cut([source], schema, skip, person), total=total)
     if isinstance(source, Iterable):
         return Feed(pieces=lambda skip: _cut(source, schema, skip, person))
     raise InvalidInput(
@@ -178,10 +182,6 @@ def _cut(frames: Iterable[Any], schema: Schema | None, skip: int, person: str | 
         skip -= table.num_rows
 
 
-def _length(frame: Any) -> int | None:
-    return None if isinstance(frame, Mapping) or not hasattr(frame, "__len__") else len(frame)
-
-
 def _identity(file: Path) -> list[Any]:
     status = file.stat()
     return [file.name, status.st_size, status.st_mtime_ns]
@@ -191,10 +191,6 @@ def numbers_of(
     frame: Any, target: str | None, names: list[str], person: str | None = None
 ) -> tuple[Any, ...]:
     """A table whose columns are numbers as (X, y), X in the order of ``names``, and with ``person`` the ids."""
-    import numpy as np
-
-    from dperm.schema.columns import NUMBERS, TRUTH_VALUES, as_numbers, check_kind, kind_of
-
     apart = [name for name in (target, person) if name is not None]
     columns = arrow_columns(frame, [*names, *apart])
     for name in names:

@@ -27,7 +27,6 @@ from dperm.errors import InvalidInput
 from dperm.strict_json import check_format, check_object, digest, header, matches, read_file
 
 UNFINISHED = ".unfinished"
-_AT_ONCE = 2**20
 
 
 def make_private(folder: Path) -> bool:
@@ -104,11 +103,8 @@ class Summed:
 
 def content_of(path: Path) -> str:
     """The sum of a file's bytes."""
-    total = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_AT_ONCE):
-            total.update(block)
-    return total.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 MANIFEST = "manifest.json"
@@ -306,7 +302,7 @@ class FolderShards(ShardSource):
             return cast("NDArray[Any]", array)
         if array.shape != (self.sizes[shard],):
             raise InvalidInput("a shard has not as many labels or persons as rows; write the shards anew.")
-        return np.asarray(array) if name in (LABELS, PERSONS) else array
+        return np.asarray(array)
 
     def __repr__(self) -> str:
         return f"FolderShards({str(self.folder)!r})"

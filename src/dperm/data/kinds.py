@@ -32,8 +32,13 @@ class Kind(ABC):
     """The column with the ids of persons, whose digests are kept beside the rows."""
 
     @property
-    @abstractmethod
-    def row_bytes(self) -> int: ...
+    def row_bytes(self) -> int:
+        labels = place_type(self.classes).itemsize * self.has_labels
+        return self._feature_bytes + labels + (0 if self.person is None else DIGEST.itemsize)
+
+    @property
+    def _feature_bytes(self) -> int:
+        return 4 * self.n_features
 
     @property
     def files(self) -> set[str]:
@@ -52,13 +57,16 @@ class Kind(ABC):
     def lines(self, frame: Any) -> Arrays:
         """What is kept of some rows, one line for each row in every array."""
 
-    @abstractmethod
     def arrays(self, lines: Arrays) -> Arrays:
         """The arrays of a whole shard, as they are written."""
+        return lines
 
-    @abstractmethod
     def rows(self, arrays: Mapping[str, NDArray[Any]], n_rows: int) -> Any:
         """Rows that an engine opens, from arrays that were written; the arrays may be memory maps."""
+        X = arrays["X"]
+        if X.shape != (n_rows, self.n_features) or X.dtype != np.float32:
+            raise InvalidInput("a shard has not the shape that its manifest tells; write the shards anew.")
+        return X
 
 
 class SchemaKind(Kind):
@@ -71,17 +79,12 @@ class SchemaKind(Kind):
         self.classes, self.person = self.schema.classes or None, self.schema.person
         self.n_features = self.schema.n_columns
         self.feature_names = tuple(feature_names(self.schema))
-        self._label_type = place_type(self.classes)
-
-    @property
-    def row_bytes(self) -> int:
-        return 4 * self.n_features + self._label_type.itemsize + id_bytes(self.person)
 
     def stated(self) -> dict[str, Any]:
         return {"kind": self.name, "schema": self.schema.to_dict()}
 
     def lines(self, frame: Any) -> Arrays:
-        labels = target_numbers(frame, self.schema).astype(self._label_type)
+        labels = target_numbers(frame, self.schema).astype(place_type(self.classes))
         kept = {**self._lines(frame), LABELS: labels}
         if self.person is not None:
             kept[PERSONS] = digests(checked_column(frame, self.person))
@@ -89,12 +92,6 @@ class SchemaKind(Kind):
 
     def _lines(self, frame: Any) -> Arrays:
         return {"X": encode(frame, self.schema).astype(np.float32)}
-
-    def arrays(self, lines: Arrays) -> Arrays:
-        return lines
-
-    def rows(self, arrays: Mapping[str, NDArray[Any]], n_rows: int) -> Any:
-        return _checked_numbers(arrays["X"], n_rows, self.n_features)
 
 
 class CategoricalKind(SchemaKind):
@@ -107,8 +104,8 @@ class CategoricalKind(SchemaKind):
         self.layout = code_layout(self.schema)
 
     @property
-    def row_bytes(self) -> int:
-        return self.layout.row_bytes + self._label_type.itemsize + id_bytes(self.person)
+    def _feature_bytes(self) -> int:
+        return self.layout.row_bytes
 
     @property
     def _of_rows(self) -> set[str]:
@@ -151,11 +148,6 @@ class DenseKind(Kind):
         self.classes = None if classes is None else tuple(_plain(label) for label in classes)
         self.feature_names = None if names is None else tuple(names)
 
-    @property
-    def row_bytes(self) -> int:
-        labels = place_type(self.classes).itemsize * self.has_labels
-        return 4 * self.n_features + labels + id_bytes(self.person)
-
     def stated(self) -> dict[str, Any]:
         return {
             "kind": self.name,
@@ -185,12 +177,6 @@ class DenseKind(Kind):
             kept[PERSONS] = digests(ids[0])
         return kept
 
-    def arrays(self, lines: Arrays) -> Arrays:
-        return lines
-
-    def rows(self, arrays: Mapping[str, NDArray[Any]], n_rows: int) -> Any:
-        return _checked_numbers(arrays["X"], n_rows, self.n_features)
-
     def _labels(self, y: Any, n_rows: int) -> NDArray[Any]:
         labels = np.asarray(y)
         if labels.shape != (n_rows,):
@@ -219,25 +205,18 @@ def place_type(classes: Sequence[Any] | None) -> np.dtype[Any]:
     return np.dtype(np.int8 if len(classes) < 128 else np.int16 if len(classes) < 2**15 else np.int32)
 
 
-def id_bytes(person: str | None) -> int:
-    return 0 if person is None else DIGEST.itemsize
-
-
 def kind_by(schema: Schema) -> SchemaKind:
     """The smallest form that a schema allows."""
     return CategoricalKind(schema) if can_code(schema) else SchemaKind(schema)
 
 
-class _Dense:
-    kind: str
-    features: int
-    classes: list[Any] | None
-    names: list[str] | None
-    labels: bool
-
-
-class _DenseOfPersons(_Dense):
-    person: str
+_DENSE = {
+    "kind": str,
+    "features": int,
+    "classes": list[Any] | None,
+    "names": list[str] | None,
+    "labels": bool,
+}
 
 
 def kind_of(stated: object) -> Kind:
@@ -250,7 +229,7 @@ def kind_of(stated: object) -> Kind:
     ):
         kind = kind_by(Schema.from_dict(stated["schema"], origin="the schema of the shards"))
     elif stated.get("kind") == DenseKind.name:
-        held = typed("rows_as", stated, _DenseOfPersons if "person" in stated else _Dense)
+        held = typed("rows_as", stated, {**_DENSE, "person": str} if "person" in stated else _DENSE)
         if not 1 <= held["features"] <= 2**31:
             raise InvalidInput("rows_as, features must be at least 1.")
         kind = DenseKind(
@@ -265,12 +244,6 @@ def kind_of(stated: object) -> Kind:
     if digest(kind.stated()) != digest(stated):  # 1 and true are equal, and not the same
         raise InvalidInput("the shards were written by a version that packs rows otherwise; write them anew.")
     return kind
-
-
-def _checked_numbers(X: NDArray[Any], n_rows: int, n_features: int) -> NDArray[Any]:
-    if X.shape != (n_rows, n_features) or X.dtype != np.float32:
-        raise InvalidInput("a shard has not the shape that its manifest tells; write the shards anew.")
-    return X
 
 
 def _plain(label: Any) -> Any:

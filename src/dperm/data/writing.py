@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.data.feeds import Feed, array_feed, number_feed, pair_feed, peeked, table_feed
 from dperm.data.folder import (
@@ -53,26 +53,19 @@ class Journal:
         known = _lines(self._path)
         held = [line for line in known[1:] if "rows" in line]
         if known and known[0] == self._about and self._about["identity"] is not None:
-            for number, line in enumerate(held):
-                shard = _whole(line, number, self._folder)
-                if shard is None:
-                    break
-                self.shards.append(shard)
+            with suppress(InvalidInput):  # from the first that is not whole on
+                for number, line in enumerate(held):
+                    shard = Shard.from_dict(line, number)
+                    shard.check(self._folder, content=True)
+                    self.shards.append(shard)
         self.started_anew = len(held) > len(self.shards)
         self._sweep()
-        with self._open("wb") as file:
-            for line in (self._about, *(shard.stated() for shard in self.shards)):
-                file.write(canonical(line) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        self._write("wb", self._about, *(shard.stated() for shard in self.shards))
         sync_folder(self._folder)
 
     def add(self, shard: Shard) -> None:
         self.shards.append(shard)
-        with self._open("ab") as file:
-            file.write(canonical(shard.stated()) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        self._write("ab", shard.stated())
 
     def end(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -90,11 +83,14 @@ class Journal:
             if is_ours(path.name) and path.name not in (*keep, JOURNAL):
                 path.unlink()
 
-    def _open(self, mode: str) -> IO[bytes]:
+    def _write(self, mode: str, *lines: dict[str, Any]) -> None:
         def private(path: str, flags: int) -> int:
             return os.open(path, flags, 0o600)
 
-        return open(self._path, mode, opener=private)
+        with open(self._path, mode, opener=private) as file:
+            file.writelines(canonical(line) + b"\n" for line in lines)
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def is_ours(name: str) -> bool:
@@ -113,36 +109,17 @@ def check_usable(folder: Path) -> None:
         )
 
 
-def _whole(line: object, number: int, folder: Path) -> Shard | None:
-    """The shard that a line tells of, if every byte of it is there."""
-    try:
-        shard = Shard.from_dict(line, number)
-        shard.check(folder, content=True)
-    except InvalidInput:
-        return None
-    return shard
-
-
 def _lines(path: Path) -> list[dict[str, Any]]:
     """The lines up to the first that is not whole: a run may have ended in the middle of one."""
     found: list[dict[str, Any]] = []
-    if path.exists():
-        for line in path.read_bytes().splitlines(keepends=True):
-            record = _record(line)
-            if record is None:
-                break
-            found.append(record)
+    for line in path.read_bytes().splitlines(keepends=True) if path.exists() else ():
+        record = None
+        with suppress(InvalidInput):
+            record = parse(line) if line.endswith(b"\n") else None
+        if not isinstance(record, dict):
+            break
+        found.append(record)
     return found
-
-
-def _record(line: bytes) -> dict[str, Any] | None:
-    if not line.endswith(b"\n"):
-        return None
-    try:
-        record = parse(line)
-    except InvalidInput:
-        return None
-    return record if isinstance(record, dict) else None
 
 
 SHARD_BYTES = 32 * 2**20
@@ -316,16 +293,10 @@ def _write(
 def _shard(folder: Path, number: int, rows: int, arrays: Arrays) -> Shard:
     files = {}
     for array, values in arrays.items():
-        name = f"shard-{number:05d}.{array}.npy"
-        files[name] = _save(folder / name, values)
+        name, whole = f"shard-{number:05d}.{array}.npy", np.ascontiguousarray(values)
+        with new_file(folder / name) as file:
+            summed = Summed(file)
+            np.lib.format.write_array_header_2_0(summed, np.lib.format.header_data_from_array_1_0(whole))
+            summed.write(whole)
+        files[name] = summed.stated
     return Shard(rows=rows, files=files)
-
-
-def _save(path: Path, values: NDArray[Any]) -> dict[str, Any]:
-    with new_file(path) as file:
-        summed = Summed(file)
-        np.lib.format.write_array_header_2_0(
-            summed, np.lib.format.header_data_from_array_1_0(np.ascontiguousarray(values))
-        )
-        summed.write(np.ascontiguousarray(values))
-    return summed.stated

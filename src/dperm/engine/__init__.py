@@ -15,7 +15,7 @@ from dperm.engine.registry import (
     source_of,
 )
 from dperm.engine.shards.dask import DaskExecutor, dask_shards
-from dperm.engine.shards.rows import ShardedRows, encoded_in, labels_in, persons_in
+from dperm.engine.shards.rows import ShardedRows, labels_in, persons_in
 from dperm.engine.shards.sources import Executor, LocalExecutor, Placed, ShardSource
 from dperm.engine.shards.spark import SparkExecutor, spark_shards
 from dperm.engine.sparse.rows import SparseRows
@@ -39,7 +39,6 @@ __all__ = [
     "SparseRows",
     "Table",
     "dask_shards",
-    "encoded_in",
     "engine_for",
     "engine_names",
     "labels_in",

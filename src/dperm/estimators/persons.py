@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.engine import ShardSource, encoded_in, persons_in
+from dperm.engine import ShardSource, labels_in, persons_in
 from dperm.engine.base.draws import Members
 from dperm.engine.shards.sources import KeptShards, rows_at
 from dperm.errors import InvalidInput, Unsupported
@@ -168,7 +168,7 @@ def of_persons(
     if not callable(targets):
         targets = targets[kept]
     elif problem.many_rows:
-        targets = encoded_in(rows, targets)
+        targets = labels_in(rows, targets)
     person = person[kept]
     if not problem.many_rows:
         return rows, targets, None

@@ -9,12 +9,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dperm.arithmetic import Arithmetic
 from dperm.engine.base import kernels, softmax_kernels
 from dperm.engine.base.draws import Batches, Ranges
-from dperm.engine.base.engine import StoredEngine, Wanted
+from dperm.engine.base.engine import Schedule, StoredEngine, Wanted
 from dperm.engine.base.formulas import Formulas, formulas_of
 from dperm.engine.base.kernels import add_values_between
 from dperm.engine.base.rows import Stored
@@ -63,10 +63,6 @@ def one_clip(wanted: Wanted, outputs: int, dtype: np.dtype[Any]) -> float:
     return math.inf if wanted.clip is None else float(safe_clip(wanted.clip, outputs, dtype)[0])
 
 
-def no_mask(n_models: int) -> NDArray[np.uint8]:
-    return np.empty((0, n_models), np.uint8)
-
-
 class Stage(ABC):
     """Z holds the margins of rows first, first + 1, ... with the models (and outputs) side by side."""
 
@@ -76,7 +72,7 @@ class Stage(ABC):
         self._rows, self._loss, (self._start, self._stop) = rows, loss, span
         self._models = len(self._start)
         self._clip = None if clip is None else safe_clip(clip, loss.outputs, dtype)
-        self._mask = no_mask(self._models) if rows.mask is None else rows.mask
+        self._mask = rows.known_mask
         self._dtype = dtype
 
     @abstractmethod
@@ -128,19 +124,9 @@ class SoftmaxStage(Stage):
         self._bounds = np.empty(0) if self._clip is None else self._clip.astype(np.float64)
 
     def slopes(self, Z: Array, first: int) -> None:
-        rows = self._rows
-        softmax_kernels.softmax_slopes(
-            Z,
-            len(Z),
-            *self._shape,
-            rows.y,
-            rows.inverse_norm,
-            self._mask,
-            first,
-            self._bounds,
-            self._start,
-            self._stop,
-        )
+        rows = (self._rows.y, self._rows.inverse_norm, self._mask, first)
+        own = (self._bounds, self._start, self._stop)
+        softmax_kernels.softmax_slopes(Z, len(Z), *self._shape, *rows, *own)
 
     def add_values(self, Z: Array, first: int, total: Floats) -> None:
         softmax_kernels.softmax_values(Z, len(Z), *self._shape, self._rows.y, self._mask, first, total)
@@ -215,17 +201,17 @@ class BlockedEngine(StoredEngine):
         super().__init__(rows, used)
         self._precise, self._threads = precise, threads
 
-    @abstractmethod
     def _dtype(self, n_models: int) -> np.dtype[Any]:
         """In which margins and slopes of a pass for so many models are computed."""
+        return FLOAT64
 
     @abstractmethod
     def _load(self, first: int, last: int, dtype: np.dtype[Any]) -> Any:
         """Rows [first, last), in the form that the two products take."""
 
-    @abstractmethod
     def _margins_into(self, block: Any, weights: Array, out: Array) -> None:
         """Margins of a block, one column for each column of ``weights``."""
+        np.matmul(block, weights, out=out)
 
     @abstractmethod
     def _add_back(self, block: Any, slopes: Array, total: Any) -> None:
@@ -302,43 +288,34 @@ class BlockedEngine(StoredEngine):
         ends = np.stack([begin, end], axis=2).reshape(len(begin), -1)
         _, weights = self._stage(loss, ends, self._range(2 * n_models, None), None, self._dtype(n_models))
         padded = np.pad(shares, (0, -len(shares) % 8), mode="edge")  # whole vectors of numbers
-        mask = no_mask(n_models) if self._rows.mask is None else self._rows.mask
 
         def pass_over(part: Part) -> tuple[Floats]:
             total = np.zeros((n_models, len(padded)))
             for first, _, Z in self._margin_blocks(part, weights):
-                rows = (self._rows.y, mask, first)
+                rows = (self._rows.y, self._rows.known_mask, first)
                 add_values_between(Z, len(Z), n_models, padded, *rows, kind, parameters(loss), total)
             return (total,)
 
         (values,) = self._add_up(pass_over, 0, self.n_rows, weights.shape[1] + len(padded))
         return np.ascontiguousarray(values[:, : len(shares)].T)
 
-    def descend(
-        self,
-        loss: Loss,
-        W: Floats,
-        batches: Batches,
-        steps: ArrayLike,
-        l2: ArrayLike,
-        iterate_sum: Floats | None = None,
+    def _epoch(
+        self, loss: Loss, W: Floats, batches: Batches, schedule: Schedule, iterate_sum: Floats | None
     ) -> None:
         kind = compiled_kind(loss)
-        decay, rate = self._check_schedule(loss, W, batches, steps, l2, iterate_sum)
         if W.shape[1] == 1 and kind is not None and isinstance(batches, Ranges):
             edges = self._edges(1, batches)
             w = np.ascontiguousarray(W[:, 0])
-            schedule = [np.ascontiguousarray(values[:, 0]) for values in (edges, decay, rate)]
+            own = [np.ascontiguousarray(values[:, 0]) for values in (edges, *schedule)]
             total = np.zeros(len(w)) if iterate_sum is None else np.ascontiguousarray(iterate_sum[:, 0])
-            if self._epoch(w, schedule, kind, loss, iterate_sum is not None, total):
+            if self._one_model_epoch(w, own, kind, loss, iterate_sum is not None, total):
                 W[:, 0] = w
-                self._check_size(W)
                 if iterate_sum is not None:
                     iterate_sum[:, 0] = total
                 return
-        super().descend(loss, W, batches, steps, l2, iterate_sum)
+        super()._epoch(loss, W, batches, schedule, iterate_sum)
 
-    def _epoch(
+    def _one_model_epoch(
         self, w: Floats, schedule: list[Any], kind: Formulas, loss: Loss, keep_sum: bool, total: Floats
     ) -> bool:
         """Descend with one model in a single compiled call, or False: nothing was done.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -54,17 +53,16 @@ class DivisibleSample(Sample, Protocol):
     def split(self, counts: Sequence[int]) -> Sequence[Sample]: ...
 
 
-class Batches(ABC):
-    """Each model's own rows, cut into batches of public sizes. What is in one is the engine's business."""
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Each model's own rows, cut into batches of public sizes, ``(batches, models)``, at the engine's own edges."""
 
-    @property
-    @abstractmethod
-    def sizes(self) -> Integers:
-        """Of shape (batches, models)."""
+    edges: Integers
+    sizes: Integers
 
-    @abstractmethod
     def only(self, batch: int) -> Self:
         """One of them by itself."""
+        return replace(self, edges=self.edges[batch : batch + 2], sizes=self.sizes[batch : batch + 1])
 
     def counted_as(self, sizes: Integers) -> Self:
         """The same batches, whose sums are divided by other sizes: those of the persons in them."""
@@ -74,22 +72,11 @@ class Batches(ABC):
         return len(self.sizes)
 
 
-@dataclass(frozen=True, eq=False)
 class Ranges(Batches):
     """Batch j of model k is its rows at positions ``edges[j, k] <= i < edges[j + 1, k]``."""
 
-    edges: Integers
-    counts: Integers
-
-    @property
-    def sizes(self) -> Integers:
-        return self.counts
-
-    def counted_as(self, sizes: Integers) -> Ranges:
-        return Ranges(self.edges, sizes)
-
-    def only(self, batch: int) -> Ranges:
-        return Ranges(self.edges[batch : batch + 2], self.counts[batch : batch + 1])
+    def counted_as(self, sizes: Integers) -> Self:
+        return replace(self, sizes=sizes)
 
 
 def check_sizes(counts: NDArray[Any], own_counts: Integers) -> None:
@@ -103,6 +90,18 @@ def check_sizes(counts: NDArray[Any], own_counts: Integers) -> None:
             f"batch sizes must sum to the number of rows of each model; model {k} has {own_counts[k]} rows "
             f"and its batches hold {totals[k]}."
         )
+
+
+def cuts_of(counts: NDArray[Any], mask: NDArray[Any] | None) -> Integers:
+    """The places among all rows where batches of so many of each model's own rows begin and end, ``(m + 1, K)``."""
+    cuts = np.zeros((counts.shape[0] + 1, counts.shape[1]), np.int64)
+    np.cumsum(counts, axis=0, out=cuts[1:])
+    if mask is not None:
+        for k in range(counts.shape[1]):
+            own = np.flatnonzero(mask[:, k])
+            cuts[1:-1, k] = own[cuts[1:-1, k]]
+        cuts[0], cuts[-1] = 0, len(mask)
+    return cuts
 
 
 class Members:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dperm.arithmetic import Arithmetic
-from dperm.engine.base.draws import Batches, Ranges, Sample, check_sizes
+from dperm.engine.base.draws import Batches, Ranges, Sample, check_sizes, cuts_of
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss
 from dperm.typing import Floats, Integers
@@ -64,19 +64,6 @@ class WholeGradientPass(CoordinatePass):
         return np.asarray(self._engine.gradient_sum(self._loss, self.weights)[j])
 
 
-def losses_between(engine: Engine, loss: Loss, begin: Floats, end: Floats, shares: Floats) -> Floats:
-    """``Engine.values_between`` by the losses of all points as models of their own, with each model's rows."""
-    total = np.empty((len(shares), begin.shape[1]))
-    at_once = max(1, _COLUMNS_AT_ONCE // len(shares))
-    for first in range(0, begin.shape[1], at_once):
-        models = range(begin.shape[1])[first : first + at_once]
-        one, other = begin[:, models, None], end[:, models, None]
-        points = np.ascontiguousarray((one + (other - one) * shares).reshape(len(begin), -1))
-        many = engine.select(np.repeat(models, len(shares)).tolist())
-        total[:, models] = many.value_sum(loss, points).reshape(len(models), -1).T
-    return total
-
-
 class Evaluation(NamedTuple):
     """Per model: the loss summed over its training rows, and correct predictions inside and outside them.
 
@@ -89,6 +76,10 @@ class Evaluation(NamedTuple):
     training_rows: Integers
     held_out_correct: Integers
     held_out_rows: Integers
+
+
+Schedule = tuple[Floats, Floats]
+"""What each step multiplies the weights and the gradient sum by, each ``(m, K)``."""
 
 
 class Wanted(NamedTuple):
@@ -185,7 +176,16 @@ class Engine(ABC):
         The points are ``begin + shares[s] (end - begin)``, with shares from 0 to 1. A margin is as precise as that of
         the longer of the two ends.
         """
-        return losses_between(self, loss, begin, end, shares)
+        total = np.empty((len(shares), begin.shape[1]))
+        at_once = max(1, _COLUMNS_AT_ONCE // len(shares))
+        for first in range(0, begin.shape[1], at_once):
+            models = range(begin.shape[1])[first : first + at_once]
+            one, other = begin[:, models, None], end[:, models, None]
+            # Every point is a model of its own, with the rows of its model.
+            points = np.ascontiguousarray((one + (other - one) * shares).reshape(len(begin), -1))
+            many = self.select(np.repeat(models, len(shares)).tolist())
+            total[:, models] = many.value_sum(loss, points).reshape(len(models), -1).T
+        return total
 
     def coordinate_pass(self, loss: Loss, W: Floats) -> CoordinatePass:
         """Derivatives from W on, for a loss with one output, while one coordinate of the weights moves at a time."""
@@ -259,7 +259,22 @@ class Engine(ABC):
         For each batch j in turn, model k moves to ``(1 - steps[j, k] l2[k]) w - steps[j, k] / sizes[j, k]
         g`` with g its gradient sum over batch j. Each new iterate is added to ``iterate_sum`` if given.
         """
-        decay, rate = self._check_schedule(loss, W, batches, steps, l2, iterate_sum)
+        n_models = self._begin(loss, W)
+        step, size = np.asarray(steps, np.float64), np.asarray(batches.sizes, np.float64)
+        shape = (len(batches), n_models)
+        if step.shape != shape or size.shape != shape:
+            raise InvalidInput(f"batches and steps must describe {shape[0]} batches for {n_models} models.")
+        if iterate_sum is not None and iterate_sum.shape != W.shape:
+            raise InvalidInput(f"iterate_sum must have the shape of W, {W.shape}; got {iterate_sum.shape}.")
+        decay = 1.0 - step * np.broadcast_to(np.asarray(l2, np.float64), (n_models,))
+        self._epoch(loss, W, batches, (decay, step / size), iterate_sum)
+        self._check_size(W)
+
+    def _epoch(
+        self, loss: Loss, W: Floats, batches: Batches, schedule: Schedule, iterate_sum: Floats | None
+    ) -> None:
+        """The steps of ``descend``, once its arguments are checked."""
+        decay, rate = schedule
         columns = (slice(None),) + (None,) * (W.ndim - 2)
         for j in range(len(batches)):
             gradient = self.gradient_sum(loss, W, batch=batches.only(j))
@@ -267,7 +282,6 @@ class Engine(ABC):
             W -= rate[j][columns] * gradient
             if iterate_sum is not None:
                 iterate_sum += W
-        self._check_size(W)
 
     @abstractmethod
     def _sums(self, loss: Loss, W: Floats, batch: Batches | None, wanted: Wanted) -> tuple[Floats, Floats]:
@@ -324,25 +338,6 @@ class Engine(ABC):
             raise InvalidInput(f"clip must hold one positive number per model, {n_models} in all.")
         return bounds
 
-    def _check_schedule(
-        self,
-        loss: Loss,
-        W: Floats,
-        batches: Batches,
-        steps: ArrayLike,
-        l2: ArrayLike,
-        iterate_sum: Floats | None,
-    ) -> tuple[Floats, Floats]:
-        """What one step multiplies the weights and the gradient sum by, each ``(m, K)``."""
-        n_models = self._begin(loss, W)
-        step, size = np.asarray(steps, np.float64), np.asarray(batches.sizes, np.float64)
-        shape = (len(batches), n_models)
-        if step.shape != shape or size.shape != shape:
-            raise InvalidInput(f"batches and steps must describe {shape[0]} batches for {n_models} models.")
-        if iterate_sum is not None and iterate_sum.shape != W.shape:
-            raise InvalidInput(f"iterate_sum must have the shape of W, {W.shape}; got {iterate_sum.shape}.")
-        return 1.0 - step * np.broadcast_to(np.asarray(l2, np.float64), (n_models,)), step / size
-
 
 class StoredEngine(Engine):
     """What the engines over rows in memory share: masks, samples, batches as ranges of positions."""
@@ -387,14 +382,7 @@ class StoredEngine(Engine):
     def batches(self, sizes: ArrayLike) -> Ranges:
         counts = np.asarray(sizes)
         check_sizes(counts, self._own_counts(counts.shape[1] if counts.ndim == 2 else 0))
-        cuts = np.zeros((counts.shape[0] + 1, counts.shape[1]), np.int64)
-        np.cumsum(counts, axis=0, out=cuts[1:])
-        if self._rows.mask is not None:
-            for k in range(counts.shape[1]):
-                own = np.flatnonzero(self._rows.mask[:, k])
-                cuts[1:-1, k] = own[cuts[1:-1, k]]
-            cuts[0], cuts[-1] = 0, self.n_rows
-        return Ranges(cuts, counts.astype(np.int64, copy=False))
+        return Ranges(cuts_of(counts, self._rows.mask), counts.astype(np.int64, copy=False))
 
     def _begin(self, loss: Loss, W: Floats) -> int:
         mask = self._rows.mask

@@ -254,7 +254,6 @@ def gradient_of_tile(vectors, outputs):
 
 
 LANES = 8
-_WORD, _INDEX = ir.IntType(64), ir.IntType(32)
 _NUMBER = ir.DoubleType()
 _VECTOR = ir.VectorType(_NUMBER, LANES)
 _BYTES = 8  # numbers are aligned to themselves only
@@ -266,11 +265,8 @@ def _pointers(context, builder, signature, arguments, which):
 
 def _spread(builder, value):
     """One number, of either precision, in every lane of a vector."""
-    if value.type != _NUMBER:
-        value = builder.fpext(value, _NUMBER)
-    nothing = ir.Constant(_VECTOR, ir.Undefined)
-    first = builder.insert_element(nothing, value, _INDEX(0))
-    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES))
+    wide = value if value.type == _NUMBER else builder.fpext(value, _NUMBER)
+    return copies(builder, wide, LANES)
 
 
 def _at(builder, base, offset):
@@ -278,7 +274,7 @@ def _at(builder, base, offset):
 
 
 def _row(builder, base, index, stride, offset):
-    place = builder.mul(builder.zext(index, _WORD), stride)
+    place = builder.mul(builder.zext(index, WORD), stride)
     return _at(builder, base, builder.add(place, offset))
 
 
@@ -311,11 +307,11 @@ def gather8(typing_context, data, index, begin, end, W, stride, column, out, pla
             added = _fma(builder, value, builder.load(where, align=_BYTES), builder.load(total))
             builder.store(added, total)
 
-        with cgutils.for_range(builder, builder.lshr(count, _WORD(2))) as loop:
-            q = builder.add(begin, builder.shl(loop.index, _WORD(2)))
+        with cgutils.for_range(builder, builder.lshr(count, WORD(2))) as loop:
+            q = builder.add(begin, builder.shl(loop.index, WORD(2)))
             for place_in_four, total in enumerate(sums):
-                step(builder.add(q, _WORD(place_in_four)), total)
-        rest = builder.and_(count, _WORD(3))
+                step(builder.add(q, WORD(place_in_four)), total)
+        rest = builder.and_(count, WORD(3))
         with cgutils.for_range(builder, rest) as loop:
             step(builder.add(builder.sub(end, rest), loop.index), sums[0])
         halves = [builder.fadd(builder.load(sums[i]), builder.load(sums[i + 1])) for i in (0, 2)]

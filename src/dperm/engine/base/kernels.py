@@ -85,6 +85,24 @@ def value_of_rows(kind, a, margin, y, weight, first, count):
     return total + math.log(product) if has_excess(kind, y) else total
 
 
+@compiled(FREE_ORDER)
+def slopes_of_rows(kind, a, margin, y, inverse_norm, clip, first, count):
+    """Replace the margins of rows first, first + 1, ... by slopes, clipped where ``clip`` is finite."""
+    for i in range(count):
+        margin[i] = slope(kind, margin[i], target_of(y[first + i], 1.0), 1.0, a)
+    if clip < np.inf:
+        for i in range(count):
+            bound = clip * inverse_norm[first + i]
+            margin[i] = min(max(margin[i], -bound), bound)
+
+
+@compiled(FIXED_ORDER)
+def inverse_of_norm(norm, intercept, floor):
+    """A lower bound on the inverse of the norm of a row with its intercept, itself taken as at least ``floor``."""
+    longest = math.sqrt(norm * norm + intercept * intercept) * (1.0 + 2.0**-49) + floor
+    return (1.0 - 2.0**-49) / longest
+
+
 # Many models: element-wise stages on a block Z (rows, padded models) of margins. Row i of Z is row
 # first + i of the table.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dperm.arithmetic import Arithmetic
+from dperm.arithmetic import UNIT_ROUNDOFF, Arithmetic
 from dperm.engine.base.draws import Members, Order
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Loss, Weighted
@@ -48,13 +48,13 @@ class Rows(ABC):
         """Whether these rows are of the kind that this engine opens; only the type of X is looked at."""
 
     @classmethod
-    @abstractmethod
     def of(cls, X: Any, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> Self:
         """Rows as they came, with encoded targets: -1/+1, real numbers, or 0..C-1.
 
         There may be fewer than ``n_rows`` rows: the missing ones are empty, all zero with the intercept column too, so
         that their gradient is zero. ``mask``, 0/1 of shape (n_rows, K), says which rows each of K models trains on.
         """
+        return cls(X, y, row_map=row_map, n_rows=n_rows, mask=mask)  # type: ignore[call-arg]
 
     @classmethod
     def shape_of(cls, X: Any) -> tuple[int, int]:
@@ -125,14 +125,9 @@ class BoundedRows(Rows):
     Parameters
     ----------
     shape : (int, int)
-        Rows that there are, and features. The rows up to ``n_rows`` are empty: all zero (the intercept column too)
-        with label +1, so their gradient is zero.
-    row_map : RowMap
-        Longer rows than its public bound are scaled down.
-    n_rows : int
-        Public number of rows, or capacity.
-    mask : bool or 0/1 array of shape (n_rows, K), optional
-        Which rows each of K models trains on.
+        Rows that there are, and features.
+    row_map, n_rows, mask
+        As for ``Rows.of``. Longer rows than the public bound of the map are scaled down.
     """
 
     def __init__(self, shape: tuple[int, int], *, row_map: RowMap, n_rows: int, mask: Any = None) -> None:
@@ -142,7 +137,6 @@ class BoundedRows(Rows):
         self._mask = None if mask is None else np.asarray(mask)
         self._used: set[Arithmetic] = set()
         self._check_declared()
-        self._rows_of_model = self._counted()
 
     @property
     def n_rows(self) -> int:
@@ -161,7 +155,7 @@ class BoundedRows(Rows):
         return part
 
     def check_matches(self, problem: Problem, model: int) -> None:
-        rows = self._n_rows if self._rows_of_model is None else int(self._rows_of_model[model])
+        rows = self._n_rows if self._mask is None else int(self._mask[:, model].sum(dtype=np.int64))
         if self.members is not None:
             rows = self.members.n_persons
         if problem.many_rows != (self.members is not None):
@@ -180,16 +174,12 @@ class BoundedRows(Rows):
             return self
         part = copy(self)
         part._mask = self._mask[:, models]
-        part._rows_of_model = part._counted()
         return part
 
     def mapped(self, row_map: RowMap) -> Self:
         part = copy(self)
         part._map = row_map
         return part
-
-    def _counted(self) -> Integers | None:
-        return None if self._mask is None else np.asarray(self._mask.sum(axis=0, dtype=np.int64))
 
     def _check_declared(self) -> None:
         if self._n_rows < 1 or self._shape[0] > self._n_rows:
@@ -232,6 +222,11 @@ class Stored(ABC):
     @property
     def n_rows(self) -> int:
         return len(self.y)
+
+    @property
+    def known_mask(self) -> NDArray[np.uint8]:
+        """As kernels take it: the mask, without rows where there is none."""
+        return np.empty((0, 1), np.uint8) if self.mask is None else self.mask
 
     @property
     @abstractmethod
@@ -314,10 +309,6 @@ class InMemoryRows(BoundedRows):
         self._clip_bound: float | None = None
         check_targets(self._y, shape[0])
         super().__init__(shape, row_map=row_map, n_rows=n_rows, mask=mask)
-
-    @classmethod
-    def of(cls, X: Any, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> Self:
-        return cls(X, y, row_map=row_map, n_rows=n_rows, mask=mask)
 
     def check_labels(self, loss: Loss) -> None:
         check_labels(self._y, loss)
@@ -480,6 +471,14 @@ def storage_of(row_map: RowMap, size: int, precise: bool, wished: DTypeLike | No
 def floor_of(n_features: int, dtype: np.dtype[Any]) -> float:
     """No stored norm is taken as smaller than this, so that underflow cannot spoil the clip."""
     return float(n_features * 2.0 ** -(_EXPONENT_LIMIT[dtype] + 20))
+
+
+def storing_bounds(row_map: RowMap, n_features: int, dtype: np.dtype[Any]) -> tuple[float, ...]:
+    """``x_norm``, intercept, slack, shrink and floor of stored rows; ``Table._bounded`` says why they do."""
+    rounding = 2.0**-24 if dtype == np.float32 else 0.0
+    slack = 1 + 4 * rounding + 4 * (n_features + 8) * UNIT_ROUNDOFF
+    shrink = 1 - 2 * rounding - (n_features + 16) * UNIT_ROUNDOFF
+    return row_map.x_norm, round_down(row_map.intercept, dtype), slack, shrink, floor_of(n_features, dtype)
 
 
 def round_down(value: float, dtype: np.dtype[Any]) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dperm.arithmetic import FLOAT64, Arithmetic
-from dperm.engine.base.blocked import BlockedEngine, compiled_kind, no_mask, one_clip, parameters
+from dperm.engine.base.blocked import BlockedEngine, compiled_kind, one_clip, parameters
 from dperm.engine.base.engine import Wanted
 from dperm.engine.base.intrinsics import LANES
 from dperm.engine.categorical import kernels, row_kernels
@@ -39,15 +39,12 @@ class CategoricalEngine(BlockedEngine):
     def arithmetic(self, n_models: int) -> Arithmetic:
         return FLOAT64
 
-    def _dtype(self, n_models: int) -> np.dtype[Any]:
-        return np.dtype(np.float64)
-
     def _load(self, first: int, last: int, dtype: np.dtype[Any]) -> tuple[Any, ...]:
         """As sparse rows over the table of a model, with both factors beside them."""
         rows, n = self._rows, last - first
         width = rows.fields.row_entries
         index, data = np.empty((n, width), np.int32), np.empty((n, width))
-        row_kernels.as_entries(rows.fields, rows.entries, self._columns(), first, last, index, data)
+        row_kernels.as_entries(*self._held()[:3], first, last, index, data)
         outer = rows.outer[first:last]
         far = outer if rows.moved.size else np.empty(0)
         constant = (outer > 0).astype(np.float64) if rows.intercept else np.empty(0)
@@ -60,12 +57,12 @@ class CategoricalEngine(BlockedEngine):
         add_back(block, slopes, 0, len(slopes), total)
 
     def _laid_out(self, weights: Array) -> Array:
-        return np.stack([self._stacked(weights[:, k]) for k in range(weights.shape[1])], axis=1)
-
-    def _stacked(self, w: Array) -> Floats:
-        """The table of one model, and below it the weights of numbers, of the intercept and of the second factor."""
-        table, features, shift, intercept = self._weights(w)
-        return np.concatenate([table, features[self._rows.fields.number], [intercept, shift]])
+        """The table of each model, and below it the weights of numbers, of the intercept and of the second factor."""
+        stacked = []
+        for w in weights.T:
+            table, features, shift, intercept = self._weights(w)
+            stacked.append(np.concatenate([table, features[self._rows.fields.number], [intercept, shift]]))
+        return np.stack(stacked, axis=1)
 
     def _blank(self, weights: Array) -> Floats:
         fields = self._rows.fields
@@ -109,11 +106,10 @@ class CategoricalEngine(BlockedEngine):
         """The value and the gradient of one model over a range of rows."""
         kind = compiled_kind(loss)
         bound = one_clip(wanted, 1, w.dtype)
-        mask = no_mask(1) if self._rows.mask is None else self._rows.mask
-        held = (self._rows.fields, self._rows.entries, self._columns(), mask, model)
-        settings = (self._weights(w), kind, parameters(loss), bound, wanted.value, wanted.gradient)
+        held = (*self._held(), model)
+        settings = (self._weights(w), kind, parameters(loss), bound, (wanted.value, wanted.gradient))
         return self._summed(
-            lambda edges, part, sums: kernels.one_model(*held, edges, *part, *settings, sums), rows
+            lambda edges, part, sums: kernels.one_model(held, edges, *part, *settings, sums), rows
         )
 
     def _summed(self, add: Callable[[Integers, Part, Floats], None], rows: Part) -> tuple[float, Floats]:
@@ -131,29 +127,28 @@ class CategoricalEngine(BlockedEngine):
     def _margins(self, W: Floats) -> Floats:
         flat = W.reshape(len(W), -1)
         out = np.empty((flat.shape[1], self.n_rows))
-        held = (self._rows.fields, self._rows.entries, self._columns())
         for k in range(flat.shape[1]):
-            kernels.margins(*held, self._weights(flat[:, k]), 0, self.n_rows, out[k])
+            kernels.margins(*self._held()[:3], self._weights(flat[:, k]), 0, self.n_rows, out[k])
         return np.ascontiguousarray(out.T).reshape(self.n_rows, *W.shape[1:])
 
     def _power_sums(self, power: int) -> Floats:
         if power == 2:
             return super()._power_sums(power)
-        mask = no_mask(1) if self._rows.mask is None else self._rows.mask
-        held = (self._rows.fields, self._rows.entries, self._columns(), mask)
+        held = self._held()
         sums_of = [
             self._summed(
-                lambda edges, part, sums, k=k: kernels.count_rows(*held, k, edges, *part, sums),  # type: ignore[misc]
+                lambda edges, part, sums, k=k: kernels.count_rows((*held, k), edges, *part, sums),  # type: ignore[misc]
                 (0, self.n_rows),
             )[1]
-            for k in range(mask.shape[1])
+            for k in range(self._rows.known_mask.shape[1])
         ]
         return np.stack(sums_of, axis=1)
 
-    def _columns(self) -> tuple[Any, ...]:
+    def _held(self) -> tuple[Any, ...]:
         """What the kernels read of the rows."""
         rows = self._rows
-        return *read_only(rows.table), rows.y, rows.inverse_norm, rows.inner, rows.outer
+        columns = (*read_only(rows.table), rows.y, rows.inverse_norm, rows.inner, rows.outer)
+        return rows.fields, rows.entries, columns, rows.known_mask
 
     def _weights(self, w: Array) -> tuple[Floats, Floats, float, float]:
         """What they read of the weights: a table, the features, and what factor and intercept multiply."""

@@ -175,30 +175,15 @@ def collect(copies, sums):
 
 
 @compiled(FREE_ORDER)
-def add_part(
-    fields,
-    entries,
-    rows,
-    mask,
-    model,
-    weights,
-    first,
-    last,
-    kind,
-    a,
-    clip,
-    want_value,
-    want_gradient,
-    copies,
-    numbers,
-    totals,
-):
+def add_part(held, weights, first, last, kind, a, clip, wanted, copies, numbers, totals):
     """Add sums of slope * row over rows [first, last): per code, of each number, and in all.
 
     ``totals`` are those of slope times the second factor, of the slope alone, and of the loss.
     """
+    fields, entries, rows, mask, model = held
     codes, floats, y, inverse_norm, inner, outer = rows
     table, w, shift, intercept = weights
+    want_value, want_gradient = wanted
     masked, clipped = mask.shape[0] > 0, clip < np.inf
     z, weight = np.empty(TILE * BLOCK), np.ones(TILE * BLOCK)
     stop = (last + BLOCK - 1) // BLOCK
@@ -237,7 +222,7 @@ def add_part(
                 total += value_of_rows(kind, a, margin[i:], y, weight[i:], begin + i, count)
         if not want_gradient:
             continue
-        for i in range(n):
+        for i in range(n):  # as ``slopes_of_rows``; a call of it makes the whole pass slower
             margin[i] = slope(kind, margin[i], target_of(label[i], 1.0), 1.0, a)
         if clipped:
             inverse = inverse_norm[begin:stop_at]
@@ -260,58 +245,28 @@ def add_part(
 
 
 @compiled(FREE_ORDER)
-def one_model(
-    fields,
-    entries,
-    rows,
-    mask,
-    model,
-    edges,
-    begin,
-    end,
-    weights,
-    kind,
-    a,
-    clip,
-    want_value,
-    want_gradient,
-    sums,
-):
+def one_model(held, edges, begin, end, weights, kind, a, clip, wanted, sums):
     """The sums of parts begin <= p < end, rows edges[p] to edges[p + 1], a line of ``sums`` each, in one read.
 
-    ``rows`` are codes, floats, labels, inverse norms and both factors; ``weights`` a filled table, the weights
-    themselves, what a row's second factor multiplies and the constant of the intercept. A line holds sums per code, of
-    numbers, and the three ``totals``.
+    ``held`` are fields, entries, rows (codes, floats, labels, inverse norms and both factors), mask and the number of
+    the model; ``weights`` a filled table, the weights themselves, what a row's second factor multiplies and the
+    constant of the intercept; ``wanted`` the value, the gradient. A line holds sums per code, of numbers, and the three
+    ``totals``.
     """
+    fields = held[0]
     size = fields.spline_start[fields.linear.size]
     below = size + fields.number.size
     copies = np.zeros((COPIES, size))
-    wanted = (want_value, want_gradient)
     for p in range(begin, end):
         line = sums[p]
-        numbers, totals = line[size:below], line[below:]
-        part = (edges[p], edges[p + 1])
-        add_part(
-            fields,
-            entries,
-            rows,
-            mask,
-            model,
-            weights,
-            *part,
-            kind,
-            a,
-            clip,
-            *wanted,
-            copies,
-            numbers,
-            totals,
-        )
+        found = (copies, line[size:below], line[below:])
+        add_part(held, weights, edges[p], edges[p + 1], kind, a, clip, wanted, *found)
         collect(copies, line)
 
 
 @compiled(FREE_ORDER)
-def count_part(fields, entries, rows, mask, model, first, last, copies, numbers, totals):
+def count_part(held, first, last, copies, numbers, totals):
+    fields, entries, rows, mask, model = held
     codes, floats, _, _, inner, outer = rows
     z = np.empty(TILE * BLOCK)
     stop = (last + BLOCK - 1) // BLOCK
@@ -335,16 +290,15 @@ def count_part(fields, entries, rows, mask, model, first, last, copies, numbers,
 
 
 @compiled(FREE_ORDER)
-def count_rows(fields, entries, rows, mask, model, edges, begin, end, sums):
+def count_rows(held, edges, begin, end, sums):
     """As ``one_model`` with a slope of 1 for every row that trains the model, and without losses."""
+    fields = held[0]
     size = fields.spline_start[fields.linear.size]
     below = size + fields.number.size
     copies = np.zeros((COPIES, size))
     for p in range(begin, end):
         line = sums[p]
-        count_part(
-            fields, entries, rows, mask, model, edges[p], edges[p + 1], copies, line[size:below], line[below:]
-        )
+        count_part(held, edges[p], edges[p + 1], copies, line[size:below], line[below:])
         collect(copies, line)
 
 

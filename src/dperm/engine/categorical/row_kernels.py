@@ -128,9 +128,8 @@ def densify(fields, entries, codes, floats, inner, outer, moved, intercept, firs
             code = np.uint32(codes[block, c, place])
             for k in range(fields.group_field[c + 1] - 1, fields.group_field[c] - 1, -1):
                 first_column, size = fields.first[k], fields.n_levels[k] + 1
-                rest = np.uint32(
-                    code // np.uint32(size)
-                )  # of half the width: 64 bits take several times as long
+                # Of half the width: 64 bits take several times as long.
+                rest = np.uint32(code // np.uint32(size))
                 own = np.int64(code) - np.int64(rest) * size
                 code = rest
                 if own == 0:

@@ -20,8 +20,6 @@ from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
 from dperm.typing import Floats, Integers
 
-_UNIT = 2.0**-53
-
 
 class CodeFields(NamedTuple):
     """Where codes and columns are: of a layout alone."""
@@ -60,6 +58,12 @@ class CodeFields(NamedTuple):
     @property
     def table_size(self) -> int:
         return int(self.spline_start[-1])
+
+    @property
+    def blocks(self) -> list[tuple[int, int]]:
+        """The first column of each block of levels and of hats, and how many there are."""
+        firsts, counts = (*self.first, *self.hats), (*self.n_levels, *self.knots)
+        return list(zip(firsts, counts, strict=True))
 
     @property
     def row_entries(self) -> int:
@@ -105,9 +109,7 @@ class CodeEntries(NamedTuple):
     def longest(self, fields: CodeFields) -> float:
         """More than the norm of any row, even if the parts of a block were added without regard to their signs."""
         squares = 0.0
-        for first, count in zip(
-            (*fields.first, *fields.hats), (*fields.n_levels, *fields.knots), strict=True
-        ):
+        for first, count in fields.blocks:
             own = slice(first, first + count)
             size = np.linalg.norm(self.off[own]) + np.linalg.norm(self.zero[own]) + np.abs(self.on[own]).max()
             squares += size**2
@@ -151,9 +153,7 @@ class CodeEntries(NamedTuple):
             sizes = (fields.n_levels[begin:end] + 1).tolist()
             for k in range(len(sizes)):
                 joint = max(joint, math.prod(sizes[:k]) + sum(sizes[k + 1 :]))
-        for first, count in zip(
-            (*fields.first, *fields.hats), (*fields.n_levels, *fields.knots), strict=True
-        ):
+        for first, count in fields.blocks:
             off = float(np.linalg.norm(self.off[first : first + count]))
             longest = max(longest, count * min(1.0, off / x_norm))
         return joint + longest
@@ -169,7 +169,7 @@ def _not_zero(sizes: Floats) -> Floats:
 
 def rounding_of_squares(n_columns: int, longest: float) -> float:
     """More than the error of a computed squared norm of a row, all parts of which are within ``longest``."""
-    return 4 * (n_columns + 32) * _UNIT * longest**2
+    return 4 * (n_columns + 32) * UNIT_ROUNDOFF * longest**2
 
 
 def _whole(values: Iterable[int]) -> Integers:
@@ -244,11 +244,7 @@ class StoredCategorical(Stored):
         return self.table.shape[1] + (self.intercept > 0)
 
     def densely(self, first: int, last: int) -> Floats:
-        return self.block(first, last, np.dtype(np.float64))
-
-    def block(self, first: int, last: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Some of the rows as an array."""
-        out = np.empty((last - first, self.n_columns), dtype)
+        out = np.empty((last - first, self.n_columns))
         codes, floats = read_only(self.table)
         how = (self.inner, self.outer, self.moved, self.intercept)
         kernels.densify(self.fields, self.entries, codes, floats, *how, first, last, out)

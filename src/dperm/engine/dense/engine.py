@@ -12,14 +12,7 @@ from scipy import sparse
 
 from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
 from dperm.engine.base import softmax_kernels
-from dperm.engine.base.blocked import (
-    BlockedEngine,
-    compiled_kind,
-    has_compiled_softmax,
-    no_mask,
-    one_clip,
-    parameters,
-)
+from dperm.engine.base.blocked import BlockedEngine, compiled_kind, has_compiled_softmax, one_clip, parameters
 from dperm.engine.base.engine import CoordinatePass, Engine, Wanted
 from dperm.engine.base.formulas import Formulas
 from dperm.engine.base.intrinsics import VECTOR_BYTES
@@ -126,15 +119,12 @@ class DenseEngine(BlockedEngine):
     def _load(self, first: int, last: int, dtype: np.dtype[Any]) -> Array:
         return self._rows.X[first:last].astype(dtype, copy=False)
 
-    def _margins_into(self, block: Array, weights: Array, out: Array) -> None:
-        np.matmul(block, weights, out=out)
-
     def _add_back(self, block: Array, slopes: Array, total: Floats) -> None:
         for first in range(0, len(block), ADDED):
             last = first + ADDED
             total += block[first:last].T @ slopes[first:last]
 
-    def _epoch(
+    def _one_model_epoch(
         self, w: Floats, schedule: list[Any], kind: Formulas, loss: Loss, keep_sum: bool, total: Floats
     ) -> bool:
         if len(self._fused_parts(0, self.n_rows // len(schedule[-1]))) > 1:
@@ -175,7 +165,7 @@ class DenseEngine(BlockedEngine):
     def _columns(self) -> tuple[NDArray[Any], ...]:
         """What the one-model kernels read of the rows."""
         rows = self._rows
-        return rows.X, rows.y, rows.inverse_norm, no_mask(1) if rows.mask is None else rows.mask
+        return rows.X, rows.y, rows.inverse_norm, rows.known_mask
 
     def _fused_parts(self, first: int, last: int, outputs: int = 1) -> list[Part]:
         return split(first, last, (last - first) * self.n_columns * outputs / _FUSED_WORK)

@@ -11,7 +11,7 @@ import numpy as np
 from dperm.compiling import compiled
 from dperm.engine.base.formulas import FREE_ORDER, slope, target_of
 from dperm.engine.base.intrinsics import gradient_of_rows, margins_of_tile
-from dperm.engine.base.kernels import ADDED, BLOCK, FIXED_ORDER, value_of_rows
+from dperm.engine.base.kernels import ADDED, BLOCK, FIXED_ORDER, inverse_of_norm, value_of_rows
 
 margin_of_row = margins_of_tile(1, 1, apart=2)
 gradient_of_four, gradient_of_one = gradient_of_rows(4), gradient_of_rows(1)
@@ -125,8 +125,7 @@ def store_row(block, i, scale, squares, x_norm, intercept, slack, shrink, floor,
         X[row, j] = (np.float64(block[i, j]) * scale) * factor
     if X.shape[1] > columns:
         X[row, columns] = intercept
-    longest = math.sqrt(norm * norm + intercept * intercept) * (1.0 + 2.0**-49) + floor
-    inverse_norm[row] = (1.0 - 2.0**-49) / longest
+    inverse_norm[row] = inverse_of_norm(norm, intercept, floor)
 
 
 @compiled(FIXED_ORDER)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT32, FLOAT64, UNIT_ROUNDOFF, Arithmetic
-from dperm.engine.base.blocked import BlockedEngine, compiled_kind, no_mask, one_clip, parameters
+from dperm.engine.base.blocked import BlockedEngine, compiled_kind, one_clip, parameters
 from dperm.engine.base.engine import Wanted
 from dperm.engine.base.rows import Stored
 from dperm.engine.dense import mapped_kernels
@@ -112,9 +112,6 @@ class MappedEngine(BlockedEngine):
     def _load(self, first: int, last: int, dtype: np.dtype[Any]) -> Array:
         return self._rows.block(first, last, dtype)
 
-    def _margins_into(self, block: Array, weights: Array, out: Array) -> None:
-        np.matmul(block, weights, out=out)
-
     def _add_back(self, block: Array, slopes: Array, total: Floats) -> None:
         total += block.T @ slopes
 
@@ -128,13 +125,12 @@ class MappedEngine(BlockedEngine):
         spread = rows.spread if rows.spread.size else np.ones(p)
         weights = np.append(W[:p, 0] / spread, rows.constant * W[p, 0] if rows.constant > 0 else 0.0)
         bound = one_clip(wanted, 1, W.dtype)
-        mask = no_mask(1) if rows.mask is None else rows.mask
-        columns = (*rows.lies, rows.centre, rows.y, rows.inverse_norm, mask, weights)
-        how = (kind, parameters(loss), bound, wanted.value, wanted.gradient)
+        read = ((*rows.lies, rows.centre), (rows.y, rows.inverse_norm, rows.known_mask), weights)
+        how = (kind, parameters(loss), bound, (wanted.value, wanted.gradient))
 
         def pass_over(part: Part) -> tuple[Floats, Floats]:
             sums = np.zeros(p + 1)
-            return np.array([mapped_kernels.one_mapped_model(*columns, *part, *how, sums)]), sums
+            return np.array([mapped_kernels.one_mapped_model(*read, *part, *how, sums)]), sums
 
         parts = split(first, last, (last - first) * p / _FUSED_WORK)
         value, total = self._sum_of_parts(pass_over, parts)

@@ -9,9 +9,9 @@ import math
 import numpy as np
 
 from dperm.compiling import compiled
-from dperm.engine.base.formulas import FREE_ORDER, slope, target_of
+from dperm.engine.base.formulas import FREE_ORDER
 from dperm.engine.base.intrinsics import CACHE_LINE, prefetch
-from dperm.engine.base.kernels import BLOCK, FIXED_ORDER, value_of_rows
+from dperm.engine.base.kernels import BLOCK, FIXED_ORDER, inverse_of_norm, slopes_of_rows, value_of_rows
 from dperm.engine.dense.kernels import squares_of_row
 
 
@@ -46,43 +46,21 @@ def both_moved(s0, x0, s1, x1, q, lift, centre, j):
 
 
 @compiled(FREE_ORDER)
-def slopes_of_block(kind, a, margin, y, inverse_norm, weight, first, count, clip):
-    """Replace the margins of up to BLOCK rows by slopes, clipped and weighted."""
-    for i in range(count):
-        margin[i] = slope(kind, margin[i], target_of(y[first + i], 1.0), 1.0, a)
-    if clip < np.inf:
-        for i in range(count):
-            bound = clip * inverse_norm[first + i]
-            margin[i] = min(max(margin[i], -bound), bound)
-    for i in range(count):
-        margin[i] *= weight[i]
+def ask_for_row(address, index, position, row_bytes):
+    start = address + row_at(index, position) * row_bytes
+    for byte in range(0, row_bytes, CACHE_LINE):
+        prefetch(start + byte)
 
 
 @compiled(FREE_ORDER)
-def one_mapped_model(
-    X,
-    index,
-    length,
-    lift,
-    centre,
-    y,
-    inverse_norm,
-    mask,
-    w,
-    first,
-    last,
-    kind,
-    a,
-    clip,
-    value,
-    gradient,
-    sums,
-):
-    """As ``one_model``, over rows that are mapped on the way; ``value`` and ``gradient`` say what is wanted.
+def one_mapped_model(rows, labels, w, first, last, kind, a, clip, wanted, sums):
+    """As ``one_model``, over rows that are mapped on the way; ``wanted``: the value, the gradient.
 
     ``w`` holds the weights over s, then b times the weight of the constant column. ``sums`` gets
     sum(slope a (x - f c)), and sum(slope) over the rows that are not empty.
     """
+    X, index, length, lift, centre = rows
+    y, inverse_norm, mask = labels
     columns = X.shape[1]
     row_bytes = columns * X.itemsize
     address = X.ctypes.data
@@ -94,9 +72,7 @@ def one_mapped_model(
         paired = count - count % 2
         ahead = b + BLOCK  # rows of the next block are asked for meanwhile
         for i in range(0, paired, 2):
-            start = address + row_at(index, min(ahead, last - 1)) * row_bytes
-            for byte in range(0, row_bytes, CACHE_LINE):
-                prefetch(start + byte)
+            ask_for_row(address, index, min(ahead, last - 1), row_bytes)
             ahead += 1
             m0 = 0.0
             m1 = 0.0
@@ -118,17 +94,17 @@ def one_mapped_model(
         if masked:
             for i in range(count):
                 weight[i] = mask[b + i, 0]
-        if value:
+        if wanted[0]:
             total += value_of_rows(kind, a, margin, y, weight, b, count)
-        if not gradient:
+        if not wanted[1]:
             continue
-        slopes_of_block(kind, a, margin, y, inverse_norm, weight, b, count, clip)
+        slopes_of_rows(kind, a, margin, y, inverse_norm, clip, b, count)
+        for i in range(count):
+            margin[i] *= weight[i]
         for i in range(count):
             sums[columns] += margin[i] if length[b + i] > 0 else 0.0
         for i in range(0, paired, 2):
-            start = address + row_at(index, min(ahead, last - 1)) * row_bytes
-            for byte in range(0, row_bytes, CACHE_LINE):
-                prefetch(start + byte)
+            ask_for_row(address, index, min(ahead, last - 1), row_bytes)
             ahead += 1
             r0, r1 = row_at(index, b + i), row_at(index, b + i + 1)
             s0, s1 = margin[i] * length[b + i], margin[i + 1] * length[b + i + 1]
@@ -194,6 +170,5 @@ def row_factors(X, first, last, position, centre, spread, bounds, largest, lengt
         length[at] = factor
         if lift is not None:
             lift[at] = 1.0 / first_factor
-        longest = math.sqrt(norm * norm + intercept * intercept) * (1.0 + 2.0**-49) + floor
-        inverse_norm[at] = (1.0 - 2.0**-49) / longest
+        inverse_norm[at] = inverse_of_norm(norm, intercept, floor)
     return bad

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.engine.base.rows import InMemoryRows, OpenRequest
 from dperm.engine.dense.rows import Table
 from dperm.engine.registry import register_engine
@@ -24,7 +25,6 @@ _FARTHEST = 256.0  # of x_norm: the longest centre, in units of the scale
 _COPIED_AT_MOST = 2**26  # numbers
 _AT_ONCE = 2**20  # numbers, at least, in the part of a thread
 _PREDICTED_AT_ONCE = 4096
-_UNIT = 2.0**-53
 
 
 @register_engine
@@ -88,18 +88,15 @@ class MappedRows(InMemoryRows):
 
         Their margins are then precise enough.
         """
-        if self._better_copied():
+        columns = self._shape[1] + (self._map.intercept > 0)
+        far = self._map.moves and 3 + farthest(self._map) > columns
+        if far and self._n_rows * columns <= _COPIED_AT_MOST:
             table = Table(self._X, self._y, row_map=self._map, n_rows=self._n_rows, mask=self._mask)
             return table.noting(self._used)._engine(request)
         from dperm.engine.dense.mapped_engine import MappedEngine
 
         rows = self._stored(request)
         return MappedEngine(rows, self._used, precise=request.precise, threads=request.threads)
-
-    def _better_copied(self) -> bool:
-        columns = self._shape[1] + (self._map.intercept > 0)
-        far = self._map.moves and 3 + farthest(self._map) > columns
-        return far and self._n_rows * columns <= _COPIED_AT_MOST
 
     def _check_bounds(self) -> None:
         """Refuse bounds and moves for which the slack of ``_factors`` would not do; all of them are public."""
@@ -138,10 +135,10 @@ class MappedRows(InMemoryRows):
         from dperm.engine.dense.mapped_kernels import row_factors
 
         p, moved = self._shape[1], 1 + 2 * farthest(self._map)
-        slack = 1 + 4 * rounding + (4 * (p + 8) + 16 * moved) * _UNIT
-        shrink = 1 - 2 * rounding - (p + 16 + 8 * moved) * _UNIT
+        slack = 1 + 4 * rounding + (4 * (p + 8) + 16 * moved) * UNIT_ROUNDOFF
+        shrink = 1 - 2 * rounding - (p + 16 + 8 * moved) * UNIT_ROUNDOFF
         # No norm is taken as smaller than this, so that neither underflow nor cancellation can spoil the clip.
-        floor = p * 2.0**-200 + 8 * moved * _UNIT * self._map.x_norm * (centre.size > 0)
+        floor = p * 2.0**-200 + 8 * moved * UNIT_ROUNDOFF * self._map.x_norm * (centre.size > 0)
         bounds = (self._map.x_norm, self._map.intercept, slack, shrink, floor)
         length, inverse_norm = np.zeros(self._n_rows), np.full(self._n_rows, 1 / floor)
         lift = np.zeros(self._n_rows) if centre.any() else None

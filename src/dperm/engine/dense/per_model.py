@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT64, UNIT_ROUNDOFF, Arithmetic
-from dperm.engine.base.blocked import FEWEST_ROWS, MOST_ROWS, BlockedEngine, Span, Stage, no_mask, safe_clip
+from dperm.engine.base.blocked import FEWEST_ROWS, MOST_ROWS, BlockedEngine, Span, Stage, safe_clip
 from dperm.engine.base.engine import Engine
 from dperm.engine.base.rows import StoredDense
 from dperm.engine.dense.engine import DenseEngine
@@ -26,7 +26,6 @@ _FARTHEST = 2.0**9  # of x_norm: centres further from their mean would cost too 
 _LARGEST = 2.0**50  # of x_norm, and of a moved row over it; and the inverse: float32 holds every norm
 _SHORTER = 1 - 2.0**-40  # of the bound, so that no rounding of a mapped row gets beyond it
 _AT_ONCE = 2**14  # rows that one model's verbs copy at a time
-_DOUBLE = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -92,9 +91,6 @@ class PerModelEngine(BlockedEngine):
 
     def arithmetic(self, n_models: int) -> Arithmetic:
         return FLOAT64
-
-    def _dtype(self, n_models: int) -> np.dtype[Any]:
-        return _DOUBLE
 
     def select(self, models: Sequence[int]) -> Self:
         part = copy(self)
@@ -163,16 +159,15 @@ class PerModelEngine(BlockedEngine):
 
     def _power_sums(self, power: int) -> Floats:
         rows, n_models = self._rows, self._rows.norms.shape[1]
-        mask = no_mask(n_models) if rows.mask is None else rows.mask
 
         def pass_over(part: Part) -> tuple[Floats]:
             total = np.zeros((n_models, self.n_columns))
-            for cut in self._cuts(part, 1, _DOUBLE):
+            for cut in self._cuts(part, 1, self._dtype(1)):
                 for k in range(n_models):
                     shift, spread = (np.ascontiguousarray(of[:, k]) for of in (rows.shift, rows.spread))
                     how = (shift, spread, rows.bound, k, power == 2)
                     own = np.zeros(self.n_columns)
-                    add_seen(rows.X, mask, rows.norms, *how, *cut, own)
+                    add_seen(rows.X, rows.known_mask, rows.norms, *how, *cut, own)
                     total[k] += own
             return (total,)
 
@@ -181,17 +176,10 @@ class PerModelEngine(BlockedEngine):
 
     def _of_one(self, model: int, sums: Callable[[Engine], Floats]) -> Floats:
         """Sums over the rows as one model sees them, a part of the rows after the other."""
-        parts = [
-            sums(
-                DenseEngine(
-                    self._rows.seen_by(model, first, min(first + _AT_ONCE, self.n_rows)),
-                    None,
-                    precise=True,
-                    threads=self._threads,
-                )
-            )
-            for first in range(0, self.n_rows, _AT_ONCE)
-        ]
+        parts = []
+        for first in range(0, self.n_rows, _AT_ONCE):
+            seen = self._rows.seen_by(model, first, min(first + _AT_ONCE, self.n_rows))
+            parts.append(sums(DenseEngine(seen, None, precise=True, threads=self._threads)))
         return np.asarray(sum(parts))
 
 

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dperm.engine.base.rows import (
-    InMemoryRows,
-    OpenRequest,
-    Rows,
-    StoredDense,
-    floor_of,
-    round_down,
-    storage_of,
-)
+from dperm.engine.base.rows import InMemoryRows, OpenRequest, Rows, StoredDense, storage_of, storing_bounds
 from dperm.errors import InvalidInput
 from dperm.processors import Part, in_order, split
 from dperm.row_map import RowMap
@@ -28,7 +20,6 @@ if TYPE_CHECKING:
 
 _ROWS_AT_ONCE = 4096
 _STORED_AT_ONCE = 2**20  # numbers, at least, in the part of a thread
-_UNIT = 2.0**-53
 
 
 class Table(InMemoryRows):
@@ -125,15 +116,9 @@ class Table(InMemoryRows):
         from dperm.engine.dense.kernels import bound_rows
 
         n_features = self._X.shape[1]
-        rounding = 2.0**-24 if dtype == np.float32 else 0.0
-        slack = 1 + 4 * rounding + 4 * (n_features + 8) * _UNIT
-        shrink = 1 - 2 * rounding - (n_features + 16) * _UNIT
-        floor = floor_of(n_features, dtype)
-
-        intercept = self._map.intercept
-        X = np.empty((self._n_rows, n_features + (intercept > 0)), dtype)
+        X = np.empty((self._n_rows, n_features + (self._map.intercept > 0)), dtype)
         inverse_norm = np.empty(self._n_rows)
-        bounds = (self._map.x_norm, round_down(intercept, dtype), slack, shrink, floor)
+        bounds = storing_bounds(self._map, n_features, dtype)
         moves = self._moves()
 
         def store(part: Part) -> int:
@@ -147,7 +132,7 @@ class Table(InMemoryRows):
             raise InvalidInput(self._not_finite())
         empty = position[len(self._X) :]
         X[empty] = 0
-        inverse_norm[empty] = 1 / floor
+        inverse_norm[empty] = 1 / bounds[-1]
         return X, inverse_norm
 
     def _blocks(self, part: Part) -> Iterator[tuple[int, NDArray[np.floating[Any]]]]:

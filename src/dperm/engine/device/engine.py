@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT32, FLOAT64, Arithmetic
 from dperm.engine.base.blocked import safe_clip
 from dperm.engine.base.draws import Batches
-from dperm.engine.base.engine import StoredEngine, Wanted
+from dperm.engine.base.engine import Schedule, StoredEngine, Wanted
 from dperm.engine.device.fused import FusedEpochs, FusedPass, SlopeKernels, add_blocks
 from dperm.engine.device.tensors import StoredTorch, load_torch, plain_products
 from dperm.losses import Loss, Weighted
@@ -205,33 +205,25 @@ class TorchEngine(StoredEngine):
     def _largest_number(self, n_models: int) -> float:
         return float(np.finfo(np.float64 if self._precise else np.float32).max)
 
-    def descend(
-        self,
-        loss: Loss,
-        W: Floats,
-        batches: Batches,
-        steps: ArrayLike,
-        l2: ArrayLike,
-        iterate_sum: Floats | None = None,
+    def _epoch(
+        self, loss: Loss, W: Floats, batches: Batches, schedule: Schedule, iterate_sum: Floats | None
     ) -> None:
         """The weights stay on the device from batch to batch."""
-        decay, rate = self._check_schedule(loss, W, batches, steps, l2, iterate_sum)
         edges = self._edges(W.shape[1], batches)
         if self._alone(loss, W):
             fused = FusedPass.of(self._rows, loss, None, self._precise)
-            FusedEpochs.of(self._rows, fused, edges, iterate_sum is not None).run(W, iterate_sum, decay, rate)
-        else:
-            with plain_products(self._rows.device):
-                self._epoch(loss, W, edges, decay, rate, iterate_sum)
-        self._check_size(W)
+            FusedEpochs.of(self._rows, fused, edges, iterate_sum is not None).run(W, iterate_sum, *schedule)
+            return
+        with plain_products(self._rows.device):
+            self._block_epoch(loss, W, edges, schedule, iterate_sum)
 
-    def _epoch(
-        self, loss: Loss, W: Floats, edges: Integers, decay: Floats, rate: Floats, iterate_sum: Floats | None
+    def _block_epoch(
+        self, loss: Loss, W: Floats, edges: Integers, schedule: Schedule, iterate_sum: Floats | None
     ) -> None:
         w = self._flat(W)
         total = None if iterate_sum is None else self._flat(iterate_sum)
         each = loss.outputs
-        shrink, pace = (self._rows.placed(np.repeat(part, each, axis=1)) for part in (decay, rate))
+        shrink, pace = (self._rows.placed(np.repeat(part, each, axis=1)) for part in schedule)
         for j in range(len(edges) - 1):
             stage = TorchStage(self._rows, loss, edges[j], edges[j + 1], None, self._dtype)
             gradient = self._block_sums(stage, w, False, True)[1]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dperm.engine.base.rows import InMemoryRows, OpenRequest, floor_of, round_down, storage_of
+from dperm.engine.base.rows import InMemoryRows, OpenRequest, storage_of, storing_bounds
 from dperm.engine.device.tensors import StoredTorch, as_tensor, is_tensor, load_torch, on_host, plain_products
 from dperm.errors import InvalidInput
 from dperm.row_map import RowMap
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _NUMBERS_AT_ONCE = 2**24
 _ALIGNED = 4  # float32 numbers in 16 bytes, the widest load of a GPU
-_UNIT = 2.0**-53
 _SMALL = 2.0**-600  # times any number it has a square
 
 
@@ -87,12 +86,8 @@ class TorchRows(InMemoryRows):
         quotients and roots in float64 as a CPU does.
         """
         torch, device = load_torch(), self._X.device
-        (rows, features), x_norm = self._shape, self._map.x_norm
-        rounding = 2.0**-24 if dtype == np.float32 else 0.0
-        slack = 1 + 4 * rounding + 4 * (features + 8) * _UNIT
-        shrink = 1 - 2 * rounding - (features + 16) * _UNIT
-        floor = floor_of(features, dtype)
-        intercept = round_down(self._map.intercept, dtype)
+        rows, features = self._shape
+        x_norm, intercept, slack, shrink, floor = storing_bounds(self._map, features, dtype)
         stride = -(-(features + (intercept > 0)) // _ALIGNED) * _ALIGNED
         stored_as = torch.float32 if dtype == np.float32 else torch.float64
         X = torch.zeros((self._n_rows, stride), dtype=stored_as, device=device)

@@ -139,16 +139,15 @@ class DaskShards(ShardSource):
         return not callable(self._sizes) and not callable(self._n_features)
 
     def load(self, shard: int) -> tuple[Any, Any]:
-        import dask
-
-        return self.given(shard, dask.compute(self._blocks[shard], scheduler="threads")[0])
+        return self.given(shard, self._computed(shard))
 
     def persons(self, shard: int) -> Any:
+        return super().persons(shard) if self.person is None else self._computed(shard)[2]
+
+    def _computed(self, shard: int) -> tuple[Any, ...]:
         import dask
 
-        if self.person is None:
-            return super().persons(shard)
-        return dask.compute(self._blocks[shard], scheduler="threads")[0][2]
+        return dask.compute(self._blocks[shard], scheduler="threads")[0]  # type: ignore[no-any-return]
 
     def executor(self) -> Executor:
         """The active Dask client's workers, or this process where there is none."""
@@ -275,16 +274,17 @@ def _of_frame(X: Any, y: Any, counts: Sequence[int] | None, person: str | None) 
     parts = X.to_delayed()
     sizes = partial(_lengths, parts) if counts is None else counts
     ids = None if person is None else [dask.delayed(_ids)(part, person) for part in parts]
-    columns, told_names = len(names), [str(name) for name in names]
     tables = [dask.delayed(_table)(part, names) for part in parts]
+    labels: list[Any] | None
     if isinstance(y, str):
-        blocks = _joined(tables, [dask.delayed(_column)(part, y) for part in parts], ids)
-        return DaskShards(blocks, sizes, columns, True, told_names, person)
-    same_parts = type(y).__module__.startswith("dask.dataframe") or type(y).__module__.startswith("dask_expr")
-    targets = y.to_delayed() if same_parts else y
-    labels = _labels_of(targets, tables, () if isinstance(targets, list | tuple) else _called(sizes))
+        labels = [dask.delayed(_column)(part, y) for part in parts]
+    else:
+        targets = y.to_delayed() if type(y).__module__.startswith(("dask.dataframe", "dask_expr")) else y
+        known: Any = () if isinstance(targets, list | tuple) else sizes
+        labels = _labels_of(targets, tables, known() if callable(known) else known)
+    told_names = [str(name) for name in names]
     blocks = _joined(tables, labels, ids)
-    return DaskShards(blocks, sizes, columns, labels is not None, told_names, person)
+    return DaskShards(blocks, sizes, len(names), labels is not None, told_names, person)
 
 
 def _of_delayed(
@@ -312,10 +312,6 @@ def _lengths(blocks: Sequence[Any]) -> Sequence[int]:
     import dask
 
     return dask.compute(*(dask.delayed(len)(block) for block in blocks))  # type: ignore[no-any-return]
-
-
-def _called(sizes: Any) -> Sequence[int]:
-    return sizes() if callable(sizes) else sizes  # type: ignore[no-any-return]
 
 
 def _joined(blocks: list[Any], *apart: list[Any] | None) -> list[Any]:

@@ -23,6 +23,7 @@ from dperm.engine.base.draws import (
     Ranges,
     Sample,
     check_sizes,
+    cuts_of,
 )
 from dperm.engine.base.engine import Engine, Evaluation, Wanted
 from dperm.engine.base.rows import BoundedRows, check_labels, check_targets
@@ -30,7 +31,6 @@ from dperm.engine.registry import register_engine
 from dperm.engine.shards.sources import Encoder, Executor, ShardSource
 from dperm.engine.shards.tasks import (
     CACHE,
-    EncodedLabels,
     LabelCheck,
     Labels,
     Opening,
@@ -38,6 +38,7 @@ from dperm.engine.shards.tasks import (
     PersonDigests,
     Piece,
     Predicted,
+    from_all,
     gathered,
 )
 from dperm.errors import InvalidInput, Unsupported
@@ -47,19 +48,8 @@ from dperm.row_map import RowMap
 from dperm.typing import Floats, Integers
 
 
-@dataclass(frozen=True, eq=False)
 class ShardRanges(Batches):
     """Batch j of model k is, in each shard s, the rows at positions ``edges[j, s, k] <= i < edges[j + 1, s, k]``."""
-
-    edges: Integers
-    counts: Integers
-
-    @property
-    def sizes(self) -> Integers:
-        return self.counts
-
-    def only(self, batch: int) -> ShardRanges:
-        return ShardRanges(self.edges[batch : batch + 2], self.counts[batch : batch + 1])
 
     def of_shard(self, shard: int) -> Ranges | None:
         """The part of a single batch in a shard, or None where that is empty for every model."""
@@ -101,14 +91,7 @@ class Layout:
     def batches(self, sizes: Any, models: Sequence[int]) -> ShardRanges:
         """Each model's own rows in the order, cut into batches of exactly these sizes."""
         counts = np.asarray(sizes)
-        places = np.zeros((len(counts) + 1, len(models)), np.int64)
-        np.cumsum(counts, axis=0, out=places[1:])
-        if self.mask is not None:
-            ordered = self._mask_in_order()
-            for k, model in enumerate(models):
-                own = np.flatnonzero(ordered[:, model])
-                places[1:-1, k] = own[places[1:-1, k]]
-            places[0], places[-1] = 0, self.n_rows
+        places = cuts_of(counts, None if self.mask is None else self._mask_in_order()[:, models])
         return ShardRanges(self._before(places), counts.astype(np.int64, copy=False))
 
     def in_places(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -144,14 +127,6 @@ class Layout:
             before[i] = np.bincount(labels[first:last], minlength=len(self.counts))
         np.cumsum(before, axis=0, out=before)
         return np.ascontiguousarray(before[where.reshape(places.shape)].transpose(0, 2, 1))
-
-
-def check_order(order: OrderOfShards, counts: Sequence[int]) -> None:
-    """Refuse an order that is not of shards of these sizes."""
-    labels = np.asarray(order.labels)
-    found = np.bincount(labels, minlength=len(counts)) if labels.dtype.kind == "u" else np.empty(0)
-    if not np.array_equal(found, counts):
-        raise InvalidInput("the order is not one of shards of these sizes.")
 
 
 @register_engine
@@ -191,21 +166,16 @@ class ShardedRows(BoundedRows):
         return isinstance(X, ShardSource)
 
     @classmethod
-    def of(cls, X: Any, y: Any, *, row_map: RowMap, n_rows: int, mask: Any = None) -> Self:
-        return cls(X, y, row_map=row_map, n_rows=n_rows, mask=mask)
-
-    @classmethod
     def margins_of(cls, X: Any, row_map: RowMap, coefficients: Floats, constant: Floats | float) -> Floats:
         task = Predicted(source=X, row_map=row_map, coefficients=coefficients, constant=constant)
-        shards = [shard for shard, n in enumerate(X.sizes) if n]
-        return np.concatenate(list(gathered(X.executor(), task, shards)))
+        return np.concatenate(list(from_all(task)))
 
     def check_labels(self, loss: Loss) -> None:
         if self._encode is None:
             check_labels(np.asarray(self._y), loss)
             return
         task = LabelCheck(source=self._source, encode=self._encode, loss=loss)
-        for _ in gathered(self._executor, task, [s for s, n in enumerate(self._source.sizes) if n]):
+        for _ in from_all(task, self._executor):
             pass
 
     def open(self, order: Order | None = None, *, precise: bool = False) -> ShardedEngine:
@@ -214,7 +184,11 @@ class ShardedRows(BoundedRows):
             raise Unsupported("this order cannot be drawn for rows that lie in shards.")
         divided = None if order is None else order.split(self._counts)
         if divided is not None:
-            check_order(divided, self._counts)
+            labels = np.asarray(divided.labels)
+            whole = labels.dtype.kind == "u"
+            found = np.bincount(labels, minlength=len(self._counts)) if whole else np.empty(0)
+            if not np.array_equal(found, self._counts):
+                raise InvalidInput("the order is not one of shards of these sizes.")
         layout = Layout(self._counts, divided, self._mask)
         opening = Opening(
             token=uuid.uuid4().hex,
@@ -293,8 +267,11 @@ class ShardedEngine(Engine):
     def arithmetic(self, n_models: int) -> Arithmetic:
         """The least precise of the shards. The first question opens them."""
         if n_models not in self._known:
-            found: list[Arithmetic] = self._answers("arithmetic", n_models)
-            self._known[n_models] = coarsest(found[: len(self._own_shards())] or found)
+            found: list[Arithmetic] = list(self._stream("arithmetic", n_models))
+            with_rows = [shard for shard in self._layout.live if shard < len(self._pass.source.sizes)]
+            self._known[n_models] = coarsest(
+                found[: len(with_rows)] or found
+            )  # the others hold empty rows alone
         return self._known[n_models]
 
     def select(self, models: Sequence[int]) -> Self:
@@ -343,14 +320,7 @@ class ShardedEngine(Engine):
         return super()._begin(loss, W)
 
     def _note(self, n_models: int) -> None:
-        """Answers tell what they were computed in; see ``_answers``."""
-
-    def _own_shards(self) -> list[int]:
-        """Those with rows of the source; the others hold empty rows alone."""
-        return [shard for shard in self._layout.live if shard < len(self._pass.source.sizes)]
-
-    def _answers(self, verb: str, *arguments: Any, own: dict[int, dict[str, Any]] | None = None) -> list[Any]:
-        return list(self._stream(verb, *arguments, own=own))
+        """Answers tell what they were computed in; see ``_stream``."""
 
     def _stream(self, verb: str, *arguments: Any, own: dict[int, dict[str, Any]] | None = None) -> Any:
         task = replace(self._pass, verb=verb, arguments=arguments, own=own)
@@ -389,7 +359,7 @@ class ShardedEngine(Engine):
         return {shard: part for shard, part in parts.items() if part is not None}
 
     def _margins(self, W: Floats) -> Floats:
-        parts = self._answers("margins", W)
+        parts = list(self._stream("margins", W))
         return np.concatenate(parts) if self._sampled else self._layout.in_places(parts)
 
     def _curvatures(self, loss: Loss, W: Floats) -> Floats:
@@ -402,28 +372,19 @@ class ShardedEngine(Engine):
         return self._sum("row_moments")
 
     def _scores(self, loss: Loss, W: Floats) -> Evaluation:
-        answers = self._answers("evaluate", loss, W)
-        return Evaluation(*(np.sum(column, axis=0) for column in zip(*answers, strict=True)))
+        answers = zip(*self._stream("evaluate", loss, W), strict=True)
+        return Evaluation(*(np.sum(column, axis=0) for column in answers))
 
 
-def labels_in(source: ShardSource) -> NDArray[Any]:
-    """The labels of all shards as they came, for a score."""
-    shards = [shard for shard, n in enumerate(source.sizes) if n]
-    return np.concatenate(list(gathered(source.executor(), Labels(source=source), shards)))
-
-
-def encoded_in(source: ShardSource, encode: Encoder) -> NDArray[Any]:
-    """The labels of all shards, each encoded where it is."""
-    shards = [shard for shard, n in enumerate(source.sizes) if n]
-    found = gathered(source.executor(), EncodedLabels(source=source, encode=encode), shards)
-    return np.concatenate(list(found)) if shards else np.empty(0)
+def labels_in(source: ShardSource, encode: Encoder | None = None) -> NDArray[Any]:
+    """The labels of all shards as they came, or each encoded where it is."""
+    found = list(from_all(Labels(source=source, encode=encode)))
+    return np.concatenate(found) if found else np.empty(0)
 
 
 def persons_in(source: ShardSource) -> NDArray[np.void]:
     """What stands for the person of each row of all shards."""
-    shards = [shard for shard, n in enumerate(source.sizes) if n]
-    found = gathered(source.executor(), PersonDigests(source=source), shards)
-    return np.concatenate([np.empty(0, DIGEST), *found])
+    return np.concatenate([np.empty(0, DIGEST), *from_all(PersonDigests(source=source))])
 
 
 def _with_empty(sizes: Sequence[int], n_rows: int) -> tuple[int, ...]:

@@ -152,11 +152,8 @@ class Placed(ShardSource):
 
     def __init__(self, source: ShardSource, executor: Executor) -> None:
         self._source, self._executor = source, executor
-        self.sizes, self.n_features, self.key = source.sizes, source.n_features, source.key
-        self.has_labels, self.classes = source.has_labels, source.classes
-        self.sizes_are_known, self.keeps_places = source.sizes_are_known, source.keeps_places
-        self.feature_names = source.feature_names
-        self.person, self.persons_are_apart = source.person, source.persons_are_apart
+        for name in ShardSource.__annotations__:
+            setattr(self, name, getattr(source, name))
 
     def load(self, shard: int) -> tuple[Any, Any]:
         return self._source.load(shard)
@@ -204,8 +201,6 @@ class ArrayShards(ShardSource):
     keeps_places = True
 
     def __init__(self, X: Any, sizes: Sequence[int], y: Any = None, persons: Any = None) -> None:
-        import uuid
-
         self._X, self._y, self._persons = X, y, persons
         self.person = None if persons is None else "person"
         self.sizes = tuple(int(size) for size in sizes)
@@ -226,8 +221,6 @@ class ArrayShards(ShardSource):
 
 Encoder = Callable[[Any], Any]
 """From the labels of a shard as they came to encoded ones; it can be pickled."""
-
-Results = Iterable[tuple[int, Any]]
 
 
 class KeptShards(ShardSource):

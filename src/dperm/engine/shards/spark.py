@@ -126,29 +126,26 @@ class SparkShards(ShardSource):
         return self._sizes is not None
 
     def load(self, shard: int) -> tuple[Any, Any]:
-        import pyarrow.parquet as pq
-
-        path, filesystem = _opened(self._files[shard])
-        table = pq.ParquetFile(path, filesystem=filesystem).read()
+        table = self._read(shard)
         X = np.empty((table.num_rows, self.n_features))
         for j, name in enumerate(self._names):
             X[:, j] = table.column(name).to_numpy()
         return X, None if self._y is None else table.column(self._y).to_numpy()
 
     def labels(self, shard: int) -> Any:
-        return self._read(shard, self._y).to_numpy()
+        return self._read(shard, self._y).column(0).to_numpy()
 
     def persons(self, shard: int) -> Any:
-        return super().persons(shard) if self.person is None else self._read(shard, self.person)
+        return super().persons(shard) if self.person is None else self._read(shard, self.person).column(0)
 
-    def _read(self, shard: int, name: str | None) -> Any:
+    def _read(self, shard: int, *names: str | None) -> Any:
+        """The table of a file, or some of its columns."""
         import pyarrow.parquet as pq
 
         path, filesystem = _opened(self._files[shard])
-        return pq.ParquetFile(path, filesystem=filesystem).read(columns=[name]).column(0)
+        return pq.ParquetFile(path, filesystem=filesystem).read(columns=list(names) or None)
 
     def executor(self) -> Executor:
-
         return SparkExecutor(self._frame.sparkSession)
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -37,11 +37,6 @@ Opened = tuple[Engine, set[Arithmetic]]
 """An engine, and where it notes the arithmetic of its passes."""
 
 
-def cache_bytes() -> int:
-    wished = os.environ.get("DPERM_SHARD_CACHE_BYTES", "")
-    return int(wished) if wished.isdecimal() else CACHE_BYTES
-
-
 class ShardCache:
     """The least recently used shard of another opening goes first; those of the same opening stay.
 
@@ -62,7 +57,8 @@ class ShardCache:
                 self._held.move_to_end(key)
                 return self._held[key][0]
         found = opened()
-        size, room = bytes_of(found[0]), cache_bytes()
+        wished = os.environ.get("DPERM_SHARD_CACHE_BYTES", "")
+        size, room = bytes_of(found[0]), int(wished) if wished.isdecimal() else CACHE_BYTES
         with self._lock:
             total = size + sum(held for _, held in self._held.values())
             for other in [other for other in self._held if other[2] != key[2]]:
@@ -99,15 +95,10 @@ def bytes_of(thing: Any, depth: int = 4) -> int:
         return int(thing.nbytes)
     if depth == 0:
         return 0
-    if is_dataclass(thing) and not isinstance(thing, type):
-        return sum(bytes_of(getattr(thing, field.name), depth - 1) for field in fields(thing))
-    if isinstance(thing, dict):
-        return sum(bytes_of(value, depth - 1) for value in thing.values())
-    if isinstance(thing, list | tuple):
-        return sum(bytes_of(value, depth - 1) for value in thing)
-    return (
-        sum(bytes_of(value, depth - 1) for value in vars(thing).values()) if hasattr(thing, "__dict__") else 0
-    )
+    if not isinstance(thing, dict | list | tuple):
+        thing = getattr(thing, "__dict__", {})
+    parts = thing if isinstance(thing, list | tuple) else thing.values()
+    return sum(bytes_of(part, depth - 1) for part in parts)
 
 
 def _is_mapped(array: Any) -> bool:
@@ -155,9 +146,6 @@ class SafeTask(ABC):
         finally:
             if given is None and shard < len(self.source.sizes):
                 self.source.rest(shard)
-
-    def _labels(self, shard: int, given: Loaded | None) -> Any:
-        return self.source.labels(shard) if given is None else self.source.given(shard, given)[1]
 
     def part(self, shard: int) -> Self:
         return replace(self, source=self.source.part(shard))
@@ -262,14 +250,24 @@ class Pass(SafeTask):
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class LabelCheck(SafeTask):
+class Labels(SafeTask):
+    """The labels as they came, or as losses take them."""
+
+    encode: Encoder | None
+
+    def _do(self, shard: int, given: Loaded | None) -> Any:
+        labels = self.source.labels(shard) if given is None else self.source.given(shard, given)[1]
+        return np.asarray(labels if self.encode is None else self.encode(labels))
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class LabelCheck(Labels):
     """Whether the loss knows all labels of a shard."""
 
-    encode: Encoder
     loss: Loss
 
     def _do(self, shard: int, given: Loaded | None) -> None:
-        check_labels(np.asarray(self.encode(self._labels(shard, given))), self.loss)
+        check_labels(super()._do(shard, given), self.loss)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -286,24 +284,6 @@ class Predicted(SafeTask):
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Labels(SafeTask):
-    """The labels as they came, for a score."""
-
-    def _do(self, shard: int, given: Loaded | None) -> Any:
-        return np.asarray(self._labels(shard, given))
-
-
-@dataclass(frozen=True, repr=False, kw_only=True)
-class EncodedLabels(SafeTask):
-    """The labels as losses take them."""
-
-    encode: Encoder
-
-    def _do(self, shard: int, given: Loaded | None) -> Any:
-        return np.asarray(self.encode(self._labels(shard, given)))
-
-
-@dataclass(frozen=True, repr=False, kw_only=True)
 class PersonDigests(SafeTask):
     """Whose rows they are. An executor that has a shard at hand has its ids behind the labels."""
 
@@ -313,6 +293,12 @@ class PersonDigests(SafeTask):
         if len(found) != self.source.sizes[shard]:
             raise InvalidInput(f"shard {shard} has another number of ids of persons than of rows.")
         return found
+
+
+def from_all(task: SafeTask, executor: Executor | None = None) -> Iterator[Any]:
+    """The answers of all shards of its source that have rows."""
+    shards = [shard for shard, n in enumerate(task.source.sizes) if n]
+    return gathered(executor or task.source.executor(), task, shards)
 
 
 TRIES = 4

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.arithmetic import FLOAT64, Arithmetic
-from dperm.engine.base.blocked import BlockedEngine, compiled_kind, no_mask, one_clip, parameters
+from dperm.engine.base.blocked import BlockedEngine, compiled_kind, one_clip, parameters
 from dperm.engine.base.engine import Wanted
 from dperm.engine.base.formulas import Formulas
 from dperm.engine.base.intrinsics import LANES
@@ -140,9 +140,6 @@ class SparseEngine(BlockedEngine):
     def arithmetic(self, n_models: int) -> Arithmetic:
         return arithmetic_at(self._rows.reach, self.n_columns, self.n_rows)
 
-    def _dtype(self, n_models: int) -> np.dtype[Any]:
-        return np.dtype(np.float64)
-
     def _load(self, first: int, last: int, dtype: np.dtype[Any]) -> Part:
         return first, last
 
@@ -220,9 +217,9 @@ class SparseEngine(BlockedEngine):
     @property
     def _labels(self) -> tuple[NDArray[Any], ...]:
         rows = self._rows
-        return rows.y, rows.inverse_norm, no_mask(1) if rows.mask is None else rows.mask
+        return rows.y, rows.inverse_norm, rows.known_mask
 
-    def _epoch(
+    def _one_model_epoch(
         self, w: Floats, schedule: list[Any], kind: Formulas, loss: Loss, keep_sum: bool, total: Floats
     ) -> bool:
         """Where batches are small for the number of columns, by public numbers, a step moves only what it touches.

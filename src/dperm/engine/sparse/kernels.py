@@ -10,9 +10,9 @@ import math
 import numpy as np
 
 from dperm.compiling import compiled
-from dperm.engine.base.formulas import FREE_ORDER, slope, target_of
+from dperm.engine.base.formulas import FREE_ORDER
 from dperm.engine.base.intrinsics import LANES, gather8, scatter8
-from dperm.engine.base.kernels import BLOCK, FIXED_ORDER, value_of_rows
+from dperm.engine.base.kernels import BLOCK, FIXED_ORDER, inverse_of_norm, slopes_of_rows, value_of_rows
 
 SMALLEST_SCALE = 1 / 16
 ROWS = 64  # whose margins are computed before their slopes are
@@ -52,16 +52,6 @@ def products(centre, W, out):
             for k in range(W.shape[1]):
                 some[k] += centre[j] * W[j, k]
         out += some
-
-
-@compiled(FREE_ORDER)
-def slopes_of_rows(kind, a, margin, y, inverse_norm, clip, first, count):
-    for i in range(count):
-        margin[i] = slope(kind, margin[i], target_of(y[first + i], 1.0), 1.0, a)
-    if clip < np.inf:
-        for i in range(count):
-            bound = clip * inverse_norm[first + i]
-            margin[i] = min(max(margin[i], -bound), bound)
 
 
 @compiled(FIXED_ORDER)
@@ -255,8 +245,7 @@ def bound_rows(source, position, spread, centre, bounds, edges, data, index, far
             longest = x_norm
         if far.size > 0:
             far[row] = shortened
-        whole = math.sqrt(longest * longest + intercept * intercept) * (1.0 + 2.0**-49) + floor
-        inverse_norm[row] = (1.0 - 2.0**-49) / whole
+        inverse_norm[row] = inverse_of_norm(longest, intercept, floor)
     return bad
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from dperm.arithmetic import FLOAT64
+from dperm.arithmetic import FLOAT64, UNIT_ROUNDOFF
 from dperm.engine.base.rows import InMemoryRows, OpenRequest, floor_of, storage_of
 from dperm.engine.dense.rows import Table
 from dperm.errors import InvalidInput
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dperm.engine.base.engine import Engine
     from dperm.engine.sparse.engine import StoredSparse
 
-_UNIT = 2.0**-53
 _MOST_COLUMNS = 2**31 - 1
 _DENSE_AT_MOST = 2**26  # numbers
 _LARGEST = 2.0**400  # of a number before it is bounded, so that it has a square
@@ -52,7 +51,7 @@ class SparseRows(InMemoryRows):
         if X.shape[1] > _MOST_COLUMNS:
             raise InvalidInput(f"X has more than {_MOST_COLUMNS} columns. Use PublicHasher before the model.")
         self._X = X
-        super().__init__(shape_of(X), y, row_map=row_map, n_rows=n_rows, mask=mask)
+        super().__init__(self.shape_of(X), y, row_map=row_map, n_rows=n_rows, mask=mask)
 
     @classmethod
     def accepts(cls, X: Any) -> bool:
@@ -60,7 +59,9 @@ class SparseRows(InMemoryRows):
 
     @classmethod
     def shape_of(cls, X: Any) -> tuple[int, int]:
-        return shape_of(X)
+        if len(X.shape) != 2:
+            raise InvalidInput(f"X must have two dimensions; got {len(X.shape)}.")
+        return super().shape_of(X)
 
     @classmethod
     def margins_of(cls, X: Any, row_map: RowMap, coefficients: Floats, constant: Floats | float) -> Floats:
@@ -84,21 +85,15 @@ class SparseRows(InMemoryRows):
 
     def _engine(self, request: OpenRequest) -> Engine:
         """Rows are held densely where a far centre would cost precision and all numbers fit, by their public number."""
-        if self._better_dense():
-            dense = Table(as_csr(self._X).toarray(), self._y, row_map=self._map, n_rows=self._n_rows)
-            return dense.noting(self._used)._engine(request)
-        from dperm.engine.sparse.engine import SparseEngine
-
-        rows = self._stored(request)
-        return SparseEngine(rows, self._used, precise=request.precise, threads=request.threads)
-
-    def _better_dense(self) -> bool:
-        """Whether a few columns with a far centre are held densely, because that is more precise."""
-        from dperm.engine.sparse.engine import arithmetic_at
+        from dperm.engine.sparse.engine import SparseEngine, arithmetic_at
 
         n_columns = self._shape[1] + (self._map.intercept > 0)
         stated = arithmetic_at(self._reach(), n_columns, self._n_rows)
-        return self._n_rows * n_columns <= _DENSE_AT_MOST and not stated.within(FLOAT64)
+        if self._n_rows * n_columns <= _DENSE_AT_MOST and not stated.within(FLOAT64):
+            dense = Table(as_csr(self._X).toarray(), self._y, row_map=self._map, n_rows=self._n_rows)
+            return dense.noting(self._used)._engine(request)
+        rows = self._stored(request)
+        return SparseEngine(rows, self._used, precise=request.precise, threads=request.threads)
 
     def _reach(self) -> float:
         """Bound on (norm of the entries + norm of the centre) / ``x_norm`` of rows as stored."""
@@ -155,7 +150,7 @@ class SparseRows(InMemoryRows):
         rounding = 2.0**-23 if dtype == np.float32 else 2.0**-52
         floor = floor_of(n_features, dtype)
         spare = 2.0**-32 if dtype == np.float32 else 2.0**-48
-        slack = 4 * (n_features + 16) * _UNIT
+        slack = 4 * (n_features + 16) * UNIT_ROUNDOFF
         bounds = (x_norm, self._map.intercept, rounding, spare, slack, distance, floor)
         data, index = np.empty(edges[-1], dtype), np.empty(edges[-1], np.int32)
         far = np.zeros(self._n_rows if centre.size else 0)
@@ -193,12 +188,6 @@ def is_sparse(X: Any) -> bool:
 def _is_frame(X: Any) -> bool:
     accessor = getattr(X, "sparse", None) if type(X).__module__.partition(".")[0] == "pandas" else None
     return type(accessor).__name__ == "SparseFrameAccessor"
-
-
-def shape_of(X: Any) -> tuple[int, int]:
-    if len(X.shape) != 2:
-        raise InvalidInput(f"X must have two dimensions; got {len(X.shape)}.")
-    return int(X.shape[0]), int(X.shape[1])
 
 
 def _dtypes(X: Any) -> list[Any]:
