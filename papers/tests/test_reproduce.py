@@ -39,15 +39,15 @@ def made_up(name, n=240):
 
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
-    """Few rows, few contenders, one epsilon; everything else is as in a real run."""
+    """Few rows, few configurations, one epsilon; everything else is as in a real run."""
     monkeypatch.setattr(data, "load", made_up)
     for name in ("QUICK", "KDD_QUICK"):
         monkeypatch.setattr(rsgd, name, TINY)
     some = (rsgd.OURS, rsgd.PAPERS, "OutPert-GD", *studies.BASELINES)
-    monkeypatch.setattr(rsgd, "CONTENDERS", {label: rsgd.CONTENDERS[label] for label in some})
+    monkeypatch.setattr(rsgd, "METHODS_COMPARED", {label: rsgd.METHODS_COMPARED[label] for label in some})
     monkeypatch.setattr(timing, "QUICK", timing.Size(n_rows=(60, 120), timings=2))
     timed = (rsgd.OURS, "NSGD", studies.NON_PRIVATE)
-    monkeypatch.setattr(timing, "CONTENDERS", {label: timing.CONTENDERS[label] for label in timed})
+    monkeypatch.setattr(timing, "METHODS_COMPARED", {label: timing.METHODS_COMPARED[label] for label in timed})
     monkeypatch.setattr(
         gp,
         "QUICK",
@@ -56,10 +56,10 @@ def tiny(monkeypatch, tmp_path):
             for name, epsilon in gp.AT.items()
         },
     )
-    every = gp.contenders
+    every = gp.configurations
     monkeypatch.setattr(
         gp,
-        "contenders",
+        "configurations",
         lambda *a, **b: {k: v for k, v in every(*a, **b).items() if not k.startswith("DP-SGD")},
     )
     papers = {label: frontier.PAPER_METHODS[label] for label in (rsgd.PAPERS, "OutPert-GD")}
@@ -78,12 +78,12 @@ def count_batches(monkeypatch, fail_after=None):
     done = []
     train = runner.train
 
-    def counted(contender, *given):
+    def counted(configuration, *given):
         if next(some for some in given if isinstance(some, Batch)).spec.n_rows > runner._FEW:
             if len(done) == fail_after:
                 raise KeyboardInterrupt
-            done.append(contender.label)
-        return train(contender, *given)
+            done.append(configuration.label)
+        return train(configuration, *given)
 
     monkeypatch.setattr(runner, "train", counted)
     return done
@@ -217,18 +217,18 @@ def test_quick_is_smaller_than_full_and_full_has_the_papers_repeats():
 
 
 def test_both_accountings_of_the_papers_own_method_take_part():
-    ours, papers = rsgd.CONTENDERS[rsgd.OURS], rsgd.CONTENDERS[rsgd.PAPERS]
+    ours, papers = rsgd.METHODS_COMPARED[rsgd.OURS], rsgd.METHODS_COMPARED[rsgd.PAPERS]
     assert (ours, papers) == ("rsgd-ar", "rsgd-ar:paper")
     assert {"NSGD", "ObjPert", "OutPert-GD", "DP-AGD", "SGD-MA", "NonPrivate", "Majority"} < set(
-        rsgd.CONTENDERS
+        rsgd.METHODS_COMPARED
     )
 
 
 def test_what_is_chosen_on_test_says_so():
-    found = gp.contenders(gp.QUICK["adult"], True)
-    chosen = [entrant for entrant in found.values() if getattr(entrant, "tuning", "rule") == "oracle"]
+    found = gp.configurations(gp.QUICK["adult"], True)
+    chosen = [method for method in found.values() if getattr(method, "tuning", "rule") == "oracle"]
     assert len(chosen) == 3
-    assert all("not private" in contender.label for contender in chosen)
+    assert all("not private" in configuration.label for configuration in chosen)
 
 
 def test_ordering_holds_and_fails():
@@ -290,7 +290,7 @@ def test_points_gained():
 def test_noise_that_breaks_its_promise_is_claimed_but_not_counted(tiny):
     broken = studies.Comparison(
         records=made_up("adult"),
-        contenders={"AMP": "amp:paper", "RSGD-AR": "rsgd-ar:paper", "tight": "amp"},
+        configurations={"AMP": "amp:paper", "RSGD-AR": "rsgd-ar:paper", "tight": "amp"},
         epsilons=[0.5, 1.0],
         delta=1e-6,
         l2=1e-2,
@@ -326,20 +326,20 @@ def test_one_contender_at_a_time_gives_what_all_together_give(tiny):
 
     records = made_up("adult")
     given = {"epsilons": [1.0], "delta": 1e-6, "l2": 1e-2, "folds": 2, "repeats": 2}
-    entrants = {"A": "rsgd-ar", "B": "output", "NonPrivate": "none"}
-    apart = studies.Comparison(records=records, contenders=entrants, **given).run(
+    methods = {"A": "rsgd-ar", "B": "output", "NonPrivate": "none"}
+    apart = studies.Comparison(records=records, configurations=methods, **given).run(
         Bench(folder=tiny, parts=tiny)
     )
-    together = compare(records.X, records.y, dataset="adult", mechanisms=entrants, seed=0, **given)
+    together = compare(records.X, records.y, dataset="adult", mechanisms=methods, seed=0, **given)
     assert apart.drop_columns(["seconds"]).equals(together.drop_columns(["seconds"]))
-    assert [c["label"] for c in Study.of(apart).contenders] == ["A", "B", "NonPrivate"]
+    assert [c["label"] for c in Study.of(apart).configurations] == ["A", "B", "NonPrivate"]
     assert separate(apart)[0].num_rows == 12
 
 
 def test_levels_that_are_not_those_of_the_data_are_told(tiny):
     records = made_up("adult")
     results = studies.Comparison(
-        records=records, contenders=studies.BASELINES, epsilons=[1.0], delta=1e-6, l2=1e-3, folds=2
+        records=records, configurations=studies.BASELINES, epsilons=[1.0], delta=1e-6, l2=1e-3, folds=2
     ).run(Bench(folder=tiny, parts=tiny))
     assert [check.holds for check in studies.level_checks(results, records)] == [True, True]
     other = data.Records(name="other", X=records.X, y=np.arange(len(records.X)) % 2)
@@ -350,7 +350,7 @@ def test_levels_that_are_not_those_of_the_data_are_told(tiny):
 def test_the_levels_of_adult(tmp_path):
     records = data.load("adult")
     results = studies.Comparison(
-        records=records, contenders=studies.BASELINES, epsilons=[1.0], delta=1e-8, l2=1e-3, folds=2
+        records=records, configurations=studies.BASELINES, epsilons=[1.0], delta=1e-8, l2=1e-3, folds=2
     ).run(Bench(folder=tmp_path, parts=tmp_path))
     assert all(check.holds for check in studies.level_checks(results, records))
     level = {found.label: found.accuracy[0].mean() for found in curves(results)}

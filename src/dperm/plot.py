@@ -26,7 +26,7 @@ def curves(
     *,
     highlight: Sequence[str] = (),
 ) -> Figure:
-    """Draw every contender over epsilon: its mean, and a band of one standard error over the repeats.
+    """Draw every configuration over epsilon: its mean, and a band of one standard error over the repeats.
 
     One legend names all, the best at the largest epsilon first. Baselines are horizontal and named on their lines; the
     paper's accounting is dashed and lighter, in the colour of its mechanism; settings chosen on the test rows are
@@ -43,7 +43,7 @@ def curves(
         values.
         If the exact minimiser ``none`` took part, the objective is drawn as what exceeds its own.
     highlight : labels, optional
-        The contenders to show in colour, instead of the most accurate ones.
+        The configurations to show in colour, instead of the most accurate ones.
 
     Returns
     -------

@@ -96,8 +96,8 @@ def test_finished_batches_are_kept_and_the_range_is_part_of_the_identity(rows, t
 
 
 def test_contenders_are_ranked_by_r2(rows):
-    entrants = {f"{steps} steps": mechanism for steps, mechanism in _many()}
-    found = curves(run(rows, entrants))
+    methods = {f"{steps} steps": mechanism for steps, mechanism in _many()}
+    found = curves(run(rows, methods))
     look = dict(zip((curve.label for curve in found), looks(found), strict=True))
     score = {curve.label: float(curve.r2[0].mean()) for curve in found}
     grey = {name for name, some in look.items() if some.colour is None}

@@ -50,7 +50,7 @@ def test_the_oracle_is_the_best_candidate_at_each_epsilon_and_says_what_it_is(ro
     assert {row["tuning"] for row in table} == {"oracle"}
     used = {row["epsilon"]: json.loads(row["settings"])["epochs"] for row in table}
     assert [f"{used[epsilon]} epochs" for epsilon in EPSILONS] == chosen
-    described = Study.of(found).contenders[0]
+    described = Study.of(found).configurations[0]
     assert (described["tuning"], len(described["candidates"])) == ("oracle", 3)
 
 
@@ -69,7 +69,7 @@ def test_step_sizes_train_side_by_side_as_they_would_alone(rows, mechanism, monk
     alone = run(rows, {str(step): replace(mechanism, step_size=step) for step in steps}, **given)
     assert calls[1::2] == [2, 2, 2]  # every other call warms up
     calls.clear()
-    monkeypatch.setattr("dperm.experiments.runner.best_on_test", lambda contender, table: table)
+    monkeypatch.setattr("dperm.experiments.runner.best_on_test", lambda configuration, table: table)
     together = run(rows, [oracle(mechanism, step_size=steps)], **given)
     assert calls[1::2] == [6]
     for column in ("accuracy", "objective", "noise_scale"):
@@ -79,10 +79,10 @@ def test_step_sizes_train_side_by_side_as_they_would_alone(rows, mechanism, monk
 
 
 def test_wide_grids_are_cut_and_other_settings_run_alone():
-    contender = oracle("rsgd", step_size=[1.0, 2.0, 3.0], epochs=[1, 2])
-    assert sharing(contender, columns=10) == [[0, 2, 4], [1, 3, 5]]
-    assert sharing(contender, columns=50) == [[0, 2], [4], [1, 3], [5]]
-    assert sharing(contender, columns=500) == [[0], [2], [4], [1], [3], [5]]
+    configuration = oracle("rsgd", step_size=[1.0, 2.0, 3.0], epochs=[1, 2])
+    assert sharing(configuration, columns=10) == [[0, 2, 4], [1, 3, 5]]
+    assert sharing(configuration, columns=50) == [[0, 2], [4], [1, 3], [5]]
+    assert sharing(configuration, columns=500) == [[0], [2], [4], [1], [3], [5]]
     assert sharing(oracle("output", tolerance=[1e-4, 1e-5]), columns=10) == [[0], [1]]
     assert sharing(oracle("rsgd", step_size=[1.0, 2.0], standardise=[True]), columns=10) == [[0], [1]]
 
@@ -130,8 +130,8 @@ def test_a_search_is_judged_as_the_model_that_it_gives(rows, n_classes, standard
     models, fit = [], PrivateSearchCV.fit
     monkeypatch.setattr(PrivateSearchCV, "fit", lambda self, *rows: models.append(self) or fit(self, *rows))
     relation = "replace-one" if n_classes == 2 else "add-remove"
-    contender = search("output", tolerance=[1e-4], standardise=[standardise])
-    found = run((X, y), [contender], epsilons=[5.0], repeats=1, neighbours=relation)
+    configuration = search("output", tolerance=[1e-4], standardise=[standardise])
+    found = run((X, y), [configuration], epsilons=[5.0], repeats=1, neighbours=relation)
     assert Study.of(found).skipped == ()
     targets = 2 * y - 1 if n_classes == 2 else y
     for fold, model in enumerate(models[-2:]):  # the first ones were to warm up

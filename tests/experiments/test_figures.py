@@ -1,4 +1,4 @@
-"""The figure is drawn from a table alone, shows every contender, and is the same from Python and the command."""
+"""The figure is drawn from a table alone, shows every configuration, and is the same from Python and the command."""
 
 import io
 
@@ -19,7 +19,7 @@ STUDY |= {"delta": 1e-6, "folds": 2, "repeats": 2, "seed": 0}
 
 
 def tiny_results(names, epsilons=(0.1, 1.0), level=None, **about):
-    """A table of contenders given as (mechanism, accounting) or (mechanism, accounting, tuning, label)."""
+    """A table of configurations given as (mechanism, accounting) or (mechanism, accounting, tuning, label)."""
     rng = np.random.default_rng(0)
     study = STUDY | about
     rows = []

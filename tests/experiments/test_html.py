@@ -18,7 +18,7 @@ EPSILONS = (0.1, 1.0, 4.0)
 
 
 def toy(dataset="toy", names=None, repeats=2, **about):
-    """A table with every kind of contender, or with the private mechanisms named."""
+    """A table with every kind of configuration, or with the private mechanisms named."""
     kinds = [
         ("rsgd", "tight", "rule", "rsgd"),
         ("rsgd", "paper", "rule", "rsgd:paper"),
@@ -71,12 +71,12 @@ def test_the_data_of_the_page_are_the_summary_of_the_table():
     results = toy()
     (study,) = embedded(html_page(results))["studies"]
     found = {curve.label.removesuffix(ORACLE_MARK): curve for curve in curves(results)}
-    assert [contender["label"] for contender in study["contenders"]] == list(found)
-    for contender in study["contenders"]:
-        curve = found[contender["label"]]
-        assert [point["epsilon"] for point in contender["points"]] == curve.epsilons.tolist()
+    assert [configuration["label"] for configuration in study["configurations"]] == list(found)
+    for configuration in study["configurations"]:
+        curve = found[configuration["label"]]
+        assert [point["epsilon"] for point in configuration["points"]] == curve.epsilons.tolist()
         for metric in ("accuracy", "auc", "log_loss", "objective", "noise_scale"):
-            for point, runs in zip(contender["points"], getattr(curve, metric), strict=True):
+            for point, runs in zip(configuration["points"], getattr(curve, metric), strict=True):
                 if (curve.mechanism, metric) == ("majority", "log_loss") or (
                     not curve.private and metric == "noise_scale"
                 ):
@@ -87,7 +87,7 @@ def test_the_data_of_the_page_are_the_summary_of_the_table():
                 assert point[metric]["error"] == pytest.approx(means.std(ddof=1) / math.sqrt(2), abs=1e-12)
     assert study["skipped"] == [{"label": "amp", "reason": "the budget is too small", "epsilons": [0.1]}]
     assert study["versions"] == {"dperm": "1.2.3"}
-    assert study["contenders"][0]["settings"] == [
+    assert study["configurations"][0]["settings"] == [
         {"used": {"step_size": "0.5", "clip": "none"}, "epsilons": list(EPSILONS)}
     ]
 
@@ -96,7 +96,9 @@ def test_one_run_has_no_error():
     results = toy(repeats=1)
     one = results.filter(np.array(results["fold"].to_pylist()) == 0)
     (study,) = page_data(one)
-    assert {point["accuracy"]["error"] for one in study["contenders"] for point in one["points"]} == {None}
+    assert {point["accuracy"]["error"] for one in study["configurations"] for point in one["points"]} == {
+        None
+    }
 
 
 def test_hostile_names_stay_text():
@@ -104,7 +106,7 @@ def test_hostile_names_stay_text():
     assert "<img" not in page
     assert page.count("<script") == page.count("</script") == 2
     (study,) = embedded(page)["studies"]
-    assert study["dataset"] == study["contenders"][0]["label"] == HOSTILE
+    assert study["dataset"] == study["configurations"][0]["label"] == HOSTILE
     assert page.count("/*DATA*/") == 3  # the title twice as text, once in the data; none is filled in
 
 
@@ -196,7 +198,7 @@ def test_values_are_read_by_pointer_and_by_keyboard(page):
     )
     page.hover(box[0] + 60, box[1] + box[3] / 2)
     (study,) = page_data(toy())
-    mean = study["contenders"][0]["points"][0]["accuracy"]["mean"]
+    mean = study["configurations"][0]["points"][0]["accuracy"]["mean"]
     shown = page.run("document.querySelector('#readout').textContent")
     assert "ε = 0.1" in shown
     assert f"{100 * mean:.1f}" in shown

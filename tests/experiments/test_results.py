@@ -24,7 +24,7 @@ def table(loss, accuracy=0.7, **facts):
     }
     study = Study(
         dataset="toy", loss=loss, **numbers, seed=None, epsilons=(1.0,), skipped=skipped,
-        contenders=({"label": "a", "candidates": [{"steps": 3}]},), versions={"numpy": "2"},
+        configurations=({"label": "a", "candidates": [{"steps": 3}]},), versions={"numpy": "2"},
     )  # fmt: skip
     return make_results([{**ROW, "loss": loss, "accuracy": accuracy, **facts}], study)
 

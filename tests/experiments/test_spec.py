@@ -9,9 +9,9 @@ from dperm.errors import InvalidInput
 from dperm.experiments.compare import specify
 from dperm.experiments.spec import (
     ORACLE_MARK,
-    Contender,
+    Configuration,
     canonical_json,
-    contenders_of,
+    configurations_of,
     digest_rows,
     plain_value,
     stream_code,
@@ -96,29 +96,29 @@ def test_the_code_of_a_foreign_mechanism_counts(tmp_path, monkeypatch):
 
 
 def test_contenders_of_lists_and_dicts():
-    listed = contenders_of(["rsgd", "rsgd:paper", RSGDAR(epochs=3), oracle("rsgd", epochs=[1, 2])])
-    assert [contender.label for contender in listed] == [
+    listed = configurations_of(["rsgd", "rsgd:paper", RSGDAR(epochs=3), oracle("rsgd", epochs=[1, 2])])
+    assert [configuration.label for configuration in listed] == [
         "rsgd",
         "rsgd:paper",
         "rsgd-ar",
         "rsgd" + ORACLE_MARK,
     ]
-    named = contenders_of({"short": RSGD(epochs=1), "long": "rsgd", "best": oracle("rsgd", epochs=[1])})
-    assert [contender.label for contender in named] == ["short", "long", "best" + ORACLE_MARK]
-    assert {contender.mechanism for contender in named} == {"rsgd"}
+    named = configurations_of({"short": RSGD(epochs=1), "long": "rsgd", "best": oracle("rsgd", epochs=[1])})
+    assert [configuration.label for configuration in named] == ["short", "long", "best" + ORACLE_MARK]
+    assert {configuration.mechanism for configuration in named} == {"rsgd"}
     with pytest.raises(InvalidInput, match="same name 'rsgd'.*labels"):
-        contenders_of([RSGD(epochs=1), "rsgd"])
+        configurations_of([RSGD(epochs=1), "rsgd"])
 
 
 @pytest.mark.together
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Contender(label="", candidates=(RSGD(),)), "label"),
-        (lambda: Contender(label="a", candidates=(RSGD(),), tuning="luck"), "rule, search, oracle"),
-        (lambda: Contender(label="a", candidates=(RSGD(), RSGD(epochs=3))), "search or oracle"),
-        (lambda: Contender(label="a", candidates=(RSGD(), RSGDAR()), tuning="oracle"), "one mechanism"),
-        (lambda: Contender(label="a", candidates=(), tuning="oracle"), "one mechanism"),
+        (lambda: Configuration(label="", candidates=(RSGD(),)), "label"),
+        (lambda: Configuration(label="a", candidates=(RSGD(),), tuning="luck"), "rule, search, oracle"),
+        (lambda: Configuration(label="a", candidates=(RSGD(), RSGD(epochs=3))), "search or oracle"),
+        (lambda: Configuration(label="a", candidates=(RSGD(), RSGDAR()), tuning="oracle"), "one mechanism"),
+        (lambda: Configuration(label="a", candidates=(), tuning="oracle"), "one mechanism"),
         (lambda: oracle("rsgd", epochs=[1, 1]), "different settings"),
         (lambda: oracle("rsgd", speed=[1]), "epochs, batch_size, step_size.*got speed"),
         (lambda: oracle("rsgd"), "got none"),

@@ -10,7 +10,7 @@ from dperm.cli.app import run
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-QUICK = ("ssp", "rsgd-ar", "rsgd-ar:paper", "majority")  # noise depends on no other contender
+QUICK = ("ssp", "rsgd-ar", "rsgd-ar:paper", "majority")  # noise depends on no other configuration
 EPSILONS = ("0.05", "0.1", "0.5", "1", "2")
 
 

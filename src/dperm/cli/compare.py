@@ -39,7 +39,7 @@ from dperm.errors import InvalidInput, NotCertified
 from dperm.experiments.metrics import HELD_OUT, METRICS, OF_CLASSES, OF_NUMBERS, with_error
 from dperm.experiments.results import Curve, Study, combine, curves
 from dperm.experiments.series import error_in_words, known_metrics
-from dperm.experiments.spec import Contender, Entrant, contenders_of
+from dperm.experiments.spec import Configuration, Method, configurations_of
 from dperm.losses.registry import AUTO_LOSS, fitting_loss, fitting_losses, form_of
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.planning.rules import l2_in_words
@@ -47,21 +47,21 @@ from dperm.planning.rules import l2_in_words
 
 def parse_methods(
     mechanisms: Sequence[str], searches: Sequence[str], oracles: Sequence[str]
-) -> list[Contender]:
+) -> list[Configuration]:
     """The methods in the order of the options, baselines last."""
     from dperm.experiments.tuning import tuned
 
-    found: list[Entrant] = [_method(text) for text in mechanisms]
+    found: list[Method] = [_method(text) for text in mechanisms]
     for tuning, texts in (("search", searches), ("oracle", oracles)):
         found += [tuned(tuning, *read_grid(text)) for text in texts]
-    return sorted(contenders_of(found), key=lambda method: not method.candidates[0].private)
+    return sorted(configurations_of(found), key=lambda method: not method.candidates[0].private)
 
 
-def _method(text: str) -> Entrant:
+def _method(text: str) -> Method:
     mechanism = read_method(text)
     if isinstance(mechanism, str):
         return mechanism
-    return Contender(label=" ".join(text.split()), candidates=(mechanism,))
+    return Configuration(label=" ".join(text.split()), candidates=(mechanism,))
 
 
 USUAL_TABLES = (*HELD_OUT, "objective")

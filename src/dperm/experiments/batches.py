@@ -1,4 +1,4 @@
-"""One batch: all models of one contender in a group of repeats, trained in as few passes as can be, and judged."""
+"""One batch: all models of one configuration in a group of repeats, trained in as few passes as can be, and judged."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from dperm.errors import DpermError, InvalidInput
 from dperm.experiments import splits
 from dperm.experiments.judging import Model, Scores, judge
 from dperm.experiments.results import Skipped
-from dperm.experiments.spec import Contender, Spec, canonical_json, digest_rows
+from dperm.experiments.spec import Configuration, Spec, canonical_json, digest_rows
 from dperm.losses import Loss, resolve_loss
 from dperm.mechanisms import Job, Mechanism, Plan
 from dperm.mechanisms.baselines import Majority
@@ -66,7 +66,7 @@ def budgets_of(spec: Spec) -> list[Budget]:
 
 
 def plan_grid(
-    contender: Contender,
+    configuration: Configuration,
     mechanism: Mechanism,
     problems: Sequence[Problem],
     budgets: Sequence[Budget],
@@ -82,17 +82,17 @@ def plan_grid(
             )
             grid[budget.epsilon] = {task.n_rows: mechanism.plan(task, budget) for task in tasks}
         except DpermError as error:
-            skipped.append(skip(contender, budget.epsilon, error))
+            skipped.append(skip(configuration, budget.epsilon, error))
     return grid, skipped
 
 
-def skip(contender: Contender, epsilon: float, error: DpermError) -> Skipped:
+def skip(configuration: Configuration, epsilon: float, error: DpermError) -> Skipped:
     return Skipped(
-        mechanism=contender.mechanism,
-        accounting=contender.accounting,
+        mechanism=configuration.mechanism,
+        accounting=configuration.accounting,
         epsilon=epsilon,
         reason=str(error),
-        label=contender.label,
+        label=configuration.label,
     )
 
 
@@ -185,14 +185,14 @@ class Batch:
         return judge(models, self.rows.X, self.rows.targets, self.mask, loss_of(spec), unit, self.rows.shares)
 
 
-def sharing(contender: Contender, columns: int) -> list[list[int]]:
+def sharing(configuration: Configuration, columns: int) -> list[list[int]]:
     """The candidates in groups that train side by side: those that differ in their step size alone.
 
     The runs of these families take step sizes from the schedule in the plan. ``columns`` is the width of one
     candidate's batch; groups are not wider than batches are.
     """
     groups: dict[str, list[int]] = {}
-    for k, mechanism in enumerate(contender.candidates):
+    for k, mechanism in enumerate(configuration.candidates):
         ours = type(mechanism).__module__.partition(".")[0] == "dperm"
         settings = mechanism.settings
         if ours and isinstance(mechanism, DescentMechanism | GradientMechanism) and not mechanism.standardise:
@@ -203,13 +203,13 @@ def sharing(contender: Contender, columns: int) -> list[list[int]]:
 
 
 def train(
-    contender: Contender, grids: Mapping[int, PlanGrid], batch: Batch, entropy: Entropy
+    configuration: Configuration, grids: Mapping[int, PlanGrid], batch: Batch, entropy: Entropy
 ) -> tuple[list[dict[str, Any]], list[Skipped]]:
     """The rows of some candidates at all epsilons, trained in one call; or why there are none.
 
     Only the call that trains and releases is timed.
     """
-    lead = contender.candidates[next(iter(grids))]
+    lead = configuration.candidates[next(iter(grids))]
     jobs: list[Job[Any]] = []
     cells = []
     for place, (candidate, grid) in enumerate(grids.items()):
@@ -239,15 +239,15 @@ def train(
             for job, outcome in zip(jobs, outcomes, strict=True)
         ]
     except DpermError as error:
-        return [], [skip(contender, epsilon, error) for _, epsilon in cells]
+        return [], [skip(configuration, epsilon, error) for _, epsilon in cells]
     rows, n = [], len(batch.n_training)
     for place, (candidate, epsilon) in enumerate(cells):
-        rows += rows_of(contender, candidate, epsilon, batch, models[place * n : (place + 1) * n])
+        rows += rows_of(configuration, candidate, epsilon, batch, models[place * n : (place + 1) * n])
     return rows, []
 
 
 def rows_of(
-    contender: Contender, candidate: int, epsilon: float, batch: Batch, models: Sequence[Model]
+    configuration: Configuration, candidate: int, epsilon: float, batch: Batch, models: Sequence[Model]
 ) -> list[dict[str, Any]]:
     """One row per model, the models of a batch in the order of its mask."""
     spec = batch.spec
@@ -258,8 +258,8 @@ def rows_of(
             {
                 "dataset": spec.dataset,
                 "loss": spec.loss,
-                "mechanism": contender.mechanism,
-                "accounting": contender.accounting,
+                "mechanism": configuration.mechanism,
+                "accounting": configuration.accounting,
                 "epsilon": epsilon,
                 "delta": spec.delta,
                 "repeat": batch.repeats[repeat],
@@ -267,8 +267,8 @@ def rows_of(
                 **found._asdict(),
                 "noise_scale": model.noise_scale,
                 "seconds": model.seconds,
-                "label": contender.label,
-                "tuning": contender.tuning,
+                "label": configuration.label,
+                "tuning": configuration.tuning,
                 "settings": model.settings,
                 "l2": model.l2,
                 "certified": model.certified,

@@ -15,7 +15,7 @@ from dperm.estimators.labels import encode_labels, encode_numbers
 from dperm.estimators.persons import GroupedRows
 from dperm.experiments.batches import Rows, budgets_of, problems_of
 from dperm.experiments.runner import Progress, run
-from dperm.experiments.spec import Entrants, Spec, contenders_of
+from dperm.experiments.spec import Methods, Spec, configurations_of
 from dperm.losses.registry import AUTO_LOSS, fitting_loss, form_of
 from dperm.neighbours import Neighbours
 from dperm.planning.rules import AUTO, L2, parse_l2
@@ -29,7 +29,7 @@ def compare(
     *,
     dataset: str,
     loss: str = AUTO_LOSS,
-    mechanisms: Entrants,
+    mechanisms: Methods,
     epsilons: Sequence[float],
     delta: float,
     folds: int = 5,
@@ -62,9 +62,9 @@ def compare(
     loss : str
         A registered loss that goes with y, by its name, with settings as in "svm:width=0.25". "auto" is "squared" for
         numbers and "logistic" for labels; of more than two that is the softmax loss, and called so in the results.
-    mechanisms : list, or dict from label, of str, mechanism objects or contenders
+    mechanisms : list, or dict from label, of str, mechanism objects or configurations
         As for the estimators; ``"name:paper"`` selects the paper's accounting. ``oracle`` and ``search`` of
-        ``dperm.experiments.tuning`` make contenders whose settings are chosen from a grid. The baselines are
+        ``dperm.experiments.tuning`` make configurations whose settings are chosen from a grid. The baselines are
         trained once per fold and listed at every epsilon.
     epsilons, delta
         The budgets. Each model is planned for its own number of training rows.
@@ -86,7 +86,7 @@ def compare(
         persons with ``groups``.
     seed : int or None
         Noise and secret orders follow the seed, the mechanism's name and settings and the batch; the two
-        accountings of a mechanism thus differ in their noise scale alone, and no contender changes another.
+        accountings of a mechanism thus differ in their noise scale alone, and no configuration changes another.
         None draws from the operating system.
     folder : path, optional
         Finished batches are kept there, in a folder named by the identity of what is compared. The same call after
@@ -117,7 +117,7 @@ def specify(
     *,
     dataset: str,
     loss: str = AUTO_LOSS,
-    mechanisms: Entrants,
+    mechanisms: Methods,
     epsilons: Sequence[float],
     delta: float,
     folds: int = 5,
@@ -169,7 +169,7 @@ def specify(
         repeats=int(repeats),
         seed=None if seed is None else int(seed),
         epsilons=tuple(dict.fromkeys(float(epsilon) for epsilon in epsilons)),
-        contenders=contenders_of(mechanisms),
+        configurations=configurations_of(mechanisms),
         unit=unit,
     )
     if rows.persons is None:

@@ -1,4 +1,4 @@
-"""The privacy-utility figure in the house style: a panel per metric, one line per contender, one legend."""
+"""The privacy-utility figure in the house style: a panel per metric, one line per configuration, one legend."""
 
 from __future__ import annotations
 
@@ -381,7 +381,7 @@ def _label_baselines(axes: Axes, drawn: Sequence[_Drawn], down: bool) -> None:
 
 
 def is_pale(look: Look) -> bool:
-    """Whether a contender has neither a colour nor a name in the figure."""
+    """Whether a configuration has neither a colour nor a name in the figure."""
     return look.colour is None and look.kind != "baseline"
 
 
@@ -392,7 +392,7 @@ def ink(look: Look) -> str:
 
 
 def style(look: Look) -> dict[str, Any]:
-    """How a contender's line is drawn."""
+    """How a configuration's line is drawn."""
     colour = _lighter(ink(look)) if look.kind == "paper" else ink(look)
     found: dict[str, Any] = {"color": colour, "linestyle": _DASHES[look.kind]}
     if look.colour is None:

@@ -122,8 +122,8 @@ def _study(results: pa.Table) -> dict[str, Any]:
         "versions": dict(study.versions),
         "machine": dict(study.machine),
         "epsilons": sorted({float(epsilon) for curve in found for epsilon in curve.epsilons}),
-        "contenders": [
-            _contender(curve, some, found, settings.get(curve.label, []))
+        "configurations": [
+            _configuration(curve, some, found, settings.get(curve.label, []))
             for curve, some in zip(found, look, strict=True)
         ],
         "skipped": [
@@ -158,7 +158,7 @@ def _digits(found: Sequence[Curve], metric: str) -> int:
     return METRICS[metric].decimals(METRICS[metric].factor * mean for mean in means)
 
 
-def _contender(
+def _configuration(
     curve: Curve, look: Look, found: Sequence[Curve], settings: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     means = {metric: curve.means(metric) for metric in METRICS}

@@ -58,4 +58,4 @@ HELD_OUT = (*OF_CLASSES, *OF_NUMBERS)
 """Those of the held-out rows."""
 
 SCORES = ("accuracy", "r2")
-"""What contenders are ranked by: the one of them that there are values of."""
+"""What configurations are ranked by: the one of them that there are values of."""

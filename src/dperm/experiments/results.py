@@ -39,7 +39,7 @@ COLUMNS = pa.schema(
         ("certified", pa.bool_()),
     ]
 )
-"""``label`` names the contender, ``settings`` is JSON of what was really used, ``seconds`` the training alone,
+"""``label`` names the configuration, ``settings`` is JSON of what was really used, ``seconds`` the training alone,
 ``l2`` the number that "auto" stood for, ``certified`` whether the plan was kept in the arithmetic of the batch (but for
 the seeded noise of an evaluation); null where that is not known.
 
@@ -97,18 +97,18 @@ class Setup:
 class Study(Setup):
     """What was compared; it travels with the table of results as metadata.
 
-    ``contenders`` has a dict with label, tuning, mechanism and candidates (their settings) for each; ``versions`` and
-    ``machine`` tell where the results were computed.
+    ``configurations`` has a dict with label, tuning, mechanism and candidates (their settings) for each; ``versions``
+    and ``machine`` tell where the results were computed.
     """
 
     identity: str = ""
-    contenders: tuple[Mapping[str, Any], ...] = ()
+    configurations: tuple[Mapping[str, Any], ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, str] = field(default_factory=dict)
     skipped: tuple[Skipped, ...] = ()
 
     def gaps(self) -> dict[tuple[str, str], list[float]]:
-        """What was skipped: by the name of the contender and the reason, the epsilons."""
+        """What was skipped: by the name of the configuration and the reason, the epsilons."""
         found: dict[tuple[str, str], list[float]] = {}
         for part in self.skipped:
             found.setdefault((part.name, part.reason), []).append(part.epsilon)
@@ -139,7 +139,7 @@ class Study(Setup):
         known = {f.name for f in fields(cls)}
         found = {name: value for name, value in document.items() if name in known}
         found["skipped"] = tuple(Skipped(**skipped) for skipped in document["skipped"])
-        for name in ("epsilons", "contenders"):
+        for name in ("epsilons", "configurations"):
             found[name] = tuple(document.get(name, ()))
         found["y_range"] = None if document.get("y_range") is None else tuple(document["y_range"])
         return cls(**found)
@@ -188,7 +188,7 @@ def label(mechanism: str, accounting: str) -> str:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve:
-    """One contender over epsilon: the values of all its runs (folds of all repeats) at every epsilon.
+    """One configuration over epsilon: the values of all its runs (folds of all repeats) at every epsilon.
 
     ``runs`` has a row with repeat and fold for each value. Where a value is not defined it is not a number.
     """
@@ -229,7 +229,7 @@ def mean_and_error(values: NDArray[np.float64], repeats: NDArray[np.int64]) -> t
 
 
 def curves(results: pa.Table) -> list[Curve]:
-    """The results contender by contender, in the order of the table."""
+    """The results configuration by configuration, in the order of the table."""
     results = complete(results)
     mechanism, accounting, epsilon = (
         np.array(results[name].to_pylist()) for name in ("mechanism", "accounting", "epsilon")

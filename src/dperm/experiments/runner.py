@@ -23,7 +23,7 @@ from dperm.experiments.batches import (
     train,
 )
 from dperm.experiments.results import Setup, Skipped, Study, make_results
-from dperm.experiments.spec import Contender, Spec, plain_value, stream_code
+from dperm.experiments.spec import Configuration, Spec, plain_value, stream_code
 from dperm.experiments.splits import group_repeats
 from dperm.experiments.store import PART_COLUMNS, Part, Store, merged
 from dperm.experiments.tuning import best_on_test, train_singly
@@ -46,7 +46,7 @@ def run(
 ) -> pa.Table:
     """The results of a spec, from its finished batches and from new ones.
 
-    A batch is a contender in a group of repeats, at all epsilons and folds. Each finished one is a file in
+    A batch is a configuration in a group of repeats, at all epsilons and folds. Each finished one is a file in
     ``folder``, under the identity of the spec, so that a run that is stopped or killed loses at most the batch
     it was at, and the next one goes on from there.
 
@@ -54,9 +54,9 @@ def run(
     """
     store = Store(spec, folder, fresh=fresh)
     groups = group_repeats(spec.repeats, spec.folds, loss_of(spec).outputs)
-    total = len(groups) * len(spec.contenders)
+    total = len(groups) * len(spec.configurations)
     missing = {
-        (c, g) for c in range(len(spec.contenders)) for g in range(len(groups)) if store.get(c, g) is None
+        (c, g) for c in range(len(spec.configurations)) for g in range(len(groups)) if store.get(c, g) is None
     }
     finished = total - len(missing)
     report = progress or (lambda done, total: None)
@@ -64,11 +64,11 @@ def run(
     trainers: dict[int, _Trainer] = {}
     for g, repeats in enumerate(groups):
         batch = Batch(spec=spec, rows=rows, repeats=repeats)
-        for c, contender in enumerate(spec.contenders):
+        for c, configuration in enumerate(spec.configurations):
             if (c, g) not in missing:
                 continue
             if c not in trainers:
-                trainers[c] = _Trainer(contender, spec, rows)
+                trainers[c] = _Trainer(configuration, spec, rows)
                 trainers[c].warm_up()
             store.put(c, g, trainers[c].train(batch, g))
             finished += 1
@@ -81,17 +81,17 @@ def run(
 
 
 class _Trainer:
-    """A contender with its plans."""
+    """A configuration with its plans."""
 
-    def __init__(self, contender: Contender, spec: Spec, rows: Rows) -> None:
-        self.contender, self.spec, self.rows = contender, spec, rows
+    def __init__(self, configuration: Configuration, spec: Spec, rows: Rows) -> None:
+        self.configuration, self.spec, self.rows = configuration, spec, rows
         self.grids: list[PlanGrid] = []
         self.skipped: list[Skipped] = []
-        if contender.tuning == "search" or spec.unit == "person":
+        if configuration.tuning == "search" or spec.unit == "person":
             return
         problems, budgets = problems_of(spec, rows.held_out), budgets_of(spec)
-        for mechanism in contender.candidates:
-            grid, refused = plan_grid(contender, mechanism, problems, budgets, spec.l2)
+        for mechanism in configuration.candidates:
+            grid, refused = plan_grid(configuration, mechanism, problems, budgets, spec.l2)
             self.grids.append(grid)
             self.skipped += refused
 
@@ -109,19 +109,19 @@ class _Trainer:
             delta=1e-6,
         )
         with suppress(DpermError):
-            small = _Trainer(self.contender, spec, few)
+            small = _Trainer(self.configuration, spec, few)
             small.train(Batch(spec=spec, rows=few, repeats=range(spec.repeats)), 0)
 
     def train(self, batch: Batch, group: int) -> Part:
-        spec, contender = self.spec, self.contender
-        if contender.tuning == "search" or spec.unit == "person":
-            stream = _stream(spec.seed, contender.candidates[0], group)
-            return Part.make(*train_singly(contender, batch, spec.epsilons, stream))
+        spec, configuration = self.spec, self.configuration
+        if configuration.tuning == "search" or spec.unit == "person":
+            stream = _stream(spec.seed, configuration.candidates[0], group)
+            return Part.make(*train_singly(configuration, batch, spec.epsilons, stream))
         rows, skipped = [], list(self.skipped)
         columns = len(batch.n_training) * loss_of(spec).outputs
-        for together in sharing(contender, columns):
-            stream = _stream(spec.seed, contender.candidates[together[0]], group)
-            some, refused = train(contender, {k: self.grids[k] for k in together}, batch, stream)
+        for together in sharing(configuration, columns):
+            stream = _stream(spec.seed, configuration.candidates[together[0]], group)
+            some, refused = train(configuration, {k: self.grids[k] for k in together}, batch, stream)
             rows += some
             skipped += refused
         return Part.make(rows, skipped)
@@ -134,15 +134,15 @@ def _stream(seed: int | None, mechanism: Mechanism, group: int) -> Entropy:
 
 
 def _assemble(store: Store, n_groups: int) -> pa.Table:
-    """The rows of all parts, contender by contender, an oracle's choice made."""
+    """The rows of all parts, configuration by configuration, an oracle's choice made."""
     spec, parts, tables = store.spec, [], []
     skipped: list[Skipped] = []
-    for c, contender in enumerate(spec.contenders):
+    for c, configuration in enumerate(spec.configurations):
         mine = [part for g in range(n_groups) if (part := store.get(c, g)) is not None]
         rows = pa.concat_tables([PART_COLUMNS.empty_table(), *(part.rows for part in mine)])
         refused = [some for part in mine for some in part.skipped]
-        if contender.tuning == "oracle":
-            rows = best_on_test(contender, rows)
+        if configuration.tuning == "oracle":
+            rows = best_on_test(configuration, rows)
             there = set(rows["epsilon"].to_pylist())
             refused = [some for some in refused if some.epsilon not in there]
         tables.append(rows)
@@ -151,12 +151,12 @@ def _assemble(store: Store, n_groups: int) -> pa.Table:
     study = Study(
         **{fact.name: getattr(spec, fact.name) for fact in fields(Setup)},
         identity=spec.identity,
-        contenders=tuple(
+        configurations=tuple(
             {
                 **{name: getattr(one, name) for name in ("label", "mechanism", "accounting", "tuning")},
                 "candidates": [plain_value(candidate.settings) for candidate in one.candidates],
             }
-            for one in spec.contenders
+            for one in spec.configurations
         ),
         versions=merged([part.versions for part in parts]),
         machine=merged([part.machine for part in parts]),

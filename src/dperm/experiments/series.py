@@ -1,4 +1,4 @@
-"""What figures and pages draw: means with standard errors, a look for every contender, and where an axis ends."""
+"""What figures and pages draw: means with standard errors, a look for every configuration, and where an axis ends."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from dperm.experiments.spec import ORACLE_MARK
 MINIMISER = "none"
 DEFAULT = "auto"
 COLOURS = 8
-"""So many contenders are told apart by colour and name; of more, the most accurate ones."""
+"""So many configurations are told apart by colour and name; of more, the most accurate ones."""
 
 TIGHT = ("default", "private")
 """Kinds of look of a model that is private at the exact price."""
@@ -41,7 +41,7 @@ class Look:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Line:
-    """One contender in one metric. ``error`` is not a number where there are too few runs to tell."""
+    """One configuration in one metric. ``error`` is not a number where there are too few runs to tell."""
 
     epsilons: NDArray[np.float64]
     mean: NDArray[np.float64]
@@ -117,7 +117,7 @@ def display_name(curve: Curve) -> str:
 
 
 def remark(curve: Curve) -> str:
-    """What a reader must know of a contender beside its name."""
+    """What a reader must know of a configuration beside its name."""
     return {
         "oracle": "chosen on test, not private",
         "baseline": "not private",

@@ -24,14 +24,14 @@ from dperm.experiments.results import NOT_PRIVATE, RULE, TUNINGS, Setup, label
 from dperm.mechanisms import Mechanism, resolve
 
 ORACLE_MARK = " (oracle, not private)"
-"""How the label of a contender ends whose settings were chosen on the test rows."""
+"""How the label of a configuration ends whose settings were chosen on the test rows."""
 
 _FORMAT = 3  # of the parts; a change of their meaning starts anew
 _BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contender:
+class Configuration:
     """One line of the tables and figures: a mechanism, its settings, and how they are chosen.
 
     ``tuning`` is "rule" for settings fixed before data, "search" for a private choice among the candidates
@@ -47,7 +47,7 @@ class Contender:
         if self.tuning not in TUNINGS:
             raise InvalidInput(f"tuning must be one of {', '.join(TUNINGS)}; got {self.tuning!r}.")
         if not self.label:
-            raise InvalidInput("a contender needs a label; got an empty text.")
+            raise InvalidInput("a configuration needs a label; got an empty text.")
         kinds = {(candidate.name, candidate.accounting) for candidate in self.candidates}
         if len(kinds) != 1 or len(set(self.candidates)) < len(self.candidates):
             raise InvalidInput(
@@ -67,15 +67,15 @@ class Contender:
         return self.candidates[0].accounting if self.candidates[0].private else NOT_PRIVATE
 
 
-Entrant = str | Mechanism | Contender
-Entrants = Sequence[Entrant] | Mapping[str, Entrant]
+Method = str | Mechanism | Configuration
+Methods = Sequence[Method] | Mapping[str, Method]
 
 
-def contenders_of(entrants: Entrants) -> tuple[Contender, ...]:
-    """The contenders of a list, labelled by mechanism and accounting, or of a dict, labelled by its keys."""
-    named: Any = entrants.items() if isinstance(entrants, Mapping) else ((None, some) for some in entrants)
-    found = [_contender(entrant, name) for name, entrant in named]
-    labels = [contender.label for contender in found]
+def configurations_of(methods: Methods) -> tuple[Configuration, ...]:
+    """The configurations of a list, labelled by mechanism and accounting, or of a dict, labelled by its keys."""
+    named: Any = methods.items() if isinstance(methods, Mapping) else ((None, some) for some in methods)
+    found = [_configuration(method, name) for name, method in named]
+    labels = [configuration.label for configuration in found]
     repeated = next((name for name in labels if labels.count(name) > 1), None)
     if repeated is not None:
         raise InvalidInput(
@@ -84,11 +84,11 @@ def contenders_of(entrants: Entrants) -> tuple[Contender, ...]:
     return tuple(found)
 
 
-def _contender(entrant: Entrant, name: str | None) -> Contender:
-    if isinstance(entrant, Contender):
-        return entrant if name is None else dataclasses.replace(entrant, label=name)
-    mechanism = resolve(entrant)
-    return Contender(label=name or label(mechanism.name, mechanism.accounting), candidates=(mechanism,))
+def _configuration(method: Method, name: str | None) -> Configuration:
+    if isinstance(method, Configuration):
+        return method if name is None else dataclasses.replace(method, label=name)
+    mechanism = resolve(method)
+    return Configuration(label=name or label(mechanism.name, mechanism.accounting), candidates=(mechanism,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ class Spec(Setup):
 
     rows: str
     published_split: bool
-    contenders: tuple[Contender, ...]
+    configurations: tuple[Configuration, ...]
     version: str = __version__
 
     @cached_property

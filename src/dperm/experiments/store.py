@@ -81,7 +81,7 @@ class Part:
 
 
 class Store:
-    """The parts of one spec: files ``CONTENDER-GROUP.parquet``, or without a folder in memory.
+    """The parts of one spec: files ``CONFIGURATION-GROUP.parquet``, or without a folder in memory.
 
     A part is written beside its place and then put there, so a killed process leaves whole parts only. What
     cannot be read as Parquet counts as not there; a whole file that is not of this spec is refused.
@@ -109,42 +109,42 @@ class Store:
         with atomic_path(path) as unfinished:
             unfinished.write_text(text)
 
-    def get(self, contender: int, group: int) -> Part | None:
+    def get(self, configuration: int, group: int) -> Part | None:
         """The part, if that batch is finished."""
-        if (contender, group) not in self._parts and self.folder is not None:
-            part = self._read(self._path(self.folder, contender, group), contender, group)
+        if (configuration, group) not in self._parts and self.folder is not None:
+            part = self._read(self._path(self.folder, configuration, group), configuration, group)
             if part is not None:
-                self._parts[contender, group] = part
-        return self._parts.get((contender, group))
+                self._parts[configuration, group] = part
+        return self._parts.get((configuration, group))
 
-    def put(self, contender: int, group: int, part: Part) -> None:
-        self._parts[contender, group] = part
+    def put(self, configuration: int, group: int, part: Part) -> None:
+        self._parts[configuration, group] = part
         if self.folder is None:
             return
         facts = {
-            **self._key(contender, group),
+            **self._key(configuration, group),
             "skipped": [asdict(skipped) for skipped in part.skipped],
             "versions": part.versions,
             "machine": part.machine,
         }
         table = part.rows.replace_schema_metadata({_KEY: canonical_json(facts).encode()})
-        with atomic_path(self._path(self.folder, contender, group)) as unfinished:
+        with atomic_path(self._path(self.folder, configuration, group)) as unfinished:
             pq.write_table(table, unfinished)
 
-    def _key(self, contender: int, group: int) -> dict[str, Any]:
-        return {"identity": self.spec.identity, "contender": contender, "group": group}
+    def _key(self, configuration: int, group: int) -> dict[str, Any]:
+        return {"identity": self.spec.identity, "configuration": configuration, "group": group}
 
     @staticmethod
-    def _path(folder: Path, contender: int, group: int) -> Path:
-        return folder / f"{contender:03d}-{group:03d}.parquet"
+    def _path(folder: Path, configuration: int, group: int) -> Path:
+        return folder / f"{configuration:03d}-{group:03d}.parquet"
 
-    def _read(self, path: Path, contender: int, group: int) -> Part | None:
+    def _read(self, path: Path, configuration: int, group: int) -> Part | None:
         try:
             table = pq.read_table(path)
         except (OSError, pa.ArrowInvalid):
             return None
         facts = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
-        key = self._key(contender, group)
+        key = self._key(configuration, group)
         if {name: facts.get(name) for name in key} != key or not table.schema.equals(PART_COLUMNS):
             raise InvalidInput(
                 f"{path} is not a part of this comparison; move it away, or start anew (fresh=True, --fresh)."

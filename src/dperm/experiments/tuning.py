@@ -21,13 +21,13 @@ from dperm.experiments.batches import Batch, Entropy, loss_of, rows_of, skip
 from dperm.experiments.judging import Model
 from dperm.experiments.metrics import SCORES
 from dperm.experiments.results import Skipped, label
-from dperm.experiments.spec import Contender, canonical_json
+from dperm.experiments.spec import Configuration, canonical_json
 from dperm.mechanisms import Mechanism, resolve
 from dperm.mechanisms.baselines import Majority
 from dperm.privacy import SeededEntropy
 
 
-def oracle(mechanism: str | Mechanism, *, label: str | None = None, **grid: Iterable[Any]) -> Contender:
+def oracle(mechanism: str | Mechanism, *, label: str | None = None, **grid: Iterable[Any]) -> Configuration:
     """The settings of a grid that are best on the test rows, for every epsilon: what tuning could give at most.
 
     NOT private, and no estimate of what a user would get: the choice looks at the rows that judge it. Its label
@@ -43,7 +43,7 @@ def oracle(mechanism: str | Mechanism, *, label: str | None = None, **grid: Iter
     return tuned("oracle", mechanism, grid, label)
 
 
-def search(mechanism: str | Mechanism, *, label: str | None = None, **grid: Iterable[Any]) -> Contender:
+def search(mechanism: str | Mechanism, *, label: str | None = None, **grid: Iterable[Any]) -> Configuration:
     """The settings of a grid chosen by ``PrivateSearchCV``, which pays for the choice from the same budget.
 
     Every model is a search of its own on the training rows of its fold, so this is slow.
@@ -53,8 +53,8 @@ def search(mechanism: str | Mechanism, *, label: str | None = None, **grid: Iter
 
 def tuned(
     tuning: str, mechanism: str | Mechanism, grid: Mapping[str, Iterable[Any]], name: str | None = None
-) -> Contender:
-    """A contender with one candidate for every combination of values in the grid."""
+) -> Configuration:
+    """A configuration with one candidate for every combination of values in the grid."""
     base = resolve(mechanism)
     unknown = sorted(set(grid) - {f.name for f in fields(base)} | set(grid) & {"accounting"})
     if unknown or not grid:
@@ -68,10 +68,10 @@ def tuned(
     usual = label(base.name, base.accounting)
     if tuning == "search":
         usual += " (search)"
-    return Contender(label=name or usual, candidates=tuple(candidates), tuning=tuning)
+    return Configuration(label=name or usual, candidates=tuple(candidates), tuning=tuning)
 
 
-def best_on_test(contender: Contender, rows: pa.Table) -> pa.Table:
+def best_on_test(configuration: Configuration, rows: pa.Table) -> pa.Table:
     """The rows of the candidate with the highest mean accuracy, or R², at each epsilon; of equals, the first.
 
     A candidate that failed in some repeats comes after those that did not.
@@ -80,14 +80,14 @@ def best_on_test(contender: Contender, rows: pa.Table) -> pa.Table:
     candidate, epsilon, reached = (rows[name].to_numpy() for name in ("candidate", "epsilon", score))
     keep = np.zeros(len(rows), bool)
     for some in np.unique(epsilon):
-        runs = [(epsilon == some) & (candidate == c) for c in range(len(contender.candidates))]
+        runs = [(epsilon == some) & (candidate == c) for c in range(len(configuration.candidates))]
         found = [(int(run.sum()), float(reached[run].mean()) if run.any() else -np.inf) for run in runs]
         keep |= runs[found.index(max(found))]
     return rows.filter(pa.array(keep))
 
 
 def train_singly(
-    contender: Contender, batch: Batch, epsilons: Sequence[float], entropy: Entropy
+    configuration: Configuration, batch: Batch, epsilons: Sequence[float], entropy: Entropy
 ) -> tuple[list[dict[str, Any]], list[Skipped]]:
     """One fit per epsilon, repeat and fold: a private search, or every candidate by itself. Only ``fit`` is timed.
 
@@ -95,29 +95,35 @@ def train_singly(
     """
     rows: list[dict[str, Any]] = []
     skipped = []
-    for candidate, mechanism in enumerate(contender.candidates):
+    for candidate, mechanism in enumerate(configuration.candidates):
         for epsilon in epsilons:
             try:
                 models = [
-                    _fitted(contender, mechanism, batch, column, epsilon, entropy) for column in batch.mask.T
+                    _fitted(configuration, mechanism, batch, column, epsilon, entropy)
+                    for column in batch.mask.T
                 ]
             except DpermError as error:
-                skipped.append(skip(contender, epsilon, error))
+                skipped.append(skip(configuration, epsilon, error))
             else:
-                rows += rows_of(contender, candidate, epsilon, batch, models)
-        if contender.tuning == "search":
+                rows += rows_of(configuration, candidate, epsilon, batch, models)
+        if configuration.tuning == "search":
             break  # its fits have tried all candidates
     return rows, skipped
 
 
 def _fitted(
-    contender: Contender, mechanism: Mechanism, batch: Batch, training: Any, epsilon: float, entropy: Entropy
+    configuration: Configuration,
+    mechanism: Mechanism,
+    batch: Batch,
+    training: Any,
+    epsilon: float,
+    entropy: Entropy,
 ) -> Model:
-    rows, searched = batch.rows, contender.tuning == "search"
+    rows, searched = batch.rows, configuration.tuning == "search"
     stream = entropy.generator if isinstance(entropy, SeededEntropy) else None
     model: Any = _estimator(batch, training, epsilon)
     if searched:
-        candidates = {"mechanism": list(contender.candidates)}
+        candidates = {"mechanism": list(configuration.candidates)}
         model = PrivateSearchCV(
             model, candidates, epsilon=epsilon, delta=batch.spec.delta, random_state=stream
         )

@@ -17,7 +17,7 @@ from dperm_papers.pages.runs import Run
 
 
 def over_epsilon(results: pa.Table, heading: str) -> Table:
-    """Mean accuracy in % ± its standard error, a row for every contender."""
+    """Mean accuracy in % ± its standard error, a row for every configuration."""
     found = {curve.label: curve for curve in curves(results)}
     epsilons = sorted({float(some) for curve in found.values() for some in curve.epsilons})
     rows = [[label, *(_reached(curve, some) for some in epsilons)] for label, curve in found.items()]
@@ -34,7 +34,7 @@ def _reached(curve: Curve, epsilon: float) -> Cell:
 
 
 def beside(tables: Mapping[str, Table], column: str) -> Table:
-    """Tables of the same contenders as one: for every contender a row from each, named in a second column."""
+    """Tables of the same configurations as one: for every configuration a row from each, named in a second column."""
     first, *epsilons = next(iter(tables.values())).headings
     labels = dict.fromkeys(str(row[0]) for table in tables.values() for row in table.rows)
     rows = [

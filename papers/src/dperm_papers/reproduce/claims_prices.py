@@ -75,7 +75,7 @@ class Printed:
 
 
 def every_printed() -> list[Printed]:
-    return [_printed(label, str(entrant)) for label, entrant in PAPER_METHODS.items()]
+    return [_printed(label, str(method)) for label, method in PAPER_METHODS.items()]
 
 
 def _printed(label: str, name: str) -> Printed:

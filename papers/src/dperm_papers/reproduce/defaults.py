@@ -14,7 +14,7 @@ from dperm.errors import DataUnavailable, DpermError
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.experiments.figures import figure_of, save
 from dperm.experiments.results import Study, combine, curves
-from dperm.experiments.spec import Entrant, digest_rows
+from dperm.experiments.spec import Method, digest_rows
 from dperm.experiments.splits import assign_folds
 from dperm.experiments.tuning import measured_only
 from dperm.mechanisms import resolve
@@ -115,7 +115,7 @@ def _fit(
 
 
 def entries(results: pa.Table) -> list[Entry]:
-    """The means over all runs, entrant by entrant."""
+    """The means over all runs, method by method."""
     found: dict[tuple[str, str, bool], dict[float, list[float]]] = {}
     for row in results.to_pylist():
         mine = found.setdefault((row["dataset"], row["label"], row["private"]), {})
@@ -153,7 +153,7 @@ PLAIN = {
 """On rows with one column for every number: the papers' methods by their public rules."""
 
 SLOW = {"DP-AGD": 60_000}
-"""Entrants that take minutes a model on larger tables, and the most rows that they run on."""
+"""Methods that take minutes a model on larger tables, and the most rows that they run on."""
 
 PLAIN_REGRESSION = {
     DEFAULT_PLAIN: "auto",
@@ -182,8 +182,8 @@ class Size:
     calibrated: tuple[float, ...] | None = None
     without: tuple[str, ...] = ()
 
-    def entrants(self, entrants: Mapping[str, Entrant]) -> dict[str, Entrant]:
-        return {label: entrant for label, entrant in entrants.items() if label not in self.without}
+    def methods(self, methods: Mapping[str, Method]) -> dict[str, Method]:
+        return {label: method for label, method in methods.items() if label not in self.without}
 
 
 OTHER_L2 = tuple(one.label for one in CANDIDATES.values() if one.l2_times != 1)
@@ -266,25 +266,25 @@ def _run(bench: Bench) -> Report:
 
 def _classify(some: DevelopmentSet, size: Size, bench: Bench, found: _Found) -> None:
     records, plain = some.records(), some.records(plain=True)
-    taking_part = size.entrants(PLAIN)
+    taking_part = size.methods(PLAIN)
     slow = [label for label in taking_part if len(plain.X) > SLOW.get(label, len(plain.X))]
     found.skipped += [f"{plain.name}: {label}: it takes minutes a model on so many rows" for label in slow]
-    not_slow = {label: entrant for label, entrant in taking_part.items() if label not in slow}
+    not_slow = {label: method for label, method in taking_part.items() if label not in slow}
     found.tables.append(
         as_one([_compare(records, AS_DECLARED, size, bench), _compare(plain, not_slow, size, bench)])
     )
     found.skipped += refusals(found.tables[-1])
     if some.kind == "binary":
-        found.candidates.append(_compare(records, size.entrants(CANDIDATES), size, bench))
+        found.candidates.append(_compare(records, size.methods(CANDIDATES), size, bench))
         found.skipped += refusals(found.candidates[-1])
         calibrated = size.calibrated or size.epsilons
         found.bins.append(calibration.run(records, calibrated, DELTA, size.folds, bench))
 
 
-def _compare(records: Records, entrants: Mapping[str, Entrant], size: Size, bench: Bench) -> pa.Table:
+def _compare(records: Records, methods: Mapping[str, Method], size: Size, bench: Bench) -> pa.Table:
     comparison = Comparison(
         records=records,
-        contenders=entrants,
+        configurations=methods,
         epsilons=size.epsilons,
         delta=DELTA,
         folds=size.folds,
@@ -296,10 +296,10 @@ def _compare(records: Records, entrants: Mapping[str, Entrant], size: Size, benc
 def _regress(some: DevelopmentSet, size: Size, bench: Bench, found: _Found) -> None:
     bounds = some.schema.target.range
     assert bounds is not None
-    for entrants, plain in ((AS_DECLARED, False), (PLAIN_REGRESSION, True)):
+    for methods, plain in ((AS_DECLARED, False), (PLAIN_REGRESSION, True)):
         table, refused = run(
             some.records(plain=plain),
-            entrants,
+            methods,
             bounds,
             epsilons=size.epsilons,
             delta=DELTA,
@@ -344,7 +344,7 @@ ITEMS = {
             "The default is given rows, ε and δ, nothing else. The papers' methods run by their public rules with the "
             "exact price of their noise, where they have one, on rows with one column for every number; δ = 1e-8, "
             "replace-one.",
-            "The best of several entrants is the best on the test rows of the same cell: an oracle, which flatters it.",
+            "The best of several methods is the best on the test rows of the same cell: an oracle, which flatters it.",
             "Of tables beyond 60,000 rows, and of hotel_bookings beyond 20,000, a random part is used. MNIST is judged "
             "on its published test part.",
         ),

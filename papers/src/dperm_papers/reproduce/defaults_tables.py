@@ -97,13 +97,13 @@ def sections(
 
 
 def papers(entries: Sequence[Entry], metric: str) -> dict[Cell, float]:
-    """The best of the private entrants that are not ours, in each cell."""
+    """The best of the private methods that are not ours, in each cell."""
     labels = dict.fromkeys(entry.label for entry in entries if entry.private and entry.label not in OURS)
     return best_of(entries, metric, list(labels))
 
 
 def everyone(entries: Sequence[Entry], metric: str) -> dict[Cell, float]:
-    """The best private entrant in each cell, the default among them."""
+    """The best private method in each cell, the default among them."""
     return best_of(entries, metric, list(dict.fromkeys(entry.label for entry in entries if entry.private)))
 
 
@@ -130,7 +130,7 @@ def _reached(entries: Sequence[Entry], metric: str, words: str, epsilons: Sequen
 
 
 def _means(entries: Sequence[Entry], words: str, epsilons: Sequence[float]) -> Section:
-    """Of the entrants that ran in every cell."""
+    """Of the methods that ran in every cell."""
     sets = dict.fromkeys(entry.dataset for entry in entries)
     name, factor, digits = _SHOWN["accuracy"]
     rows = []
@@ -140,8 +140,8 @@ def _means(entries: Sequence[Entry], words: str, epsilons: Sequence[float]) -> S
             means = [float(np.mean([found[one, epsilon] for one in sets])) for epsilon in epsilons]
             rows.append((label, *(_number(mean, factor, digits + 1) for mean in means)))
     return Section(
-        title=f"mean over {len(sets)} sets: {words}, {name} on held-out rows, of every entrant that ran on all",
-        columns=("entrant", *(f"ε = {epsilon:g}" for epsilon in epsilons)),
+        title=f"mean over {len(sets)} sets: {words}, {name} on held-out rows, of every method that ran on all",
+        columns=("method", *(f"ε = {epsilon:g}" for epsilon in epsilons)),
         rows=tuple(rows),
     )
 
@@ -162,7 +162,7 @@ def _regrets(entries: Sequence[Entry], metric: str, words: str, epsilons: Sequen
         rows.append((f"{at[0]:g}" if len(at) == 1 else "all", *(text for pair in cells for text in pair)))
     return Section(
         title=f"{words}, regret of the default in {name}: mean over the sets and worst set",
-        columns=("ε", "best private entrant", "worst", "none", "worst", "majority", "worst"),
+        columns=("ε", "best private method", "worst", "none", "worst", "majority", "worst"),
         rows=tuple(rows),
     )
 

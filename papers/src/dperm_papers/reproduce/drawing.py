@@ -1,4 +1,4 @@
-"""Line figures of items that are not curves over epsilon of single contenders, in the house style."""
+"""Line figures of items that are not curves over epsilon of single configurations, in the house style."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dperm.experiments.results import Curve, curves
-from dperm.experiments.spec import Contender, Entrant, contenders_of
+from dperm.experiments.spec import Configuration, Method, configurations_of
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.models.atomic import atomic_path
 from dperm_papers.reproduce import rsgd
@@ -25,7 +25,7 @@ from dperm_papers.reproduce.studies import (
 )
 
 AUTO = "auto"
-PAPER_METHODS: dict[str, Entrant] = {
+PAPER_METHODS: dict[str, Method] = {
     **rsgd.METHODS,
     "AMP": "amp:paper",
     "Out-SGD": "bolt-on:paper",
@@ -43,9 +43,9 @@ REPEATS = 4
 """Of the full size, for what figure 1 of Chen, Lee & Kifer does not run anyway."""
 
 
-def tight_mechanisms() -> dict[str, Entrant]:
+def tight_mechanisms() -> dict[str, Method]:
     """Every registered private mechanism that has a tight accounting, and the standardised forms of three."""
-    found: dict[str, Entrant] = {}
+    found: dict[str, Method] = {}
     for name in mechanism_names():
         mechanism = resolve(name)
         if mechanism.private and mechanism.accounting == "tight" and name not in LEFT_OUT:
@@ -57,7 +57,7 @@ def tight_mechanisms() -> dict[str, Entrant]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Point:
-    """The best contender at one epsilon."""
+    """The best configuration at one epsilon."""
 
     epsilon: float
     label: str
@@ -148,15 +148,15 @@ class Frontier:
         ]
 
 
-def _labelled(entrants: dict[str, Entrant]) -> dict[str, Contender]:
-    return {contender.label: contender for contender in contenders_of(entrants)}
+def _labelled(methods: dict[str, Method]) -> dict[str, Configuration]:
+    return {configuration.label: configuration for configuration in configurations_of(methods)}
 
 
 def _run(bench: Bench) -> Report:
     size = rsgd.QUICK if bench.quick else rsgd.FULL
     papers = _labelled(PAPER_METHODS)
     tight = _labelled(tight_mechanisms())
-    everyone: dict[str, Entrant] = {**papers, **tight, **BASELINES}
+    everyone: dict[str, Method] = {**papers, **tight, **BASELINES}
     tables: list[pa.Table] = []
     frontiers: list[Frontier] = []
     checks: list[Check] = []
@@ -167,13 +167,13 @@ def _run(bench: Bench) -> Report:
         for records in at_hand:
             comparison = Comparison(
                 records=records,
-                contenders=everyone,
+                configurations=everyone,
                 epsilons=size.epsilons,
                 delta=rsgd.DELTA,
                 l2=rsgd.L2,
                 folds=size.folds,
                 repeats=min(REPEATS, size.repeats),
-                own_repeats=dict.fromkeys(rsgd.CONTENDERS, size.repeats),
+                own_repeats=dict.fromkeys(rsgd.METHODS_COMPARED, size.repeats),
             )
             results, broken = comparison.run(bench), comparison.broken_promises()
             tables.append(results)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dperm.experiments.results import Study, curves
-from dperm.experiments.spec import ORACLE_MARK, Entrant
+from dperm.experiments.spec import ORACLE_MARK, Method
 from dperm.experiments.tuning import tuned
 from dperm.mechanisms import DPGD, DPSGD, BoltOn
 from dperm_papers.reproduce.data import Records
@@ -93,12 +93,12 @@ QUICK = {
 }
 
 
-def contenders(size: Size, binary: bool) -> dict[str, Entrant]:
+def configurations(size: Size, binary: bool) -> dict[str, Method]:
     """The paper's methods, those of a grid as oracles, and ours that choose nothing on rows."""
     gd = DPGD(momentum=0.0, tail_average=0.0, adaptive=False, clip=1.0)
     sgd = DPSGD(momentum=0.0, tail_average=0.0, clip=1.0, rate=0.1)
     doubled = [2 * rate for rate in size.rates]
-    found: dict[str, Entrant] = {
+    found: dict[str, Method] = {
         AMP: "amp",
         OUT_SGD: tuned(
             "oracle",
@@ -127,7 +127,7 @@ def studies(bench: Bench) -> tuple[list[tuple[Records, pa.Table]], list[str]]:
             n_training = len(records.y) * (size.folds - 1) // size.folds
             results = Comparison(
                 records=records,
-                contenders=contenders(size, binary=name != "mnist"),
+                configurations=configurations(size, binary=name != "mnist"),
                 epsilons=size.epsilons,
                 delta=1 / n_training**2,
                 l2=L2,

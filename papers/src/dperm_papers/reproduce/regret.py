@@ -21,7 +21,7 @@ Cell = tuple[str, float]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Entry:
-    """What one entrant reached on one set: the mean of each metric by epsilon."""
+    """What one method reached on one set: the mean of each metric by epsilon."""
 
     dataset: str
     label: str
@@ -41,7 +41,7 @@ class Entry:
 
 
 def means_of(entries: Sequence[Entry], label: str, metric: str) -> dict[Cell, float]:
-    """One entrant over all cells in which it has this metric."""
+    """One method over all cells in which it has this metric."""
     return {
         (entry.dataset, epsilon): mean
         for entry in entries
@@ -51,7 +51,7 @@ def means_of(entries: Sequence[Entry], label: str, metric: str) -> dict[Cell, fl
 
 
 def best_of(entries: Sequence[Entry], metric: str, labels: Sequence[str]) -> dict[Cell, float]:
-    """The best of these entrants in each cell: an oracle, which no private rule is."""
+    """The best of these methods in each cell: an oracle, which no private rule is."""
     best: dict[Cell, float] = {}
     for label in labels:
         for cell, mean in means_of(entries, label, metric).items():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from dperm.experiments.spec import ORACLE_MARK, Entrant
+from dperm.experiments.spec import ORACLE_MARK, Method
 from dperm.experiments.tuning import tuned
 from dperm.mechanisms import RSGDAR
 from dperm_papers.reproduce.item import Bench, Check, Item, Report, Section
@@ -27,7 +27,7 @@ DELTA, L2 = 1e-8, 1e-3
 OURS, PAPERS, SMALL_STEP = "RSGD-AR, tight", "RSGD-AR", "RSGD-AR, first step 0.5"
 BEST = f"RSGD-AR, best settings{ORACLE_MARK}"
 
-METHODS: dict[str, Entrant] = {
+METHODS: dict[str, Method] = {
     PAPERS: "rsgd-ar:paper",
     "NSGD": "nsgd:paper",
     "ObjPert": "objective-kst:paper",
@@ -37,7 +37,7 @@ METHODS: dict[str, Entrant] = {
 }
 """The methods of the figures with the accounting of their papers."""
 
-CONTENDERS: dict[str, Entrant] = {
+METHODS_COMPARED: dict[str, Method] = {
     OURS: "rsgd-ar",
     SMALL_STEP: RSGDAR(step_size=0.5),
     BEST: tuned(
@@ -105,7 +105,7 @@ def compare_on(
         for records in at_hand:
             comparison = Comparison(
                 records=records,
-                contenders=CONTENDERS,
+                configurations=METHODS_COMPARED,
                 epsilons=size.epsilons,
                 delta=DELTA,
                 l2=L2,

@@ -1,4 +1,4 @@
-"""Comparisons that items share: every contender is a run of its own, so that the same run is done once."""
+"""Comparisons that items share: every configuration is a run of its own, so that the same run is done once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,14 +16,14 @@ from dperm.experiments.metrics import METRICS, with_error
 from dperm.experiments.results import RULE, Study, combine, curves, make_results, mean_and_error
 from dperm.experiments.runner import run
 from dperm.experiments.series import error_in_words
-from dperm.experiments.spec import Entrant, Spec
+from dperm.experiments.spec import Method, Spec
 from dperm.experiments.store import merged
 from dperm.models.atomic import atomic_path
 from dperm_papers.reproduce import data
 from dperm_papers.reproduce.item import Bench, Check, Progress, Section
 
 NON_PRIVATE, MAJORITY = "NonPrivate", "Majority"
-BASELINES: dict[str, Entrant] = {NON_PRIVATE: "none", MAJORITY: "majority"}
+BASELINES: dict[str, Method] = {NON_PRIVATE: "none", MAJORITY: "majority"}
 
 PAPER_METRICS = ("accuracy", "objective")
 """What the papers' own figures show."""
@@ -40,7 +40,7 @@ class Comparison:
     """
 
     records: data.Records
-    contenders: Mapping[str, Entrant]
+    configurations: Mapping[str, Method]
     epsilons: Sequence[float]
     delta: float
     l2: float | None = None
@@ -56,7 +56,7 @@ class Comparison:
             self.records.y,
             dataset=self.records.name,
             loss=self.loss,
-            mechanisms=self.contenders,
+            mechanisms=self.configurations,
             epsilons=self.epsilons,
             delta=self.delta,
             folds=self.folds,
@@ -71,43 +71,43 @@ class Comparison:
         spec, rows = self._specify(0)
         problems, budgets = problems_of(spec, rows.held_out), budgets_of(spec)
         found = {}
-        for contender in spec.contenders:
-            if contender.accounting == "paper" and contender.tuning == RULE:
-                grid, _ = plan_grid(contender, contender.candidates[0], problems, budgets, spec.l2)
+        for configuration in spec.configurations:
+            if configuration.accounting == "paper" and configuration.tuning == RULE:
+                grid, _ = plan_grid(configuration, configuration.candidates[0], problems, budgets, spec.l2)
                 for epsilon, plans in grid.items():
                     reasons = [
                         plan.not_certified for plan in plans.values() if plan.not_certified is not None
                     ]
                     if reasons:
-                        found[contender.label, epsilon] = reasons[0]
+                        found[configuration.label, epsilon] = reasons[0]
         return found
 
     def run(self, bench: Bench) -> pa.Table:
-        """The results of all contenders, as of one study."""
+        """The results of all configurations, as of one study."""
         spec, rows = self._specify(bench.seed)
         report = bench.progress(f"{self.records.name}, {spec.loss}")
         tables = []
-        for place, contender in enumerate(spec.contenders):
-            repeats = (self.own_repeats or {}).get(contender.label, spec.repeats)
-            alone = replace(spec, contenders=(contender,), repeats=repeats)
-            progress = _within(report, place, len(spec.contenders))
+        for place, configuration in enumerate(spec.configurations):
+            repeats = (self.own_repeats or {}).get(configuration.label, spec.repeats)
+            alone = replace(spec, configurations=(configuration,), repeats=repeats)
+            progress = _within(report, place, len(spec.configurations))
             tables.append(run(alone, rows, folder=bench.parts, fresh=bench.fresh, progress=progress))
         return as_one(tables)
 
 
 def _within(report: Progress, place: int, count: int) -> Progress:
-    """Progress of one contender among several, in thousandths of the whole."""
+    """Progress of one configuration among several, in thousandths of the whole."""
     return lambda done, total: report(round(1000 * (place + done / total) / count), 1000)
 
 
 def as_one(tables: Sequence[pa.Table]) -> pa.Table:
-    """Results of the same rows and splits, run one contender at a time, as the results of one study."""
+    """Results of the same rows and splits, run one configuration at a time, as the results of one study."""
     studies = [Study.of(table) for table in tables]
     study = replace(
         studies[0],
         repeats=max(study.repeats for study in studies),
         identity=" ".join(study.identity[:16] for study in studies),
-        contenders=tuple(contender for study in studies for contender in study.contenders),
+        configurations=tuple(configuration for study in studies for configuration in study.configurations),
         versions=merged([study.versions for study in studies]),
         machine=merged([study.machine for study in studies]),
         skipped=tuple(skipped for study in studies for skipped in study.skipped),
@@ -146,7 +146,7 @@ def objective_section(results: pa.Table) -> Section:
 
 
 def curve_section(results: pa.Table, title: str, metric: str) -> Section:
-    """A row per contender and a column per epsilon: mean ± standard error over the repeats."""
+    """A row per configuration and a column per epsilon: mean ± standard error over the repeats."""
     found, study, about = curves(results), Study.of(results), METRICS[metric]
     assert about.digits is not None  # of what papers show
     epsilons = sorted({float(epsilon) for curve in found for epsilon in curve.epsilons})
@@ -166,7 +166,7 @@ def curve_section(results: pa.Table, title: str, metric: str) -> Section:
 
 
 def refusals(results: pa.Table) -> list[str]:
-    """One line per contender and reason."""
+    """One line per configuration and reason."""
     merged_epsilons: dict[tuple[str, str], list[float]] = {}
     study = Study.of(results)
     for part in study.skipped:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from dperm.experiments.compare import specify
 from dperm.experiments.runner import run
-from dperm.experiments.spec import Entrant
+from dperm.experiments.spec import Method
 from dperm.models.atomic import atomic_path
 from dperm_papers.reproduce.data import Records
 from dperm_papers.reproduce.drawing import Line, draw_lines
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dperm.experiments.spec import Spec
 
 EPSILON = 1.0
-CONTENDERS: dict[str, Entrant] = {
+METHODS_COMPARED: dict[str, Method] = {
     OURS: "rsgd-ar",
     "NSGD": "nsgd",
     "ObjPert": "objective-kst",
@@ -83,12 +83,12 @@ def measure(records: Records, size: Size, bench: Bench) -> pa.Table:
     for done, (n_rows, timing) in enumerate(jobs):
         enough = made_rows(records, n_rows + n_rows // HELD_OUT) if n_rows in size.made else records
         spec, rows = _specify(enough, n_rows, replace(bench, seed=bench.seed + timing))
-        for place, contender in enumerate(spec.contenders):
-            report(round(1000 * (done + place / len(spec.contenders)) / len(jobs)), 1000)
-            alone = replace(spec, contenders=(contender,))
+        for place, configuration in enumerate(spec.configurations):
+            report(round(1000 * (done + place / len(spec.configurations)) / len(jobs)), 1000)
+            alone = replace(spec, configurations=(configuration,))
             results = run(alone, rows, folder=bench.parts, fresh=bench.fresh)
             found += [
-                {"method": contender.label, "n_rows": n_rows, "timing": timing, "seconds": seconds}
+                {"method": configuration.label, "n_rows": n_rows, "timing": timing, "seconds": seconds}
                 for seconds in results["seconds"].to_pylist()
             ]
     report(1000, 1000)
@@ -103,7 +103,7 @@ def _specify(records: Records, n_rows: int, bench: Bench) -> tuple[Spec, Rows]:
         X,
         y,
         dataset=f"{records.name}, {n_rows:,} training rows",
-        mechanisms=CONTENDERS,
+        mechanisms=METHODS_COMPARED,
         epsilons=[EPSILON],
         delta=DELTA,
         held_out=np.arange(len(X)) >= n_rows,
@@ -124,8 +124,8 @@ def _figure3(bench: Bench) -> Report:
     with atomic_path(times) as unfinished:
         pq.write_table(timings, unfinished)
     seconds = _medians(timings)
-    methods = [label for label in CONTENDERS if (label, size.n_rows[0]) in seconds]
-    left_out = [f"{label}: refused on these rows" for label in CONTENDERS if label not in methods]
+    methods = [label for label in METHODS_COMPARED if (label, size.n_rows[0]) in seconds]
+    left_out = [f"{label}: refused on these rows" for label in METHODS_COMPARED if label not in methods]
     files = [times, _draw(seconds, methods, size.all_rows, bench.folder / "figure.png")]
     return Report(
         sections=tuple(_sections(seconds, methods, size.all_rows)),
