@@ -165,20 +165,23 @@ def log_gaussian_delta(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
     the error of M and, since |M'(t)| <= 1/(1 + t**2), that of t.
     """
     with np.errstate(all="ignore"):
-        ratio = epsilon / mu
-        t, u = ratio - mu / 2, ratio + mu / 2
+        ratio, half = epsilon / mu, mu / 2
+        t, u = ratio - half, ratio + half
+        square = t * t
         mills_t, mills_u = _mills(t), _mills(u)
-        gap = mills_t - mills_u + _ROUNDING * (mills_t + mills_u + 2 * u / (1 + t * t))
-        log_delta = np.log(gap) - t * t / 2 - _LOG_SQRT_2PI + _ROUNDING * t * u
-        far = t > 1e150  # beyond floats: the bound put in below is weak, but still one
-        early = t < 0  # M(t) may overflow here, so the two tails are subtracted as they are
-        if early.any():
-            t, u, mills_u = t[early], u[early], mills_u[early]
-            later = mills_u * np.exp(-t * t / 2 - _LOG_SQRT_2PI)
-            log_delta[early] = np.log(ndtr(-t) - later + _ROUNDING * (1 + u))
-    np.copyto(log_delta, 0.0, where=np.isinf(mu))
-    np.copyto(log_delta, -1e299, where=far)
-    np.copyto(log_delta, -np.inf, where=mu == 0)
+        gap = mills_t - mills_u + _ROUNDING * (mills_t + mills_u + 2 * u / (1 + square))
+        log_delta = np.log(gap) - square / 2 - _LOG_SQRT_2PI + _ROUNDING * t * u
+        if not np.minimum.reduce(t, axis=None) >= 0:
+            early = t < 0  # M(t) may overflow here, so the two tails are subtracted as they are
+            sooner = t[early]
+            later = mills_u[early] * np.exp(-sooner * sooner / 2 - _LOG_SQRT_2PI)
+            log_delta[early] = np.log(ndtr(-sooner) - later + _ROUNDING * (1 + u[early]))
+    if (
+        not np.minimum.reduce(log_delta, axis=None) > -1e298
+    ):  # something is at the edge of floats, or not a number
+        np.copyto(log_delta, 0.0, where=np.isinf(mu))
+        np.copyto(log_delta, -1e299, where=t > 1e150)  # a weak bound, but still one
+        np.copyto(log_delta, -np.inf, where=mu == 0)
     return np.minimum(log_delta, 0.0)
 
 
@@ -231,8 +234,14 @@ def calibrate(profile_of_scale: Callable[[float], GaussianProfile], budget: "Bud
         raise InvalidInput(f"start must be a positive number; got {start!r}.")
     # A breath below the target, so that the guarantee on delta survives the exponential.
     target = math.log(budget.delta) - 1e-12
-    scale = smallest_safe(lambda s: profile_of_scale(s).log_delta(budget.epsilon) - target, start)
-    reached = profile_of_scale(scale).delta(budget.epsilon)
+    log_deltas: dict[float, float] = {}
+
+    def excess(scale: float) -> float:
+        log_deltas[scale] = profile_of_scale(scale).log_delta(budget.epsilon)
+        return log_deltas[scale] - target
+
+    scale = smallest_safe(excess, start)
+    reached = _exp_up(log_deltas[scale])
     if not reached <= budget.delta:
         raise NotCertified(
             f"The calibrated noise gives delta = {reached:g} at epsilon = {budget.epsilon:g}, above the "
