@@ -119,7 +119,8 @@ class GaussianProfile:
         """The same for a vector of finite epsilons of at least 0."""
         # The difference is rounded down; it is exact when it is zero or when the offset is.
         left = epsilons[:, None] - self.offset
-        left = np.where((self.offset > 0) & (left > 0), np.nextafter(left, 0), left)
+        if self.offset.any():
+            left = np.where((self.offset > 0) & (left > 0), np.nextafter(left, 0), left)
         rows = _log_sum(log_gaussian_delta(np.maximum(left, 0.0)[:, :, None], self.mu), axis=2)
         rows = np.where(left < 0, 0.0, np.minimum(rows, 0.0))
         with np.errstate(divide="ignore"):
@@ -234,14 +235,8 @@ def calibrate(profile_of_scale: Callable[[float], GaussianProfile], budget: "Bud
         raise InvalidInput(f"start must be a positive number; got {start!r}.")
     # A breath below the target, so that the guarantee on delta survives the exponential.
     target = math.log(budget.delta) - 1e-12
-    log_deltas: dict[float, float] = {}
-
-    def excess(scale: float) -> float:
-        log_deltas[scale] = profile_of_scale(scale).log_delta(budget.epsilon)
-        return log_deltas[scale] - target
-
-    scale = smallest_safe(excess, start)
-    reached = _exp_up(log_deltas[scale])
+    scale = smallest_safe(lambda s: profile_of_scale(s).log_delta(budget.epsilon) - target, start)
+    reached = profile_of_scale(scale).delta(budget.epsilon)
     if not reached <= budget.delta:
         raise NotCertified(
             f"The calibrated noise gives delta = {reached:g} at epsilon = {budget.epsilon:g}, above the "
