@@ -113,7 +113,10 @@ class GaussianProfile:
         epsilon = float(epsilon)
         if not 0 <= epsilon < math.inf:
             raise InvalidInput(f"epsilon must be a finite number of at least 0; got {epsilon!r}.")
-        return float(self.log_deltas(np.array([epsilon]))[0])
+        known: dict[float, float] = self.__dict__.setdefault("_known", {})
+        if epsilon not in known:
+            known[epsilon] = float(self.log_deltas(np.array([epsilon]))[0])
+        return known[epsilon]
 
     def log_deltas(self, epsilons: FloatArray) -> FloatArray:
         """The same for a vector of finite epsilons of at least 0."""

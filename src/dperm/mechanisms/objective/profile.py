@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr
@@ -131,9 +131,11 @@ def objective_profile(problem: Problem, scale: float, *others: float) -> Gaussia
     ``others`` are the parameters of Gaussian releases composed with it, as by ``compose_gaussian``: made after the
     minimiser, or before it, in which case the rows of the minimisation may depend on them.
     """
-    return profiles_by_scale(problem, *others)(scale)
+    found: GaussianProfile = _remembered(profiles_by_scale, problem)(problem, *others)(scale)
+    return found
 
 
+@lru_cache(maxsize=16)
 def profiles_by_scale(problem: Problem, *others: float) -> Callable[[float], GaussianProfile]:
     """``objective_profile`` as a function of the noise scale; what the noise does not change is computed once."""
     offset, vertices = log_determinant_bound(problem), np.array([gradient_vertices(problem)])
@@ -144,6 +146,7 @@ def profiles_by_scale(problem: Problem, *others: float) -> Callable[[float], Gau
     for other in others:
         composed = hypot_up(composed, other)
 
+    @lru_cache(maxsize=4)
     def profile(scale: float) -> GaussianProfile:
         check_positive("scale", scale)
         mu = vertices * (gradient_bound / scale * UP)
@@ -192,16 +195,21 @@ def calibrate_objective(problem: Problem, budget: Budget, *others: float) -> flo
     NotCertified
         If no noise reaches the budget: l2 is too small or the others cost too much.
     """
+    return float(_remembered(_calibrated, problem)(problem, budget, *others))
+
+
+def _remembered(function: Any, problem: Problem) -> Any:
+    """The function with its cache, or without it for a loss from elsewhere that has no hash."""
     try:
         hash(problem)
-    except TypeError:  # a loss from elsewhere may have no hash
-        return _calibrated.__wrapped__(problem, budget, *others)
-    return _calibrated(problem, budget, *others)
+    except TypeError:
+        return function.__wrapped__
+    return function
 
 
 @lru_cache(maxsize=256)
 def _calibrated(problem: Problem, budget: Budget, *others: float) -> float:
-    profile = profiles_by_scale(problem, *others)
+    profile = _remembered(profiles_by_scale, problem)(problem, *others)
     start = problem.gradient_gap / gaussian_mu(budget)
     # What the vertices alone prove is quick and nearly always enough.
     vertices = vertex_profile(problem, 1e9 * start).compose_gaussian(math.hypot(*others) * UP)
@@ -413,7 +421,7 @@ class _Joined:
         ones = np.ones((len(segments), epsilons.size, _CANDIDATES))
 
         def spread(values: Sequence[float]) -> Floats:
-            return ones * np.array(values)[:, None, None]
+            return np.asarray(ones * np.array(values)[:, None, None])
 
         start = spread([hypot_up(segment.start, composed) for segment in segments])
         beside = spread([composed if segment.start > 0 else 0.0 for segment in segments])
