@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from unittest.mock import patch
 
 import numpy as np
+from tests.opendp_noise import opendp_gaussian
 
 import dperm.privacy.noise as sampler
 from benchmarks.fits import adult_like
@@ -15,7 +16,6 @@ from dperm.errors import DataUnavailable
 from dperm.mechanisms.gradient.dp_gd import DPGD
 from dperm.privacy import GaussianNoise, SystemEntropy
 from dperm.privacy.noise import add_noises
-from dperm.privacy.opendp_noise import opendp_gaussian
 
 NANOSECONDS = 350  # the most that a number of a long release may cost: rounded, noise drawn and added
 LONG = 1000

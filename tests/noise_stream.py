@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import dperm.privacy.entropy as entropy
 import dperm.privacy.noise as sampler
-from dperm.privacy import opendp_noise
+import opendp_noise
 
 MARK_IT = "Mark the test with system_noise(failing=...), which says how often it fails by chance."
 LEAST_CERTAIN = 1e-9

@@ -13,7 +13,6 @@ BRINGS = {
     "excel": "`.xlsx` files in `dperm fit` and the others",
     "onnx": "`dperm export` to ONNX",
     "registry": "the YAML of the deployments registry, checked against its schema",
-    "opendp": "a second sampler of the noise, `DPERM_SAMPLER=opendp`",
     "dask": "rows on a [Dask](dask.md) cluster",
     "spark": "rows in [Spark](spark.md); needs a Java on the machine",
     "gpu": "rows on a [GPU](gpu.md)",

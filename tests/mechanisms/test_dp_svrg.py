@@ -124,7 +124,7 @@ def test_the_first_inner_step_is_free() -> None:
     facts = problem()
     one = DPSVRG(outer=4, inner=1).plan(facts, BUDGET)
     assert one.releases == 4
-    assert one.loops.noise_multiplier == 0
+    assert one.noise_multiplier == 0
     assert len(fit(DPSVRG(outer=4, inner=1), facts, *data()).records) == 4
 
 

@@ -20,7 +20,7 @@ from dperm.problem import Problem
 from dperm.solvers import Known, Solution, certain, lbfgs
 
 BUDGET = Budget(1.0, 1e-6)
-certain_module = sys.modules["dperm.solvers.certain"]
+certain_module = sys.modules["dperm.solvers.base"]
 
 
 def make(loss: Loss, l2: float, n: int, p: int, **facts: object) -> Problem:

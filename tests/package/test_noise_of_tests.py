@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import dperm.privacy.noise as sampler
+import opendp_noise
 from dperm import PrivateLogisticRegression
-from dperm.privacy import Gate, GaussianNoise, SystemEntropy, opendp_noise
+from dperm.privacy import Gate, GaussianNoise, SystemEntropy
 from noise_stream import LEAST_CERTAIN, STREAM, kept
 
 ROOT = Path(__file__).resolve().parents[2]

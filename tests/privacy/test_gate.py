@@ -190,7 +190,7 @@ def test_every_public_name_resolves():
 @pytest.mark.system_noise(failing=0)
 def test_heavy_packages_load_only_when_they_are_needed():
     code = """
-import os, sys, numpy as np
+import sys, numpy as np
 import dperm.privacy as p
 from dperm.privacy.noisy_min import NoisyMin
 heavy = ("opendp", "dp_accounting", "pandas", "polars", "sklearn")
@@ -202,9 +202,6 @@ p.Gate.system().release_one(np.zeros(2), noise, "w")
 print(loaded())
 p.Gate.system().choose(np.zeros(2), NoisyMin(sensitivity=1.0, epsilon=1.0), "c")
 print(loaded())
-os.environ["DPERM_SAMPLER"] = "opendp"
-p.Gate.system().release_one(np.zeros(2), noise, "w")
-print(loaded())
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert out.splitlines() == ["[]", "[]", "[]", "['opendp']"]
+    assert out.splitlines() == ["[]", "[]", "[]"]

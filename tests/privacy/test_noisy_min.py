@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import opendp_noise
 from dperm.errors import InvalidInput, NotCertified
 from dperm.privacy import SeededEntropy, SystemEntropy
 from dperm.privacy import noisy_min as module
 from dperm.privacy.noisy_min import NoisyMin, noisy_min
-from dperm.privacy.opendp_noise import opendp_chooser
 
 CANDIDATES = 21
 ALPHA = 1e-9  # chance that a right mechanism fails a statistical test
@@ -118,16 +118,15 @@ def test_price_and_scale():
 
 
 @pytest.mark.system_noise(failing=0)
-def test_opendp_agrees_and_a_disagreement_chooses_nothing(monkeypatch):
+def test_opendp_agrees_and_a_disagreement_is_found(monkeypatch):
     for epsilon in (1e-3, 0.1, 1.0, 10.0):
         for one_sided in (False, True):
             choice = NoisyMin(sensitivity=0.7, epsilon=epsilon, one_sided=one_sided)
-            claimed = opendp_chooser(choice).map(choice.sensitivity)
+            claimed = opendp_noise.opendp_chooser(choice).map(choice.sensitivity)
             assert claimed == pytest.approx(choice.rho, rel=1e-8)
-    monkeypatch.setenv("DPERM_SAMPLER", "opendp")
     monkeypatch.setattr(NoisyMin, "rho", property(lambda self: self.epsilon**2 / 9))
     with pytest.raises(NotCertified, match="OpenDP"):
-        noisy_min(np.zeros(3), NoisyMin(sensitivity=0.123, epsilon=0.5), SystemEntropy())
+        opendp_noise.opendp_chooser(NoisyMin(sensitivity=0.123, epsilon=0.5))
 
 
 @pytest.mark.together
@@ -162,20 +161,21 @@ def least_likely(counts, chances):
 @pytest.mark.some(1)
 @pytest.mark.system_noise(failing=1e-9)
 @pytest.mark.parametrize("spread", [0.0, 0.03, 1.0])
-def test_many_candidates_have_the_law_of_opendp(monkeypatch, spread):
+def test_many_candidates_have_the_law_of_opendp(spread):
     """Alike, a few scales apart, and so far apart that few have a chance; half of them elsewhere does not fit."""
     choice = NoisyMin(sensitivity=1.0, epsilon=1.0)
     scores = spread * np.random.default_rng(2).permutation(300) + 1e-3
     cells, draws = np.argsort(scores).argsort() // 30, 1500
 
-    def counts(sampler):
-        monkeypatch.setenv("DPERM_SAMPLER", sampler)
-        chosen = [cells[noisy_min(scores, choice, SystemEntropy())] for _ in range(draws)]
-        return np.bincount(chosen, minlength=10)
+    def ours():
+        return noisy_min(scores, choice, SystemEntropy())
+
+    def theirs():
+        return opendp_noise.opendp_chooser(choice)(scores.tolist())
 
     expected = np.minimum(np.bincount(cells, chances(scores, choice)), 1.0)
-    for sampler in ("compiled", "opendp"):
-        found = counts(sampler)
+    for chosen in (ours, theirs):
+        found = np.bincount([cells[chosen()] for _ in range(draws)], minlength=10)
         assert least_likely(found, expected) > 1e-11  # twenty counts, each by the exact law
         moved = found // 2
         moved[9] += draws - moved.sum()
@@ -229,15 +229,8 @@ def test_the_grid_is_within_the_allowance():
             assert choice.scale <= choice.steps * grid <= choice.scale * (1 + 1e-8)
 
 
-def test_a_scale_of_too_many_steps_is_left_to_opendp(monkeypatch):
-    called = []
-
-    def chooser(choice):
-        called.append(choice)
-        return lambda scores: 1
-
-    monkeypatch.setattr("dperm.privacy.opendp_noise.opendp_chooser", chooser)
+def test_a_scale_of_too_many_steps_is_refused():
     faint = NoisyMin(sensitivity=1.0, epsilon=1e-8)
     assert faint.steps > 2**56
-    assert noisy_min(np.zeros(3), faint, SystemEntropy()) == 1
-    assert called == [faint]
+    with pytest.raises(InvalidInput, match=r"more than 2\*\*56 steps"):
+        noisy_min(np.zeros(3), faint, SystemEntropy())

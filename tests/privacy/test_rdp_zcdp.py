@@ -11,11 +11,9 @@ from dperm.privacy import (
     best_epsilon,
     budget_to_rho,
     calibrate_rdp,
-    compose_rho,
     epsilon_cks,
     epsilon_mironov,
     gaussian_mu,
-    gaussian_rho,
     mixture_rdp,
     rho_to_epsilon,
 )
@@ -38,7 +36,7 @@ def test_mixture_divergence_against_fifty_digits(alpha, scale):
 
 
 def test_one_branch_is_the_gaussian():
-    assert mixture_rdp([1.0], [3.0], 2.0, 5.0) == pytest.approx(5 * gaussian_rho(3.0, 2.0))
+    assert mixture_rdp([1.0], [3.0], 2.0, 5.0) == pytest.approx(5 * (3.0 / 2.0) ** 2 / 2)
 
 
 def test_conversions_are_the_published_formulas():
@@ -128,9 +126,6 @@ def test_bun_steinke_is_its_formula():
 
 
 def test_laws_of_rho():
-    assert compose_rho([0.1] * 10) == pytest.approx(1.0)
-    assert compose_rho([0.1, 0.3, 0.2]) == compose_rho([0.3, 0.2, 0.1])
-    assert gaussian_rho(1.0, 2.0) == 0.125
     for conversion in ("bun-steinke", "cks"):
         costs = [rho_to_epsilon(rho, 1e-6, conversion) for rho in (1e-4, 1e-2, 1.0, 10.0)]
         assert costs == sorted(costs)

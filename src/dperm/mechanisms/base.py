@@ -63,8 +63,9 @@ class Plan:
     ``profile`` is the exact price of all of them, standardisation included, where there is one. ``settings`` are the
     values really used, defaults filled in. ``not_certified`` gives the reason why a paper's own noise, kept for
     comparison, does not reach the budget. ``residual`` is the gradient norm that a computed minimiser must show
-    before it may be released. ``inference`` is what is released after the weights, where intervals are asked for. A
-    mechanism that fixes more derives a plan of its own from this one.
+    before it may be released. ``inference`` is what is released after the weights, where intervals are asked for.
+    ``sampling`` is how the rows of a step are drawn, where the price rests on it. A mechanism that fixes more derives a
+    plan of its own from this one.
     """
 
     mechanism: Mechanism
@@ -81,6 +82,7 @@ class Plan:
     not_certified: str | None = None
     residual: float | None = None
     inference: Inference | None = None
+    sampling: PoissonSampling | FixedSizeSampling | None = None
 
     def __str__(self) -> str:
         return plan_summary(self)
@@ -100,11 +102,6 @@ class Plan:
     def noise_on(self) -> str | None:
         """What the noise is added to, in words."""
         return noise_on(self.trained_by.mechanism.family, self.problem.dimension, self.releases)
-
-    @property
-    def sampling(self) -> PoissonSampling | FixedSizeSampling | None:
-        """How the rows of a step are drawn, where the price rests on it."""
-        return None
 
     @property
     def secret_batches(self) -> tuple[int, ...]:

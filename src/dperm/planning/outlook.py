@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -88,9 +88,6 @@ class LossCurve:
             if not self.studied[name][0] <= value <= self.studied[name][1]
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> LossCurve:
         studied = {name: (low, high) for name, (low, high) in stored["studied"].items()}
@@ -154,7 +151,7 @@ class Outlook:
     """What the default is expected to lose to the model without noise on a table that resembles the studied ones.
 
     ``level`` is the noise level, and ``rows_worth`` how many changed rows could do to the fit what the noise does.
-    ``beyond`` has the facts outside of what was studied, with the ends of what was.
+    ``beyond`` has those of the ``facts`` that lie outside of what was studied, with the ends of what was.
     """
 
     problem: Problem
@@ -162,6 +159,7 @@ class Outlook:
     level: float
     rows_worth: float
     losses: Mapping[str, Forecast]
+    facts: Mapping[str, float]
     beyond: Mapping[str, tuple[float, float]]
 
     @property
@@ -203,8 +201,7 @@ class Outlook:
         spent = gaussian_mu(Budget(evaluation, delta))
         if spent < whole:
             left = math.sqrt(whole**2 - spent**2)
-            words = f"... charged ε = {evaluation:g} here"
-            found.append(self._way(words, left, fewer))
+            found.append(self._way(f"... charged ε = {evaluation:g} here", left, fewer))
         if self.problem.many_rows:  # which a search does not take
             return found
         return [*found, self._way(f"a search of {CANDIDATES:g} settings", searched, fewer)]
@@ -226,7 +223,6 @@ def outlook(problem: Problem, budget: Budget) -> Outlook | None:
         return None
     metrics = ("r2",) if problem.loss.labels == "real" else ("accuracy", "auc")
     level, outputs = noise_level(problem, budget), problem.loss.outputs
-    first = loss_curve(metrics[0])
     facts = {"level": level, "n": problem.n_rows, "features": problem.n_features, "outputs": outputs}
     return Outlook(
         problem=problem,
@@ -234,7 +230,8 @@ def outlook(problem: Problem, budget: Budget) -> Outlook | None:
         level=level,
         rows_worth=2 * level * problem.n_rows / problem.neighbours.rows_changed,
         losses={metric: loss_curve(metric)(level, outputs) for metric in metrics},
-        beyond=first.beyond(**facts),
+        facts=facts,
+        beyond=loss_curve(metrics[0]).beyond(**facts),
     )
 
 
@@ -288,15 +285,10 @@ def beyond_in_words(outlook: Outlook) -> list[str]:
     """Which facts lie outside of the study; nothing if none does."""
     if not outlook.beyond:
         return []
-    asked = {
-        "level": outlook.level,
-        "n": outlook.problem.n_rows,
-        "features": outlook.problem.n_features,
-        "outputs": outlook.problem.loss.outputs,
-    }
     parts = []
     for name, (low, high) in outlook.beyond.items():
-        value = f"{FACTS[name]} of {asked[name]:.2g}" if name == "level" else f"{asked[name]:,} {FACTS[name]}"
+        fact = outlook.facts[name]
+        value = f"{FACTS[name]} of {fact:.2g}" if name == "level" else f"{fact:,} {FACTS[name]}"
         parts.append(f"{value} (studied: {low:,.3g} to {high:,.6g})")
     return [f"Beyond what was studied: {'; '.join(parts)}."]
 

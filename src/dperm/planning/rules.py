@@ -161,13 +161,8 @@ def path_length(problem: Problem, mu: float, margin: float) -> float:
     T steps of size s with noise :math:`g\sqrt T/(n\mu)` on every coordinate of the mean gradient add noise of
     norm about :math:`sT\sqrt d\,g/(n\mu)` to the weights. A longer path fits better and is noisier.
     """
-    return (
-        margin
-        / problem.row_norm
-        * problem.n_rows
-        * mu
-        / (math.sqrt(problem.dimension) * problem.gradient_gap)
-    )
+    noise = math.sqrt(problem.dimension) * problem.gradient_gap
+    return margin / problem.row_norm * problem.n_rows * mu / noise
 
 
 def within(value: float, least: int, most: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -96,12 +95,13 @@ def discrete_gaussian(size: int, scales: Sequence[int], entropy: Entropy) -> Int
     return out.reshape(len(scales), size).T
 
 
-def by_opendp(scale: int) -> bool:
-    """Whether OpenDP draws: beyond the largest scale, and where the environment has ``DPERM_SAMPLER=opendp``."""
-    chosen = os.environ.get("DPERM_SAMPLER", "compiled")
-    if chosen not in ("compiled", "opendp"):
-        raise InvalidInput(f'DPERM_SAMPLER must be "compiled" or "opendp"; got {chosen!r}.')
-    return chosen == "opendp" or scale > LARGEST_SCALE
+def check_steps(steps: int) -> None:
+    """Refuse noise that the sampler cannot draw, before anything is drawn."""
+    if steps > LARGEST_SCALE:
+        raise InvalidInput(
+            "Noise of more than 2**56 steps of its grid cannot be drawn: it is too large beside the sensitivity. "
+            "Raise epsilon."
+        )
 
 
 def _checked(scale: int) -> tuple[int, int, int]:
@@ -252,11 +252,7 @@ def add_noises(columns: FloatArray, noises: Sequence[GaussianNoise], entropy: En
     if not entropy.secure:
         return _seeded(columns, noises, seeded(entropy))
     scales = [noise.steps for noise in noises]
-    if by_opendp(max(scales, default=1)):
-        from dperm.privacy.opendp_noise import opendp_gaussian
-
-        noisy = [opendp_gaussian(values, noise) for values, noise in zip(columns.T, noises, strict=True)]
-        return np.stack(noisy, axis=1)
+    check_steps(max(scales, default=1))
     drawn = discrete_gaussian(len(columns), scales, entropy)
     return added_on_grid(columns, drawn, np.array([noise.grid_exponent for noise in noises]))
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.privacy.entropy import Entropy, Words, seeded
-from dperm.privacy.noise import ROUNDING_ALLOWANCE, by_opendp, bytes_below, exact_steps, steps_up
+from dperm.privacy.noise import ROUNDING_ALLOWANCE, bytes_below, check_steps, exact_steps, steps_up
 
 FloatArray = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -108,10 +108,7 @@ def noisy_min(scores: FloatArray, choice: NoisyMin, entropy: Entropy) -> int:
 def lowest(scores: FloatArray, choice: NoisyMin, entropy: Entropy) -> int:
     """A candidate in proportion to exp(-score / scale), by rejection; exact for scores on the grid."""
     scale = choice.steps
-    if by_opendp(scale):
-        from dperm.privacy.opendp_noise import opendp_chooser
-
-        return int(opendp_chooser(choice)(scores.tolist()))
+    check_steps(scale)
     from dperm.privacy._integer_kernels import one_choice
 
     wholes, parts = _above_lowest(scores, choice.grid_exponent, scale)
@@ -140,7 +137,6 @@ def _above_lowest(scores: FloatArray, exponent: int, scale: int) -> tuple[Intege
 
 
 LARGEST_SCORE = 2**60
-_FAR = 2**48  # steps above the lowest score beyond which OpenDP is told no difference
 _DIGITS = 30  # of the first bounds on a chance, in decimals
 
 
@@ -207,8 +203,6 @@ class HeldScores:
             raise InvalidInput("scores are held for another choice than this one.")
         self._refresh()
         largest = int(self._largest.max())
-        if by_opendp(0):
-            return self._by_opendp(largest)
         shares = self._rounded_up(largest - self._largest)
         edges = np.cumsum(self._weight * shares)
         while True:
@@ -246,13 +240,6 @@ class HeldScores:
     def _rounded_up(self, above: Integers) -> Integers:
         """At least 2**bits exp(-above / S): one of the two that are added is for the rounding of floats."""
         return (math.ldexp(1.0, self._bits) * np.exp(above / -float(self._steps))).astype(np.int64) + 2
-
-    def _by_opendp(self, largest: int) -> int:
-        from dperm.privacy.opendp_noise import opendp_chooser
-
-        values = self._values.ravel()[: self._n]
-        above = np.minimum(largest + np.concatenate([values, -values]), _FAR)
-        return int(opendp_chooser(self._choice)((above * float(self._unit)).tolist()))
 
 
 def block_width(n: int) -> int:

@@ -113,13 +113,17 @@ class GaussianProfile:
         epsilon = float(epsilon)
         if not 0 <= epsilon < math.inf:
             raise InvalidInput(f"epsilon must be a finite number of at least 0; got {epsilon!r}.")
-        return float(self.log_deltas(np.array([epsilon]))[0])
+        known: dict[float, float] = self.__dict__.setdefault("_known", {})
+        if epsilon not in known:
+            known[epsilon] = float(self.log_deltas(np.array([epsilon]))[0])
+        return known[epsilon]
 
     def log_deltas(self, epsilons: FloatArray) -> FloatArray:
         """The same for a vector of finite epsilons of at least 0."""
         # The difference is rounded down; it is exact when it is zero or when the offset is.
         left = epsilons[:, None] - self.offset
-        left = np.where((self.offset > 0) & (left > 0), np.nextafter(left, 0), left)
+        if self.offset.any():
+            left = np.where((self.offset > 0) & (left > 0), np.nextafter(left, 0), left)
         rows = _log_sum(log_gaussian_delta(np.maximum(left, 0.0)[:, :, None], self.mu), axis=2)
         rows = np.where(left < 0, 0.0, np.minimum(rows, 0.0))
         with np.errstate(divide="ignore"):
@@ -165,20 +169,23 @@ def log_gaussian_delta(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
     the error of M and, since |M'(t)| <= 1/(1 + t**2), that of t.
     """
     with np.errstate(all="ignore"):
-        ratio = epsilon / mu
-        t, u = ratio - mu / 2, ratio + mu / 2
+        ratio, half = epsilon / mu, mu / 2
+        t, u = ratio - half, ratio + half
+        square = t * t
         mills_t, mills_u = _mills(t), _mills(u)
-        gap = mills_t - mills_u + _ROUNDING * (mills_t + mills_u + 2 * u / (1 + t * t))
-        log_delta = np.log(gap) - t * t / 2 - _LOG_SQRT_2PI + _ROUNDING * t * u
-        far = t > 1e150  # beyond floats: the bound put in below is weak, but still one
-        early = t < 0  # M(t) may overflow here, so the two tails are subtracted as they are
-        if early.any():
-            t, u, mills_u = t[early], u[early], mills_u[early]
-            later = mills_u * np.exp(-t * t / 2 - _LOG_SQRT_2PI)
-            log_delta[early] = np.log(ndtr(-t) - later + _ROUNDING * (1 + u))
-    np.copyto(log_delta, 0.0, where=np.isinf(mu))
-    np.copyto(log_delta, -1e299, where=far)
-    np.copyto(log_delta, -np.inf, where=mu == 0)
+        gap = mills_t - mills_u + _ROUNDING * (mills_t + mills_u + 2 * u / (1 + square))
+        log_delta = np.log(gap) - square / 2 - _LOG_SQRT_2PI + _ROUNDING * t * u
+        if not np.minimum.reduce(t, axis=None) >= 0:
+            early = t < 0  # M(t) may overflow here, so the two tails are subtracted as they are
+            sooner = t[early]
+            later = mills_u[early] * np.exp(-sooner * sooner / 2 - _LOG_SQRT_2PI)
+            log_delta[early] = np.log(ndtr(-sooner) - later + _ROUNDING * (1 + u[early]))
+    if (
+        not np.minimum.reduce(log_delta, axis=None) > -1e298
+    ):  # something is at the edge of floats, or not a number
+        np.copyto(log_delta, 0.0, where=np.isinf(mu))
+        np.copyto(log_delta, -1e299, where=t > 1e150)  # a weak bound, but still one
+        np.copyto(log_delta, -np.inf, where=mu == 0)
     return np.minimum(log_delta, 0.0)
 
 

@@ -1,7 +1,7 @@
 """Renyi and zero-concentrated privacy, as the papers price their mechanisms; ``GaussianProfile`` is tighter."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Literal
 
@@ -98,16 +98,6 @@ def calibrate_rdp(
 
 
 ZcdpConversion = Literal["bun-steinke", "cks"]
-
-
-def gaussian_rho(sensitivity: float, scale: float) -> float:
-    """rho of one Gaussian release."""
-    return (sensitivity / scale) ** 2 / 2
-
-
-def compose_rho(parts: Iterable[float]) -> float:
-    """rho of several releases, adaptive or not: their sum."""
-    return math.fsum(parts)
 
 
 def rho_to_epsilon(rho: float, delta: float, conversion: ZcdpConversion) -> float:

@@ -246,7 +246,7 @@ def of_other_baselines() -> Iterator[Mistake]:
     sampled = mechanism.plan(removing, CLAIM)
     assert isinstance(sampled, SampledPlan)
     count, size = sampled.releases, round(mechanism.rate * SETTING.n_rows)
-    fixed = fixed_size_epsilon(sampled.steps.noise_multiplier, size, SETTING.n_rows, count, CLAIM.delta)
+    fixed = fixed_size_epsilon(sampled.noise_multiplier, size, SETTING.n_rows, count, CLAIM.delta)
     yield _claiming(
         "SGD-MA: batches of a fixed size priced as Poisson samples", CODE, "test_fixed_size.py", fixed
     )

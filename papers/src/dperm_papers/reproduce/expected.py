@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -386,7 +386,7 @@ def _constants(
         "command": f"dperm reproduce plan{quick} --seed {bench.seed}",
         "version": __version__,
         "sets": sorted({row["dataset"] for row in rows}),
-        "curves": [curve.to_dict() for curve in curves.values()],
+        "curves": [asdict(curve) for curve in curves.values()],
         "left_out": {
             metric: {"cells": round(one.mean, 3), "sets": round(one.sets, 3)} for metric, one in held.items()
         },

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import gammaln, log_ndtr, logsumexp
 
-from dperm.mechanisms.gradient.family import SampledGradientMechanism, SampledPlan, SampledSteps
+from dperm.mechanisms.gradient.family import SampledGradientMechanism, SampledPlan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.planning.pricing import mu_left
@@ -71,7 +71,9 @@ class PoissonMechanism(SampledGradientMechanism):
         return self.sampled_plan(
             problem,
             budget,
-            SampledSteps(descent=descent, sampling=sampling, noise_multiplier=noise_multiplier),
+            descent,
+            sampling,
+            noise_multiplier,
             TIGHT_POISSON if reached is None else self.paper_accountant,
             reached,
         )

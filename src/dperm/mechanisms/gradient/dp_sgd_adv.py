@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dperm.mechanisms.gradient.family import SampledPlan, SampledSteps
+from dperm.mechanisms.gradient.family import SampledPlan
 from dperm.mechanisms.gradient.psgd import ProjectedSGD
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
@@ -44,6 +44,7 @@ class DPSGDAdv(ProjectedSGD):
     title: ClassVar[str] = "SGD on single rows, advanced composition"
     source: ClassVar[str] = "Dwork, Rothblum & Vadhan (2010); Balle, Barthe & Gaboardi (2018)"
     paper_accountant: ClassVar[str] = "advanced composition with amplification by sampling"
+    paper_proves: ClassVar[bool] = True
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (
         WorstCase(
             settings={"steps": 8},
@@ -71,8 +72,3 @@ class DPSGDAdv(ProjectedSGD):
 
     def _cost(self, plan: SampledPlan) -> Cost | None:
         return None if self.accounting == "paper" else super()._cost(plan)
-
-    def exact_price(
-        self, problem: Problem, budget: Budget, steps: SampledSteps, mu_spent: float
-    ) -> float | None:
-        return None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Loops:
+class SVRGPlan(Plan):
     """Loops and step size, the Gaussian parameter of each full gradient, and the noise of each correction."""
 
     outer: int
@@ -43,17 +43,6 @@ class Loops:
     mu: float
     noise_multiplier: float
     whole_mu: float  # of all Gaussian releases together, standardisation included
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SVRGPlan(Plan):
-    """A plan of outer and inner loops."""
-
-    loops: Loops
-
-    @property
-    def sampling(self) -> PoissonSampling:
-        return self.loops.sampling
 
 
 @register
@@ -110,15 +99,7 @@ class DPSVRG(Mechanism):
         if corrections:
             multiplier = _noise_multiplier(known, self.rate, corrections, budget, problem.neighbours)
         step = 2 / curvature(problem) if self.step_size is None else self.step_size
-        loops = Loops(
-            outer=outer,
-            inner=self.inner,
-            step_size=step,
-            sampling=PoissonSampling(self.rate),
-            mu=mu / math.sqrt(outer) * (1 - 1e-12),
-            noise_multiplier=multiplier,
-            whole_mu=known,
-        )
+        each = mu / math.sqrt(outer) * (1 - 1e-12)
         return SVRGPlan(
             mechanism=self,
             problem=problem,
@@ -130,20 +111,25 @@ class DPSVRG(Mechanism):
                 "noise_multiplier": multiplier,
             },
             accountant="privacy-loss distributions of Gaussian releases and Poisson samples",
-            noise=full_noise(problem, 0.0, loops.mu),
+            noise=full_noise(problem, 0.0, each),
             releases=outer + corrections,
             assumptions=("Which rows joined a batch stays secret.",),
-            loops=loops,
+            outer=outer,
+            inner=self.inner,
+            step_size=step,
+            sampling=PoissonSampling(self.rate),
+            mu=each,
+            noise_multiplier=multiplier,
+            whole_mu=known,
         )
 
     def _cost(self, plan: SVRGPlan) -> Cost:
-        loops = plan.loops
-        full = Gaussian(loops.whole_mu)
-        corrections = loops.outer * (loops.inner - 1)
+        full = Gaussian(plan.whole_mu)
+        corrections = plan.outer * (plan.inner - 1)
         if not corrections:
             return Cost((full,))
         relation = plan.problem.neighbours.value
-        return Cost((PoissonSteps(loops.noise_multiplier, loops.sampling.rate, corrections, relation), full))
+        return Cost((PoissonSteps(plan.noise_multiplier, plan.sampling.rate, corrections, relation), full))
 
     def _run(self, jobs: Sequence[Job[SVRGPlan]], rows: Rows, gate: Gate) -> list[Floats]:
         engine = rows.open(precise=True)
@@ -187,24 +173,24 @@ def correction_noise(problem: Problem, weights: Floats, anchor: Floats, multipli
 
 
 def _descend(plan: SVRGPlan, engine: Engine, members: Members | None, gate: Gate) -> Floats:
-    problem, loops = plan.problem, plan.loops
+    problem = plan.problem
     loss, n = problem.loss, problem.n_rows
     anchor = np.zeros(engine.n_columns)
-    for _ in range(loops.outer):
+    for _ in range(plan.outer):
         exact = engine.gradient_sum(loss, anchor[:, None])
-        noise = full_noise(problem, float(np.linalg.norm(anchor)), loops.mu)
+        noise = full_noise(problem, float(np.linalg.norm(anchor)), plan.mu)
         full = gate.release_one(exact[:, 0], noise, "dp-svrg full gradient") / n
         weights, total = anchor, np.zeros_like(anchor)
-        for t in range(loops.inner):
+        for t in range(plan.inner):
             correction = np.zeros_like(full)
             if t > 0:
-                drawn: Sample = loops.sampling.batch(gate)
+                drawn: Sample = plan.sampling.batch(gate)
                 batch = engine.sample([drawn if members is None else members.drawn(drawn)])
                 exact = batch.gradient_sum(loss, weights[:, None]) - batch.gradient_sum(loss, anchor[:, None])
-                noise = correction_noise(problem, weights, anchor, loops.noise_multiplier)
+                noise = correction_noise(problem, weights, anchor, plan.noise_multiplier)
                 noisy = gate.release_one(exact[:, 0], noise, "dp-svrg correction")
-                correction = noisy / loops.sampling.expected_rows(n)
-            weights = weights - loops.step_size * (full + correction + problem.l2 * weights)
+                correction = noisy / plan.sampling.expected_rows(n)
+            weights = weights - plan.step_size * (full + correction + problem.l2 * weights)
             total += weights
-        anchor = total / loops.inner
+        anchor = total / plan.inner
     return anchor

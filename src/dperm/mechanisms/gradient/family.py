@@ -178,23 +178,11 @@ SECRET_BATCHES = "The random batches stay secret."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SampledSteps:
-    """Batches, their noise in units of what one row adds, and what is done with the released gradients."""
+class SampledPlan(GradientPlan):
+    """A descent on random batches, with noise in units of what one row adds."""
 
-    descent: Descent
     sampling: PoissonSampling | FixedSizeSampling
     noise_multiplier: float
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SampledPlan(GradientPlan):
-    """A descent on random batches."""
-
-    steps: SampledSteps
-
-    @property
-    def sampling(self) -> PoissonSampling | FixedSizeSampling:
-        return self.steps.sampling
 
 
 @dataclass(frozen=True)
@@ -205,27 +193,33 @@ class SampledGradientMechanism(GradientMechanism):
         """What one row adds to a computed sum at most: the unit of the noise multiplier, grid apart."""
         return self.row_bound(problem) + sum_error(problem, weight_norm)
 
-    def sampled_noise(self, problem: Problem, steps: SampledSteps, weight_norm: float = 0.0) -> GaussianNoise:
+    def sampled_noise(
+        self,
+        problem: Problem,
+        sampling: PoissonSampling | FixedSizeSampling,
+        noise_multiplier: float,
+        weight_norm: float = 0.0,
+    ) -> GaussianNoise:
         """Noise whose scale is the multiplier times the unit of one row, after rounding to the grid.
 
         In a batch of a fixed size a row that leaves makes room for another, so two rows differ under both relations.
         """
         unit, dimension = self.row_unit(problem, weight_norm), problem.dimension
-        rows = 2 if isinstance(steps.sampling, FixedSizeSampling) else problem.neighbours.rows_changed
+        rows = 2 if isinstance(sampling, FixedSizeSampling) else problem.neighbours.rows_changed
         sensitivity = rows * unit
-        scale = steps.noise_multiplier * padded(unit, dimension, grid_exponent(sensitivity, dimension))
+        scale = noise_multiplier * padded(unit, dimension, grid_exponent(sensitivity, dimension))
         return GaussianNoise(sensitivity=sensitivity, scale=scale, dimension=dimension)
-
-    def steps_used(self, steps: SampledSteps) -> dict[str, object]:
-        return {**self.settings_used(steps.descent), "noise_multiplier": steps.noise_multiplier}
 
     def sampled_plan(
         self,
         problem: Problem,
         budget: Budget,
-        steps: SampledSteps,
+        descent: Descent,
+        sampling: PoissonSampling | FixedSizeSampling,
+        noise_multiplier: float,
         accountant: str,
         reached: float | None,
+        **used: object,
     ) -> SampledPlan:
         """The plan; ``reached`` is the exact epsilon of a noise that was not calibrated by the exact price."""
         short = reached is not None and reached > budget.epsilon
@@ -233,31 +227,31 @@ class SampledGradientMechanism(GradientMechanism):
             mechanism=self,
             problem=problem,
             budget=budget,
-            settings=self.steps_used(steps),
+            settings={**self.settings_used(descent), "noise_multiplier": noise_multiplier, **used},
             accountant=accountant,
-            noise=self.sampled_noise(problem, steps),
-            releases=len(steps.descent.step_sizes),
+            noise=self.sampled_noise(problem, sampling, noise_multiplier),
+            releases=len(descent.step_sizes),
             assumptions=(TRAJECTORY, SECRET_BATCHES),
             not_certified=shortfall(reached, budget, "the paper's noise") if short and reached else None,
-            descent=steps.descent,
-            steps=steps,
+            descent=descent,
+            sampling=sampling,
+            noise_multiplier=noise_multiplier,
         )
 
     def _cost(self, plan: SampledPlan) -> Cost | None:
-        steps = plan.steps
-        count, z = len(steps.descent.step_sizes), steps.noise_multiplier
-        if isinstance(steps.sampling, PoissonSampling):
-            sampled: PrivacyEvent = PoissonSteps(z, steps.sampling.rate, count, plan.problem.neighbours.value)
+        count, z, sampling = len(plan.descent.step_sizes), plan.noise_multiplier, plan.sampling
+        if isinstance(sampling, PoissonSampling):
+            sampled: PrivacyEvent = PoissonSteps(z, sampling.rate, count, plan.problem.neighbours.value)
         else:
-            sampled = FixedSizeSteps(z, steps.sampling.size, plan.problem.n_rows, count)
+            sampled = FixedSizeSteps(z, sampling.size, plan.problem.n_rows, count)
         first = plan.standardisation
         return Cost((sampled,) if first is None else (sampled, Gaussian(first.mu)))
 
     def _noise(self, plan: SampledPlan, weight_norm: float) -> GaussianNoise:
-        return self.sampled_noise(plan.problem, plan.steps, weight_norm)
+        return self.sampled_noise(plan.problem, plan.sampling, plan.noise_multiplier, weight_norm)
 
     def _batch(
         self, engine: Engine, members: Members | None, plans: Sequence[SampledPlan], gate: Gate
     ) -> Engine:
-        draws = [plan.steps.sampling.batch(gate) for plan in plans]
+        draws = [plan.sampling.batch(gate) for plan in plans]
         return engine.sample(draws if members is None else [members.drawn(draw) for draw in draws])

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from dperm.errors import InvalidInput, Unsupported
-from dperm.mechanisms.gradient.family import NOISE_WEIGHT, SampledGradientMechanism, SampledPlan, SampledSteps
+from dperm.mechanisms.gradient.family import NOISE_WEIGHT, SampledGradientMechanism, SampledPlan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.pricing import mu_left
@@ -33,6 +33,7 @@ class ProjectedSGD(SampledGradientMechanism):
 
     route: ClassVar[str] = "fixed-size"
     paper_accountant: ClassVar[str]
+    paper_proves: ClassVar[bool] = False  # whether the theorem of the paper's noise is a proof by itself
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,12 +57,6 @@ class ProjectedSGD(SampledGradientMechanism):
     def paper_scale(self, problem: Problem, budget: Budget, steps: int, unit: float) -> float:
         """The paper's noise on the gradient of one row, which has norm at most ``unit``."""
 
-    @abstractmethod
-    def exact_price(
-        self, problem: Problem, budget: Budget, steps: SampledSteps, mu_spent: float
-    ) -> float | None:
-        """Exact epsilon of the paper's noise, or None where its theorem is a proof by itself."""
-
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> SampledPlan:
         by_rule, _ = self.rule(problem, mu_left(budget, mu_spent))
         paper = self.accounting == "paper"
@@ -78,15 +73,21 @@ class ProjectedSGD(SampledGradientMechanism):
         radius = self.radius or NOISE_WEIGHT / problem.row_norm
         first = self.step_size or 2 * radius / math.hypot(self.row_bound(problem), noise_norm)
         descent = self.descent(first / np.sqrt(np.arange(1, steps + 1)), size, problem.l2, radius)
-        detail = SampledSteps(descent=descent, sampling=sampling, noise_multiplier=noise_multiplier)
-        reached = self.exact_price(problem, budget, detail, mu_spent) if paper else None
+        reached = None
+        if paper and not self.paper_proves:
+            reached = sampling.epsilon(noise_multiplier, problem.n_rows, steps, budget.delta, mu_spent)
+        accountant = self.paper_accountant if paper else TIGHT_FIXED_SIZE
         return self.sampled_plan(
-            problem, budget, detail, self.paper_accountant if paper else TIGHT_FIXED_SIZE, reached
+            problem,
+            budget,
+            descent,
+            sampling,
+            noise_multiplier,
+            accountant,
+            reached,
+            batch_size=size,
+            radius=radius,
         )
-
-    def steps_used(self, steps: SampledSteps) -> dict[str, object]:
-        size = steps.sampling.size if isinstance(steps.sampling, FixedSizeSampling) else None
-        return {**super().steps_used(steps), "batch_size": size, "radius": steps.descent.radius}
 
 
 @register
@@ -137,10 +138,3 @@ class PSGD(ProjectedSGD):
         if budget.delta == 0:
             raise InvalidInput("the printed noise needs delta > 0; got 0.")
         return bassily_sgd_noise(unit, problem.n_rows, budget, self.constant)
-
-    def exact_price(
-        self, problem: Problem, budget: Budget, steps: SampledSteps, mu_spent: float
-    ) -> float | None:
-        n_steps = len(steps.descent.step_sizes)
-        assert isinstance(steps.sampling, FixedSizeSampling)
-        return steps.sampling.epsilon(steps.noise_multiplier, problem.n_rows, n_steps, budget.delta, mu_spent)

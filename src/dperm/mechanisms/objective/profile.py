@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr
@@ -31,7 +31,7 @@ from dperm.privacy import Budget, GaussianProfile, calibrate, gaussian_mu, grid_
 from dperm.privacy.noise import ROUNDING_ALLOWANCE
 from dperm.privacy.profile import RELATIVE_MARGIN, compose_mu, log_gaussian_delta
 from dperm.problem import Problem
-from dperm.typing import Floats, Integers
+from dperm.typing import Floats
 
 # The noise vector is longer than sqrt(p) + this many standard deviations with a chance that the profile's
 # margin on delta pays for.
@@ -39,7 +39,9 @@ NOISE_REACH = 16.0
 # Pays for rounding errors of the constants, and for noise on a grid instead of the real line.
 UP = 1 + ROUNDING_ALLOWANCE
 _CANDIDATES, _LOOKS = 17, 4
-_LADDER = np.arange(float(_CANDIDATES))
+_LADDER = np.arange(_CANDIDATES)
+_BELOW, _ABOVE = np.maximum(_LADDER - 1, 0), np.minimum(_LADDER + 1, _CANDIDATES - 1)
+_SHARES = _LADDER / (_CANDIDATES - 1)
 _ROUNDING = 1e-14
 _LARGE = 20.0  # beyond it a bound by a continued fraction is as good as the difference
 
@@ -129,9 +131,11 @@ def objective_profile(problem: Problem, scale: float, *others: float) -> Gaussia
     ``others`` are the parameters of Gaussian releases composed with it, as by ``compose_gaussian``: made after the
     minimiser, or before it, in which case the rows of the minimisation may depend on them.
     """
-    return profiles_by_scale(problem, *others)(scale)
+    found: GaussianProfile = _remembered(profiles_by_scale, problem)(problem, *others)(scale)
+    return found
 
 
+@lru_cache(maxsize=16)
 def profiles_by_scale(problem: Problem, *others: float) -> Callable[[float], GaussianProfile]:
     """``objective_profile`` as a function of the noise scale; what the noise does not change is computed once."""
     offset, vertices = log_determinant_bound(problem), np.array([gradient_vertices(problem)])
@@ -142,6 +146,7 @@ def profiles_by_scale(problem: Problem, *others: float) -> Callable[[float], Gau
     for other in others:
         composed = hypot_up(composed, other)
 
+    @lru_cache(maxsize=4)
     def profile(scale: float) -> GaussianProfile:
         check_positive("scale", scale)
         mu = vertices * (gradient_bound / scale * UP)
@@ -190,18 +195,26 @@ def calibrate_objective(problem: Problem, budget: Budget, *others: float) -> flo
     NotCertified
         If no noise reaches the budget: l2 is too small or the others cost too much.
     """
+    return float(_remembered(_calibrated, problem)(problem, budget, *others))
+
+
+def _remembered(function: Any, problem: Problem) -> Any:
+    """The function with its cache, or without it for a loss from elsewhere that has no hash."""
     try:
         hash(problem)
-    except TypeError:  # a loss from elsewhere may have no hash
-        return _calibrated.__wrapped__(problem, budget, *others)
-    return _calibrated(problem, budget, *others)
+    except TypeError:
+        return function.__wrapped__
+    return function
 
 
 @lru_cache(maxsize=256)
 def _calibrated(problem: Problem, budget: Budget, *others: float) -> float:
-    profile = profiles_by_scale(problem, *others)
+    profile = _remembered(profiles_by_scale, problem)(problem, *others)
     start = problem.gradient_gap / gaussian_mu(budget)
-    if profile(1e9 * start).delta(budget.epsilon) > budget.delta:
+    # What the vertices alone prove is quick and nearly always enough.
+    vertices = vertex_profile(problem, 1e9 * start).compose_gaussian(math.hypot(*others) * UP)
+    quick = not problem.many_rows and vertices.delta(budget.epsilon) <= budget.delta
+    if not quick and profile(1e9 * start).delta(budget.epsilon) > budget.delta:
         raise NotCertified(
             f"No noise brings objective perturbation to epsilon = {budget.epsilon:g} and delta = "
             f"{budget.delta:g}: the Hessian alone may cost {log_determinant_bound(problem):.3g} and the "
@@ -297,6 +310,11 @@ class CoupledProfile(GaussianProfile):
     bulge: float
     composed: float
 
+    @property
+    def tail_weight(self) -> float:
+        """What the chance that the start counts is multiplied by."""
+        return 1.0
+
     def compose_gaussian(self, mu: float) -> Self:
         rows = super().compose_gaussian(mu)
         return replace(self, mu=rows.mu, composed=hypot_up(self.composed, mu))
@@ -315,34 +333,32 @@ class CoupledProfile(GaussianProfile):
 
         Every gap from 0 to what is left of epsilon gives a bound; the best of ever finer grids.
         """
-        joined = _Joined.of(self.segments, self.composed)
-        left = epsilons - joined.shift[:, :, 0]
+        joined = _Joined.of(self.segments, self.composed, epsilons, self.tail_weight)
+        left = joined.left[..., 0]
         largest = np.minimum(self.bulge, np.maximum(left, 0.0))
         low, high = np.zeros_like(left), np.sqrt(largest)
-        found, each = np.full_like(left, math.inf), _places(left.shape)
-        for _ in range(_LOOKS):
-            roots = _even_grids(low, high)
-            bounds = self._with_gaps(epsilons[:, None], joined, np.minimum(roots**2, largest[..., None]))
-            best = np.argmin(bounds, axis=2)
-            found = np.minimum(found, bounds[*each, best])
-            low = roots[*each, np.maximum(best - 1, 0)]
-            high = roots[*each, np.minimum(best + 1, _CANDIDATES - 1)]
-            if (low == high).all():
-                break
+        found, most = np.full_like(left, math.inf), largest[..., None]
+        first = _CANDIDATES * np.arange(left.size).reshape(left.shape)
+        for _ in range(_LOOKS if high.any() else 1):
+            roots = _SHARES * (high - low)[..., None] + low[..., None]
+            roots[..., -1] = high
+            bounds = self._with_gaps(joined, np.minimum(roots * roots, most))
+            best = bounds.argmin(axis=2)
+            found = np.minimum(found, np.minimum.reduce(bounds, axis=2))
+            low, high = roots.take(first + _BELOW[best]), roots.take(first + _ABOVE[best])
         return np.where(left < 0, 0.0, found)
 
-    def _with_gaps(self, epsilons: Floats, joined: _Joined, gaps: Floats) -> Floats:
+    def _with_gaps(self, joined: _Joined, gaps: Floats) -> Floats:
         """The start exceeds epsilon less the gap, or the ends are the only vertices that count, at this offset."""
-        left = self._left(epsilons, gaps)
-        at_ends = np.logaddexp.reduce(
-            log_gaussian_delta(np.maximum(left, 0.0)[..., None], joined.ends), axis=3
-        )
-        at_start = joined.log_tails(epsilons, gaps)
-        return np.asarray(np.logaddexp.reduce([np.where(left < 0, 0.0, at_ends), *at_start]))
+        left = self._left(joined.epsilons, gaps)
+        # Where nothing is left the bound is 1, whatever is computed for the absolute value.
+        at_ends = _log_sum(log_gaussian_delta(np.abs(left), joined.ends))
+        return joined.with_tails(np.where(left < 0.0, 0.0, at_ends), gaps)
 
     def _left(self, epsilons: Floats, gaps: Floats) -> Floats:
         """What each gap leaves of epsilon."""
-        offset = (math.sqrt(self.bulge) - np.sqrt(gaps)) ** 2 + 1e-14 * self.bulge
+        apart = math.sqrt(self.bulge) - np.sqrt(gaps)
+        offset = apart * apart + 1e-14 * self.bulge
         return np.where(gaps < self.bulge, np.nextafter(epsilons - offset, -math.inf), epsilons)
 
 
@@ -356,6 +372,10 @@ class PersonsProfile(CoupledProfile):
     releases.
     """
 
+    @property
+    def tail_weight(self) -> float:
+        return self.bulge / 4 or 1.0
+
     def log_deltas(self, epsilons: Floats) -> Floats:
         left = np.nextafter(epsilons - self.offset[0], -math.inf) if self.offset[0] > 0 else epsilons
         excess = np.logaddexp.reduce(log_mean_excess(np.maximum(left, 0.0)[:, None], self.mu[0]), axis=1)
@@ -364,74 +384,70 @@ class PersonsProfile(CoupledProfile):
             found = np.minimum(found, np.logaddexp.reduce(self._by_segments(epsilons), axis=0))
         return np.minimum(0.0, found + RELATIVE_MARGIN)
 
-    def _with_gaps(self, epsilons: Floats, joined: _Joined, gaps: Floats) -> Floats:
+    def _with_gaps(self, joined: _Joined, gaps: Floats) -> Floats:
         """As for rows; where the start is far out, the loss is above the larger end by a quarter of the bulge at most.
 
         On a segment of a loss that falls towards one end that may be the start itself, which then counts too.
         """
-        left = self._left(epsilons, gaps)
-        at_ends = np.logaddexp.reduce(log_mean_excess(np.maximum(left, 0.0)[..., None], joined.ends), axis=3)
-        parts = [np.where(left < 0, 0.0, at_ends)]
+        left = self._left(joined.epsilons, gaps)
+        at_ends = _log_sum(log_mean_excess(np.maximum(left, 0.0), joined.ends))
+        bounds = np.where(left < 0, 0.0, at_ends)
         if self.bulge > 0:
-            parts += list(joined.log_tails(epsilons, gaps, self.bulge / 4))
+            bounds = joined.with_tails(bounds, gaps)
         if not self.segments[0].both_ends:
-            parts.append(np.broadcast_to(log_mean_excess(epsilons, joined.start), gaps.shape))
-        return np.asarray(np.logaddexp.reduce(parts))
+            bounds = np.logaddexp(bounds, log_mean_excess(joined.epsilons, joined.start))
+        return bounds
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Joined:
-    """Segments with all other releases composed, stacked along the first axis; epsilons and gaps come after it.
+    """Segments with all other releases composed: every field has axes for segments, epsilons and candidates.
 
-    ``tails`` are the parameters whose Gaussian loss must exceed epsilon for the start to count, 0 where none.
+    ``ends`` and ``tails`` have one more before them. ``tails`` are the parameters whose Gaussian loss must exceed what
+    is ``left`` of epsilon beside the shift, less the gap, for the start to count; ``means`` are the losses' means over
+    the tails, minus infinity where there is no tail. ``log_counts`` are how many segments are alike, times a weight.
     """
 
-    counts: tuple[int, ...]
-    shift: Floats
+    epsilons: Floats
+    left: Floats
     start: Floats
     ends: Floats
     tails: Floats
+    means: Floats
+    log_counts: Floats
 
     @classmethod
-    def of(cls, segments: Sequence[Segment], composed: float) -> Self:
-        starts = [hypot_up(segment.start, composed) for segment in segments]
-        beside = [composed if segment.start > 0 and composed > 0 else 0.0 for segment in segments]
-        ends = np.array([[hypot_up(end, composed) for end in segment.ends] for segment in segments])
+    def of(cls, segments: Sequence[Segment], composed: float, epsilons: Floats, weight: float) -> Self:
+        ones = np.ones((len(segments), epsilons.size, _CANDIDATES))
+
+        def spread(values: Sequence[float]) -> Floats:
+            return np.asarray(ones * np.array(values)[:, None, None])
+
+        start = spread([hypot_up(segment.start, composed) for segment in segments])
+        beside = spread([composed if segment.start > 0 else 0.0 for segment in segments])
+        each = zip(*(segment.ends for segment in segments), strict=True)
+        tails = np.array([start, beside] if beside.any() else [start])
+        epsilons = ones * epsilons[:, None]
         return cls(
-            counts=tuple(segment.count for segment in segments),
-            shift=_stacked([segment.shift for segment in segments]),
-            start=_stacked(starts),
-            ends=ends[:, None, None, :],
-            tails=np.array([_stacked(starts), _stacked(beside)] if any(beside) else [_stacked(starts)]),
+            epsilons=epsilons,
+            left=epsilons - spread([segment.shift for segment in segments]),
+            start=start,
+            ends=np.array([spread([hypot_up(end, composed) for end in ends]) for ends in each]),
+            tails=np.where(tails > 0, tails, 1.0),
+            means=np.where(tails > 0, tails / 2, -math.inf),
+            log_counts=spread([math.log(segment.count * weight) for segment in segments]),
         )
 
-    def log_tails(self, epsilons: Floats, gaps: Floats, times: float = 1.0) -> Floats:
-        """Logarithms of the chances that the losses of the tails exceed epsilon less shift and gap, all segments alike
-        counted, and that ``times`` each.
-        """
-        with np.errstate(divide="ignore", invalid="ignore"):
-            quantile = self.tails / 2 - (epsilons - self.shift - gaps) / self.tails
-        chances = np.where(self.tails > 0, log_ndtr(quantile), -math.inf)
-        return np.asarray(chances + _stacked([math.log(count * times) for count in self.counts]))
+    def with_tails(self, bounds: Floats, gaps: Floats) -> Floats:
+        """Logarithms of the bounds plus the chances that the losses of the tails exceed what the gaps leave."""
+        left = self.left - gaps
+        for tail, mean in zip(self.tails, self.means, strict=True):
+            bounds = np.logaddexp(bounds, log_ndtr(mean - left / tail) + self.log_counts)
+        return bounds
 
 
-def _stacked(values: Sequence[float]) -> Floats:
-    return np.array(values)[:, None, None]
-
-
-def _places(shape: tuple[int, ...]) -> tuple[Integers, Integers]:
-    """Indices of all segments and all epsilons, which broadcast."""
-    return np.arange(shape[0])[:, None], np.arange(shape[1])
-
-
-def _even_grids(low: Floats, high: Floats) -> Floats:
-    """As ``np.linspace`` along a last axis, to the bit, and several times faster for a few numbers."""
-    span = (high - low)[..., None]
-    step = span / (_CANDIDATES - 1)
-    rise = _LADDER * step if step.all() else _LADDER / (_CANDIDATES - 1) * span
-    grids = rise + low[..., None]
-    grids[..., -1] = high
-    return np.asarray(grids)
+def _log_sum(logarithms: Floats) -> Floats:
+    return np.asarray(logarithms[0] if len(logarithms) == 1 else np.logaddexp.reduce(logarithms))
 
 
 def hypot_up(a: float, b: float) -> float:

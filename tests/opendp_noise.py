@@ -1,30 +1,22 @@
-"""Exact noise and choices as OpenDP draws them: the oracle of tests, and an option (``DPERM_SAMPLER=opendp``)."""
+"""Exact noise and choices as OpenDP draws them: the oracle of tests and benchmarks."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.errors import InvalidInput, NotCertified
-
-if TYPE_CHECKING:
-    from dperm.privacy.noise import GaussianNoise
-    from dperm.privacy.noisy_min import NoisyMin
+from dperm.errors import NotCertified
+from dperm.privacy.noise import GaussianNoise
+from dperm.privacy.noisy_min import NoisyMin
 
 Vector = NDArray[np.float64]
 
 
 def _vectors(dimension: int | None = None) -> Any:
-    """OpenDP's domain of vectors of numbers, or a refusal before anything is drawn where OpenDP is missing."""
-    if find_spec("opendp") is None:
-        raise InvalidInput(
-            "DPERM_SAMPLER=opendp, and noise of more than 2**56 steps of its grid, need OpenDP. "
-            "Install it with: pip install 'dperm[opendp]'"
-        )
+    """OpenDP's domain of vectors of numbers."""
     # The prelude of OpenDP would import pandas, polars and scikit-learn; these modules do not.
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features
@@ -44,8 +36,6 @@ def opendp_measurement(noise: GaussianNoise) -> Any:
 
     Raises
     ------
-    InvalidInput
-        If OpenDP is not installed.
     NotCertified
         If OpenDP's own account of the release exceeds ours.
     """
@@ -69,8 +59,6 @@ def opendp_chooser(choice: NoisyMin) -> Any:
 
     Raises
     ------
-    InvalidInput
-        If OpenDP is not installed.
     NotCertified
         If OpenDP's own account of the choice exceeds ours.
     """
