@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from dperm.mechanisms.registry import Entry, catalogue, model_losses
-from dperm.neighbours import Neighbours
+from dperm.unit import Neighbours
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "mechanisms.md"
 BEGIN, END = "<!-- mechanisms -->\n", "<!-- /mechanisms -->\n"

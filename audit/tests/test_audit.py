@@ -20,9 +20,9 @@ from dperm.errors import InvalidInput
 from dperm.losses import ClippedSquared
 from dperm.mechanisms import DPGD, RSGDAR, Job, Objective, OutputGD, Plan, registry, resolve
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, GaussianNoise, SeededEntropy, noise
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 from dperm_audit import examination
 from dperm_audit.attack import WEIGHTS, Seen, observe
 from dperm_audit.command import audit as command

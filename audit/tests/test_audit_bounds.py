@@ -10,9 +10,9 @@ from scipy.stats import binom
 from dperm.errors import InvalidInput
 from dperm.losses import Logistic
 from dperm.mechanisms.objective.profile import CoupledProfile, objective_profile
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianProfile, gaussian_mu
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 from dperm_audit.bounds import (
     ProfileFamily,
     direct_epsilon,

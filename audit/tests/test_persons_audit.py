@@ -22,8 +22,7 @@ from dperm.losses.base import weights_alone
 from dperm.mechanisms import DPGD, OutputGD, Plan, resolve
 from dperm.mechanisms.objective import profile
 from dperm.mechanisms.objective.profile import CoupledProfile
-from dperm.neighbours import Neighbours
-from dperm.unit import PersonLoss
+from dperm.unit import Neighbours, PersonLoss
 from dperm_audit import persons as examination
 from dperm_audit.controls import Control
 from dperm_audit.neighbours import PersonRows

@@ -29,11 +29,11 @@ from dperm.mechanisms import (
     resolve,
 )
 from dperm.mechanisms.standardising import MEAN, MOMENTS
-from dperm.neighbours import Neighbours
 from dperm.planning.pricing import gaussian_noise, mu_left, price_of
 from dperm.planning.sensitivity import sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise, add_noise
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 from dperm_audit.coupling import names_without
 from dperm_audit.neighbours import BEYOND, Pair, cancelling_pair, extreme_labels, pairs, table_of
 from dperm_audit.price_check import has_recomputation

@@ -9,10 +9,10 @@ import pytest
 from scipy.integrate import quad
 
 from dperm.mechanisms import NSGD, RSGDAR, resolve
-from dperm.neighbours import Neighbours
 from dperm.planning.schedule import branch_sensitivities
 from dperm.privacy import Budget, GaussianNoise, GaussianProfile
 from dperm.privacy.textbook import gaussian_steps_epsilon, yu_gd_noise
+from dperm.unit import Neighbours
 from dperm_audit.controls import CONTROLS, NormalisedGradient
 from dperm_papers.reproduce import claims, rsgd
 from dperm_papers.reproduce.claims_prices import (
@@ -82,8 +82,8 @@ def test_a_replaced_row_costs_as_much_as_with_half_of_the_noise(printed):
     assert plan.perturbation.objective.scale == pytest.approx(2 * other.perturbation.objective.scale)
     assert printed["ObjPert"].replaced == price_replaced(other) > 2 * plan.profile.epsilon(CLAIM.delta)
     two_rows = Budget(printed["DP-AGD"].replaced, CLAIM.delta)
-    purse = resolve("dp-agd:paper").plan(removing, CLAIM).purse
-    mu = math.sqrt(2 * 4 * 0.8 * purse.rho)  # a fifth of the purse goes to choices
+    step_budget = resolve("dp-agd:paper").plan(removing, CLAIM).step_budget
+    mu = math.sqrt(2 * 4 * 0.8 * step_budget.rho)  # a fifth of it goes to choices
     assert GaussianProfile.gaussian(mu).delta(two_rows.epsilon) == pytest.approx(two_rows.delta, rel=1e-3)
     assert {one.label for one in printed.values() if one.replaced > 1} == {"DP-AGD", "SGD-MA", "DP-SGD"}
 

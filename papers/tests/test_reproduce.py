@@ -47,7 +47,9 @@ def tiny(monkeypatch, tmp_path):
     monkeypatch.setattr(rsgd, "METHODS_COMPARED", {label: rsgd.METHODS_COMPARED[label] for label in some})
     monkeypatch.setattr(timing, "QUICK", timing.Size(n_rows=(60, 120), timings=2))
     timed = (rsgd.OURS, "NSGD", studies.NON_PRIVATE)
-    monkeypatch.setattr(timing, "METHODS_COMPARED", {label: timing.METHODS_COMPARED[label] for label in timed})
+    monkeypatch.setattr(
+        timing, "METHODS_COMPARED", {label: timing.METHODS_COMPARED[label] for label in timed}
+    )
     monkeypatch.setattr(
         gp,
         "QUICK",

@@ -45,5 +45,5 @@ class BudgetExceeded(BaseException):
     """A ledger refused a charge: the release was not made, and nothing was spent.
 
     It derives from BaseException, like KeyboardInterrupt, and not from DpermError. Scikit-learn's searches catch every
-    Exception of a fit, score it as nan and go on to the next one; an empty purse has to stop them.
+    Exception of a fit, score it as nan and go on to the next one; a spent budget has to stop them.
     """

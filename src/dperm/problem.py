@@ -7,9 +7,8 @@ from typing import Self
 from dperm.arithmetic import FLOAT64, Arithmetic
 from dperm.errors import InvalidInput
 from dperm.losses import Loss
-from dperm.neighbours import Neighbours
 from dperm.row_map import RowMap
-from dperm.unit import PERSON, PersonLoss, Persons, PrivacyUnit
+from dperm.unit import PERSON, Neighbours, PersonLoss, Persons, PrivacyUnit
 
 INTERCEPT_SCALE = 0.3  # the intercept column as a share of x_norm: it grows the row norm by 4.4 % only
 LARGEST = 1e60  # of a bound or regulariser, so that products of several stay within the floats

@@ -5,7 +5,7 @@ import pytest
 
 from dperm.cli.app import cli, run
 from dperm.cli.options import loss_names, relation_names
-from dperm.neighbours import Neighbours
+from dperm.unit import Neighbours
 
 
 def walk(path, command):

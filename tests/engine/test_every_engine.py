@@ -12,9 +12,9 @@ from dperm.engine import Table, engine_for
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax
 from dperm.mechanisms.minimiser import EveryNth
-from dperm.neighbours import Neighbours
 from dperm.problem import Problem
 from dperm.row_map import RowMap
+from dperm.unit import Neighbours
 
 N = 1303
 X_NORM, INTERCEPT = 1.0, 0.5

@@ -10,9 +10,9 @@ from kinds import features_of, kinds_marked
 from dperm.engine import Table
 from dperm.losses import ClippedSquared, Logistic, Softmax
 from dperm.mechanisms import DPGD, DPSGD, RSGDAR, SSP, Job, Objective, OutputGD
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, SeededEntropy
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 N, CAPACITY = 400, 420
 BUDGET = Budget(2.0, 1e-6)

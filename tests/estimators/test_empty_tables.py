@@ -23,10 +23,10 @@ from dperm.estimators.encoder import PublicEncoder
 from dperm.losses import ClippedSquared, Logistic, Softmax
 from dperm.mechanisms import Job, mechanism_names, resolve
 from dperm.models import load_model, save_model
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.schema import Schema, encode, encode_target, read_table
+from dperm.unit import Neighbours
 
 HIDDEN = {"neighbours": "add-remove", "max_rows": 50}
 CLASSIFIERS = [

@@ -13,8 +13,8 @@ from sklearn.metrics import (
 from dperm import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, PrivateSearchCV
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.search import scoring
-from dperm.neighbours import Neighbours
 from dperm.privacy import Gate
+from dperm.unit import Neighbours
 
 N = 4000
 BOTH = pytest.mark.parametrize("neighbours", list(Neighbours), ids=lambda relation: relation.value)

@@ -22,9 +22,9 @@ from dperm.estimators.search import selection
 from dperm.estimators.search.scoring import Scorer, scorer_for
 from dperm.estimators.search.selection import as_noisy, priced_candidate
 from dperm.ledger import Ledger
-from dperm.neighbours import Neighbours
 from dperm.privacy import GaussianProfile, SeededEntropy, SystemEntropy, gaussian_mu
 from dperm.privacy.selection import RunCount, plan_selection
+from dperm.unit import Neighbours
 
 N = 3000
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

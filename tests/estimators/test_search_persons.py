@@ -8,7 +8,7 @@ from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression, Pr
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.persons import GroupedRows
 from dperm.estimators.search.scoring import Scorer, scorer_for, scores_by_name
-from dperm.neighbours import Neighbours
+from dperm.unit import Neighbours
 
 pytestmark = pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning")
 

@@ -79,7 +79,7 @@ def test_names_of_sparse_columns():
 
 
 def test_search_and_ledger(tmp_path):
-    ledger = Ledger.create(tmp_path / "purse.jsonl", epsilon=5.0, delta=1e-4)
+    ledger = Ledger.create(tmp_path / "budget.jsonl", epsilon=5.0, delta=1e-4)
     search = PrivateSearchCV(
         PrivateLogisticRegression(classes=[0, 1]), {"l2": [0.01, 0.1]}, epsilon=2.0, delta=1e-6, ledger=ledger
     ).fit(SPARSE.tocoo(), Y)

@@ -15,8 +15,8 @@ from dperm.counting.bins import margin_scale
 from dperm.errors import BudgetExceeded, InvalidInput, Unsupported
 from dperm.estimators import classifier as tuning
 from dperm.ledger import Ledger
-from dperm.neighbours import Neighbours
 from dperm.privacy import Gate
+from dperm.unit import Neighbours
 
 N = 20_000
 TRAIN, TEST = slice(0, 14_000), slice(14_000, None)

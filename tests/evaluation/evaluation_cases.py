@@ -13,8 +13,8 @@ from dperm.counting.query import Query
 from dperm.counting.regression import PredictedTargets, Regression
 from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.curves import estimated
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
+from dperm.unit import Neighbours
 
 PEOPLE = 200_000
 

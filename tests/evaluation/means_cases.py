@@ -4,8 +4,8 @@ import numpy as np
 
 from dperm.counting.query import Query
 from dperm.evaluation.groups import SUMMED, GroupSums, means, means_design
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
+from dperm.unit import Neighbours
 
 SHAPES = {"low": (2.0, 14.0), "even": (3.0, 3.0), "sure": (0.5, 0.5), "rare": (0.5, 20.0)}
 """Beta distributions of predicted risks: few and moderate, in the middle, at both ends, and close to 0."""

@@ -15,7 +15,7 @@ from dperm.engine.shards.sources import ArrayShards
 from dperm.errors import InvalidInput, Unsupported
 from dperm.estimators.persons import GroupedRows
 from dperm.evaluation import evaluation
-from dperm.neighbours import Neighbours
+from dperm.unit import Neighbours
 from dperm_audit.gates import SilentGate
 
 N = 800

@@ -6,7 +6,7 @@ from scipy.stats import binom
 
 from dperm.counting import estimates
 from dperm.counting.regression import MomentEstimates
-from dperm.neighbours import Neighbours
+from dperm.unit import Neighbours
 
 MAIN = {Scored: ("accuracy", "auc", "log_loss"), Measured: ("r2", "rmse", "mae")}
 RELATIONS = [relation.value for relation in Neighbours]

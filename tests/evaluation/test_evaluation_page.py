@@ -12,8 +12,8 @@ from dperm.counting.bins import SCORES, ScoreBins
 from dperm.counting.classification import CONFUSION, LOSSES, loss_cap
 from dperm.counting.estimates import Z, area_kernel
 from dperm.counting.query import Query
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
+from dperm.unit import Neighbours
 
 PAGE = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| ([\d,]+) \| ([\d.]+) \| ±([\d.]+) \| ±([\d.]+) \|$", PAGE, re.MULTILINE)

@@ -14,7 +14,7 @@ from dperm.counting.classification import Classification
 from dperm.counting.design import STEP, Design, Histogram, Shares
 from dperm.counting.regression import FINE, WEIGHTS, Moments, Regression
 from dperm.evaluation import evaluate, evaluation
-from dperm.neighbours import Neighbours
+from dperm.unit import Neighbours
 from dperm_audit import evaluation as audit
 from dperm_audit.evaluation import worst_cases
 from dperm_audit.gates import SilentGate

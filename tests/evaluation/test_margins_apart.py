@@ -10,8 +10,8 @@ from dperm.datasets import load_adult
 from dperm.engine import engine_for
 from dperm.errors import Unsupported
 from dperm.estimators.rows import margins_and_targets
-from dperm.neighbours import Neighbours
 from dperm.schema import encode, encode_rows
+from dperm.unit import Neighbours
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(500, 4)) * np.array([0.1, 0.5, 1.0, 3.0])

@@ -6,7 +6,7 @@ from means_cases import SHAPES, coverage, plan_of, vector_of
 from scipy.stats import binom
 
 from dperm.evaluation.groups import means
-from dperm.neighbours import Neighbours
+from dperm.unit import Neighbours
 
 RELATIONS = [relation.value for relation in Neighbours]
 SHORT, LONG = 300, 1000

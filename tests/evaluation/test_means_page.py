@@ -8,7 +8,7 @@ import pytest
 from means_cases import plan_of
 
 from dperm.counting.estimates import Z
-from dperm.neighbours import Neighbours
+from dperm.unit import Neighbours
 
 PAGE = (Path(__file__).parents[2] / "docs" / "means.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| ([\d,]+) \| ([\d.]+) \| ±([\d.]+) \| ±([\d.]+) \|$", PAGE, re.MULTILINE)

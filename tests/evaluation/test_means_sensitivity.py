@@ -12,7 +12,7 @@ from dperm.evaluation import means
 from dperm.evaluation.groups import GroupSums, means_design
 from dperm.evaluation.means import quantity_of
 from dperm.evaluation.model import evaluated_model
-from dperm.neighbours import Neighbours
+from dperm.unit import Neighbours
 from dperm_audit.gates import SilentGate
 
 BUDGET = Budget(1.0, 1e-6)

@@ -9,8 +9,8 @@ from dperm.experiments.compare import compare
 from dperm.experiments.results import Study
 from dperm.losses import Logistic
 from dperm.mechanisms import resolve
-from dperm.neighbours import Neighbours
 from dperm.problem import INTERCEPT_SCALE, Problem
+from dperm.unit import Neighbours
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(201, 3)) / 3

@@ -12,10 +12,10 @@ from dperm import Ledger, PrivateLinearRegression, PrivateLogisticRegression
 from dperm.errors import InvalidInput
 from dperm.estimators.labels import label_set
 from dperm.models import read_model, save_model
-from dperm.neighbours import Neighbours
 from dperm.privacy.cost import Cost
 from dperm.privacy.events import Concentrated, FixedSizeSteps, Gaussian, Point, PoissonSteps
 from dperm.schema import Schema
+from dperm.unit import Neighbours
 
 few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)

@@ -13,7 +13,6 @@ from mpmath import exp, mp, mpf, ncdf
 from dperm.errors import InvalidInput
 from dperm.losses import ClippedSquared, Logistic
 from dperm.mechanisms import mechanism_names, resolve
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianProfile, poisson_epsilon
 from dperm.privacy.cost import Cost, compose
 from dperm.privacy.events import (
@@ -28,6 +27,7 @@ from dperm.privacy.events import (
 )
 from dperm.privacy.loss_distribution import Curve, loss_masses
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 mp.dps = 50
 DELTA = 1e-6

@@ -12,9 +12,8 @@ from dperm.errors import InvalidInput, Unsupported
 from dperm.evaluation import evaluate
 from dperm.ledger.overview import spending_figure
 from dperm.losses import Logistic
-from dperm.neighbours import Neighbours
 from dperm.problem import Problem
-from dperm.unit import PersonLoss, Persons, PrivacyUnit
+from dperm.unit import Neighbours, PersonLoss, Persons, PrivacyUnit
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(90, 2)) / 2

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from dperm.losses import ClippedSquared, HardClippedLogistic, HuberHinge
-from dperm.neighbours import Neighbours
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 ADD_REMOVE, REPLACE_ONE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 RELATIONS = [ADD_REMOVE, REPLACE_ONE]

@@ -12,9 +12,9 @@ from scripted_gate import ScriptedGate
 from dperm.engine import open_rows
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
 from dperm.mechanisms.base import Job, Mechanism, Outcome
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, SeededEntropy
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 Array = NDArray[np.float64]
 BUDGET = Budget(1.0, 1e-6)

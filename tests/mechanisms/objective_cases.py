@@ -6,9 +6,9 @@ from numpy.typing import NDArray
 from dperm.engine import open_rows
 from dperm.losses import HuberHinge, Logistic, Loss, Softmax
 from dperm.mechanisms.base import Job, Mechanism, Outcome
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, SeededEntropy
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 from dperm_audit.gates import KeepingGate, Release
 
 Array = NDArray[np.float64]

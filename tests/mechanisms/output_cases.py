@@ -13,9 +13,9 @@ from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Mechanism, OutputGD
 from dperm.mechanisms.base import certified
 from dperm.mechanisms.output.bolt_on import RULES
 from dperm.mechanisms.output.family import DescentMechanism
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, SeededEntropy
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 Array = NDArray[np.float64]
 BUDGET = Budget(1.0, 1e-8)

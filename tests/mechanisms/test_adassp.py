@@ -11,9 +11,9 @@ from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, Logistic
 from dperm.mechanisms import Job
 from dperm.mechanisms.statistics.adassp import AdaSSP
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 from dperm_audit.gates import SilentGate
 
 BUDGET = Budget(1.0, 1e-6)

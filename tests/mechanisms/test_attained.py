@@ -17,10 +17,10 @@ from dperm.engine import Table, open_rows
 from dperm.losses import Linear
 from dperm.mechanisms import NSGD, RSGDAR, Output
 from dperm.mechanisms.output.family import DescentMechanism, descend
-from dperm.neighbours import Neighbours
 from dperm.planning.schedule import branch_sensitivities
 from dperm.privacy import Gate
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 N, P = 103, 3
 PROBLEM = Problem(loss=Linear(), l2=0.3, x_norm=1.0, n_rows=N, n_features=P, intercept=0.5)

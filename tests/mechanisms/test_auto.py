@@ -18,9 +18,9 @@ from dperm.losses import (
 )
 from dperm.mechanisms import Auto, Job, Objective
 from dperm.mechanisms.auto import CLIP_RANGE, choose, loss_for
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 WIDE = Problem(loss=Logistic(), l2=0.0, x_norm=1.0, n_rows=40_000, n_features=100, intercept=0.3)
 LOSSES = [Logistic(), HuberHinge(), ClippedSquared(), Softmax(3)]

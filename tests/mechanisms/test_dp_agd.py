@@ -1,4 +1,4 @@
-"""DP-AGD: the purse, the private choice of the step, and the errors of the published code."""
+"""DP-AGD: the zCDP budget, the private choice of the step, and the errors of the published code."""
 
 import math
 
@@ -23,10 +23,10 @@ from dperm.engine import open_rows
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.mechanisms import Job
-from dperm.mechanisms.gradient.dp_agd import DPAGD, purse_for, step_choice
-from dperm.neighbours import Neighbours
+from dperm.mechanisms.gradient.dp_agd import DPAGD, step_budget_for, step_choice
 from dperm.privacy import Budget, Gate, SeededEntropy
 from dperm.privacy.noisy_min import noisy_min
+from dperm.unit import Neighbours
 
 
 def plain_value(loss: Loss, margin: np.ndarray, y: np.ndarray) -> float:
@@ -40,7 +40,7 @@ def plain_value(loss: Loss, margin: np.ndarray, y: np.ndarray) -> float:
 
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)], ids=repr)
 def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
-    """Exact gradients, exact choices, the purse counted in rounds."""
+    """Exact gradients, exact choices, the zCDP budget counted in rounds."""
     facts, (X, y) = problem(loss), data()
     gate = ScriptedGate()
     outcome = fit(DPAGD(splits=26, candidates=7, growth=0.5), facts, X, y, gate=gate)
@@ -108,7 +108,7 @@ def test_whatever_is_chosen_the_purse_is_never_overdrawn(picks: list[int], relat
             del gate.noises[:2]
         rho = spent(gate) + (plan.standardisation.mu**2 / 2 if standardise else 0.0)
         assert plain_zcdp_epsilon(rho, BUDGET.delta) <= BUDGET.epsilon
-        assert spent(gate) >= 0.8 * plan.purse.rho
+        assert spent(gate) >= 0.8 * plan.step_budget.rho
         assert len(outcome.records) - 2 * standardise <= plan.releases
 
 
@@ -226,7 +226,7 @@ def test_replacing_a_row_doubles_gradient_noise_and_score_noise() -> None:
 def test_the_papers_prices_are_higher() -> None:
     facts, budget = problem(), Budget(0.1, 1e-8)
     tight, paper = (
-        DPAGD(splits=10, accounting=kind).plan(facts, budget).purse for kind in ("tight", "paper")
+        DPAGD(splits=10, accounting=kind).plan(facts, budget).step_budget for kind in ("tight", "paper")
     )
     assert tight.rho / paper.rho == pytest.approx(1.54, abs=0.01)
     assert tight.choice_epsilon / paper.choice_epsilon == pytest.approx(2 * math.sqrt(1.54), rel=0.01)
@@ -247,7 +247,7 @@ def test_refusals() -> None:
         with pytest.raises(Unsupported, match=loss.name):
             DPAGD().plan(problem(loss), BUDGET)
     with pytest.raises(NotCertified, match="whole budget"):
-        purse_for(BUDGET, 5.0)
+        step_budget_for(BUDGET, 5.0)
 
 
 def test_a_secure_run_is_certified_and_learns() -> None:

@@ -23,8 +23,8 @@ from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.mechanisms import Job
 from dperm.mechanisms.gradient.dp_cd import DPCD
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
+from dperm.unit import Neighbours
 
 
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5), ClippedSquared(0.5)], ids=repr)

@@ -27,9 +27,9 @@ from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import HardClippedLogistic, HuberHinge, Logistic, Softmax
 from dperm.mechanisms.base import Job
 from dperm.mechanisms.gradient.dp_gd import DPGD
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.privacy.textbook import yu_gd_noise
+from dperm.unit import Neighbours
 from dperm_audit.gates import SilentGate
 
 ALL = [np.arange(N)] * 9

@@ -23,9 +23,9 @@ from dperm.losses import Logistic, Softmax
 from dperm.mechanisms.base import Job
 from dperm.mechanisms.gradient.dp_sgd import DPSGD, ORDERS
 from dperm.mechanisms.gradient.psgd import PSGD
-from dperm.neighbours import Neighbours
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import Budget, Gate, SystemEntropy, entropy
+from dperm.unit import Neighbours
 from dperm_audit.gates import SilentGate
 
 

@@ -9,10 +9,10 @@ from scripted_gate import ScriptedGate
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax
 from dperm.mechanisms.gradient.dp_svrg import DPSVRG, correction_bound
-from dperm.neighbours import Neighbours
 from dperm.planning.sampling import PoissonSampling
 from dperm.privacy import Gate, SeededEntropy
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 from dperm_audit.gates import SilentGate
 
 SMALL = DPSVRG(outer=3, inner=3, rate=0.3)

@@ -14,10 +14,10 @@ from dperm.mechanisms import AMP, Job, Mechanism, Objective, ObjectiveKST, Outpu
 from dperm.mechanisms.minimiser import LARGEST_CONDITION, minimise_surely
 from dperm.mechanisms.objective.family import gradient_limits
 from dperm.mechanisms.output.output import gradient_error
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.solvers import Known, Solution, certain, lbfgs
+from dperm.unit import Neighbours
 
 BUDGET = Budget(1.0, 1e-6)
 certain_module = sys.modules["dperm.solvers.base"]

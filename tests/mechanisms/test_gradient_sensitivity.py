@@ -9,7 +9,6 @@ from scipy.special import expit
 
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import HuberHinge, Logistic
-from dperm.neighbours import Neighbours
 from dperm.planning.sensitivity import (
     gradient_gap,
     gradient_spread,
@@ -19,6 +18,7 @@ from dperm.planning.sensitivity import (
     remainder_spread,
 )
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 NORMS = (0, 0.5, 1, 2, 3, 5, 8, 10, 20)
 G_PRINTED = (1.000, 1.029, 1.099, 1.270, 1.419, 1.617, 1.767, 1.821, 1.927)

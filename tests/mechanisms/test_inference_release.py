@@ -33,9 +33,9 @@ from dperm.mechanisms.inference import (
     triangle_size,
     unpack,
 )
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 from dperm_audit.gates import SilentGate
 
 BUDGET = Budget(1.0, 1e-6)

@@ -12,10 +12,10 @@ from output_cases import BUDGET, FixedOrder, plain_descent, random_rows, train
 from dperm.engine import Rows, open_rows
 from dperm.losses import HuberHinge, Linear, Logistic
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Job, Output, OutputGD
-from dperm.neighbours import Neighbours
 from dperm.planning.schedule import Schedule, branch_sensitivities
 from dperm.privacy import Gate, SystemEntropy, entropy
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 N, P = 103, 3
 PROBLEM = Problem(loss=Logistic(), l2=0.02, x_norm=1.0, n_rows=N, n_features=P, intercept=0.5)

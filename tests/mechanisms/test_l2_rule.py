@@ -12,10 +12,10 @@ from dperm import PrivateLinearRegression, PrivateLogisticRegression
 from dperm.errors import DpermError, InvalidInput
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax, example_losses
 from dperm.mechanisms import Mechanism, Objective, mechanism_names, resolve
-from dperm.neighbours import Neighbours
 from dperm.planning.rules import AUTO, parse_l2
 from dperm.privacy import Budget
 from dperm.problem import LARGEST, Problem
+from dperm.unit import Neighbours
 
 MECHANISMS = [resolve(name) for name in mechanism_names()]
 each_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: one.name)

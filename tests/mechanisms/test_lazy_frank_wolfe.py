@@ -17,8 +17,8 @@ from dperm.losses import HuberHinge, Linear, Logistic, Loss
 from dperm.mechanisms import FrankWolfe, Job
 from dperm.mechanisms.gradient.frank_wolfe import grid_exponent
 from dperm.models import save_model
-from dperm.neighbours import Neighbours
 from dperm.privacy import Gate
+from dperm.unit import Neighbours
 
 STEPS = 9
 

@@ -15,9 +15,9 @@ from dperm.losses import HuberHinge, Logistic, Loss
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Mechanism, Output, OutputGD, Plan
 from dperm.mechanisms.output.bolt_on import RULES
 from dperm.mechanisms.output.family import DescentMechanism, descend
-from dperm.neighbours import Neighbours
 from dperm.privacy import Gate
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 N, P, B = 23, 2, 6
 LOSSES = [Logistic(), HuberHinge(0.5), HuberHinge(0.1)]

@@ -23,10 +23,10 @@ from dperm.losses import HuberHinge, Logistic, Loss, Softmax
 from dperm.mechanisms import RSGDAR, Job, Majority, NoPrivacy, Output, OutputGD
 from dperm.mechanisms.output.family import DescentMechanism, descend
 from dperm.mechanisms.output.output import gradient_error
-from dperm.neighbours import Neighbours
 from dperm.planning.schedule import branch_sensitivities
 from dperm.privacy import Gate
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 N, P = 103, 4
 ORDER = np.random.default_rng(3).permutation(N)

@@ -13,10 +13,10 @@ from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import HuberHinge, Linear, Logistic, Loss, Softmax
 from dperm.mechanisms import Job
 from dperm.mechanisms.gradient.noisy_sgd import NoisySGD
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, SystemEntropy
 from dperm.privacy.noise import Noise
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 ORDER = np.random.default_rng(3).permutation(N)
 

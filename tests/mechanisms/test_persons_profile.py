@@ -34,10 +34,9 @@ from dperm.mechanisms.objective.profile import (
     log_mean_excess,
     objective_profile,
 )
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
-from dperm.unit import PersonLoss, Persons
+from dperm.unit import Neighbours, PersonLoss, Persons
 
 SMOOTH = [Logistic(), SoftClippedLogistic(0.5, 0.7), SoftClippedSquared(1.0, 0.5)]
 MANY = Persons(rows_per_person=50)

@@ -25,9 +25,9 @@ from dperm.mechanisms import (
     resolve,
 )
 from dperm.mechanisms.output.bolt_on import RULES
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 mp = mpmath.MPContext()
 mp.dps = 50

@@ -14,10 +14,10 @@ from dperm.losses import HuberHinge, Linear, Logistic, Loss
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Output, OutputGD
 from dperm.mechanisms.output.bolt_on import RULES
 from dperm.mechanisms.output.output_gd import closed_form_limit
-from dperm.neighbours import Neighbours
 from dperm.planning.schedule import Schedule, branch_sensitivities, split_rows
 from dperm.privacy import Budget
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 
 def problem(loss: Loss | None = None, **settings: object) -> Problem:

@@ -9,10 +9,10 @@ from gradient_cases import BUDGET, N, each_loss, facts, plain_descent, rows_of, 
 from dperm.errors import NotCertified
 from dperm.losses import Logistic
 from dperm.mechanisms.gradient.sgd_ma import SGDMA, moments_epsilon
-from dperm.neighbours import Neighbours
 from dperm.planning.sampling import PoissonSampling
 from dperm.privacy import Budget, Gate
 from dperm.privacy.subsampled import poisson_epsilon
+from dperm.unit import Neighbours
 from dperm_audit.gates import SilentGate
 
 

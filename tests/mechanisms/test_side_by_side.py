@@ -11,10 +11,10 @@ from dperm.engine import Table, open_rows
 from dperm.losses import Logistic
 from dperm.mechanisms import Job, Mechanism, Outcome, resolve
 from dperm.mechanisms import base as mechanisms_base
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
 from dperm.row_map import RowMap
+from dperm.unit import Neighbours
 from dperm_audit.gates import SilentGate
 
 N, P = 500, 30

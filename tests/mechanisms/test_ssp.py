@@ -10,9 +10,9 @@ from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic
 from dperm.mechanisms import Job
 from dperm.mechanisms.statistics.ssp import SSP
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 from dperm_audit.gates import SilentGate
 
 BUDGET = Budget(0.5, 1e-8)

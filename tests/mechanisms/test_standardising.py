@@ -22,9 +22,9 @@ from dperm.mechanisms.standardising import (
     scale_by,
     typical_norm,
 )
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 from dperm_audit.gates import SilentGate
 
 BUDGET = Budget(0.5, 1e-8)

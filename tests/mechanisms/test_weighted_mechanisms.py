@@ -7,9 +7,9 @@ import pytest
 
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax, Weighted
 from dperm.mechanisms import mechanism_names, resolve
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 from dperm_audit.neighbours import pairs, weight_pair
 from dperm_audit.replay import replay
 from dperm_audit.replay_cases import BRIEF, BUDGET, FACTS, HEAVIEST, short_plan

@@ -11,7 +11,6 @@ import dperm
 SOURCE = Path(dperm.__file__).parent
 # Handlers in these parts see settings, public files or ledgers, never a row.
 NO_ROWS = {
-    "neighbours.py",
     "unit.py",
     "certificate/statement.py",
     "strict_json.py",  # of files that hold no rows

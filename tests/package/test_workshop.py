@@ -35,9 +35,7 @@ def lower_bound(needed: Requirement) -> Version:
 
 def test_the_oldest_versions_are_the_lower_bounds():
     oldest = pins((ROOT / "requirements" / "oldest.txt").read_text())
-    bounds = {
-        needed.name: lower_bound(needed) for needed in requirements("cli", "excel", "onnx", "test")
-    }
+    bounds = {needed.name: lower_bound(needed) for needed in requirements("cli", "excel", "onnx", "test")}
     assert {name: Version(version) for name, version in oldest.items()} == bounds
 
 

@@ -23,7 +23,6 @@ from scipy.special import ndtr
 from dperm.certificate.accountant import composed_price, fixed_size_losses, poisson_losses
 from dperm.losses import Logistic
 from dperm.mechanisms.gradient.dp_sgd import DPSGD
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianProfile, poisson_epsilon, poisson_noise_multiplier
 from dperm.privacy.composition import FOURIER_LEVEL, Composition, StepLoss, U
 from dperm.privacy.cost import Cost
@@ -36,6 +35,7 @@ from dperm.privacy.subsampled import (
     poisson_noise_beside_gaussian,
 )
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 TINY = 1e-12
 

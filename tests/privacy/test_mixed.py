@@ -3,9 +3,9 @@ import math
 import pytest
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, GaussianProfile, poisson_epsilon
 from dperm.privacy.subsampled import compose_gaussian_and_poisson, poisson_noise_beside_gaussian
+from dperm.unit import Neighbours
 
 RELATIONS = [(relation, relation.rows_changed) for relation in Neighbours]
 

@@ -3,8 +3,8 @@ import math
 import pytest
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, gaussian_mu, poisson_epsilon, poisson_noise_multiplier
+from dperm.unit import Neighbours
 
 RATE = 0.1
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from dperm.mechanisms import Job, Mechanism, Outcome, Plan
 from dperm.mechanisms.objective.family import OBJECTIVE_NOISE
-from dperm.neighbours import Neighbours
 from dperm.privacy import SeededEntropy, SystemEntropy
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 from dperm_audit.gates import KeepingGate, Release
 from dperm_audit.neighbours import Pair, extreme_labels, table_of
 

@@ -32,13 +32,13 @@ from dperm.mechanisms.gradient.family import SampledPlan
 from dperm.mechanisms.gradient.frank_wolfe import CornersPlan
 from dperm.mechanisms.minimiser import minimise
 from dperm.mechanisms.output.family import DescentPlan, OutputMechanism, descend
-from dperm.neighbours import Neighbours
 from dperm.planning.pricing import price_branches
 from dperm.planning.schedule import Schedule, branch_sensitivities
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.noise import uniforms
 from dperm.privacy.secrets import LocalSample, cut_sample
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 from dperm_audit.neighbours import Pair, cancelling_pair, outlier_pair
 
 if TYPE_CHECKING:

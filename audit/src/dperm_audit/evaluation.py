@@ -19,9 +19,9 @@ from dperm.counting.query import Query
 from dperm.counting.regression import PredictedTargets, Regression
 from dperm.estimators.persons import GroupedRows
 from dperm.evaluation.groups import SUMMED, GroupSums, means_design
-from dperm.neighbours import Neighbours
 from dperm.planning.pricing import price_of
 from dperm.privacy import Budget, Gate
+from dperm.unit import Neighbours
 from dperm_audit.bounds import ProfileFamily
 from dperm_audit.results import AttackResult, AuditResult, ControlResult, ReplaySummary
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dperm.engine.base.draws import Members
 from dperm.losses import Weighted
 from dperm.losses.base import weighted_targets
-from dperm.neighbours import Neighbours
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 from dperm_audit.watch import WatchedTable
 
 Vector = NDArray[np.float64]

@@ -21,10 +21,9 @@ from dperm.mechanisms.gradient.dp_sgd import DPSGD
 from dperm.mechanisms.output.family import DescentPlan, descend
 from dperm.mechanisms.output.output_gd import OutputGD
 from dperm.mechanisms.output.rsgd import NSGD
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
-from dperm.unit import PersonLoss
+from dperm.unit import Neighbours, PersonLoss
 from dperm_audit.controls import Control
 from dperm_audit.neighbours import Pair, PersonRows, Rows, Side, background, changes
 from dperm_audit.replay_cases import BUDGET, FACTS, HEAVIEST, other_settings, plans_for

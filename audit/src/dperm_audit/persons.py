@@ -17,10 +17,9 @@ from dperm.estimators.persons import declared_persons, loss_of_persons
 from dperm.losses import example_losses
 from dperm.mechanisms import Mechanism, Plan, resolve
 from dperm.mechanisms.standardising import MEAN, MOMENTS
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
-from dperm.unit import PersonLoss
+from dperm.unit import Neighbours, PersonLoss
 from dperm_audit.attack import RELEASES, WEIGHTS, Attack
 from dperm_audit.draws import RUNS as DRAWS
 from dperm_audit.draws import DrawCheck, OneHot, check_draws

@@ -12,9 +12,9 @@ from dperm.errors import DpermError
 from dperm.losses import Logistic, Weighted, example_losses
 from dperm.mechanisms import Mechanism, Plan
 from dperm.mechanisms.standardising import BOUNDED, LINEAR
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 BUDGET = Budget(0.2, 1e-6)  # a small epsilon is priced sooner
 FACTS: dict[str, Any] = {"l2": 0.3, "intercept": 0.5, "x_norm": 1.5, "n_rows": 24, "n_features": 3}
@@ -89,8 +89,8 @@ def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool =
         sizes = [(WIDE, budget)]
         sizes += [(WIDEST, budget)] if isinstance(problem.loss, Logistic) else []
         sizes += [(CLEAR, CLEAR_BUDGET)] if problem.loss.labels == "binary" else []
-        for public, purse in sizes:
-            yield from plans_for(mechanism, [replace(problem, **public)], purse, brief={})
+        for public, budget in sizes:
+            yield from plans_for(mechanism, [replace(problem, **public)], budget, brief={})
 
 
 def other_settings(mechanism: Mechanism) -> Iterator[dict[str, Any]]:

@@ -21,10 +21,10 @@ from dperm.mechanisms.gradient.family import GradientMechanism
 from dperm.mechanisms.gradient.noisy_sgd import HiddenPlan
 from dperm.mechanisms.output.family import DescentPlan
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.privacy.noisy_min import NoisyMin
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 from dperm_audit.attack import (
     RELEASES,
     WEIGHTS,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from dperm.losses import Softmax
 from dperm.mechanisms import Objective, OutputGD, resolve
 from dperm.mechanisms.objective.profile import vertex_profile
-from dperm.neighbours import Neighbours
+from dperm.unit import Neighbours
 from dperm_audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private
 
 SOFTMAX = replace(EXAMPLE, loss=Softmax(3))
@@ -69,7 +69,7 @@ MUTATIONS = (
         name="one row changed",
         what_is_wrong="Replacing a row counts as one changed row in every gradient gap.",
         touches=every_private(but=("psgd", "dp-sgd-adv", "ssp")),  # their prices go by the relation itself
-        changes={"dperm.neighbours.Neighbours.rows_changed": one_row},
+        changes={"dperm.unit.Neighbours.rows_changed": one_row},
         probe=lambda: EXAMPLE.gradient_gap,
     ),
     Mutation(

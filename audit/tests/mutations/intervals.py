@@ -6,8 +6,8 @@ from dataclasses import replace
 from dperm.losses import ClippedSquared
 from dperm.mechanisms import DPGD, AdaSSP
 from dperm.mechanisms.inference import Inference
-from dperm.neighbours import Neighbours
 from dperm.privacy import GaussianNoise
+from dperm.unit import Neighbours
 from dperm_audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation
 
 REGRESSION = replace(EXAMPLE, loss=ClippedSquared())

@@ -3,9 +3,9 @@
 import numpy as np
 
 from dperm.mechanisms import DPSGD, DPSVRG, PSGD, Job
-from dperm.neighbours import Neighbours
 from dperm.planning.sampling import PoissonSampling
 from dperm.privacy import Gate
+from dperm.unit import Neighbours
 from dperm_audit.neighbours import table_of
 from dperm_audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from dperm.mechanisms import DPGD, Job
 from dperm.mechanisms.standardising import MEAN
-from dperm.neighbours import Neighbours
 from dperm.privacy import Gate, GaussianNoise
+from dperm.unit import Neighbours
 from dperm_audit.neighbours import table_of
 from dperm_audit.replay_cases import TELLING_BUDGET
 from dperm_audit.self_test import EXAMPLE, EXAMPLE_BUDGET, Mutation, every_private

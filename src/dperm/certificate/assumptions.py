@@ -16,10 +16,10 @@ from dperm.errors import InvalidInput, PrivacyWarning, UtilityWarning
 from dperm.losses import Weighted
 from dperm.mechanisms import Plan
 from dperm.mechanisms.inference import ROWS_BOUNDED
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
 from dperm.problem import Problem
 from dperm.strict_json import check_object, matches
+from dperm.unit import Neighbours
 
 DECLARED, TAKEN = "declared", "taken from y, declared public"
 _TYPES: Mapping[str, type] = {"": str, "d": int, "g": float}  # of a value, by its format in a wording

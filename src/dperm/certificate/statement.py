@@ -24,11 +24,10 @@ from dperm.certificate.assumptions import (
 from dperm.errors import DpermError, InvalidInput
 from dperm.losses import Loss, rebuild_loss
 from dperm.mechanisms import Mechanism, Outcome, Plan, resolve
-from dperm.neighbours import Neighbours
 from dperm.privacy.entropy import Entropy
 from dperm.problem import Problem
 from dperm.strict_json import CITATION, check_format, check_object, digest, header, is_label, matches, typed
-from dperm.unit import PersonLoss, Persons
+from dperm.unit import Neighbours, PersonLoss, Persons
 
 FORMAT = "dperm certificate"
 _VERSION = re.compile(r"[0-9A-Za-z.+!_-]{1,64}")

@@ -20,14 +20,13 @@ from dperm.losses.registry import AUTO_LOSS, fitting_loss, form_for
 from dperm.mechanisms import Mechanism, Plan
 from dperm.mechanisms.auto import Auto, choose, loss_for
 from dperm.mechanisms.output.family import DescentPlan
-from dperm.neighbours import Neighbours
 from dperm.planning.pricing import TIGHT, price_branches
 from dperm.planning.rules import L2
 from dperm.privacy import Budget, calibrate_rdp
 from dperm.privacy.budget import EPSILON_RANGE, DeltaCurve, advantage, tradeoff
 from dperm.privacy.events import Point, Unbounded
 from dperm.problem import Problem
-from dperm.unit import PersonLoss
+from dperm.unit import Neighbours, PersonLoss
 
 
 @click.command(short_help="How much noise a guarantee costs; no data needed.")

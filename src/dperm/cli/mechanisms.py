@@ -14,7 +14,7 @@ from dperm.cli.output import console, fitting, plain_table, print_json
 from dperm.engine import engine_names
 from dperm.mechanisms import resolve
 from dperm.mechanisms.registry import Entry, catalogue, model_losses
-from dperm.neighbours import Neighbours
+from dperm.unit import Neighbours
 
 COLUMNS = ("name", "accounting", "losses", "relations", "released", "source")
 """The last ones are left out first where the terminal is too narrow for all."""

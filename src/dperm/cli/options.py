@@ -21,10 +21,9 @@ from dperm.errors import InvalidInput
 from dperm.losses import loss_choices, resolve_loss
 from dperm.losses import loss_names as all_loss_names
 from dperm.losses.registry import AUTO_LOSS
-from dperm.neighbours import Neighbours
 from dperm.planning.rules import AUTO, parse_l2
 from dperm.schema import Schema
-from dperm.unit import PersonLoss
+from dperm.unit import Neighbours, PersonLoss
 
 Decorator = Callable[[Any], Any]
 

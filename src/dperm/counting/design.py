@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.errors import InvalidInput
-from dperm.neighbours import Neighbours
-from dperm.unit import SHARE_BITS
+from dperm.unit import SHARE_BITS, Neighbours
 
 Vector = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from dperm.counting.design import Design, Integers
 from dperm.errors import InvalidInput
 from dperm.ledger import Ledger
-from dperm.neighbours import Neighbours
 from dperm.planning.pricing import gaussian_noise, price_of
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.privacy.cost import Cost
+from dperm.unit import Neighbours
 
 Vector = NDArray[np.float64]
 Rows = TypeVar("Rows")

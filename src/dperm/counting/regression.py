@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dperm.counting.design import STEP, WHOLE, Design, Histogram, Integers, Owners, Part
 from dperm.counting.estimates import CountEstimates, no_constraints
-from dperm.neighbours import Neighbours
+from dperm.unit import Neighbours
 
 Vector = NDArray[np.float64]
 

@@ -33,12 +33,12 @@ from dperm.estimators.settings import ModelSettings
 from dperm.losses import Loss
 from dperm.mechanisms import Job, Outcome, Plan, resolve
 from dperm.mechanisms.inference import Curvature
-from dperm.neighbours import Neighbours
 from dperm.planning.rules import AUTO, check_flag, parse_l2
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.render.html import folded, notebook_cell
 from dperm.row_map import RowMap
+from dperm.unit import Neighbours
 
 if TYPE_CHECKING:
     from dperm.schema import Schema

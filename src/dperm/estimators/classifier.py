@@ -53,8 +53,8 @@ from dperm.ledger import Ledger
 from dperm.losses import Loss, resolve_loss
 from dperm.losses.registry import form_for
 from dperm.mechanisms import Plan
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, gaussian_mu
+from dperm.unit import Neighbours
 
 _NEEDS_CLASSES = {
     "hidden": (

@@ -25,8 +25,8 @@ from dperm.engine.registry import type_names
 from dperm.engine.sparse.rows import as_csr
 from dperm.errors import DpermError, InvalidInput, InvalidType, Unsupported
 from dperm.estimators.persons import GroupedRows, grouped_rows
-from dperm.neighbours import Neighbours
 from dperm.row_map import RowMap
+from dperm.unit import Neighbours
 
 if TYPE_CHECKING:
     from dperm.estimators.base import PrivateLinearModel

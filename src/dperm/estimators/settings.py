@@ -16,9 +16,8 @@ from dperm.estimators.labels import ClassWeight, LossLike
 from dperm.ledger import Ledger
 from dperm.losses import ClippedSquared, Logistic
 from dperm.mechanisms import Mechanism
-from dperm.neighbours import Neighbours
 from dperm.planning.rules import AUTO, L2
-from dperm.unit import PersonLoss
+from dperm.unit import Neighbours, PersonLoss
 
 Estimator = TypeVar("Estimator", bound=type)
 

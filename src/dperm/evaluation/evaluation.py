@@ -26,10 +26,10 @@ from dperm.evaluation.results import LOCAL_NOTE, MAX_BYTES, ONCE, EvaluationResu
 from dperm.evaluation.rows import Ownership, ownership, public_count, redacted
 from dperm.evaluation.verification import EVALUATION, accepted
 from dperm.ledger import Ledger
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 from dperm.render.html import notebook_cell
 from dperm.strict_json import read_file
+from dperm.unit import Neighbours
 
 Rows = tuple[LabelledScores | PredictedTargets, Owners]
 

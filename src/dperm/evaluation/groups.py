@@ -29,9 +29,9 @@ from dperm.counting.estimates import (
 )
 from dperm.errors import InvalidInput
 from dperm.estimators.rows import made
-from dperm.neighbours import Neighbours
 from dperm.schema.columns import arrow_columns, as_codes, declared_kind, kind_of
 from dperm.schema.values import LARGEST_INTEGER, Category
+from dperm.unit import Neighbours
 
 Vector = NDArray[np.float64]
 

@@ -33,10 +33,10 @@ from dperm.evaluation.results import MAX_BYTES, MeansResult
 from dperm.evaluation.rows import Ownership, ownership, public_count, redacted
 from dperm.evaluation.verification import MEANS, accepted
 from dperm.ledger import Ledger
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 from dperm.render.html import notebook_cell
 from dperm.strict_json import read_file
+from dperm.unit import Neighbours
 
 __all__ = ["Mean", "MeanPredictions", "mean_predictions", "read_mean_predictions"]
 

@@ -15,8 +15,8 @@ from dperm.evaluation.curves import Task
 from dperm.evaluation.model import EvaluatedModel, StatedModel
 from dperm.evaluation.results import BY_PERSON, SEEDED_NOTE
 from dperm.evaluation.rows import Ownership, PublicCount
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
+from dperm.unit import Neighbours
 
 
 def planned(

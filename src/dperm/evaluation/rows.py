@@ -16,9 +16,8 @@ from dperm.errors import InvalidInput, PrivacyWarning
 from dperm.estimators.persons import GroupedRows
 from dperm.estimators.rows import check_counted, count_rows, redact_errors
 from dperm.evaluation.model import EvaluatedModel
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
-from dperm.unit import PERSON, ROW, parse_unit
+from dperm.unit import PERSON, ROW, Neighbours, parse_unit
 
 _BY_ROW = (
     "the model is one of persons, who may have several rows, and {}. Give groups, the id of the person of each row; or "

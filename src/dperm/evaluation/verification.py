@@ -54,9 +54,8 @@ from dperm.evaluation.results import (
     evaluation_estimates,
     means_estimates,
 )
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget
-from dperm.unit import UNITS
+from dperm.unit import UNITS, Neighbours
 
 REMADE = "made again"
 """The route of what follows from released numbers and public facts: it is computed once more, by the library."""

@@ -21,11 +21,11 @@ from dperm.mechanisms import Job, Mechanism, Plan
 from dperm.mechanisms.baselines import Majority
 from dperm.mechanisms.gradient.family import GradientMechanism
 from dperm.mechanisms.output.family import DescentMechanism
-from dperm.neighbours import Neighbours
 from dperm.planning.rules import AUTO, L2
 from dperm.privacy import Budget, Gate, SeededEntropy, SystemEntropy
 from dperm.problem import INTERCEPT_SCALE, Problem
 from dperm.row_map import RowMap
+from dperm.unit import Neighbours
 
 Entropy = SystemEntropy | SeededEntropy
 PlanGrid = dict[float, dict[int, Plan]]

@@ -17,8 +17,8 @@ from dperm.experiments.batches import Rows, budgets_of, problems_of
 from dperm.experiments.runner import Progress, run
 from dperm.experiments.spec import Methods, Spec, configurations_of
 from dperm.losses.registry import AUTO_LOSS, fitting_loss, form_of
-from dperm.neighbours import Neighbours
 from dperm.planning.rules import AUTO, L2, parse_l2
+from dperm.unit import Neighbours
 
 __all__ = ["compare", "specify"]
 

@@ -13,11 +13,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dperm.errors import InvalidInput
-from dperm.neighbours import Neighbours
 from dperm.privacy.budget import EPSILON_RANGE, Budget
 from dperm.privacy.cost import Cost, compose
 from dperm.strict_json import CITATION, matches, parse
-from dperm.unit import PERSON, ROW, PrivacyUnit
+from dperm.unit import PERSON, ROW, Neighbours, PrivacyUnit
 
 START = "0" * 64
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -25,10 +25,9 @@ from dperm.ledger.store import (
     now,
     opened,
 )
-from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
 from dperm.privacy.cost import Cost
-from dperm.unit import ROW, PrivacyUnit, parse_unit
+from dperm.unit import ROW, Neighbours, PrivacyUnit, parse_unit
 
 Rows = TypeVar("Rows")
 Result = TypeVar("Result")

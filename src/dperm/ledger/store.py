@@ -25,11 +25,10 @@ from dperm.ledger.history import (
     next_head,
     refusal,
 )
-from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
 from dperm.privacy.cost import Cost
 from dperm.strict_json import FORMATS
-from dperm.unit import PrivacyUnit, parse_unit
+from dperm.unit import Neighbours, PrivacyUnit, parse_unit
 
 FORMAT = "dperm ledger"
 APPLICATION_ID = 0x6450524D

@@ -28,7 +28,6 @@ from dperm.mechanisms.standardising import (
     release_maps,
 )
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.neighbours import Neighbours
 from dperm.planning.rules import against_descent_noise, check_settings
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.planning.sensitivity import rounds_alike
@@ -37,6 +36,7 @@ from dperm.privacy.cost import Cost
 from dperm.problem import Problem
 from dperm.row_map import RowMap
 from dperm.typing import Floats
+from dperm.unit import Neighbours
 
 if TYPE_CHECKING:
     from dperm.engine import Rows

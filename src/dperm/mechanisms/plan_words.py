@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dperm.losses import SoftClippedLogistic, SoftClippedSquared, Softmax
-from dperm.neighbours import Neighbours
 from dperm.planning.outlook import in_short, outlook
+from dperm.unit import Neighbours
 
 if TYPE_CHECKING:
     from dperm.mechanisms.base import Plan

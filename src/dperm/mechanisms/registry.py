@@ -10,8 +10,8 @@ from dperm.errors import InvalidInput
 from dperm.installed import register_installed
 from dperm.losses import Loss, example_losses
 from dperm.mechanisms.base import Mechanism
-from dperm.neighbours import Neighbours
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 ENTRY_POINTS = "dperm.mechanisms"
 """The group of entry points by which an installed package makes its own mechanisms known."""

@@ -11,13 +11,13 @@ import numpy as np
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput
-from dperm.neighbours import Neighbours
 from dperm.planning.pricing import gaussian_noise
 from dperm.planning.rules import noise_level
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.problem import Problem
 from dperm.row_map import RowMap
 from dperm.typing import Floats
+from dperm.unit import Neighbours
 
 if TYPE_CHECKING:
     from dperm.engine import Rows

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from dperm.neighbours import Neighbours
 from dperm.typing import Floats
+from dperm.unit import Neighbours
 
 if TYPE_CHECKING:
     from dperm.mechanisms.base import Plan

@@ -23,10 +23,10 @@ from dperm.estimators.logistic import PrivateLogisticRegression
 from dperm.estimators.report import HANDLES
 from dperm.losses import Loss, rebuild_loss, resolve_loss
 from dperm.mechanisms import Mechanism, resolve
-from dperm.neighbours import Neighbours
 from dperm.planning.rules import parse_l2
 from dperm.schema import Schema, feature_names
 from dperm.strict_json import check_format, check_object, is_finite_float, is_label, matches
+from dperm.unit import Neighbours
 
 FORMAT = "dperm model"
 MAX_BYTES = 64 << 20

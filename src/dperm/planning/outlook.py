@@ -11,12 +11,12 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from dperm.neighbours import Neighbours
 from dperm.planning.rules import noise_level, noise_parameter
 from dperm.privacy import Budget, GaussianProfile, gaussian_mu
 from dperm.privacy.budget import EPSILON_RANGE
 from dperm.privacy.selection import cheapest_selection
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 CONSTANTS, STUDY = "expected.json", "study.csv"
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dperm.errors import InvalidInput
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate
 from dperm.privacy.secrets import FixedSizeBatch, PoissonBatch
 from dperm.privacy.subsampled import (
@@ -16,6 +15,7 @@ from dperm.privacy.subsampled import (
     poisson_noise_beside_gaussian,
     poisson_noise_multiplier,
 )
+from dperm.unit import Neighbours
 
 
 def check_rate(name: str, value: object) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dperm.arithmetic import Arithmetic
 from dperm.errors import InvalidInput, Unsupported
 from dperm.losses import Logistic
-from dperm.neighbours import Neighbours
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 # Each bound is computed in some ten roundings; the weights' norm in some n_columns of them.
 _ROUND_UP = 1 + 1e-14

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 
 from dperm.errors import InvalidInput
-from dperm.neighbours import Neighbours
 from dperm.privacy.profile import GaussianProfile
+from dperm.unit import Neighbours
 
 MOST_NUMBERS = 1_000_000  # in one profile
 MOST_STEPS = 10**8

@@ -5,12 +5,12 @@ import math
 from scipy.special import ndtr
 
 from dperm.errors import InvalidInput, NotCertified
-from dperm.neighbours import Neighbours
 from dperm.privacy.budget import Budget
 from dperm.privacy.composition import Composition
 from dperm.privacy.loss_distribution import REACH, fixed_size_step, gaussian_step, poisson_steps
 from dperm.privacy.profile import GaussianProfile
 from dperm.privacy.search import smallest_safe
+from dperm.unit import Neighbours
 
 SMALLEST_MULTIPLIER = 0.1
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from dperm.experiments.figures import HOUSE, save
 from dperm.mechanisms import NSGD
 from dperm.models.atomic import atomic_path
-from dperm.neighbours import Neighbours
 from dperm.render.style import GREY, PALETTE
+from dperm.unit import Neighbours
 from dperm_papers.reproduce import rsgd
 from dperm_papers.reproduce.claims_prices import (
     AT,

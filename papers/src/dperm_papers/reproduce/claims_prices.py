@@ -21,7 +21,6 @@ from dperm.mechanisms.objective.family import ObjectivePlan
 from dperm.mechanisms.objective.objective_kst import kst_scale
 from dperm.mechanisms.objective.profile import objective_profile
 from dperm.mechanisms.output.family import DescentPlan
-from dperm.neighbours import Neighbours
 from dperm.planning.schedule import branch_sensitivities
 from dperm.privacy import Budget, Gate, GaussianNoise, GaussianProfile, calibrate_rdp, poisson_epsilon
 from dperm.privacy.cost import Cost
@@ -30,6 +29,7 @@ from dperm.privacy.noisy_min import NoisyMin
 from dperm.privacy.subsampled import fixed_size_epsilon
 from dperm.privacy.textbook import gaussian_steps_epsilon, yu_gd_noise
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 from dperm_audit.controls import NormalisedGradient
 from dperm_audit.gates import SilentGate
 from dperm_audit.neighbours import cancelling_pair
@@ -117,8 +117,10 @@ def price_replaced(plan: Plan) -> float:
         assert isinstance(steps, PoissonSteps)
         return Cost((replace(steps, neighbours=Neighbours.REPLACE_ONE.value),)).epsilon(rsgd.DELTA)
     if isinstance(plan, AGDPlan):
-        rounds = round(plan.purse.rho / (plan.purse.gradient + plan.purse.choice))
-        return GaussianProfile.gaussian(2 * math.sqrt(2 * plan.purse.gradient * rounds)).epsilon(rsgd.DELTA)
+        rounds = round(plan.step_budget.rho / (plan.step_budget.gradient + plan.step_budget.choice))
+        return GaussianProfile.gaussian(2 * math.sqrt(2 * plan.step_budget.gradient * rounds)).epsilon(
+            rsgd.DELTA
+        )
     assert isinstance(plan, ObjectivePlan)
     parts = plan.perturbation
     used = replace(parts.problem, neighbours=Neighbours.REPLACE_ONE)

@@ -16,8 +16,7 @@ from dperm.counting.design import Integers, Owners, share_bits, shared_counts
 from dperm.counting.estimates import UNIT, UNKNOWN, Estimate, Z, bounded
 from dperm.errors import InvalidInput
 from dperm.installed import register_installed
-from dperm.neighbours import Neighbours
-from dperm.unit import SHARE_BITS
+from dperm.unit import SHARE_BITS, Neighbours
 
 Vector = NDArray[np.float64]
 

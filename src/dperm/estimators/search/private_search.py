@@ -54,10 +54,10 @@ from dperm.estimators.search.selection import (
 )
 from dperm.ledger import Ledger
 from dperm.mechanisms import Plan
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, entropy_from
 from dperm.privacy.cost import Cost
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 Read = tuple[NDArray[Any], NDArray[Any]]
 Result = TypeVar("Result")

@@ -17,9 +17,9 @@ from dperm.estimators.classifier import PrivateClassifier
 from dperm.estimators.labels import encode_labels
 from dperm.estimators.linear import PrivateLinearRegression
 from dperm.estimators.rows import margins_apart
-from dperm.neighbours import Neighbours
 from dperm.planning.pricing import gaussian_noise
 from dperm.privacy import Gate, GaussianNoise
+from dperm.unit import Neighbours
 
 Vector = NDArray[np.float64]
 Integers = NDArray[np.int64]

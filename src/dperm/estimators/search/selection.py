@@ -31,13 +31,12 @@ from dperm.estimators.persons import GroupedRows
 from dperm.estimators.rows import RowSource, redact_errors
 from dperm.estimators.search.scoring import Scorer
 from dperm.mechanisms import Outcome, Plan, mechanism_names, resolve
-from dperm.neighbours import Neighbours
 from dperm.privacy import Budget, Gate, GaussianNoise, GaussianProfile, gaussian_mu
 from dperm.privacy.budget import EPSILON_RANGE
 from dperm.privacy.entropy import SeededEntropy, SystemEntropy
 from dperm.privacy.search import smallest_safe
 from dperm.privacy.selection import SHAPES, RunCount, SelectionPlan, cheapest_selection, plan_selection
-from dperm.unit import SHARE_BITS
+from dperm.unit import SHARE_BITS, Neighbours
 
 FIXED = (
     "epsilon",

@@ -1,4 +1,4 @@
-"""Descent that buys its gradients and step sizes from a purse (Lee & Kifer 2018)."""
+"""Descent that buys its gradients and step sizes from a zCDP budget (Lee & Kifer 2018)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOISE_MARGIN = 10.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Purse:
+class StepBudget:
     """What there is to spend, in zCDP, and what one gradient and one choice of a step cost at first."""
 
     rho: float
@@ -46,9 +46,9 @@ class Purse:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AGDPlan(Plan):
-    """With the purse that gradients and choices are paid from."""
+    """With the zCDP budget that gradients and choices are paid from."""
 
-    purse: Purse
+    step_budget: StepBudget
 
 
 @register
@@ -59,7 +59,7 @@ class DPAGD(Mechanism):
     Parameters
     ----------
     splits : int, optional
-        Rounds for which the purse is cut. More rounds are noisier. None follows from the budget.
+        Rounds for which the zCDP budget is cut. More rounds are noisier. None follows from the budget.
     choice_share : float
         Part of a round that goes to the choice of the step size.
     candidates : int
@@ -72,7 +72,7 @@ class DPAGD(Mechanism):
 
     Guarantee
     ---------
-    All releases together cost at most the purse, whatever the rows and the choices were
+    All releases together cost at most the zCDP budget, whatever the rows and the choices were
     (docs/proofs/dp-agd.md). When a payment is refused the run ends without a further update. How many releases
     were made follows from released choices; the plan counts the most there can be.
 
@@ -89,23 +89,23 @@ class DPAGD(Mechanism):
 
     name: ClassVar[str] = "dp-agd"
     family: ClassVar[str] = "gradient"
-    title: ClassVar[str] = "noisy gradients and privately chosen steps until a purse is empty"
+    title: ClassVar[str] = "noisy gradients and privately chosen steps until a zCDP budget is spent"
     source: ClassVar[str] = "Lee & Kifer (2018)"
     route: ClassVar[str] = "adaptive-steps"
     released: ClassVar[str] = "noisy gradients and noisy choices of the step"
     labels: ClassVar[tuple[str, ...]] = ("binary",)  # losses of real labels have no bound at zero weights
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(settings={"splits": 2}, share=0.05),)
 
-    def purse(self, problem: Problem, budget: Budget, mu_spent: float) -> Purse:
+    def step_budget(self, problem: Problem, budget: Budget, mu_spent: float) -> StepBudget:
         paper = self.accounting == "paper"
-        rho = purse_for(budget, mu_spent, paper)
+        rho = step_budget_for(budget, mu_spent, paper)
         rounds = path_length(problem, gaussian_mu(budget), NOISE_MARGIN) * problem.gradient_bound / 4
         splits = within(rounds, 5, 60) if self.splits is None else self.splits
         each = rho / splits * (1 - 1e-9)  # so that roundings do not cost the last round
         choice = self.choice_share * each
         # Lee and Kifer price a choice of range e at e**2 / 2; e**2 / 8 is enough.
         epsilon = math.sqrt((2 if paper else 8) * choice)
-        return Purse(
+        return StepBudget(
             rho=rho,
             gradient=(1 - self.choice_share) * each,
             choice=math.nextafter(epsilon * epsilon / (2 if paper else 8), math.inf),
@@ -113,23 +113,30 @@ class DPAGD(Mechanism):
         )
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> AGDPlan:
-        purse = self.purse(problem, budget, mu_spent)
+        step_budget = self.step_budget(problem, budget, mu_spent)
         paper = self.accounting == "paper"
         return AGDPlan(
             mechanism=self,
             problem=problem,
             budget=budget,
-            settings={**self.settings, "splits": round((1 - self.choice_share) * purse.rho / purse.gradient)},
-            accountant="zero-concentrated privacy from a purse, converted as in "
+            settings={
+                **self.settings,
+                "splits": round((1 - self.choice_share) * step_budget.rho / step_budget.gradient),
+            },
+            accountant="zero-concentrated privacy by a filter, converted as in "
             + ("Bun & Steinke (2016)" if paper else "Canonne, Kamath & Steinke (2020)"),
-            noise=gradient_noise(problem, 0.0, purse.gradient),
-            releases=1 + int(purse.rho / min(purse.choice, purse.gradient, self.growth * purse.gradient)),
-            purse=purse,
+            noise=gradient_noise(problem, 0.0, step_budget.gradient),
+            releases=1
+            + int(
+                step_budget.rho
+                / min(step_budget.choice, step_budget.gradient, self.growth * step_budget.gradient)
+            ),
+            step_budget=step_budget,
         )
 
     def _cost(self, plan: AGDPlan) -> Cost:
         mu_spent = 0.0 if plan.standardisation is None else plan.standardisation.mu
-        return Cost.concentrated(plan.purse.rho + mu_spent * mu_spent / 2)
+        return Cost.concentrated(plan.step_budget.rho + mu_spent * mu_spent / 2)
 
     def _run(self, jobs: Sequence[Job[AGDPlan]], rows: Rows, gate: Gate) -> list[Floats]:
         """All jobs in lock step: one pass for the gradients that they want next, one for all their candidates."""
@@ -156,7 +163,7 @@ class DPAGD(Mechanism):
         values = engine.values_between(courses[0].plan.problem.loss, begin, end, shares)
         still = []
         for k, course in enumerate(courses):
-            problem, prices = course.plan.problem, course.plan.purse
+            problem, prices = course.plan.problem, course.plan.step_budget
             choice = step_choice(problem, points[k], course.longest, prices.choice_epsilon)
             scores = values[:, k] + penalties(problem, points[k])
             index = gate.part([course.job]).choose(scores, choice, "dp-agd step")
@@ -168,7 +175,7 @@ class DPAGD(Mechanism):
 
 
 class Course:
-    """Where one job stands: its weights, its purse, and the gradient that it bought for them."""
+    """Where one job stands: its weights, its zCDP budget, and the gradient that it bought for them."""
 
     def __init__(self, job: int, plan: AGDPlan, mechanism: DPAGD) -> None:
         self.job, self.plan, self._mechanism = job, plan, mechanism
@@ -177,17 +184,17 @@ class Course:
         self.goes_on = self.wants_gradient = True
         self.exact: Floats = np.zeros(0)
         self.price = 0.0
-        self._purse = ZcdpFilter(plan.purse.rho)
+        self._filter = ZcdpFilter(plan.step_budget.rho)
         self._chosen: list[float] = []
         self._estimate: Floats = np.zeros(0)
         self._precision = 0.0
 
     def pays_for_gradient(self) -> bool:
-        self._precision, self.price = 0.0, self.plan.purse.gradient
+        self._precision, self.price = 0.0, self.plan.step_budget.gradient
         return self._pays(self.price)
 
     def pays_for_choice(self) -> bool:
-        return self._pays(self.plan.purse.choice)
+        return self._pays(self.plan.step_budget.choice)
 
     def pays_for_more(self) -> bool:
         self.price = self._mechanism.growth * self._precision
@@ -195,7 +202,7 @@ class Course:
 
     def _pays(self, cost: float) -> bool:
         """A payment that is refused ends the course."""
-        self.goes_on = self._purse.admit(cost)
+        self.goes_on = self._filter.admit(cost)
         return self.goes_on
 
     @property
@@ -246,7 +253,7 @@ def _buy(courses: Sequence[Course], gate: Gate) -> None:
         course.bought(np.ascontiguousarray(noisy[:, k]))
 
 
-def purse_for(budget: Budget, mu_spent: float, bun_steinke: bool = False) -> float:
+def step_budget_for(budget: Budget, mu_spent: float, bun_steinke: bool = False) -> float:
     """The zCDP that a budget leaves beside a Gaussian release, rounded down."""
     rho = budget_to_rho(budget, "bun-steinke" if bun_steinke else "cks") - mu_spent * mu_spent / 2
     if not rho > 0:

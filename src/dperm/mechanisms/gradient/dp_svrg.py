@@ -14,7 +14,6 @@ from dperm.errors import NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.neighbours import Neighbours
 from dperm.planning.pricing import gaussian_noise, mu_left
 from dperm.planning.rules import check_count, check_positive, check_share, setting
 from dperm.planning.sampling import PoissonSampling, check_rate
@@ -26,6 +25,7 @@ from dperm.privacy.noise import grid_exponent, padded
 from dperm.privacy.subsampled import poisson_noise_beside_gaussian
 from dperm.problem import Problem
 from dperm.typing import Floats
+from dperm.unit import Neighbours
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows, Sample

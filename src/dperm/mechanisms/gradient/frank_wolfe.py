@@ -13,7 +13,7 @@ import numpy as np
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import Unsupported
 from dperm.mechanisms.base import Job, Mechanism, Plan, alike, tolerant
-from dperm.mechanisms.gradient.dp_agd import purse_for
+from dperm.mechanisms.gradient.dp_agd import step_budget_for
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.pricing import shortfall
@@ -160,7 +160,7 @@ class FrankWolfe(Mechanism):
             return budget.epsilon / steps * (1 - 1e-12)
         if self.accounting == "paper":
             return budget.epsilon / math.sqrt(-2 * steps * math.log(budget.delta))
-        return math.sqrt(8 * purse_for(budget, mu_spent) / steps) * (1 - 1e-12)
+        return math.sqrt(8 * step_budget_for(budget, mu_spent) / steps) * (1 - 1e-12)
 
     def rule(self, problem: Problem, budget: Budget) -> tuple[int, float]:
         """Steps and the radius of the ball: more of both when one release shows more of a mean over the rows."""

@@ -15,7 +15,6 @@ from dperm.mechanisms.base import Job, Mechanism, Plan, alike, weights_shape
 from dperm.mechanisms.output.family import PUBLIC_ORDER, SECRET_ORDER
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.neighbours import Neighbours
 from dperm.planning.rules import (
     MOST_ROWS,
     check_count,
@@ -40,6 +39,7 @@ from dperm.privacy.noise import GRID_FRACTION, ROUNDING_ALLOWANCE
 from dperm.privacy.renyi import calibrate_rdp
 from dperm.problem import Problem
 from dperm.typing import Floats
+from dperm.unit import Neighbours
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows

@@ -19,12 +19,12 @@ from dperm.mechanisms.objective.profile import (
 )
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import NEWTON_JOBS, REMOVED, WorstCase
-from dperm.neighbours import Neighbours
 from dperm.planning.pricing import mu_left
 from dperm.planning.rules import check_share, setting
 from dperm.privacy import Budget, GaussianProfile
 from dperm.privacy.search import smallest_safe
 from dperm.problem import Problem
+from dperm.unit import Neighbours
 
 TIGHT = "exact profile of the perturbed minimiser"
 

@@ -25,13 +25,13 @@ from scipy.special import erfcx, log_ndtr
 
 from dperm.errors import InvalidInput, NotCertified, Unsupported
 from dperm.losses import Softmax
-from dperm.neighbours import Neighbours
 from dperm.planning.rules import check_positive
 from dperm.privacy import Budget, GaussianProfile, calibrate, gaussian_mu, grid_exponent
 from dperm.privacy.noise import ROUNDING_ALLOWANCE
 from dperm.privacy.profile import RELATIVE_MARGIN, compose_mu, log_gaussian_delta
 from dperm.problem import Problem
 from dperm.typing import Floats
+from dperm.unit import Neighbours
 
 # The noise vector is longer than sqrt(p) + this many standard deviations with a chance that the profile's
 # margin on delta pays for.

@@ -8,13 +8,13 @@ import numpy as np
 from dperm.mechanisms.output.family import DescentMechanism
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.neighbours import Neighbours
 from dperm.planning.rules import MOST_ROWS, check_count, check_positive, setting
 from dperm.planning.schedule import Schedule, default_step, split_rows
 from dperm.privacy import Budget
 from dperm.privacy.renyi import calibrate_rdp
 from dperm.problem import Problem
 from dperm.typing import Floats, Integers
+from dperm.unit import Neighbours
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,12 @@ from dperm.mechanisms.statistics.family import (
     weighed_by_user,
 )
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
-from dperm.neighbours import Neighbours
 from dperm.planning.pricing import TIGHT, gaussian_noise, mu_left, price_of
 from dperm.planning.rules import check_positive, setting
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.problem import Problem
 from dperm.typing import Floats
+from dperm.unit import Neighbours
 
 if TYPE_CHECKING:
     from dperm.engine import Rows

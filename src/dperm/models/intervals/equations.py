@@ -21,10 +21,10 @@ from dperm.mechanisms.gradient.dp_gd import DPGD
 from dperm.mechanisms.inference import Curvature
 from dperm.models.intervals.first_order import Equation
 from dperm.models.synthetic_rows import spanned
-from dperm.neighbours import Neighbours
 from dperm.planning.sensitivity import gradient_gap
 from dperm.problem import Problem
 from dperm.schema import Schema
+from dperm.unit import Neighbours
 
 Floats = NDArray[np.float64]
 
