@@ -64,6 +64,7 @@ tables: $(VENV)/.installed
 	$(BIN)/python tools/mechanism_table.py --write
 	$(BIN)/python tools/extras_table.py --write
 	$(BIN)/python tools/matrix_table.py --write
+	$(BIN)/python tools/import_graph.py --svg docs/_static/imports.svg
 	$(BIN)/dperm reproduce --write-docs docs
 	$(BIN)/python tools/cli_examples.py --write
 

@@ -154,6 +154,11 @@ def test_the_drawings_go_where_they_are_asked_to(tiny, tmp_path):
     assert "<svg" in drawn.read_text()
 
 
+def test_the_picture_of_the_page_on_the_architecture_is_current(modules):
+    drawn = (ROOT / "docs" / "_static" / "imports.svg").read_text(encoding="utf-8")
+    assert drawn == svg(modules, read_rules(ROOT)), "make tables draws it again"
+
+
 def test_an_edge_that_a_longer_way_implies_is_not_drawn():
     assert direct_edges({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == {"a": {"b"}, "b": {"c"}, "c": set()}
 
