@@ -6,6 +6,7 @@ import pytest
 from dperm.cli.app import cli, run
 from dperm.cli.options import loss_names, relation_names
 from dperm.unit import Neighbours
+from dperm_audit.command import audit
 
 
 def walk(path, command):
@@ -14,7 +15,7 @@ def walk(path, command):
         yield from walk((*path, name), inner)
 
 
-COMMANDS = {" ".join(path): command for path, command in walk((), cli)}
+COMMANDS = {" ".join(path): command for path, command in walk((), cli)} | {"audit": audit}
 FITS_OR_PRICES = ("fit", "account", "compare")
 READS_MODELS = ("predict", "show", "export", "verify", "report", "ledger check")
 NAMES_MECHANISMS = ("mechanisms", "audit")

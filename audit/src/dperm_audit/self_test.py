@@ -66,12 +66,12 @@ class Mutation:
                 sound = vars(owner)[name]
                 swaps.append((owner, name, sound, change(sound)))
                 _swap(*swaps[-1])
-            _forget()
+            forget()
             yield
         finally:
             for owner, name, sound, broken in reversed(swaps):
                 _swap(owner, name, broken, sound)
-            _forget()
+            forget()
 
 
 def every_private(*, but: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def _swap(owner: Any, name: str, old: Any, new: Any) -> None:
                 setattr(module, other, new)
 
 
-def _forget() -> None:
+def forget() -> None:
     """Empty the caches of prices and samplers."""
     for module in (*_modules("dperm.privacy"), *_modules("dperm.mechanisms")):
         for value in list(vars(module).values()):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import reduce
 from typing import Any
 
@@ -38,11 +39,11 @@ NONE = -1  # the code of a value that has no level
 
 def onnx_package() -> Any:
     """The package ``onnx``, or an error that says how to get it."""
-    try:
+    with suppress(ImportError):
         import onnx
-    except ImportError:
-        raise Unsupported("export to ONNX needs the package onnx: pip install 'dperm[onnx]'.") from None
-    return onnx
+
+        return onnx
+    raise Unsupported("export to ONNX needs the package onnx: pip install 'dperm[onnx]'.")
 
 
 class Graph:
