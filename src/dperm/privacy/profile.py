@@ -180,9 +180,8 @@ def log_gaussian_delta(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
             sooner = t[early]
             later = mills_u[early] * np.exp(-sooner * sooner / 2 - _LOG_SQRT_2PI)
             log_delta[early] = np.log(ndtr(-sooner) - later + _ROUNDING * (1 + u[early]))
-    if (
-        not np.minimum.reduce(log_delta, axis=None) > -1e298
-    ):  # something is at the edge of floats, or not a number
+    in_range = np.minimum.reduce(log_delta, axis=None) > -1e298  # False for nan too
+    if not in_range:
         np.copyto(log_delta, 0.0, where=np.isinf(mu))
         np.copyto(log_delta, -1e299, where=t > 1e150)  # a weak bound, but still one
         np.copyto(log_delta, -np.inf, where=mu == 0)
