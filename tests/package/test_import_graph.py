@@ -18,6 +18,7 @@ layers = [["low", "beside"], ["high"], ["tiny_more"]]
 longest_module = 9
 copied_nodes = 20
 own_formulas = ["tiny.high.routes"]
+public_names_in = ["tiny.high.user"]
 """
 LOGIC = "def {name}({x}, shift):\n    {y} = {x} * {x} + shift\n    return [{y} / (1 + {y}), {y} - shift]\n"
 KEPT = {
@@ -99,6 +100,11 @@ def test_the_small_package_keeps_all_rules(tiny):
             {"../more/tiny_more/user.py": "from tiny.low import _hidden\n"},
             "tiny_more.user:1 takes _hidden from tiny.low",
         ),
+        (
+            "no layer is reached through the public names",
+            {"low.py": "import tiny\ndef f():\n    return tiny.public(1)\n"},
+            "tiny.low:3 uses tiny.public",
+        ),
         ("short modules", {"low.py": "\n" * 10}, "tiny.low has 10 lines, more than 9"),
         (
             "no logic twice",
@@ -132,6 +138,12 @@ def test_what_only_types_need_makes_no_cycle_but_points_down_too(tiny):
     types = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import tiny.high.{}\n"
     assert broken(tiny({"high/a.py": types.format("b"), "high/b.py": "import tiny.high.a\n"})) == {}
     assert list(broken(tiny({"low.py": types.format("user")}))) == ["imports point down"]
+
+
+def test_versions_modules_and_modules_that_may_do_not_reach_through_public_names(tiny):
+    text = "import tiny\nA = tiny.__version__, tiny.low.LOW\n"
+    assert broken(tiny({"beside.py": "import tiny\nA = tiny.__version__\n"})) == {}
+    assert broken(tiny({"high/user.py": text + "B = tiny.public\n"})) == {}
 
 
 def test_two_short_bodies_are_no_copy(tiny):

@@ -22,12 +22,14 @@ class Rules:
     copied_nodes: int
     own_formulas: tuple[str, ...]
     """Packages that repeat what stands elsewhere on purpose, to check it."""
+    public_names_in: tuple[str, ...]
+    """Modules that may use the public names of the first package, which lead to any layer."""
 
     @classmethod
     def from_table(cls, table: Mapping[str, object]) -> "Rules":
         values: dict[str, object] = dict(table)
         values["layers"] = tuple(map(frozenset, table["layers"]))  # type: ignore[call-overload]
-        values |= {key: tuple(table[key]) for key in ("packages", "own_formulas")}  # type: ignore[arg-type]
+        values |= {key: tuple(table[key]) for key in ("packages", "own_formulas", "public_names_in")}  # type: ignore[arg-type]
         return cls(**values)  # type: ignore[arg-type]
 
     @property
@@ -49,6 +51,21 @@ def upward_imports(modules: Modules, rules: Rules) -> Iterator[str]:
             here, there = level.get(module.part), level.get(other)
             if here is not None and there is not None and other != module.part and there >= here:
                 yield f"{module.name}:{item.line} imports {item.target}, which is not below it"
+
+
+def uses_of_public_names(modules: Modules, rules: Rules) -> Iterator[str]:
+    """``import dperm`` and then ``dperm.summary(...)``: an import from any layer, when it runs."""
+    for module in modules.values():
+        root = module.name.partition(".")[0]
+        if module.part not in rules.level or module.part == root or module.name in rules.public_names_in:
+            continue
+        if not any(item.target == root for item in module.imports):
+            continue
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == root:
+                public = not node.attr.startswith("__") and f"{root}.{node.attr}" not in modules
+                if public:
+                    yield f"{module.name}:{node.lineno} uses {root}.{node.attr}, whatever layer that is of"
 
 
 def cycles(modules: Modules, rules: Rules) -> Iterator[str]:
@@ -137,6 +154,7 @@ def copies(modules: Modules, rules: Rules) -> Iterator[str]:
 CHECKS: dict[str, Callable[[Modules, Rules], Iterator[str]]] = {
     "every part has a layer": parts_without_layer,
     "imports point down": upward_imports,
+    "no layer is reached through the public names": uses_of_public_names,
     "no cycles": cycles,
     "no relative imports": relative_imports,
     "no private names from another package": private_names,
