@@ -323,7 +323,7 @@ def test_a_sample_follows_the_name_alone():
     assert records.sample(10_000) is records
 
 
-def test_one_contender_at_a_time_gives_what_all_together_give(tiny):
+def test_one_configuration_at_a_time_gives_what_all_together_give(tiny):
     from dperm.experiments.compare import compare
 
     records = made_up("adult")

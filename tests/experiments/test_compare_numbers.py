@@ -95,7 +95,7 @@ def test_finished_batches_are_kept_and_the_range_is_part_of_the_identity(rows, t
     assert len(identities) == 3
 
 
-def test_contenders_are_ranked_by_r2(rows):
+def test_configurations_are_ranked_by_r2(rows):
     methods = {f"{steps} steps": mechanism for steps, mechanism in _many()}
     found = curves(run(rows, methods))
     look = dict(zip((curve.label for curve in found), looks(found), strict=True))

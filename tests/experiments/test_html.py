@@ -161,7 +161,7 @@ def test_a_fault_in_a_page_is_noticed(browser, tmp_path):
     assert len(browser.requests) == 2
 
 
-def test_all_contenders_are_drawn_and_toggles_remove_them(page):
+def test_all_configurations_are_drawn_and_toggles_remove_them(page):
     everyone = {"rsgd", "rsgd:paper", "dp-gd", "none", "majority"}
     assert set(page.run(DRAWN)) == everyone
     page.run(f"{TOGGLE}.click()")

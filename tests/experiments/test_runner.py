@@ -221,7 +221,7 @@ def rows_of(table, label):
     ]
 
 
-def test_a_contender_does_not_depend_on_the_others(uninterrupted):
+def test_a_configuration_does_not_depend_on_the_others(uninterrupted):
     for mechanisms in (["rsgd"], ["none", "rsgd", "nsgd"]):
         assert rows_of(run(mechanisms), "rsgd") == rows_of(uninterrupted, "rsgd")
     labelled = run({"mine": RSGD(), "other": RSGD(epochs=7)}, repeats=2)

@@ -95,7 +95,7 @@ def test_the_code_of_a_foreign_mechanism_counts(tmp_path, monkeypatch):
     assert plain_value(RSGD())["code"] == "dperm.mechanisms.output.rsgd.RSGD"
 
 
-def test_contenders_of_lists_and_dicts():
+def test_configurations_of_lists_and_dicts():
     listed = configurations_of(["rsgd", "rsgd:paper", RSGDAR(epochs=3), oracle("rsgd", epochs=[1, 2])])
     assert [configuration.label for configuration in listed] == [
         "rsgd",
@@ -125,7 +125,7 @@ def test_contenders_of_lists_and_dicts():
         (lambda: search("rsgd", accounting=["paper"]), "got accounting"),
     ],
 )
-def test_bad_contenders_are_refused(make, says):
+def test_bad_configurations_are_refused(make, says):
     with pytest.raises(InvalidInput, match=says):
         make()
 

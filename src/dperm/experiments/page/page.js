@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const { studies, metrics: METRICS } = JSON.parse(document.getElementById("data").textContent);
-  const known = (key) => studies.some(({ contenders }) => contenders.some(({ points }) => points.some((one) => one[key] !== null)));
+  const known = (key) => studies.some(({ configurations }) => configurations.some(({ points }) => points.some((one) => one[key] !== null)));
   const measured = Object.keys(METRICS).filter(known);
   const state = {
     study: 0, metric: measured[0], axis: "log", range: "crop", hidden: new Set(), at: null,
@@ -36,12 +36,12 @@
     fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 
   const study = () => studies[state.study];
-  const isPrivate = (contender) => ["default", "private", "paper"].includes(contender.kind);
-  const isPale = (contender) => contender.colour === null && contender.kind !== "baseline";
-  const visible = () => study().contenders.filter((contender) => !state.hidden.has(contender.label));
-  const look = (contender) => [
-    "curve", contender.kind,
-    contender.kind === "baseline" ? "" : contender.colour === null ? "pale" : `c${contender.colour}`,
+  const isPrivate = (configuration) => ["default", "private", "paper"].includes(configuration.kind);
+  const isPale = (configuration) => configuration.colour === null && configuration.kind !== "baseline";
+  const visible = () => study().configurations.filter((configuration) => !state.hidden.has(configuration.label));
+  const look = (configuration) => [
+    "curve", configuration.kind,
+    configuration.kind === "baseline" ? "" : configuration.colour === null ? "pale" : `c${configuration.colour}`,
   ].join(" ");
 
   const short = (value) => {
@@ -58,9 +58,9 @@
 
   /* Which number of a point is drawn: objectives above the minimum where the minimum is known. */
   const drawnKey = () => (state.metric === "objective" && study().above_minimum ? "excess" : state.metric);
-  function series(contender) {
+  function series(configuration) {
     const factor = METRICS[state.metric].factor;
-    return contender.points.filter((point) => point[drawnKey()] !== null).map((point) => {
+    return configuration.points.filter((point) => point[drawnKey()] !== null).map((point) => {
       const { mean, error } = point[drawnKey()];
       return { epsilon: point.epsilon, mean: factor * mean, error: factor * (error ?? 0), point };
     });
@@ -76,10 +76,10 @@
     (r) => `M${-r},${-1.2 * r}L${r},${1.2 * r}H${-r}L${r},${-1.2 * r}Z`,
     (r) => `M${-1.2 * r},${-r}L${1.2 * r},${r}V${-r}L${-1.2 * r},${r}Z`,
   ];
-  const mark = (contender, x, y, r = 4) => contender.kind === "baseline" ? null
-    : s("path", { class: "mark", d: MARKS[contender.colour ?? 0](contender.colour === null ? 2 : r), transform: `translate(${x},${y})` });
-  const swatch = (contender) => s("svg", { width: 30, height: 14, "aria-hidden": "true", class: look(contender) },
-    s("path", { class: "line", d: "M1,7H29" }), mark(contender, 15, 7, 3.6));
+  const mark = (configuration, x, y, r = 4) => configuration.kind === "baseline" ? null
+    : s("path", { class: "mark", d: MARKS[configuration.colour ?? 0](configuration.colour === null ? 2 : r), transform: `translate(${x},${y})` });
+  const swatch = (configuration) => s("svg", { width: 30, height: 14, "aria-hidden": "true", class: look(configuration) },
+    s("path", { class: "line", d: "M1,7H29" }), mark(configuration, 15, 7, 3.6));
 
   function scale(low, high, from, to, logarithmic) {
     const f = logarithmic ? Math.log10 : (value) => value;
@@ -111,15 +111,15 @@
   function drawChart() {
     const holder = byId("chart");
     const width = Math.max(260, holder.clientWidth), wide = width >= 620;
-    const shown = visible().map((contender) => ({ contender, points: series(contender) })).filter((one) => one.points.length);
+    const shown = visible().map((configuration) => ({ configuration, points: series(configuration) })).filter((one) => one.points.length);
     const height = wide ? 420 : 300, margin = { top: 14, right: 14, bottom: 42, left: 56 };
     const right = width - margin.right, bottom = height - margin.bottom;
     const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", tabindex: 0,
-      "aria-label": `${METRICS[state.metric].title} over epsilon for ${shown.length} contenders on ${study().dataset}, ${study().loss} loss. Arrow keys read the values; the table below has all of them.` });
+      "aria-label": `${METRICS[state.metric].title} over epsilon for ${shown.length} configurations on ${study().dataset}, ${study().loss} loss. Arrow keys read the values; the table below has all of them.` });
     chart = null;
     if (!shown.length) {
       svg.append(s("text", { x: width / 2, y: height / 2, "text-anchor": "middle", class: "quiet" },
-        visible().length ? "No contender that is shown has this quantity." : "All contenders are hidden."));
+        visible().length ? "No configuration that is shown has this quantity." : "All configurations are hidden."));
       holder.replaceChildren(svg);
       return;
     }
@@ -163,23 +163,23 @@
 
     const panel = { x: margin.left, y: margin.top, width: right - margin.left, height: bottom - margin.top };
     const marked = new Map(), edge = down ? bottom : margin.top;
-    function arrow(contender, epsilon) { /* side by side; the grey ones, which are drawn first, share theirs */
+    function arrow(configuration, epsilon) { /* side by side; the grey ones, which are drawn first, share theirs */
       const count = marked.get(epsilon) ?? 0;
-      if (isPale(contender) && count) return null;
+      if (isPale(configuration) && count) return null;
       const across = 9 * Math.ceil(count / 2) * (count % 2 ? 1 : -1);
       marked.set(epsilon, count + 1);
       return s("path", { class: "arrow", d: down ? "M-4,-7H4L0,1Z" : "M-4,7H4L0,-1Z", transform: `translate(${x(epsilon) + across},${edge})` });
     }
-    const order = [...shown].sort((a, b) => rank(a.contender) - rank(b.contender));
-    for (const { contender, points } of order) {
-      const group = s("g", { class: look(contender), "data-label": contender.label });
+    const order = [...shown].sort((a, b) => rank(a.configuration) - rank(b.configuration));
+    for (const { configuration, points } of order) {
+      const group = s("g", { class: look(configuration), "data-label": configuration.label });
       const path = (list) => `M${list.map(([px, py]) => `${px.toFixed(2)},${py.toFixed(2)}`).join("L")}`;
       const inside = s("svg", { ...panel, viewBox: Object.values(panel).join(" ") }); /* cuts off what is beyond it */
-      if (contender.kind === "baseline") {
+      if (configuration.kind === "baseline") {
         const level = y(points[points.length - 1].mean);
         inside.append(s("path", { class: "line", d: path([[margin.left, level], [right, level]]) }));
       } else {
-        if (contender.colour !== null) {
+        if (configuration.colour !== null) {
           const upper = points.map((point) => [x(point.epsilon), y(point.mean + point.error)]);
           const lower = points.map((point) => [x(point.epsilon), y(lowest(point))]).reverse();
           const wider = points.length > 1 ? [...upper, ...lower]
@@ -187,8 +187,8 @@
           inside.append(s("path", { class: "band", d: `${path(wider)}Z` }));
         }
         inside.append(s("path", { class: "line", d: path(points.map((point) => [x(point.epsilon), y(point.mean)])) }));
-        group.append(...points.filter((point) => !beyond(point.mean)).map((point) => mark(contender, x(point.epsilon), y(point.mean))),
-          ...points.filter((point) => beyond(point.mean)).map((point) => arrow(contender, point.epsilon)).filter((one) => one));
+        group.append(...points.filter((point) => !beyond(point.mean)).map((point) => mark(configuration, x(point.epsilon), y(point.mean))),
+          ...points.filter((point) => beyond(point.mean)).map((point) => arrow(configuration, point.epsilon)).filter((one) => one));
       }
       group.prepend(inside);
       svg.append(group);
@@ -216,13 +216,13 @@
   }
   /* Names on the dotted lines, at the end with more room; those of one place share a label. */
   function nameBaselines(shown, { svg, y, beyond, down, left, right, edge }) {
-    const lines = shown.filter(({ contender }) => contender.kind !== "baseline");
+    const lines = shown.filter(({ configuration }) => configuration.kind !== "baseline");
     const labels = [], off = [];
-    for (const { contender, points } of shown.filter((one) => one.contender.kind === "baseline")) {
+    for (const { configuration, points } of shown.filter((one) => one.configuration.kind === "baseline")) {
       const value = points[points.length - 1].mean, at = y(value), near = labels.find((one) => Math.abs(one.at - at) < 13);
-      if (beyond(value)) off.push(`${down ? "↓" : "↑"} ${contender.label} ${short(value)}`);
-      else if (near) near.names.push(contender.label);
-      else labels.push({ at, names: [contender.label] });
+      if (beyond(value)) off.push(`${down ? "↓" : "↑"} ${configuration.label} ${short(value)}`);
+      else if (near) near.names.push(configuration.label);
+      else labels.push({ at, names: [configuration.label] });
     }
     for (const { at, names } of labels) {
       const room = (place) => Math.min(...lines.map(({ points }) => Math.abs(y(points[place(points)].mean) - at + 8)));
@@ -231,7 +231,7 @@
     }
     if (off.length) svg.append(s("text", { class: "small halo", x: right, y: edge + (down ? -6 : 12), "text-anchor": "end" }, off.join(", ")));
   }
-  const rank = (contender) => (contender.colour !== null ? 2 : contender.kind === "baseline" ? 1 : 0);
+  const rank = (configuration) => (configuration.colour !== null ? 2 : configuration.kind === "baseline" ? 1 : 0);
 
   function point(event) {
     const box = chart.svg.getBoundingClientRect(), zoom = chart.width / box.width;
@@ -239,14 +239,14 @@
     const nearest = study().epsilons.reduce((best, epsilon) =>
       Math.abs(chart.x(epsilon) - px) < Math.abs(chart.x(best) - px) ? epsilon : best);
     let near = null, distance = 24;
-    for (const { contender, points } of chart.shown) {
-      const here = valueAt(contender, points, nearest);
+    for (const { configuration, points } of chart.shown) {
+      const here = valueAt(configuration, points, nearest);
       const away = here ? Math.abs(chart.y(here.mean) - py) : Infinity;
-      if (away < distance) [near, distance] = [contender.label, away];
+      if (away < distance) [near, distance] = [configuration.label, away];
     }
     read(nearest, near);
   }
-  const valueAt = (contender, points, epsilon) => points.find((one) => one.epsilon === epsilon);
+  const valueAt = (configuration, points, epsilon) => points.find((one) => one.epsilon === epsilon);
 
   function emphasise(label) {
     for (const group of byId("chart").querySelectorAll("g.curve")) {
@@ -263,13 +263,13 @@
       return;
     }
     const key = drawnKey(), better = METRICS[state.metric].better || 1;
-    const rows = chart.shown.map(({ contender, points }) => ({ contender, here: valueAt(contender, points, epsilon) }))
+    const rows = chart.shown.map(({ configuration, points }) => ({ configuration, here: valueAt(configuration, points, epsilon) }))
       .filter((row) => row.here).sort((a, b) => better * (b.here.mean - a.here.mean));
-    const listed = rows.slice(0, 10), nearRow = rows.find((row) => row.contender.label === near);
+    const listed = rows.slice(0, 10), nearRow = rows.find((row) => row.configuration.label === near);
     if (nearRow && !listed.includes(nearRow)) listed.push(nearRow);
-    box.replaceChildren(h("strong", {}, `ε = ${epsilonText(epsilon)}`), h("table", {}, ...listed.map(({ contender, here }) => {
+    box.replaceChildren(h("strong", {}, `ε = ${epsilonText(epsilon)}`), h("table", {}, ...listed.map(({ configuration, here }) => {
       const pair = here.point[key];
-      return h("tr", { class: contender.label === near ? "near" : null }, h("td", {}, swatch(contender)), h("td", {}, contender.label),
+      return h("tr", { class: configuration.label === near ? "near" : null }, h("td", {}, swatch(configuration)), h("td", {}, configuration.label),
         h("td", { class: "number" }, number(pair.mean, key)), h("td", { class: "number" }, errorText(pair, key)));
     })), rows.length > listed.length ? h("div", { class: "quiet" }, `and ${rows.length - listed.length} more in the table`) : "");
     chart.guide.setAttribute("visibility", "visible");
@@ -285,32 +285,32 @@
   }
 
   function drawLegend() {
-    const listed = [...study().contenders].sort((a, b) => rank(b) - rank(a));
-    byId("legend").replaceChildren(...listed.map((contender) => {
-      const button = h("button", { type: "button", "data-label": contender.label, "aria-pressed": String(!state.hidden.has(contender.label)) },
-        swatch(contender), h("span", {}, contender.label, contender.remark ? h("small", {}, ` ${contender.remark}`) : null));
+    const listed = [...study().configurations].sort((a, b) => rank(b) - rank(a));
+    byId("legend").replaceChildren(...listed.map((configuration) => {
+      const button = h("button", { type: "button", "data-label": configuration.label, "aria-pressed": String(!state.hidden.has(configuration.label)) },
+        swatch(configuration), h("span", {}, configuration.label, configuration.remark ? h("small", {}, ` ${configuration.remark}`) : null));
       button.addEventListener("click", () => {
-        if (!state.hidden.delete(contender.label)) state.hidden.add(contender.label);
-        button.setAttribute("aria-pressed", String(!state.hidden.has(contender.label)));
+        if (!state.hidden.delete(configuration.label)) state.hidden.add(configuration.label);
+        button.setAttribute("aria-pressed", String(!state.hidden.has(configuration.label)));
         drawChart();
       });
-      for (const event of ["pointerenter", "focus"]) button.addEventListener(event, () => emphasise(contender.label));
+      for (const event of ["pointerenter", "focus"]) button.addEventListener(event, () => emphasise(configuration.label));
       for (const event of ["pointerleave", "blur"]) button.addEventListener(event, () => emphasise(null));
       return button;
     }));
-    byId("best").hidden = !study().contenders.some(isPale);
+    byId("best").hidden = !study().configurations.some(isPale);
   }
 
   function drawTable() {
-    const { epsilons, contenders } = study(), metric = state.metric, { better, title } = METRICS[metric];
-    const cell = (contender, epsilon) => contender.points.find((one) => one.epsilon === epsilon)?.[metric] ?? null;
+    const { epsilons, configurations } = study(), metric = state.metric, { better, title } = METRICS[metric];
+    const cell = (configuration, epsilon) => configuration.points.find((one) => one.epsilon === epsilon)?.[metric] ?? null;
     const columns = [
-      { key: "label", text: "contender", value: (contender) => contender.label },
+      { key: "label", text: "configuration", value: (configuration) => configuration.label },
       ...epsilons.map((epsilon) => ({ key: String(epsilon), text: `ε = ${epsilonText(epsilon)}`, epsilon,
-        value: (contender) => cell(contender, epsilon)?.mean ?? null })),
-      { key: "seconds", text: "time per model", value: (contender) => contender.seconds },
+        value: (configuration) => cell(configuration, epsilon)?.mean ?? null })),
+      { key: "seconds", text: "time per model", value: (configuration) => configuration.seconds },
     ];
-    const sorted = [...contenders], by = columns.find((column) => column.key === state.sort.column);
+    const sorted = [...configurations], by = columns.find((column) => column.key === state.sort.column);
     if (by) {
       const sign = state.sort.ascending ? 1 : -1;
       sorted.sort((a, b) => {
@@ -320,7 +320,7 @@
       });
     }
     const best = (epsilon) => {
-      const values = contenders.filter(isPrivate)
+      const values = configurations.filter(isPrivate)
         .map((one) => cell(one, epsilon)?.mean).filter((value) => value !== undefined);
       return better && values.length ? better * Math.max(...values.map((value) => better * value)) : null;
     };
@@ -337,21 +337,21 @@
       const sort = state.sort.column !== column.key ? null : state.sort.ascending ? "ascending" : "descending";
       return h("th", { scope: "col", "aria-sort": sort }, button);
     }));
-    const body = sorted.map((contender) => h("tr", {},
-      h("th", { scope: "row" }, contender.label, contender.remark ? h("small", {}, contender.remark) : null),
+    const body = sorted.map((configuration) => h("tr", {},
+      h("th", { scope: "row" }, configuration.label, configuration.remark ? h("small", {}, configuration.remark) : null),
       ...epsilons.map((epsilon) => {
-        const pair = cell(contender, epsilon);
-        if (!pair) return h("td", { title: "no result: skipped, or not defined for this contender" }, "–");
-        const wins = isPrivate(contender) && pair.mean === bests.get(epsilon);
+        const pair = cell(configuration, epsilon);
+        if (!pair) return h("td", { title: "no result: skipped, or not defined for this configuration" }, "–");
+        const wins = isPrivate(configuration) && pair.mean === bests.get(epsilon);
         return h("td", { class: wins ? "best" : null }, number(pair.mean, metric), h("small", {}, errorText(pair, metric)));
       }),
-      h("td", {}, time(contender.seconds))));
+      h("td", {}, time(configuration.seconds))));
     byId("table").replaceChildren(h("thead", {}, head), h("tbody", {}, ...body));
     byId("table-note").textContent = `${title}: mean ${study().error}.${better ? " Marked: the best private mean at each ε." : ""}`;
   }
 
   function drawCost() {
-    const sorted = [...study().contenders].sort((a, b) => a.seconds - b.seconds);
+    const sorted = [...study().configurations].sort((a, b) => a.seconds - b.seconds);
     const most = Math.max(sorted[sorted.length - 1].seconds, 1e-6), least = Math.max(sorted[0].seconds, 1e-6);
     const wide = most > 300 * least;
     const length = (seconds) => (wide ? Math.max(0, Math.log10(10 * seconds / least) / Math.log10(10 * most / least)) : seconds / most);
@@ -359,20 +359,20 @@
     const models = sorted.reduce((sum, one) => sum + one.points.reduce((runs, at) => runs + at.runs, 0), 0);
     byId("cost-note").textContent = `Training time per model; models that share their passes over the rows share its cost. `
       + `All ${models} models: ${time(total)}.${wide ? " The bars are on a logarithmic scale." : ""}`;
-    byId("cost").replaceChildren(h("div", { class: "cost" }, ...sorted.flatMap((contender) => {
+    byId("cost").replaceChildren(h("div", { class: "cost" }, ...sorted.flatMap((configuration) => {
       const bar = h("i");
-      bar.style.width = `${100 * length(contender.seconds)}%`;
-      return [h("span", {}, contender.label), h("span", { "aria-hidden": "true" }, bar), h("span", {}, time(contender.seconds))];
+      bar.style.width = `${100 * length(configuration.seconds)}%`;
+      return [h("span", {}, configuration.label), h("span", { "aria-hidden": "true" }, bar), h("span", {}, time(configuration.seconds))];
     })));
   }
 
   function drawSettings() {
-    const { facts, versions, machine, skipped, contenders } = study();
+    const { facts, versions, machine, skipped, configurations } = study();
     const list = (pairs) => h("dl", {}, ...pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
     const tunings = { rule: "fixed by a public rule", search: "chosen privately, paid from the budget", oracle: "chosen on the test rows: not private" };
-    const used = contenders.filter((contender) => contender.settings.length).map((contender) => h("details", {},
-      h("summary", {}, `${contender.label}: ${tunings[contender.tuning] ?? contender.tuning}${contender.kind === "paper" ? "; the paper's accounting" : ""}`),
-      ...contender.settings.map(({ used: values, epsilons }) => h("p", { class: "quiet" },
+    const used = configurations.filter((configuration) => configuration.settings.length).map((configuration) => h("details", {},
+      h("summary", {}, `${configuration.label}: ${tunings[configuration.tuning] ?? configuration.tuning}${configuration.kind === "paper" ? "; the paper's accounting" : ""}`),
+      ...configuration.settings.map(({ used: values, epsilons }) => h("p", { class: "quiet" },
         `ε = ${epsilons.map(epsilonText).join(", ")}: ${Object.entries(values).map(([name, value]) => `${name} = ${value}`).join(", ")}`))));
     byId("settings").replaceChildren(
       list(facts),
@@ -380,7 +380,7 @@
       skipped.length ? h("ul", { id: "skipped" }, ...skipped.map((part) => h("li", {},
         `${part.label}${part.epsilons.length ? ` at ε = ${part.epsilons.map(epsilonText).join(", ")}` : ""}: ${part.reason}`)))
         : h("p", { class: "quiet" }, "Nothing was skipped."),
-      ...(used.length ? [h("h3", {}, "Settings of each contender"), ...used] : []),
+      ...(used.length ? [h("h3", {}, "Settings of each configuration"), ...used] : []),
       h("h3", {}, "Versions and machine"),
       list([...Object.entries(versions), ...Object.entries(machine)]));
   }
@@ -440,11 +440,11 @@
   }
   byId("all").addEventListener("click", () => { state.hidden.clear(); drawStudy(); });
   byId("best").addEventListener("click", () => {
-    for (const contender of study().contenders) state.hidden[isPale(contender) ? "add" : "delete"](contender.label);
+    for (const configuration of study().configurations) state.hidden[isPale(configuration) ? "add" : "delete"](configuration.label);
     drawStudy();
   });
   byId("nobody").addEventListener("click", () => {
-    for (const contender of study().contenders) state.hidden.add(contender.label);
+    for (const configuration of study().configurations) state.hidden.add(configuration.label);
     drawStudy();
   });
 
