@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from importlib.resources import files
 
 import chromium
 import numpy as np
@@ -13,6 +14,7 @@ from dperm.experiments.html import html_page, page_data, write_html
 from dperm.experiments.results import NOT_PRIVATE, Skipped, Study, curves, make_results
 from dperm.experiments.spec import ORACLE_MARK
 
+SOURCE = files("dperm.experiments") / "page"
 HOSTILE = "</script><script>document.title='broken'</script><img src=x onerror=alert(1)>&amp;\u2028"
 EPSILONS = (0.1, 1.0, 4.0)
 
@@ -159,6 +161,17 @@ def test_a_fault_in_a_page_is_noticed(browser, tmp_path):
     browser.run("1")
     assert len(browser.problems) >= 2
     assert len(browser.requests) == 2
+
+
+def test_what_the_script_reads_of_a_study_is_written():
+    """Without a browser too: a key that is renamed on one side alone leaves an empty page."""
+    script = (SOURCE / "page.js").read_text(encoding="utf-8")
+    (study,) = page_data(toy())
+    read = set(re.findall(r"\bstudy\(\)\.(\w+)", script))
+    assert {"configurations", "epsilons", "limits"} <= read
+    assert read <= study.keys()
+    (names,) = re.findall(r"studies\.some\(\(\{ (\w+) \}\)", script)
+    assert names in study
 
 
 def test_all_configurations_are_drawn_and_toggles_remove_them(page):
